@@ -1,0 +1,20 @@
+"""Recordings: reading, cropping, speech activity, augmentation. Floor 1; torch is imported only to resample."""
+
+from asdf.audio.cropping import crop_start, random_crop, repeat_to
+from asdf.audio.rawboost import augment
+from asdf.audio.reading import audio_length, read_audio
+from asdf.audio.resampling import SAMPLE_RATE
+from asdf.audio.speech_activity import apply, segments, speech_mask
+
+__all__ = [
+    "SAMPLE_RATE",
+    "apply",
+    "audio_length",
+    "augment",
+    "crop_start",
+    "random_crop",
+    "read_audio",
+    "repeat_to",
+    "segments",
+    "speech_mask",
+]

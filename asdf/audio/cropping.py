@@ -1,0 +1,29 @@
+"""Waveforms brought to the length that a batch needs.
+
+Invariant: no sample is made up. A long waveform is cut; a short one is repeated from its start, as the published
+recipes of the field do, instead of padded with zeros, which a network learns to recognise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def crop_start(length: int, samples: int, rng: np.random.Generator) -> int:
+    """Where a crop of `samples` out of `length` begins: every place is equally likely; 0 when there is no choice."""
+    return int(rng.integers(max(length - samples, 0), endpoint=True))
+
+
+def random_crop(waveform: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarray:
+    """A random part of `waveform` (T,): exactly (samples,); a shorter waveform is repeated from its start."""
+    start = crop_start(len(waveform), samples, rng)
+    return repeat_to(waveform, samples)[start : start + samples]
+
+
+def repeat_to(waveform: np.ndarray, samples: int) -> np.ndarray:
+    """`waveform` (T,) repeated whole and cut to exactly (samples,); as it is when it has that many or more."""
+    if len(waveform) >= samples:
+        return waveform
+    if len(waveform) == 0:
+        raise ValueError("a waveform without samples cannot be repeated")
+    return np.resize(waveform, samples)

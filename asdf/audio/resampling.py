@@ -1,0 +1,88 @@
+"""Any sampling rate to 16 kHz, by windowed-sinc interpolation.
+
+Invariant: the output length and the span of input that an output sample depends on are known exactly, in integers,
+before anything is decoded. So lengths measured from headers are the lengths that are read, and a part of a
+recording can be read without the rest of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+SAMPLE_RATE = 16000
+
+# torchaudio's defaults, written out because `source_span` relies on them.
+_ZERO_CROSSINGS = 6
+_ROLLOFF = 0.99
+
+# torchaudio tabulates the filter of every phase: harmless at common rates, gigabytes where the rates share no factor.
+_LARGEST_TABLE = 2**23
+
+
+def resampled_length(frames: int, rate: int) -> int:
+    """Samples at 16 kHz that `frames` samples at `rate` Hz become: the ceiling of the exact quotient."""
+    return -(-frames * SAMPLE_RATE // rate)
+
+
+def source_span(start: int, stop: int, rate: int) -> tuple[int, int]:
+    """Input samples `first <= i < last` that the output samples `start <= j < stop` depend on.
+
+    `first` is a whole number of filter periods, so that it coincides with an output sample: number
+    `first * 16000 // rate`. `last` may lie beyond the end of the recording.
+    """
+    if rate == SAMPLE_RATE:
+        return start, stop
+    old, new = _reduced(rate)
+    width = _half_width(rate)
+    first = max(0, start // new - -(-width // old)) * old
+    return first, (stop - 1) * old // new + width + 2
+
+
+def resample(waveform: np.ndarray, rate: int) -> np.ndarray:
+    """Resample `waveform` (T,) float32 at `rate` Hz to (resampled_length(T, rate),) float32 at 16 kHz.
+
+    The filter is that of `torchaudio.functional.resample`: a sinc of 6 zero crossings, cut off at 0.99 of the lower
+    Nyquist frequency, under a Hann window.
+    """
+    if rate == SAMPLE_RATE:
+        return waveform
+    old, new = _reduced(rate)
+    if (2 * _half_width(rate) + old) * new > _LARGEST_TABLE:
+        return _resample_directly(waveform, rate)
+    import torch
+    from torchaudio.functional import resample as torchaudio_resample
+
+    # torchaudio rounds the output length to float32; with zeros to spare it cannot come out short.
+    spare = np.zeros(old * (1 + len(waveform) // 2**22), np.float32)
+    padded = torch.from_numpy(np.concatenate([waveform, spare]))
+    resampled = torchaudio_resample(
+        padded, rate, SAMPLE_RATE, lowpass_filter_width=_ZERO_CROSSINGS, rolloff=_ROLLOFF
+    ).numpy()
+    return resampled[: resampled_length(len(waveform), rate)]
+
+
+def _resample_directly(waveform: np.ndarray, rate: int) -> np.ndarray:
+    """The same sum without a table: one tap at a time, over all output samples."""
+    width = _half_width(rate)
+    cutoff = _ROLLOFF * min(1.0, SAMPLE_RATE / rate)
+    output_index = np.arange(resampled_length(len(waveform), rate))
+    nearest, remainder = np.divmod(output_index * rate, SAMPLE_RATE)
+    padded = np.pad(waveform, width + 1)
+    output = np.zeros(len(output_index))
+    for tap in range(-width, width + 2):
+        t = np.clip((tap - remainder / SAMPLE_RATE) * cutoff, -_ZERO_CROSSINGS, _ZERO_CROSSINGS)
+        weight = np.sinc(t) * np.cos(np.pi * t / (2 * _ZERO_CROSSINGS)) ** 2
+        output += weight * padded[nearest + (tap + width + 1)]
+    return (cutoff * output).astype(np.float32)
+
+
+def _reduced(rate: int) -> tuple[int, int]:
+    divisor = math.gcd(rate, SAMPLE_RATE)
+    return rate // divisor, SAMPLE_RATE // divisor
+
+
+def _half_width(rate: int) -> int:
+    """Input samples to either side of an output sample that its filter reaches."""
+    return math.ceil(_ZERO_CROSSINGS * max(1.0, rate / SAMPLE_RATE) / _ROLLOFF)

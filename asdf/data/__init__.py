@@ -1,0 +1,1 @@
+"""From list files to batches: what is trained on and what is scored, in which order, read by whom."""

@@ -1,0 +1,161 @@
+"""A small corpus that ASDF makes for itself: synthetic voices, and spoofs of them, laid out like ASVspoof 2019 LA.
+
+Invariant: the folder holds a whole corpus or it is not there. The corpus is made in a folder beside it, which takes
+its name at the very end; a mark in it tells which version, seed and size it is, so that a second call costs nothing.
+
+No utterance and no speaker is in two sets, a spoof resynthesises a rendering that is in none, and the vocoder A04
+is in the evaluation set only. Both classes pass the same recorder: level, noise floor and edges say nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from tqdm import tqdm
+
+from asdf.data.demo_vocoders import ATTACKS
+from asdf.data.demo_voices import SAMPLE_RATE, Array, draw_speaker, filtered, speak
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
+
+VERSION = 1
+MARK = "DEMO_CORPUS.txt"
+_ABANDONED_S = 3600
+
+
+@dataclass(frozen=True)
+class DemoSet:
+    """One of the corpus's sets: each speaker says as many bona fide utterances as there are spoofs of that voice."""
+
+    name: str
+    protocol: str
+    attacks: tuple[str, ...]
+    speakers: int
+    pairs: int
+
+    @property
+    def letter(self) -> str:
+        """T, D or E, as in the names of ASVspoof's utterances."""
+        return self.name[0].upper()
+
+
+DEMO_SETS = (
+    DemoSet("train", "train.trn", ("A01", "A02", "A03"), speakers=10, pairs=14),
+    DemoSet("dev", "dev.trl", ("A01", "A02", "A03"), speakers=4, pairs=10),
+    DemoSet("eval", "eval.trl", ("A01", "A02", "A03", "A04"), speakers=8, pairs=10),
+)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    speaker: int
+    number: int
+    attack: str  # "-" for bona fide
+
+
+def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DEMO_SETS) -> None:
+    """Make the demo corpus in `folder`, unless it is already there: 16 kHz mono FLAC, 1 to 3 s an utterance.
+
+    An older version, or one of another seed or size, is replaced. The same arguments give the same samples.
+
+    Raises:
+        AsdfError: `folder` holds something else, or cannot be written.
+    """
+    folder = Path(folder)
+    mark = f"ASDF demo corpus\nversion {VERSION}\nseed {seed}\n" + "".join(f"{part}\n" for part in sets)
+    if _is_made(folder, mark):
+        return
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        for left in folder.parent.glob(f".{folder.name}.*.part"):
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
+        workshop = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+    except OSError as error:
+        raise AsdfError(_advice(folder, error)) from error
+    try:
+        new = workshop / "new"
+        _make(new, seed, sets)
+        write_text(new / MARK, mark)
+        if folder.exists():
+            folder.rename(workshop / "old")
+        new.rename(folder)
+    except (OSError, soundfile.LibsndfileError) as error:
+        # Another process that made the same corpus meanwhile has done this one's work.
+        if not _is_made(folder, mark):
+            raise AsdfError(_advice(folder, error)) from error
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _is_made(folder: Path, mark: str) -> bool:
+    if (folder / MARK).is_file():
+        return (folder / MARK).read_text(encoding="utf-8") == mark
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise AsdfError(
+            f"{folder} is in the way of the demo corpus: it holds other files, which are left as they are. "
+            "Name another folder, or move what is there."
+        )
+    return False
+
+
+def _advice(folder: Path, error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or error
+    return (
+        f"cannot make the demo corpus in {folder}: {reason}. Nothing half-made is left there. "
+        "It needs about 30 MB: free some space or name a folder that can be written."
+    )
+
+
+def _make(folder: Path, seed: int, sets: tuple[DemoSet, ...]) -> None:
+    protocols = folder / "LA" / "ASVspoof2019_LA_cm_protocols"
+    protocols.mkdir(parents=True)
+    with tqdm(total=sum(2 * part.speakers * part.pairs for part in sets), desc="demo corpus", disable=None) as bar:
+        for index, part in enumerate(sets):
+            audio = f"LA/ASVspoof2019_LA_{part.name}/flac"
+            (folder / audio).mkdir(parents=True)
+            protocol, listed = [], []
+            for place, trial in enumerate(_trials(part, np.random.default_rng([seed, index])), start=1):
+                name = f"DEMO_{part.letter}_{place:04d}"
+                samples = _utterance(trial, (seed, index))
+                soundfile.write(folder / audio / f"{name}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
+                key = "bonafide" if trial.attack == "-" else "spoof"
+                protocol.append(f"DEMO_{part.letter}{trial.speaker:02d} {name} - {trial.attack} {key}\n")
+                listed.append(f"{audio}/{name}.flac {int(key == 'bonafide')}\n")
+                bar.update()
+            write_text(protocols / f"ASVspoof2019.LA.cm.{part.protocol}.txt", "".join(protocol))
+            write_text(folder / f"{part.name}_list.txt", "".join(listed))
+
+
+def _trials(part: DemoSet, rng: np.random.Generator) -> list[_Trial]:
+    """All trials of a set in random order, so that a name tells nothing of its label."""
+    trials = [_Trial(speaker, n, "-") for speaker in range(part.speakers) for n in range(part.pairs)]
+    for count in range(part.speakers * part.pairs):
+        speaker, number = divmod(count, part.pairs)
+        trials.append(_Trial(speaker, part.pairs + number, part.attacks[count % len(part.attacks)]))
+    return [trials[i] for i in rng.permutation(len(trials))]
+
+
+def _utterance(trial: _Trial, key: tuple[int, int]) -> np.ndarray:
+    """The samples of one trial, int16 (samples,)."""
+    speaker = draw_speaker(np.random.default_rng([*key, trial.speaker]))
+    rng = np.random.default_rng([*key, trial.speaker, trial.number + 1])
+    sound = speak(speaker, rng.uniform(1.0, 3.0), rng)
+    if trial.attack != "-":
+        sound = ATTACKS[trial.attack](sound, rng)
+    return _record(sound, rng)
+
+
+def _record(sound: Array, rng: np.random.Generator) -> np.ndarray:
+    """What a recorder makes of a sound: either polarity, no offset, a coloured noise floor, a level, 16 bits."""
+    sound = rng.choice((-1.0, 1.0)) * (sound - sound.mean())
+    sound = sound / (sound.std() + 1e-12)
+    floor = filtered(rng.standard_normal(len(sound)), np.array([1.0, rng.uniform(-0.3, 0.8), rng.uniform(-0.2, 0.4)]))
+    sound = sound + floor / floor.std() * 10 ** (-rng.uniform(25, 45) / 20)
+    return np.rint((sound * 10 ** (-rng.uniform(24, 32) / 20)).clip(-1, 1) * 32767).astype(np.int16)

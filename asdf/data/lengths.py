@@ -1,0 +1,97 @@
+"""Stage 0: how long the utterances are, after speech activity detection, in samples at 16 kHz.
+
+Invariant: a measurement is kept under a name that holds the digest of all it depends on (the list, its folder, the
+speech activity settings), so that one made for another list or other settings cannot be used by mistake.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
+from pathlib import Path
+
+import numpy as np
+
+from asdf.audio import audio_length, read_audio
+from asdf.audio.speech_activity import apply as apply_speech_activity
+from asdf.data.lists import UtteranceList
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.runs.files import atomic_write
+from asdf.runs.log import LOG
+from asdf.runs.progress import track
+from asdf.settings.sections import SpeechActivity
+
+_THREADS = 8
+_SHOWN = 10
+
+
+def lengths_file(folder: Path, utterances: UtteranceList, sad: SpeechActivity) -> Path:
+    """Where the measured lengths of `utterances` are kept."""
+    how = "off" if sad.mode == "off" else repr(astuple(sad))
+    digest = hashlib.sha256(f"{utterances.digest()} {how}".encode()).hexdigest()[:12]
+    return folder / f"{utterances.name}.sad-{sad.mode}.{digest}.tsv"
+
+
+def measure_lengths(utterances: UtteranceList, sad: SpeechActivity, folder: Path, world: World) -> np.ndarray:
+    """Lengths of all utterances, int64, in list order, on every rank; measured once and kept in `folder`.
+
+    Raises:
+        AsdfError: recordings that cannot be read, all of them in one message.
+    """
+    path = lengths_file(folder, utterances, sad)
+    if world.agree(path.exists()):
+        return _read(path, utterances)
+    own = range(world.rank, len(utterances), world.size)
+    lengths, broken = [], []
+    with ThreadPoolExecutor(_THREADS) as pool:
+        results = pool.map(lambda index: _measure(utterances.path(index), sad), own)
+        what = f"measuring {utterances.name}"
+        for result in track(results, len(own), what, speaks=world.is_main, unit="utterances"):
+            if isinstance(result, AsdfError):
+                broken.append(str(result))
+            lengths.append(0 if isinstance(result, AsdfError) else result)
+    gathered = world.gather((lengths, broken))
+    world.run_on_main(lambda: _write(path, utterances, gathered or []))
+    return _read(path, utterances)
+
+
+def _measure(path: Path, sad: SpeechActivity) -> int | AsdfError:
+    try:
+        if sad.mode == "off":
+            return audio_length(path)
+        return len(apply_speech_activity(read_audio(path), sad))
+    except AsdfError as error:
+        return error
+
+
+def _write(path: Path, utterances: UtteranceList, parts: list[tuple[list[int], list[str]]]) -> None:
+    broken = [message for _, messages in parts for message in messages]
+    if broken:
+        more = f"\n  ... and {len(broken) - _SHOWN} more" if len(broken) > _SHOWN else ""
+        raise AsdfError(
+            f"{len(broken)} of the {len(utterances)} recordings of {utterances.name} cannot be used:\n  "
+            + "\n  ".join(broken[:_SHOWN])
+            + more
+            + f"\nMend them, or take them out of the list of {utterances.name}; nothing has been written."
+        )
+    with atomic_write(path) as file:
+        for index, utterance in enumerate(utterances.ids):
+            lengths, _ = parts[index % len(parts)]
+            file.write(f"{utterance}\t{lengths[index // len(parts)]}\n")
+    LOG.info("measured %s: %d utterances", utterances.name, len(utterances))
+
+
+def _read(path: Path, utterances: UtteranceList) -> np.ndarray:
+    rows = list(_rows(path))
+    if [name for name, _ in rows] != utterances.ids:
+        raise AsdfError(f"{path} does not hold the utterances of {utterances.name}. Delete it; stage 0 makes it anew.")
+    return np.array([int(samples) for _, samples in rows], dtype=np.int64)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, str]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, _, samples = line.rpartition("\t")
+        yield name, samples

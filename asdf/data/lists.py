@@ -1,0 +1,179 @@
+"""Lists of utterances: ASDF's own format, and the countermeasure protocols of ASVspoof 2019.
+
+Invariant: an `UtteranceList` has no bad label and no utterance twice, and keeps the order of its file; ids are the
+paths that stand in the file, so that score files and lists can be joined line by line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from asdf.errors import AsdfError
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class UtteranceList:
+    """Utterances of one corpus. `labels`: int8, 1 bona fide, 0 spoof; `attacks`: '-' for bona fide, '' if unknown."""
+
+    name: str
+    folder: Path
+    ids: list[str]
+    labels: np.ndarray
+    attacks: list[str]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def path(self, index: int) -> Path:
+        return self.folder / self.ids[index]
+
+    def select(self, indices: np.ndarray) -> UtteranceList:
+        """The utterances at `indices`, in that order."""
+        chosen = indices.tolist()
+        return UtteranceList(
+            self.name,
+            self.folder,
+            [self.ids[i] for i in chosen],
+            self.labels[indices],
+            [self.attacks[i] for i in chosen],
+        )
+
+    def digest(self) -> str:
+        """A name for the content of the list, for caches that must not outlive it."""
+        text = "\n".join([str(self.folder.resolve()), *self.ids])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
+    """Read a list in ASDF's format: `relative/path.flac 1` a line; 1 is bona fide, 0 is spoof.
+
+    Args:
+        folder: the folder that the paths in the list are relative to.
+
+    Raises:
+        AsdfError: missing or empty list, a bad label, an utterance named twice; with file and line.
+    """
+    ids, labels = [], []
+    for number, line in _lines(path):
+        utterance, _, label = line.rpartition(" ")
+        if not utterance.strip() or label not in ("0", "1"):
+            raise AsdfError(
+                f"{path}, line {number}: {line[:120]!r} is not 'relative/path.flac 1'. "
+                "Each line is a path, a space, and 1 (bona fide) or 0 (spoof)."
+            )
+        ids.append(utterance.strip())
+        labels.append(int(label))
+    return _checked(path, UtteranceList(name, folder, ids, np.array(labels, np.int8), [""] * len(ids)))
+
+
+def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str = "") -> UtteranceList:
+    """Read `SPEAKER UTT - ATTACK KEY` lines; the utterance's file is `audio/UTT.flac` below `folder`.
+
+    Raises:
+        AsdfError: missing or empty protocol, a malformed line, an utterance named twice.
+    """
+    ids, labels, attacks = [], [], []
+    for number, line in _lines(path):
+        columns = line.split()
+        if len(columns) != 5 or columns[4] not in ("bonafide", "spoof"):
+            raise AsdfError(
+                f"{path}, line {number}: {line[:120]!r} is not 'SPEAKER UTT - ATTACK KEY' with a key "
+                "'bonafide' or 'spoof'. Is it a countermeasure protocol of ASVspoof 2019?"
+            )
+        ids.append(f"{audio}/{columns[1]}.flac")
+        labels.append(int(columns[4] == "bonafide"))
+        attacks.append(columns[3])
+    return _checked(path, UtteranceList(name, folder, ids, np.array(labels, np.int8), attacks))
+
+
+def join(lists: list[UtteranceList]) -> UtteranceList:
+    """One list of several, with absolute paths as ids, for training on several corpora."""
+    return UtteranceList(
+        "+".join(part.name for part in lists),
+        Path("/"),
+        [str(part.path(i).absolute())[1:] for part in lists for i in range(len(part))],
+        np.concatenate([part.labels for part in lists]),
+        [attack for part in lists for attack in part.attacks],
+    )
+
+
+def check_both_classes(utterances: UtteranceList, use: str) -> None:
+    """Raise an AsdfError when a class is missing, so that neither a loss nor an EER can mean anything."""
+    for label, kind in ((1, "bona fide"), (0, "spoof")):
+        if not (utterances.labels == label).any():
+            raise AsdfError(
+                f"the list {utterances.name} has {len(utterances)} utterances, none of them {kind}: {use} needs both "
+                "classes. Is it the right list? 1 is bona fide, 0 is spoof."
+            )
+
+
+def check_files(lists: Iterable[UtteranceList]) -> None:
+    """Raise one AsdfError that counts and names what is missing in all `lists`.
+
+    Each folder is listed once instead of asking for every file: on a parallel file system that is far quicker.
+    """
+    problems = []
+    for utterances in lists:
+        present: dict[str, set[str]] = {}
+        missing = []
+        for utterance in utterances.ids:
+            folder, name = os.path.split(utterance)
+            if folder not in present:
+                present[folder] = _entries(utterances.folder / folder)
+            if name not in present[folder]:
+                missing.append(utterance)
+        if missing:
+            shown = "".join(f"\n    {name}" for name in missing[:_SHOWN])
+            more = f"\n    ... and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+            problems.append(
+                f"{len(missing)} of the {len(utterances)} files of {utterances.name} are not in "
+                f"{utterances.folder}:{shown}{more}"
+            )
+    if problems:
+        raise AsdfError(
+            "missing recordings:\n  "
+            + "\n  ".join(problems)
+            + "\nCheck paths.database_folder and the corpus's entry in the recipe; nothing has been started."
+        )
+
+
+def _lines(path: Path) -> Iterable[tuple[int, str]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        raise AsdfError(
+            f"there is no list {path}. Check paths.database_folder and the corpus's entry in the recipe."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise AsdfError(f"cannot read the list {path}: {error}. It should be a text file in UTF-8.") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            yield number, line.strip()
+
+
+def _checked(path: Path, utterances: UtteranceList) -> UtteranceList:
+    if not utterances.ids:
+        raise AsdfError(f"the list {path} is empty: it should name one utterance a line.")
+    if len(set(utterances.ids)) < len(utterances.ids):
+        seen: set[str] = set()
+        twice = [name for name in utterances.ids if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+        raise AsdfError(
+            f"{path} names {len(twice)} utterances more than once, first {twice[0]!r}: every trial counts once. "
+            "Remove the repeated lines."
+        )
+    return utterances
+
+
+def _entries(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in os.scandir(folder)}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()

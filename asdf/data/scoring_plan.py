@@ -1,0 +1,69 @@
+"""How a trial list is cut into batches for scoring.
+
+Invariant: batches are formed from the whole list before they are dealt out to processes, and a batch holds trials that
+are scored from the same number of samples. So nothing is padded, and the batch that a trial is in, hence its score to
+the last bit, does not depend on the number of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from asdf.settings.sections import Network
+
+
+@dataclass(frozen=True)
+class ScoringBatch:
+    """Trials (indices into the list) and the number of leading samples that each is scored from."""
+
+    trials: np.ndarray
+    samples: int
+
+
+def scored_length(length: int, settings: Network, grid: Callable[[int], int]) -> int:
+    """Samples that a recording of `length` samples is scored from: repeated up to the least length, cut down to the
+    greatest, then to what the network's `grid` (its `scoring_length`) says that it uses."""
+    least, most = (
+        settings.min_evaluation_utterance_length_in_samples,
+        settings.max_evaluation_utterance_length_in_samples,
+    )
+    return grid(min(max(length, least), most))
+
+
+def scoring_batches(lengths: np.ndarray, settings: Network, grid: Callable[[int], int]) -> list[ScoringBatch]:
+    """Cut trials of `lengths` (samples) into batches of at most
+    `minibatch_size * eval_minibatch_size_factor * train_clip_size` samples, or of one trial; longest first, so that
+    what does not fit in memory shows at once and the last batches of all processes end together.
+
+    With `max_cut_proportion` > 0 a trial may lose that part of its end to share a batch with shorter ones.
+    """
+    budget = settings.minibatch_size * settings.eval_minibatch_size_factor * settings.train_clip_size
+    known: dict[int, int] = {}
+    for length in np.unique(lengths).tolist():
+        known[length] = scored_length(length, settings, grid)
+    scored = np.array([known[length] for length in lengths.tolist()])
+    if settings.max_cut_proportion > 0:
+        scored = _cut(scored, settings.max_cut_proportion)
+    batches = []
+    order = np.argsort(-scored, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(scored[order]) != 0])
+    for group in np.split(order, starts[1:]):
+        samples = int(scored[group[0]])
+        most = max(1, int(budget // samples))
+        batches += [ScoringBatch(group[i : i + most], samples) for i in range(0, len(group), most)]
+    return batches
+
+
+def _cut(scored: np.ndarray, proportion: float) -> np.ndarray:
+    """Lower each length to the shortest one that costs it at most `proportion`, whole groups at a time."""
+    kinds = np.unique(scored)
+    shortest = kinds[0]
+    lowered = {}
+    for kind in kinds.tolist():
+        if shortest < kind * (1 - proportion):
+            shortest = kind
+        lowered[kind] = shortest
+    return np.array([lowered[kind] for kind in scored.tolist()])

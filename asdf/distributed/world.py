@@ -1,0 +1,162 @@
+"""The processes of a run as one object.
+
+Invariant: a decision that comes from a clock, a file or a metric is taken by the main rank and agreed (`agree`,
+`run_on_main`), so that no rank ever goes another way than the others. Control messages travel over a group of their
+own on gloo: they neither wait for the GPU nor need it. A world of one opens no process group at all.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from asdf.distributed.devices import choose_device
+from asdf.errors import AsdfError, UsageError
+from asdf.settings.sections import Computing
+
+T = TypeVar("T")
+_store: Any = None
+_worlds_opened = 0
+
+
+@dataclass(frozen=True)
+class World:
+    """What a process knows of itself and the others. `backend` is '' in a world of one."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    backend: str = ""
+    _control: Any = None
+
+    @property
+    def is_main(self) -> bool:
+        return self.rank == 0
+
+    def agree(self, value: T) -> T:
+        """The main rank's `value`, on every rank."""
+        return self._broadcast([value])[0]
+
+    def run_on_main(self, function: Callable[[], T]) -> T:
+        """Run `function` on the main rank while the others wait; its result, or its failure, reaches all of them."""
+        outcome: list[Any] = [None, None]
+        error: BaseException | None = None
+        if self.is_main:
+            try:
+                outcome[0] = function()
+            except Exception as raised:
+                error = raised
+                outcome[1] = (type(raised) if isinstance(raised, AsdfError) else AsdfError, str(raised))
+        result, failure = self._broadcast(outcome)
+        if error is not None:
+            raise error
+        if failure is not None:
+            kind, message = failure
+            raise kind(message)
+        return result
+
+    def gather(self, value: T) -> list[T] | None:
+        """The values of all ranks in the order of ranks, on the main rank; None elsewhere."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] | None = [None] * self.size if self.is_main else None
+        dist.gather_object(value, values, dst=0, group=self._control)
+        return values
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Each of `numbers` summed over the ranks, in float64, on every rank."""
+        total = torch.tensor(list(numbers), dtype=torch.float64)
+        if self.size > 1:
+            dist.all_reduce(total, group=self._control)
+        return total.tolist()
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self.sum([0.0])
+
+    def broadcast_buffers(self, network: nn.Module) -> None:
+        """Give every rank the main rank's buffers: batch norm's running statistics differ between ranks otherwise."""
+        if self.size > 1:
+            for buffer in network.buffers():
+                dist.broadcast(buffer, src=0)
+
+    def describe(self) -> str:
+        """One line on this process for the log."""
+        where = str(self.device)
+        if self.device.type == "cuda":
+            where += f" ({torch.cuda.get_device_name(self.device)})"
+        host = socket.gethostname()
+        return f"rank {self.rank} of {self.size}: host {host}, local rank {self.local_rank}, device {where}"
+
+    def _broadcast(self, objects: list[Any]) -> list[Any]:
+        if self.size > 1:
+            dist.broadcast_object_list(objects, src=0, group=self._control)
+        return objects
+
+
+@contextmanager
+def open_world(computing: Computing) -> Iterator[World]:
+    """The world that this process is part of: torchrun's when it was started by torchrun, else a world of one.
+
+    Sets the device before the process group opens and closes the group on every way out.
+
+    Raises:
+        UsageError: gpu_ids and the processes of this node do not fit together (see `choose_device`).
+    """
+    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    local_rank, local_size = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    gpus = torch.cuda.device_count() if computing.use_gpu else 0
+    device = torch.device(choose_device(computing, local_rank, local_size, gpus))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cuda.matmul.allow_tf32 = computing.tf32
+        torch.backends.cudnn.allow_tf32 = computing.tf32
+    torch.set_num_threads(computing.threads or max(1, usable_cores() // local_size))
+    if size == 1:
+        yield World(device=device)
+        return
+    backend = computing.backend
+    if backend == "auto":
+        backend = "nccl" if device.type == "cuda" else "gloo"
+    if backend == "nccl" and device.type != "cuda":
+        raise UsageError("computing.backend = 'nccl' needs GPUs, and this run is on the CPU: use 'auto' or 'gloo'.")
+    timeout = timedelta(seconds=computing.timeout_s)
+    try:
+        _open_group(backend, rank, size, timeout, device)
+        control = dist.new_group(backend="gloo", timeout=timeout) if backend != "gloo" else None
+        yield World(rank, size, local_rank, local_size, device, backend, control)
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: a scheduler often grants fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _open_group(backend: str, rank: int, size: int, timeout: timedelta, device: torch.device) -> None:
+    """A process group with keys of its own in torchrun's store, so that one run after another can open one."""
+    global _store, _worlds_opened
+    if _store is None:
+        _store = next(iter(dist.rendezvous("env://", rank, size, timeout=timeout)))[0]
+    _worlds_opened += 1
+    dist.init_process_group(
+        backend,
+        store=dist.PrefixStore(f"asdf-{_worlds_opened}", _store),
+        rank=rank,
+        world_size=size,
+        timeout=timeout,
+        device_id=device if backend == "nccl" else None,
+    )

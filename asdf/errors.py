@@ -1,0 +1,15 @@
+"""The error that a user meets: one message that says what, where, the likely cause and what to do; no traceback."""
+
+from __future__ import annotations
+
+
+class AsdfError(Exception):
+    """Something that the user can mend. The command lines print its text and end with `exit_status`."""
+
+    exit_status = 1
+
+
+class UsageError(AsdfError):
+    """A mistake in a config, an override or a command line, found before any work started."""
+
+    exit_status = 2

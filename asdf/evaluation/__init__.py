@@ -1,0 +1,70 @@
+"""Evaluation: score files, EER, detection and tandem costs, intervals, checks and results; numpy only."""
+
+from __future__ import annotations
+
+from asdf.evaluation.bootstrap import Interval, Intervals, confidence_intervals, paired_test
+from asdf.evaluation.checks import Finding, check_scores, tied_proportion
+from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
+from asdf.evaluation.detection import auc, det_curve, eer
+from asdf.evaluation.formats import (
+    AsvScores,
+    read_any_scores,
+    read_asv_scores,
+    read_keyed_scores,
+    read_unlabelled_scores,
+)
+from asdf.evaluation.results import Result, Row, by_condition, evaluate, results_table, write_results
+from asdf.evaluation.score_file import Scores, read_scores, write_scores
+from asdf.evaluation.tandem import (
+    ASVSPOOF5_ASV,
+    TANDEM,
+    AsvRates,
+    TandemCost,
+    asv_rates,
+    min_a_dcf,
+    min_tdcf,
+    min_tdcf_legacy,
+    t_eer,
+)
+
+__all__ = [
+    "ASVSPOOF5",
+    "ASVSPOOF5_ASV",
+    "TANDEM",
+    "AsvRates",
+    "AsvScores",
+    "DetectionCost",
+    "Finding",
+    "Interval",
+    "Intervals",
+    "Result",
+    "Row",
+    "Scores",
+    "TandemCost",
+    "act_dcf",
+    "asv_rates",
+    "auc",
+    "by_condition",
+    "check_scores",
+    "cllr",
+    "confidence_intervals",
+    "det_curve",
+    "eer",
+    "evaluate",
+    "min_a_dcf",
+    "min_cllr",
+    "min_dcf",
+    "min_tdcf",
+    "min_tdcf_legacy",
+    "paired_test",
+    "read_any_scores",
+    "read_asv_scores",
+    "read_keyed_scores",
+    "read_scores",
+    "read_unlabelled_scores",
+    "results_table",
+    "t_eer",
+    "tied_proportion",
+    "write_results",
+    "write_scores",
+]

@@ -1,0 +1,92 @@
+"""What users miss in their scores: turned round, one class only, not finite, piled up in ties.
+
+Invariant: nothing is raised and nothing is changed; each finding says what is wrong, with numbers, and what to do.
+An error leaves the metrics undefined; a warning leaves them defined and most likely not what was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.evaluation.detection import Floats, eer
+from asdf.evaluation.score_file import missing_class
+
+# A pile of this proportion of the trials at one score is no chance: float32 logits tie in pairs, not in piles.
+_PILE = 0.01
+# Ties whose order moves the EER by more than this (0.1 % absolute) decide comparisons of systems.
+_MOVED = 0.001
+# Negated scores must do better by this (2 % absolute) to be more than the luck of an untrained network.
+_TURNED = 0.02
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or looks so."""
+
+    level: Literal["error", "warning"]
+    message: str
+
+
+def check_scores(labels: npt.ArrayLike, scores: npt.ArrayLike, ids: Sequence[str] | None = None) -> list[Finding]:
+    """Look for what users miss; labels and scores of shape (trials,), label 1 and the higher score bona fide.
+
+    Returns the errors if there are any, since nothing else can be told then, or else the warnings; [] is sound.
+    """
+    labels, scores = np.asarray(labels, dtype=np.int64), np.asarray(scores, dtype=np.float64)
+    if not scores.size:
+        return [Finding("error", "there is no trial. Was the scoring interrupted?")]
+    errors = []
+    if missing := missing_class(labels):
+        errors.append(f"all {labels.size} trials are of one class, none is {missing}. Check the labels of the list.")
+    if (bad := np.flatnonzero(~np.isfinite(scores))).size:
+        named = f", the first one of {ids[bad[0]]!r}" if ids is not None else f", the first one at trial {bad[0] + 1}"
+        errors.append(
+            f"{bad.size} of {scores.size} scores are NaN or infinite{named}. "
+            "Score in fp32, with a network that did not diverge."
+        )
+    if errors:
+        return [Finding("error", message) for message in errors]
+    bona_fide, spoof = scores[labels == 1], scores[labels == 0]
+    found = [_turned_round(bona_fide, spoof), _tied(bona_fide, spoof)]
+    return [Finding("warning", message) for message in found if message]
+
+
+def tied_proportion(scores: npt.ArrayLike) -> float:
+    """The proportion of trials that share their score with another trial."""
+    _, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
+    return float(counts[counts > 1].sum() / counts.sum())
+
+
+def _turned_round(bona_fide: Floats, spoof: Floats) -> str:
+    given, negated = eer(bona_fide, spoof)[0], eer(-bona_fide, -spoof)[0]
+    # Both are pessimistic about ties, so both may lie above 50 %; a network that knows nothing lies near it.
+    if given <= 0.5 or negated >= 0.5 or given - negated < _TURNED:
+        return ""
+    return (
+        f"the scores look turned round: their EER is {100 * given:.2f} %, that of the negated scores "
+        f"{100 * negated:.2f} %. A higher score must mean bona fide; check which column of the network's output is "
+        "bona fide, and the labels."
+    )
+
+
+def _tied(bona_fide: Floats, spoof: Floats) -> str:
+    values, counts = np.unique(np.concatenate([bona_fide, spoof]), return_counts=True)
+    if values.size == 1:
+        return f"all {counts[0]} scores are {values[0]:g}: the network tells nothing apart. Did the training diverge?"
+    pessimistic = eer(bona_fide, spoof)[0]
+    # With the classes exchanged spoof comes first among equals, so ties count as right, and rates as their complements.
+    optimistic = 1 - eer(spoof, bona_fide)[0]
+    pile = counts.max()
+    if pile < max(3, _PILE * counts.sum()) and pessimistic - optimistic <= _MOVED:
+        return ""
+    return (
+        f"{100 * tied_proportion(np.repeat(values, counts)):.1f} % of the trials share their score with others, "
+        f"{pile} of them the score {values[counts.argmax()]:g}. By the order of ties the EER lies between "
+        f"{100 * optimistic:.2f} % and {100 * pessimistic:.2f} %, and the official value is the last one. Score with "
+        "logits: a softmax in float32 saturates."
+    )

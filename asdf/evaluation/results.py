@@ -1,0 +1,119 @@
+"""The results of a run: one row a system or epoch and evaluation set, for the eye and for programs.
+
+Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and no digit that the
+official packages print is rounded away (JSON keeps all of them). EERs are fractions everywhere but in the text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf
+from asdf.evaluation.detection import eer
+from asdf.evaluation.score_file import Scores
+from asdf.runs.files import write_text
+
+
+@dataclass(frozen=True)
+class Result:
+    """The metrics of one system on one set; `eer` is a fraction, `bona_fide` and `spoof` count trials."""
+
+    eer: float
+    eer_threshold: float
+    min_dcf: float
+    act_dcf: float
+    cllr: float
+    bona_fide: int
+    spoof: int
+
+
+Row = tuple[str, str, Result]
+
+_COLUMNS = ("epoch", "set", "EER %", "minDCF", "threshold", "bona fide", "spoof")
+
+
+def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
+    """The metrics of `scores`.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+    """
+    return _result(scores.bona_fide, scores.spoof, cost)
+
+
+def by_condition(
+    scores: Scores,
+    values: Sequence[str],
+    *,
+    bona_fide: Literal["all", "same"] = "all",
+    cost: DetectionCost = ASVSPOOF5,
+) -> dict[str, Result]:
+    """The metrics of each condition: the spoofs of each value, in alphabetical order, against bona fide trials.
+
+    `values` names the attack, codec, ... of each trial. 'all': against all bona fide trials, as results by attack are
+    published. 'same': against those of the same value, as for codecs; a value that only one class has is left out.
+
+    Raises:
+        AsdfError: there is no bona fide or no spoof trial, or a score is not finite.
+    """
+    column = np.asarray(values)
+    if column.shape != (len(scores),):
+        raise ValueError(f"{column.size} values for {len(scores)} trials")
+    of_bona_fide, of_spoof = column[scores.labels == 1], column[scores.labels == 0]
+    results = {}
+    for value in np.unique(of_spoof):
+        trials = scores.bona_fide if bona_fide == "all" else scores.bona_fide[of_bona_fide == value]
+        if trials.size or bona_fide == "all":
+            results[str(value)] = _result(trials, scores.spoof[of_spoof == value], cost)
+    return results
+
+
+def results_table(rows: Sequence[Row]) -> str:
+    """The rows (epoch or system, set, result) as aligned text, with a header; ends with a line break."""
+    cells = [
+        (
+            epoch,
+            name,
+            f"{100 * result.eer:.9f}",
+            f"{result.min_dcf:.10f}",
+            f"{result.eer_threshold:.10f}",
+            str(result.bona_fide),
+            str(result.spoof),
+        )
+        for epoch, name, result in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(_COLUMNS, *cells, strict=True)]
+    lines = []
+    for row in [_COLUMNS, *cells]:
+        names = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
+        numbers = [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+        lines.append("  ".join(names + numbers) + "\n")
+    return "".join(lines)
+
+
+def write_results(folder: str | os.PathLike[str], rows: Sequence[Row]) -> None:
+    """Write `results.txt` and `results.json` into `folder`, each atomically and the same bytes for the same rows."""
+    records = [{"epoch": epoch, "set": name, **asdict(result)} for epoch, name, result in rows]
+    write_text(Path(folder) / "results.json", json.dumps(records, indent=2, ensure_ascii=False) + "\n")
+    write_text(Path(folder) / "results.txt", results_table(rows))
+
+
+def _result(bona_fide: npt.NDArray[np.float64], spoof: npt.NDArray[np.float64], cost: DetectionCost) -> Result:
+    rate, threshold = eer(bona_fide, spoof)
+    return Result(
+        eer=rate,
+        eer_threshold=threshold,
+        min_dcf=min_dcf(bona_fide, spoof, cost),
+        act_dcf=act_dcf(bona_fide, spoof, cost),
+        cllr=cllr(bona_fide, spoof),
+        bona_fide=bona_fide.size,
+        spoof=spoof.size,
+    )

@@ -1,0 +1,69 @@
+"""AASIST on raw waveforms, in its two published sizes.
+
+Invariant: parameter names and numbers are those of the published networks, so their weights load and score alike.
+
+Source: Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Graph Attention Networks",
+ICASSP 2022.
+
+Shapes: B utterances, T samples, then times; F frequencies, C channels, E embedding values.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from asdf.networks.graph_back_end import GraphBackEnd, Sizes
+from asdf.networks.interface import DetectorNetwork, repeat_short
+from asdf.networks.sinc import SincFilters
+from asdf.settings.sections import Sections
+
+FILTERS = 70
+FILTER_LENGTH = 128
+POOL = 3
+SPECTRAL_NODES = FILTERS // POOL
+
+
+class AASIST(GraphBackEnd, DetectorNetwork):
+    """Raw-waveform AASIST, 297,866 parameters."""
+
+    sizes = Sizes(SPECTRAL_NODES, pool_ratios=(0.5, 0.7, 0.5))
+    frequency_masking = False
+    """In training, silence up to 19 neighbouring filters. A derived class may turn it on."""
+
+    def __init__(self, settings: Sections) -> None:
+        super().__init__(self.sizes, pool_time=True)
+        self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)
+        # The encoder pools time by 3 once a block; its last block must be left with one frame.
+        self.shortest_input = self._samples(POOL ** len(self.encoder))
+
+    def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings (batch, 160) and logits (batch, 2) of waveforms (batch, samples).
+
+        Waveforms shorter than `shortest_input`, 2,315 samples, are repeated up to it.
+        """
+        waveforms_BT = repeat_short(waveforms_BT, self.shortest_input)
+        x_BFT = self.conv_time(waveforms_BT, mask=self.training and self.frequency_masking)
+        x_B1FT = F.max_pool2d(x_BFT.abs().unsqueeze(1), POOL)
+        x_BCFT = self.encoder(F.selu(self.first_bn(x_B1FT))).abs()
+        return self.readout(x_BCFT.amax(dim=3).transpose(1, 2), x_BCFT.amax(dim=2).transpose(1, 2))
+
+    def scoring_length(self, samples: int) -> int:
+        """Samples up to the end of the last whole pooling window."""
+        if samples < self.shortest_input:
+            return samples
+        return self._samples((samples - self.conv_time.length + 1) // POOL)
+
+    def _samples(self, frames: int) -> int:
+        return POOL * frames + self.conv_time.length - 1
+
+
+class AASIST_L(AASIST):
+    """The light AASIST, 85,306 parameters."""
+
+    sizes = Sizes(
+        SPECTRAL_NODES,
+        encoder_channels=(1, 32, 32, 24, 24, 24, 24),
+        gat_dims=(24, 32),
+        pool_ratios=(0.4, 0.5, 0.7),
+    )

@@ -1,0 +1,152 @@
+"""The sizes of wav2vec 2.0 networks: known ones by name, any other as a literal or from a checkpoint.
+
+Invariant: an `Architecture` fixes every layer's shape and how the layers are joined, so that equal architectures
+take each other's weights and then give equal features. Dropout is no part of it.
+
+Source: Baevski et al., "wav2vec 2.0", NeurIPS 2020; Babu et al., "XLS-R", Interspeech 2022.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+
+import torch
+from torchaudio.models import Wav2Vec2Model, wav2vec2_model
+
+from asdf.errors import UsageError
+
+ConvLayers = tuple[tuple[int, int, int], ...]
+
+
+def stem(channels: int) -> ConvLayers:
+    """The (channels, kernel, stride) of the usual seven layers: windows of 400 samples every 320 samples."""
+    return ((channels, 10, 5), *[(channels, 3, 2)] * 4, *[(channels, 2, 2)] * 2)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A wav2vec 2.0 network.
+
+    extractor_mode: 'group_norm' (one norm, over time, after the first convolution) or 'layer_norm' (after each).
+    layer_norm_first: True for a pre-norm encoder, which ends with a layer norm; False for a post-norm one.
+    """
+
+    conv_layers: ConvLayers
+    extractor_mode: str
+    conv_bias: bool
+    dimension: int
+    layers: int
+    heads: int
+    feed_forward: int
+    layer_norm_first: bool
+    pos_conv_kernel: int = 128
+    pos_conv_groups: int = 16
+
+    def __post_init__(self) -> None:
+        if self.extractor_mode not in ("group_norm", "layer_norm"):
+            raise ValueError(f"extractor_mode is {self.extractor_mode!r}: 'group_norm' and 'layer_norm' are known")
+        for name in ("heads", "pos_conv_groups"):
+            if self.dimension % getattr(self, name):
+                raise ValueError(f"dimension {self.dimension} cannot be shared out among {getattr(self, name)} {name}")
+
+    def build(self, dropout: float = 0.0) -> Wav2Vec2Model:
+        """The network with random weights; `dropout` wherever its encoder has one, no layer drop."""
+        return wav2vec2_model(
+            extractor_mode=self.extractor_mode,
+            extractor_conv_layer_config=list(self.conv_layers),
+            extractor_conv_bias=self.conv_bias,
+            encoder_embed_dim=self.dimension,
+            encoder_projection_dropout=dropout,
+            encoder_pos_conv_kernel=self.pos_conv_kernel,
+            encoder_pos_conv_groups=self.pos_conv_groups,
+            encoder_num_layers=self.layers,
+            encoder_num_heads=self.heads,
+            encoder_attention_dropout=dropout,
+            encoder_ff_interm_features=self.feed_forward,
+            encoder_ff_interm_dropout=dropout,
+            encoder_dropout=dropout,
+            encoder_layer_norm_first=self.layer_norm_first,
+            encoder_layer_drop=0.0,
+            aux_num_out=None,
+        )
+
+    def shapes(self) -> dict[str, torch.Size]:
+        """Name and shape of every layer's weights, in torchaudio's naming; no memory is taken for them."""
+        with torch.device("meta"):
+            return {name: tensor.shape for name, tensor in self.build().state_dict().items()}
+
+    def frames(self, samples: int) -> int:
+        """How many feature frames `samples` samples give."""
+        for _, kernel, stride in self.conv_layers:
+            samples = max(0, (samples - kernel) // stride + 1)
+        return samples
+
+    def shortest(self, frames: int) -> int:
+        """The fewest samples that give `frames` frames: 400 for 1, and 320 more for each further one."""
+        return _samples_below(self.conv_layers, frames)
+
+    def used_samples(self, samples: int) -> int:
+        """How many leading samples the features depend on: what follows the last whole window is not looked at.
+
+        A group norm looks at all outputs of the first convolution, also at those outside the last whole window.
+        """
+        layers = self.conv_layers[:1] if self.extractor_mode == "group_norm" else self.conv_layers
+        frames = samples
+        for _, kernel, stride in layers:
+            frames = (frames - kernel) // stride + 1
+        return _samples_below(layers, frames) if self.frames(samples) > 0 else samples
+
+    def to_text(self) -> str:
+        """A value of `front_end.architecture` that names this architecture: a known name, or a literal."""
+        return next((name for name, known in KNOWN.items() if known == self), repr(asdict(self)))
+
+    @classmethod
+    def from_text(cls, text: str) -> Architecture:
+        """What a value of `front_end.architecture` means.
+
+        Raises:
+            UsageError: an unknown name, or a literal that is not `to_text`'s.
+        """
+        if text in KNOWN:
+            return KNOWN[text]
+        if not text.lstrip().startswith("{"):
+            near = get_close_matches(text, KNOWN, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"front_end.architecture: {text!r} is not known.{hint} Known are {', '.join(KNOWN)}.")
+        try:
+            fields = ast.literal_eval(text)
+            return cls(**{**fields, "conv_layers": tuple(tuple(layer) for layer in fields["conv_layers"])})
+        except (ValueError, TypeError, KeyError, SyntaxError) as error:
+            raise UsageError(
+                f"front_end.architecture: {text!r} is not the literal of an architecture ({error}). "
+                f"A literal looks like {asdict(KNOWN['tiny'])!r}."
+            ) from error
+
+
+def _samples_below(layers: ConvLayers, frames: int) -> int:
+    for _, kernel, stride in reversed(layers):
+        frames = (frames - 1) * stride + kernel
+    return frames
+
+
+def _pre_norm(dimension: int, layers: int, heads: int, channels: int = 512, **sizes: int) -> Architecture:
+    feed_forward = sizes.pop("feed_forward", 4 * dimension)
+    return Architecture(stem(channels), "layer_norm", True, dimension, layers, heads, feed_forward, True, **sizes)
+
+
+def _post_norm(dimension: int, layers: int, heads: int) -> Architecture:
+    return Architecture(stem(512), "group_norm", False, dimension, layers, heads, 4 * dimension, False)
+
+
+KNOWN: dict[str, Architecture] = {
+    "tiny": _pre_norm(64, 2, 4, channels=32, feed_forward=128, pos_conv_kernel=32, pos_conv_groups=4),
+    "small": _pre_norm(256, 4, 4, channels=128, pos_conv_kernel=64, pos_conv_groups=8),
+    "wav2vec2_base": _post_norm(768, 12, 12),
+    "wav2vec2_large": _post_norm(1024, 24, 16),
+    "wav2vec2_xlsr_300m": _pre_norm(1024, 24, 16),
+    "wav2vec2_xlsr_1b": _pre_norm(1280, 48, 16),
+    "wav2vec2_xlsr_2b": _pre_norm(1920, 48, 16),
+    "wav2vec2_large_lv60k": _pre_norm(1024, 24, 16),
+}

@@ -1,0 +1,76 @@
+"""Building the network that `network.network_class` names: ours, or a class in a file beside the recipe.
+
+Invariant: a class is looked at before anything of it runs, and what does not learn is known before training starts:
+every parameter that still requires a gradient gets one in each step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch import nn
+
+from asdf.errors import AsdfError
+from asdf.networks.class_path import find_class, told
+from asdf.networks.front_end import Wav2Vec2FrontEnd
+from asdf.networks.interface import front_end_parameters, unused_parameters
+from asdf.settings.sections import FrontEnd, Sections
+
+SETTING = "network.network_class"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Numbers of parameters."""
+
+    total: int
+    trainable: int
+
+    def __str__(self) -> str:
+        return f"{self.total:,} parameters, {self.trainable:,} of them trainable"
+
+
+def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
+    """The network of `settings.network.network_class`, with its pretrained weights if the settings name any.
+
+    Weights are drawn from torch's default generator: after the same `torch.manual_seed` they are the same.
+
+    Args:
+        settings: all sections; the class gets them as they are.
+        folder: the recipe's folder, where a user's own modules lie; it is searched first.
+
+    Raises:
+        UsageError: the class cannot be found, or is not a `torch.nn.Module`.
+        AsdfError: its module or its constructor fails, or the weights do not load.
+    """
+    class_path = settings.network.network_class
+    network_class = find_class(class_path, folder, SETTING, nn.Module)
+    try:
+        network = network_class(settings)
+    except AsdfError:
+        raise
+    except Exception as error:
+        raise AsdfError(
+            f"{SETTING}: {class_path}(settings) failed: {told(error)}. A network's constructor takes one "
+            "argument, the settings; see asdf.networks.DetectorNetwork."
+        ) from error
+    frozen = front_end_parameters(network) if settings.front_end.frozen else []
+    for parameter in [*unused_parameters(network), *frozen]:
+        parameter.requires_grad_(False)
+    return network
+
+
+def summary(network: nn.Module) -> Summary:
+    """How many parameters the network has, and how many of them learn."""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in network.parameters()]
+    return Summary(sum(size for size, _ in sizes), sum(size for size, learns in sizes if learns))
+
+
+def self_contained(front_end: FrontEnd, network: nn.Module) -> FrontEnd:
+    """The section with which `network` can be built again from its own state dict, without the pretrained weights."""
+    built = (module for module in network.modules() if isinstance(module, Wav2Vec2FrontEnd))
+    architectures = {module.architecture.to_text() for module in built}
+    if len(architectures) != 1:
+        return replace(front_end, weights=None)
+    return replace(front_end, weights=None, architecture=architectures.pop())

@@ -1,0 +1,106 @@
+"""Classes named in a setting: ours, or one in a file beside the recipe.
+
+Invariant: a class is looked at, and known to be of the kind that is wanted, before anything of it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from asdf.errors import AsdfError, UsageError
+
+Kind = TypeVar("Kind")
+
+
+def find_class(class_path: str, folder: Path | None, setting: str, base: type[Kind]) -> type[Kind]:
+    """The class that `class_path`, such as 'my_network.MyNetwork', names.
+
+    Args:
+        folder: the recipe's folder, where a user's own modules lie; it is searched first.
+        setting: the setting's name, for messages.
+        base: what the class must be derived from.
+
+    Raises:
+        UsageError: no such module or class, or not derived from `base`.
+        AsdfError: the module fails when it is imported.
+    """
+    module_name, _, class_name = class_path.rpartition(".")
+    if not module_name:
+        raise UsageError(f"{setting}: {class_path!r} names no module. Write 'module.Class': 'my_module.MyClass'.")
+    module = _import(module_name, folder, setting)
+    found = getattr(module, class_name, None)
+    if found is None:
+        classes = [name for name in dir(module) if _is_a(base, getattr(module, name, None))]
+        near = get_close_matches(class_name, classes, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"What fits there is {', '.join(classes) or 'nothing'}."
+        raise UsageError(f"{setting}: module {module_name} ({_place(module)}) has no class {class_name!r}. {hint}")
+    if not _is_a(base, found):
+        raise UsageError(
+            f"{setting}: {class_path} ({_place(module)}) does not fit: a class derived from "
+            f"{base.__module__}.{base.__qualname__} is needed, and this is {found!r}."
+        )
+    return found
+
+
+def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
+    top = module_name.partition(".")[0]
+    try:
+        with _searched_first(folder):
+            module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise AsdfError(f"{setting}: importing {module_name} failed: {told(error)}.") from error
+        files = [path.stem for path in sorted(folder.glob("*.py"))] if folder else []
+        near = get_close_matches(top, files, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UsageError(
+            f"{setting}: there is no module {error.name!r}.{hint} Your own module is a file {top}.py "
+            f"{f'in {folder}' if folder else 'beside the recipe'}; the project's networks are in asdf.networks."
+        ) from error
+    except AsdfError:
+        raise
+    except Exception as error:
+        raise AsdfError(f"{setting}: importing {module_name} failed: {told(error)}.") from error
+    own = folder / f"{top}.py" if folder else None
+    found = getattr(sys.modules[top], "__file__", None)
+    if own and own.is_file() and (found is None or Path(found).resolve() != own.resolve()):
+        raise UsageError(
+            f"{setting}: {own} is hidden by another module named {top!r} ({found or 'built in'}). Rename your file."
+        )
+    return module
+
+
+@contextmanager
+def _searched_first(folder: Path | None) -> Iterator[None]:
+    before = list(sys.path)
+    if folder:
+        sys.path.insert(0, str(folder.resolve()))
+        invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _is_a(base: type, value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, base)
+
+
+def _place(module: ModuleType) -> str:
+    return getattr(module, "__file__", None) or "built in"
+
+
+def told(error: Exception) -> str:
+    """The error's kind, text and place: the last line of its traceback, where that is not in this file."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    # A syntax error's own text says where it is.
+    known = last.filename == __file__ or isinstance(error, SyntaxError)
+    return f"{type(error).__name__}: {error}" + ("" if known else f" ({last.filename}, line {last.lineno})")

@@ -1,0 +1,107 @@
+"""What raw-waveform AASIST and AASIST behind a front end share: from two graphs to embeddings and logits.
+
+Invariant: parameter names and numbers are those of the published networks. Both networks derive from `GraphBackEnd`
+because published state dicts hold its layers at their top level.
+
+Source: Jung et al., "AASIST", ICASSP 2022.
+
+Shapes: B utterances, S spectral nodes, T temporal nodes, N nodes of either, C values of a node, E embedding values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.networks.graph_attention import GraphAttention, GraphPool, HeterogeneousGraphAttention
+from asdf.networks.residual_blocks import ResidualBlock, residual_encoder
+
+EMBEDDING_DROPOUT = 0.5
+BRANCH_DROPOUT = 0.2
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A published network's sizes, named as in its configuration file where that has a name."""
+
+    spectral_nodes: int
+    encoder_channels: tuple[int, ...] = (1, 32, 32, 64, 64, 64, 64)
+    gat_dims: tuple[int, int] = (64, 32)
+    pool_ratios: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    temperatures: tuple[float, float, float] = (2.0, 2.0, 100.0)
+
+
+class GraphBackEnd(nn.Module):
+    """Residual encoder, the two graphs' layers, and the readout; a derived class makes the graphs' nodes."""
+
+    def __init__(self, sizes: Sizes, pool_time: bool) -> None:
+        # Not super().__init__(): raw AASIST also derives from DetectorNetwork, whose constructor takes the settings.
+        nn.Module.__init__(self)
+        channels = sizes.encoder_channels[-1]
+        wide, narrow = sizes.gat_dims
+        spectral, temporal, joint = sizes.pool_ratios
+        self.first_bn = nn.BatchNorm2d(1)
+        self.encoder = residual_encoder(sizes.encoder_channels, pool=pool_time)
+        self.pos_S = nn.Parameter(torch.randn(1, sizes.spectral_nodes, channels))
+        self.master1 = nn.Parameter(torch.randn(1, 1, wide))
+        self.master2 = nn.Parameter(torch.randn(1, 1, wide))
+        self.GAT_layer_S = GraphAttention(channels, wide, sizes.temperatures[0])
+        self.GAT_layer_T = GraphAttention(channels, wide, sizes.temperatures[1])
+        self.HtrgGAT_layer_ST11 = HeterogeneousGraphAttention(wide, narrow, sizes.temperatures[2])
+        self.HtrgGAT_layer_ST12 = HeterogeneousGraphAttention(narrow, narrow, sizes.temperatures[2])
+        self.HtrgGAT_layer_ST21 = HeterogeneousGraphAttention(wide, narrow, sizes.temperatures[2])
+        self.HtrgGAT_layer_ST22 = HeterogeneousGraphAttention(narrow, narrow, sizes.temperatures[2])
+        self.pool_S = GraphPool(spectral, wide)
+        self.pool_T = GraphPool(temporal, wide)
+        self.pool_hS1 = GraphPool(joint, narrow)
+        self.pool_hT1 = GraphPool(joint, narrow)
+        self.pool_hS2 = GraphPool(joint, narrow)
+        self.pool_hT2 = GraphPool(joint, narrow)
+        self.out_layer = nn.Linear(5 * narrow, 2)
+
+    def readout(self, spectral_BSC: Tensor, temporal_BTC: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings (batch, 5 * gat_dims[1]) and logits (batch, 2) from the nodes of the two graphs."""
+        spectral_BSC = self.pool_S(self.GAT_layer_S(spectral_BSC + self.pos_S))
+        temporal_BTC = self.pool_T(self.GAT_layer_T(temporal_BTC))
+        branches = (
+            (self.master1, self.HtrgGAT_layer_ST11, self.pool_hT1, self.pool_hS1, self.HtrgGAT_layer_ST12),
+            (self.master2, self.HtrgGAT_layer_ST21, self.pool_hT2, self.pool_hS2, self.HtrgGAT_layer_ST22),
+        )
+        first, second = (self._branch(temporal_BTC, spectral_BSC, *layers) for layers in branches)
+        temporal_BTC, spectral_BSC, master_B1C = (torch.maximum(a, b) for a, b in zip(first, second, strict=True))
+        embeddings_BE = torch.cat(
+            [
+                temporal_BTC.abs().amax(dim=1),
+                temporal_BTC.mean(dim=1),
+                spectral_BSC.abs().amax(dim=1),
+                spectral_BSC.mean(dim=1),
+                master_B1C.squeeze(1),
+            ],
+            dim=1,
+        )
+        return embeddings_BE, self.out_layer(F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training))
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """The first batch norms of the residual blocks."""
+        for module in self.encoder.modules():
+            if isinstance(module, ResidualBlock):
+                yield from module.unused_parameters()
+
+    def _branch(
+        self,
+        temporal_BTC: Tensor,
+        spectral_BSC: Tensor,
+        master_11C: Tensor,
+        joint: nn.Module,
+        pool_temporal: nn.Module,
+        pool_spectral: nn.Module,
+        refine: nn.Module,
+    ) -> list[Tensor]:
+        temporal_BTC, spectral_BSC, master_B1C = joint(temporal_BTC, spectral_BSC, master_11C)
+        nodes = (pool_temporal(temporal_BTC), pool_spectral(spectral_BSC), master_B1C)
+        refined = refine(*nodes)
+        return [F.dropout(a + b, BRANCH_DROPOUT, self.training) for a, b in zip(nodes, refined, strict=True)]

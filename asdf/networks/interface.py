@@ -1,0 +1,130 @@
+"""What a network class offers to training and scoring, and how a class that offers less is met.
+
+Invariant: a network needs only a constructor that takes the settings and a `forward`. Whatever else training and
+scoring want to know, they ask through the functions below, which answer for classes that do not.
+
+Shapes: B utterances, T samples, E embedding values, 2 classes (spoof, bona fide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from asdf.errors import AsdfError
+from asdf.settings.sections import Sections
+
+
+class DetectorNetwork(nn.Module):
+    """A network that tells bona fide from spoofed utterances; the base class of ours, and a model for yours.
+
+    Your own class may derive from it or from `torch.nn.Module` alone. Name it in
+    `network.network_class = 'my_network.MyNetwork'`, with `my_network.py` beside the recipe:
+
+        class MyNetwork(DetectorNetwork):
+            def __init__(self, settings):
+                super().__init__(settings)
+                self.front_end = Wav2Vec2FrontEnd(settings.front_end)
+                self.output = torch.nn.Linear(self.front_end.dimension, 2)
+
+            def forward(self, waveforms_BT):
+                embeddings_BE = self.front_end(waveforms_BT).mean(dim=1)
+                return embeddings_BE, self.output(embeddings_BE)
+    """
+
+    def __init__(self, settings: Sections) -> None:
+        """Build the network with random weights drawn from torch's default generator.
+
+        Args:
+            settings: all sections, as plain dataclasses: `settings.network`, `settings.front_end` and so on.
+        """
+        super().__init__()
+
+    def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings and logits of utterances of equal length.
+
+        Args:
+            waveforms_BT: (batch, samples) float32 at 16 kHz. Utterances of any length come, none of them empty.
+
+        Returns:
+            embeddings_BE: (batch, anything); logits_B2: (batch, 2), column 1 for bona fide. An utterance's row
+            must not depend on the other rows in `eval()` mode, so that a score does not depend on its batch.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no forward(waveforms_BT)")
+
+    def scoring_length(self, samples: int) -> int:
+        """How many leading samples of an utterance of `samples` its score is computed from; at most `samples`.
+
+        Utterances of equal values may share a scoring batch, where each is cut to this length.
+        """
+        return samples
+
+    def front_end_parameters(self) -> Iterable[nn.Parameter]:
+        """The parameters that learn with `front_end.learning_rate`."""
+        return ()
+
+    def unused_parameters(self) -> Iterable[nn.Parameter]:
+        """Parameters that `forward` does not use.
+
+        The builder freezes them: DistributedDataParallel then waits for no gradient that never comes, and needs
+        no search of the graph in every step.
+        """
+        return ()
+
+
+def scoring_length(network: nn.Module, samples: int) -> int:
+    """`network.scoring_length(samples)`, or `samples` from a class that has no such method.
+
+    Raises:
+        AsdfError: the class answers with something other than a number from 1 to `samples`.
+    """
+    bare = _bare(network)
+    method = getattr(bare, "scoring_length", None)
+    if not callable(method):
+        return samples
+    length = method(samples)
+    if isinstance(length, bool) or not isinstance(length, int) or not 1 <= length <= samples:
+        raise AsdfError(
+            f"{type(bare).__qualname__}.scoring_length({samples}) gave {length!r}. It must give the number of leading "
+            f"samples that the score is computed from, an int from 1 to {samples}. "
+            "Remove the method if the score is computed from all of them."
+        )
+    return length
+
+
+def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
+    """The parameters that learn with `front_end.learning_rate`; none for a class that names none."""
+    return _named_by(network, "front_end_parameters")
+
+
+def unused_parameters(network: nn.Module) -> list[nn.Parameter]:
+    """The parameters that the class says its `forward` does not use; none for a class that names none."""
+    return _named_by(network, "unused_parameters")
+
+
+def repeat_short(waveforms_BT: Tensor, shortest: int) -> Tensor:
+    """Repeat waveforms from their start until they have `shortest` samples; longer ones come back as they are.
+
+    Raises:
+        AsdfError: the waveforms have no samples.
+    """
+    samples = waveforms_BT.shape[-1]
+    if samples >= shortest:
+        return waveforms_BT
+    if samples == 0:
+        raise AsdfError(
+            "an utterance without samples reached the network. Its file is empty, or speech activity detection "
+            "left nothing of it. Take it off the list."
+        )
+    return waveforms_BT.repeat(1, -(-shortest // samples))[:, :shortest]
+
+
+def _named_by(network: nn.Module, method_name: str) -> list[nn.Parameter]:
+    method = getattr(_bare(network), method_name, None)
+    return list(method()) if callable(method) else []
+
+
+def _bare(network: nn.Module) -> nn.Module:
+    return network.module if isinstance(network, DistributedDataParallel) else network

@@ -1,0 +1,90 @@
+"""`--dry-run`: what a run would do, with everything checked that can be checked without torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from asdf.data.lists import check_files
+from asdf.data.training_plan import TrainingPlan
+from asdf.distributed.devices import describe_mapping
+from asdf.errors import AsdfError
+from asdf.recipe.corpora import Corpus, find_corpus
+from asdf.recipe.folders import Folders
+from asdf.settings.sections import Sections
+
+
+def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[str, Corpus]) -> str:
+    """The plan of a run as text.
+
+    Raises:
+        AsdfError: lists or recordings are missing, all of them in one message, after the plan.
+    """
+    recipe, net = settings.recipe, settings.network
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", settings.computing.processes))
+    world_size = int(os.environ.get("WORLD_SIZE", processes))
+    lines = [f"config {config}: dry run, nothing is computed or written", "", "devices"]
+    lines += [f"  {line}" for line in describe_mapping(settings.computing, processes)]
+    mistakes: list[str] = []
+    sizes = {}
+    lines += ["", "corpora"]
+    validation = recipe.evaluation_sets if recipe.validation_sets is None else recipe.validation_sets
+    for name in dict.fromkeys([*recipe.training_sets, *validation, *recipe.evaluation_sets]):
+        corpus = find_corpus(name, corpora)
+        place = folders.database / corpus.folder / corpus.list
+        if corpus.make is not None and not place.exists():
+            lines.append(f"  {name}: {place} (will be made)")
+            continue
+        try:
+            utterances = corpus.read(name, folders.database)
+            sizes[name] = len(utterances)
+            bona_fide = int(utterances.labels.sum())
+            lines.append(f"  {name}: {place}: {bona_fide} bona fide, {len(utterances) - bona_fide} spoof")
+            check_files([utterances])
+        except AsdfError as error:
+            lines.append(f"  {name}: {place}: PROBLEM, see below")
+            mistakes.append(str(error))
+    lines += ["", "batches"]
+    batch = net.minibatch_size * world_size * net.optimizer_step_interval
+    lines.append(
+        f"  minibatch {net.minibatch_size} x {world_size} process{'es' * (world_size > 1)} x "
+        f"{net.optimizer_step_interval} minibatches a step = {batch} utterances an optimiser step"
+    )
+    if all(name in sizes for name in recipe.training_sets):
+        size = sum(sizes[name] for name in recipe.training_sets)
+        plan = TrainingPlan(size, net.minibatch_size, net.optimizer_step_interval, world_size)
+        steps = plan.steps_per_epoch()
+        lines.append(f"  {size} training utterances = {steps} steps an epoch, at most {net.max_epochs} epochs")
+    lines += ["", "stages", *_stages(settings, folders, validation)]
+    if mistakes:
+        raise AsdfError("\n".join(lines) + "\n\n" + "\n".join(mistakes))
+    return "\n".join(lines)
+
+
+def _stages(settings: Sections, folders: Folders, validation: tuple[str, ...]) -> list[str]:
+    recipe = settings.recipe
+    weights = settings.front_end.weights
+    stages = {
+        0: (f"measure the utterances: {', '.join(recipe.training_sets + recipe.evaluation_sets)}", folders.sad),
+        1: (
+            f"train on {', '.join(recipe.training_sets)}"
+            + (f", front end from {weights}" if weights else "")
+            + f", validate on {', '.join(validation) or 'nothing'}",
+            folders.networks,
+        ),
+        2: (
+            f"score {', '.join(recipe.evaluation_sets)} with {_selected(settings)} of {folders.networks}",
+            folders.system / "scores",
+        ),
+        3: ("report the results", folders.results),
+    }
+    return [
+        f"  {number}  {what}\n     writes {where}"
+        for number, (what, where) in stages.items()
+        if recipe.execute_stage(number)
+    ]
+
+
+def _selected(settings: Sections) -> str:
+    chosen = settings.recipe.selected_epochs
+    return "the last epoch" if chosen is None else "epochs " + ", ".join(map(str, chosen))

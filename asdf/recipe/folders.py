@@ -1,0 +1,48 @@
+"""The folders of a run, below paths.output_folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from asdf.errors import UsageError
+from asdf.settings.sections import Paths
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Absolute folders of one system; relative paths in a config are relative to the recipe's folder."""
+
+    output: Path
+    database: Path
+    system: Path
+    sad: Path
+
+    @property
+    def networks(self) -> Path:
+        return self.system / "networks"
+
+    @property
+    def results(self) -> Path:
+        return self.system / "results"
+
+    def scores(self, network: str, corpus: str) -> Path:
+        """The score file of a network (a file name in `networks`) on a corpus."""
+        return self.system / "scores" / network.removesuffix(".pt") / f"{corpus}.txt"
+
+
+def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
+    """The folders that `paths` means.
+
+    Raises:
+        UsageError: the output or the database folder is not set.
+    """
+    for name in ("output_folder", "database_folder"):
+        if getattr(paths, name) is None:
+            raise UsageError(
+                f"paths.{name} is not set. Set it in the recipe's configs/init_config.py, or add "
+                f"paths.{name}=/your/folder to the command."
+            )
+    output = (recipe_folder / str(paths.output_folder)).resolve()
+    database = (recipe_folder / str(paths.database_folder)).resolve()
+    return Folders(output, database, output / paths.system_folder, output / paths.sad_folder)

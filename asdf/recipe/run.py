@@ -1,0 +1,161 @@
+"""One config being run: what the stages of a recipe work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asdf.data.lists import UtteranceList, check_both_classes, check_files, join
+from asdf.recipe.corpora import Corpus, find_corpus
+from asdf.recipe.folders import Folders
+from asdf.recipe.selection import select_networks
+from asdf.runs.log import LOG
+from asdf.settings import Sections, Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+    from asdf.distributed.stopping import StopRequest
+    from asdf.distributed.world import World
+
+
+@dataclass
+class Run:
+    """A config with its settings, its folders, and the processes that it runs on.
+
+    Attributes:
+        settings: a plain copy of what `Settings()` holds during the run, for the rooms below.
+    """
+
+    config: str
+    settings: Sections
+    folders: Folders
+    corpora: Mapping[str, Corpus]
+    recipe_folder: Path
+    world: World
+    stop: StopRequest
+    _lists: dict[str, UtteranceList] = field(default_factory=dict)
+
+    def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
+        """Do `function(self)` if the settings choose stage `number`; all ranks enter and leave it together.
+
+        With `main_only` the main rank alone does it while the others wait; what it raises ends all of them.
+        """
+        if not Settings().recipe.execute_stage(number):
+            return
+        LOG.info("stage %d: %s", number, (function.__doc__ or function.__name__).strip().splitlines()[0])
+        if main_only:
+            self.world.run_on_main(lambda: function(self))
+        else:
+            function(self)
+            self.world.barrier()
+
+    @property
+    def validation_sets(self) -> tuple[str, ...]:
+        chosen = self.settings.recipe.validation_sets
+        return self.settings.recipe.evaluation_sets if chosen is None else chosen
+
+    def sets_in_use(self) -> list[str]:
+        """Names of the corpora that the chosen stages read."""
+        recipe = self.settings.recipe
+        measures, trains, scores = (recipe.execute_stage(stage) for stage in range(3))
+        names: list[str] = []
+        if measures or (trains and not self.scores_only):
+            names += recipe.training_sets
+        if measures or trains:
+            names += self.validation_sets
+        if measures or scores:
+            names += recipe.evaluation_sets
+        return list(dict.fromkeys(names))
+
+    @property
+    def scores_only(self) -> bool:
+        """Whether network.resume_epoch = -N asks for the scores of epoch N without training."""
+        epoch = self.settings.network.resume_epoch
+        return isinstance(epoch, int) and epoch < 0
+
+    def utterances(self, name: str) -> UtteranceList:
+        """The list of a corpus of the recipe; a corpus that can be made is made first."""
+        if name not in self._lists:
+            corpus = find_corpus(name, self.corpora)
+            if corpus.make is not None:
+                make = corpus.make
+                self.world.run_on_main(lambda: make(self.folders.database))
+            self._lists[name] = corpus.read(name, self.folders.database)
+        return self._lists[name]
+
+    def lengths(self, utterances: UtteranceList) -> np.ndarray:
+        """Lengths in samples, measured now unless an earlier run did (see `asdf.data.lengths`)."""
+        from asdf.data.lengths import measure_lengths
+
+        return measure_lengths(utterances, self.settings.sad, self.folders.sad, self.world)
+
+    def training_utterances(self) -> tuple[UtteranceList, np.ndarray]:
+        """All training sets as one list, without utterances that are too short or too long, and their lengths."""
+        import numpy as np
+
+        parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
+        lengths = np.concatenate([self.lengths(part) for part in parts])
+        utterances, net = join(parts), self.settings.network
+        most = net.max_train_utterance_length_in_samples or np.iinfo(np.int64).max
+        kept = (lengths >= net.min_train_utterance_length_in_samples) & (lengths <= most) & (lengths > 0)
+        if not kept.all():
+            LOG.info("%d of %d training utterances are left out for their length", (~kept).sum(), len(kept))
+            utterances, lengths = utterances.select(np.flatnonzero(kept)), lengths[kept]
+        check_both_classes(utterances, "training")
+        LOG.info(
+            "training on %d utterances: %d bona fide, %d spoof",
+            len(utterances),
+            (utterances.labels == 1).sum(),
+            (utterances.labels == 0).sum(),
+        )
+        return utterances, lengths
+
+    def build_network(self) -> nn.Module:
+        """The untrained network of the settings on this process's device; the same weights on every process."""
+        import torch
+
+        from asdf.networks import build_network
+
+        torch.manual_seed(self.settings.recipe.seed)
+        return build_network(self.settings, self.recipe_folder).to(self.world.device)
+
+    def load_network(self, name: str) -> nn.Module:
+        """The network in the file `name` of the system's networks, ready to score.
+
+        It is built as its own file says, so pretrained weights that it once started from are not needed.
+        """
+        from asdf.networks import build_network
+        from asdf.training.checkpoints import fill_network, read_checkpoint
+
+        path = self.folders.networks / name
+        content = read_checkpoint(path)
+        kept = content.get("settings", {}).get("front_end", {})
+        front_end = replace(self.settings.front_end, **{**kept, "weights": None})
+        network = build_network(replace(self.settings, front_end=front_end), self.recipe_folder)
+        fill_network(path, content, network)
+        return network.to(self.world.device).eval()
+
+    def check(self) -> None:
+        """Find what is missing before any work starts.
+
+        Raises:
+            AsdfError: lists or recordings that are not there, all of them in one message; a list without one class.
+        """
+        lists = [self.utterances(name) for name in self.sets_in_use()]
+        self.world.run_on_main(lambda: check_files(lists))
+        scored = {*self.validation_sets, *self.settings.recipe.evaluation_sets}
+        for utterances in lists:
+            if utterances.name in scored:
+                check_both_classes(utterances, "an EER")
+
+    def selected_networks(self) -> list[str]:
+        """File names of the networks that stages 2 and 3 are about.
+
+        Raises:
+            AsdfError: one of them is not there.
+        """
+        return select_networks(self.settings, self.folders.networks)

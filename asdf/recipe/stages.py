@@ -1,0 +1,157 @@
+"""The work of the stages, put together from the rooms below; recipes call these or write their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from asdf.errors import AsdfError
+from asdf.recipe.run import Run
+from asdf.runs.log import LOG
+from asdf.training.network_files import network_files, networks_present, read_evaluations
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+    from asdf.data.lists import UtteranceList
+    from asdf.training.callbacks import Callback
+    from asdf.training.loop import Trainer
+
+
+def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengths: np.ndarray) -> None:
+    """Train `network`, going on from where `network.resume_epoch` says, and validate it on the way."""
+    from torch import nn as torch_nn
+
+    from asdf.data.datasets import TrainingClips
+    from asdf.data.loaders import BatchLoader
+    from asdf.networks import summary
+    from asdf.training.loop import Trainer
+    from asdf.training.retention import average_networks
+    from asdf.training.step import Step
+
+    settings, world = run.settings, run.world
+    if run.scores_only:
+        LOG.info("network.resume_epoch = %s: no training", settings.network.resume_epoch)
+        name = run.selected_networks()[0]
+        evaluate_network(run, run.load_network(name), name, run.validation_sets)
+        return
+    start = _starting_point(run)
+    if world.device.type == "cuda" and world.size > 1 and settings.computing.sync_batch_norm:
+        network = torch_nn.SyncBatchNorm.convert_sync_batchnorm(network)
+    LOG.info("%s: %s", settings.network.network_class, summary(network))
+    clips = TrainingClips(
+        utterances, lengths, settings.network.train_clip_size, settings.rawboost, settings.sad, settings.recipe.seed
+    )
+    trainer = Trainer(
+        Step(network, utterances, settings, world),
+        utterances,
+        BatchLoader(clips, settings.computing.network_dataloader_workers, world),
+        settings,
+        world,
+        run.folders.networks,
+        lambda trained, name: evaluate_network(run, trained, name, run.validation_sets),
+        run.stop,
+        _callbacks(run),
+    )
+    _resume(run, trainer, start)
+    LOG.info("%s", trainer.step.precision.reason)
+    LOG.info(
+        "%d utterances an optimiser step (%d a process and minibatch, %d processes, %d minibatches), %d steps an epoch",
+        trainer.plan.window_size,
+        settings.network.minibatch_size,
+        world.size,
+        settings.network.optimizer_step_interval,
+        trainer.plan.steps_per_epoch(),
+    )
+    trainer.run()
+    LOG.info("training ended: %s", trainer.finished())
+    if settings.network.average_best_networks:
+        count, folder = settings.network.average_best_networks, run.folders.networks
+        world.run_on_main(lambda: average_networks(folder, trainer.progress.evaluations, count) and None)
+
+
+def evaluate_network(run: Run, network: nn.Module, name: str, sets: Iterable[str]) -> dict[str, float]:
+    """Score `sets` with a network, write the score files and return the EERs, on every rank."""
+    from asdf.evaluation import eer, write_scores
+    from asdf.scoring.scoring import score_list
+
+    eers = {}
+    for corpus in sets:
+        utterances = run.utterances(corpus)
+        lengths = run.lengths(utterances)
+        scores = score_list(network, utterances, lengths, run.settings, run.world, run.stop)
+        path = run.folders.scores(name, corpus)
+
+        def write(utterances: UtteranceList = utterances, scores: np.ndarray | None = scores) -> float:
+            assert scores is not None  # the main rank has them
+            write_scores(path, utterances.ids, utterances.labels, scores)  # noqa: B023 (called at once)
+            return eer(scores[utterances.labels == 1], scores[utterances.labels == 0])[0]
+
+        eers[corpus] = run.world.run_on_main(write)
+        LOG.info("%s on %s: EER %.3f %%", name.removesuffix(".pt"), corpus, 100 * eers[corpus])
+    return eers
+
+
+def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
+    """Compute the metrics of the score files, show them as a table and write them to the results folder."""
+    from asdf.evaluation import evaluate, read_scores, results_table, write_results
+
+    rows = []
+    for network in networks:
+        for corpus in sets:
+            path = run.folders.scores(network, corpus)
+            if not path.exists():
+                raise AsdfError(f"there is no score file {path}: run stage 2 first (recipe.start_stage=2).")
+            rows.append((network.removesuffix(".pt"), corpus, evaluate(read_scores(path))))
+    LOG.info("%s", results_table(rows))
+    write_results(run.folders.results, rows)
+    LOG.info("written to %s", run.folders.results)
+
+
+def _starting_point(run: Run) -> str | None:
+    """The checkpoint to go on from: 'auto' for the newest, a file name, or None to start afresh.
+
+    Raises:
+        AsdfError: networks are there that the run would overwrite, or the one to go on from is not there.
+    """
+    asked, folder = run.settings.network.resume_epoch, run.folders.networks
+    if asked == "auto":
+        return "auto"
+    later = [path.name for path, (epochs, step) in network_files(folder).items() if (epochs, step) > (asked, 0)]
+    if later:
+        raise AsdfError(
+            f"network.resume_epoch = {asked} would overwrite {', '.join(later[:4])} in {folder}. Use 'auto' to go on "
+            "from the newest, choose another paths.system_folder, or move these networks away."
+        )
+    if asked == 0:
+        return None
+    if not (folder / f"epoch.{asked}.pt").exists():
+        raise AsdfError(
+            f"network.resume_epoch = {asked}: there is no epoch.{asked}.pt in {folder}. {networks_present(folder)}"
+        )
+    return f"epoch.{asked}.pt"
+
+
+def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
+    from asdf.training.checkpoints import fill_network, newest_checkpoint, read_checkpoint
+
+    folder = run.folders.networks
+    path = run.world.agree(newest_checkpoint(folder)) if start == "auto" else start and folder / start
+    if path:
+        content = read_checkpoint(path)
+        fill_network(path, content, trainer.step.network)
+        trainer.resume(content, run.world.agree(read_evaluations(folder)))
+        LOG.info("going on from %s: epoch %d, step %d", path.name, trainer.progress.epochs, trainer.progress.step)
+
+
+def _callbacks(run: Run) -> list[Callback]:
+    """The main rank's callbacks; the others have none, but find out with it when one does not exist."""
+    from asdf.networks.class_path import find_class
+    from asdf.training.callbacks import Callback
+    from asdf.training.metrics_file import MetricsFile
+
+    classes: list[type[Callback]] = [MetricsFile]
+    for path in run.settings.network.callbacks:
+        classes.append(find_class(path, run.recipe_folder, "network.callbacks", Callback))
+    return [kind(run.settings, run.folders.system) for kind in classes] if run.world.is_main else []

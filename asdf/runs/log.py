@@ -1,0 +1,45 @@
+"""The run's log: plain lines on the screen and in `log.txt`, beside which a progress bar keeps its place."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOG = logging.getLogger("asdf")
+
+
+class _Screen(logging.Handler):
+    """Prints through tqdm, so that lines do not tear a progress bar apart."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(self.format(record), file=sys.stdout)
+        sys.stdout.flush()
+
+
+def log_to_screen(speaks: bool = True) -> None:
+    """Show the log on the screen; a process that does not speak (not the main one) shows warnings only."""
+    LOG.handlers.clear()
+    LOG.propagate = False
+    LOG.setLevel(logging.INFO)
+    screen = _Screen(logging.INFO if speaks else logging.WARNING)
+    screen.setFormatter(logging.Formatter("%(message)s"))
+    LOG.addHandler(screen)
+
+
+@contextmanager
+def log_to_file(path: Path) -> Iterator[None]:
+    """Append the log to `path` as well, each line with its time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
+    LOG.addHandler(handler)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        handler.close()

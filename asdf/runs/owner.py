@@ -1,0 +1,136 @@
+"""One run at a time in a system folder.
+
+Invariant: whoever holds the mark holds an advisory lock on it, which the kernel drops when the process dies. File
+systems that keep such locks to one node are why the mark also beats: it is touched every few seconds, and another
+host's mark is taken over only when it has been still for a while.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from asdf.errors import AsdfError
+from asdf.runs.log import LOG
+
+BEAT_S = 10.0
+STILL_S = 60.0
+
+
+@contextmanager
+def owner_mark(folder: Path) -> Iterator[None]:
+    """Hold the mark of `folder` (`folder/owner.json`) while the block runs.
+
+    Raises:
+        AsdfError: another run that is alive holds it; the message names its host, process and start.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = _open_locked(folder / "owner.json")
+    except OSError as error:
+        raise AsdfError(
+            f"cannot write in the system folder {folder}: {error.strerror or error}. "
+            "Choose another paths.output_folder, or mend the folder's permissions."
+        ) from error
+    ended = threading.Event()
+    beat = threading.Thread(target=_beat, args=(file, ended), daemon=True)
+    try:
+        mark = {"host": socket.gethostname(), "process": os.getpid(), "start": _now()}
+        file.seek(0)
+        file.truncate()
+        file.write(json.dumps(mark) + "\n")
+        file.flush()
+        beat.start()
+        yield
+    finally:
+        ended.set()
+        if beat.is_alive():
+            beat.join()
+        (folder / "owner.json").unlink(missing_ok=True)
+        file.close()
+
+
+def _open_locked(path: Path) -> IO[str]:
+    """The mark, open and locked; what stands in it is what a dead owner left."""
+    while True:
+        file = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AsdfError(_refusal(path, _read(file))) from None
+        if not _is_at(file, path):  # its owner removed it between our opening and our locking
+            file.close()
+            continue
+        left = _read(file)
+        if left:
+            _wait_until_still(path, file, left)
+            LOG.info(
+                "notice: the run that was here (process %s on %s, started %s) ended without saying so; "
+                "going on from what it left",
+                left.get("process"),
+                left.get("host"),
+                left.get("start"),
+            )
+        return file
+
+
+def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
+    """Another host's owner may be alive where locks do not cross hosts: see whether its mark still beats."""
+    if left.get("host") == socket.gethostname():
+        return
+    seen = os.fstat(file.fileno()).st_mtime
+    # The age is judged by watching, not by the clock: the clocks of two hosts need not agree.
+    if time.time() - seen > 10 * STILL_S:
+        return
+    LOG.info(
+        "the system folder bears the mark of a run on %s: waiting %.0f s to see whether it is alive",
+        left.get("host"),
+        STILL_S,
+    )
+    until = time.monotonic() + STILL_S
+    while time.monotonic() < until:
+        time.sleep(1)
+        if not path.exists():
+            return
+        if path.stat().st_mtime != seen:
+            raise AsdfError(_refusal(path, left))
+
+
+def _beat(file: IO[str], ended: threading.Event) -> None:
+    while not ended.wait(BEAT_S):
+        os.utime(file.fileno())
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _read(file: IO[str]) -> dict[str, str]:
+    file.seek(0)
+    try:
+        return dict(json.loads(file.read() or "{}"))
+    except ValueError:
+        return {"host": "?", "process": "?", "start": "?"}
+
+
+def _refusal(path: Path, owner: dict[str, str]) -> str:
+    return (
+        f"another run is at work in {path.parent}: process {owner.get('process', '?')} on {owner.get('host', '?')}, "
+        f"started {owner.get('start', '?')}. Wait for it, stop it, or give this run another paths.system_folder."
+    )
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -1,0 +1,41 @@
+"""Progress of a long work: a bar on a terminal, a plain line now and then in the log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from asdf.runs.log import LOG
+
+T = TypeVar("T")
+LINE_EVERY_S = 30.0
+
+
+def track(
+    items: Iterable[T], total: int, what: str, *, lines_every: int = 0, speaks: bool = True, unit: str = "it"
+) -> Iterator[T]:
+    """Yield from `items` and show how far they are.
+
+    Args:
+        lines_every: log a line after so many items; 0: after every 30 seconds.
+        speaks: False shows nothing (on processes that are not the main one).
+    """
+    from tqdm import tqdm
+
+    if not speaks:
+        yield from items
+        return
+    started = last = time.monotonic()
+    with tqdm(
+        total=total, desc=what, unit=unit, leave=False, disable=not sys.stderr.isatty(), dynamic_ncols=True
+    ) as bar:
+        for done, item in enumerate(items, 1):
+            yield item
+            bar.update()
+            now = time.monotonic()
+            due = done % lines_every == 0 if lines_every else now - last >= LINE_EVERY_S
+            if due and done < total:
+                last = now
+                LOG.info("%s: %d of %d, %.1f %s/s", what, done, total, done / (now - started), unit)

@@ -1,0 +1,1 @@
+"""Score a trial list exactly once, on any number of processes."""

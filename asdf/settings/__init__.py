@@ -1,0 +1,30 @@
+"""The settings language and the `Settings` singleton. Nothing here imports torch or numpy: `--list` answers at once."""
+
+from asdf.settings.listing import list_configs, markdown_table
+from asdf.settings.mistakes import SettingsError
+from asdf.settings.sections import (
+    Computing,
+    FrontEnd,
+    Network,
+    Paths,
+    RawBoost,
+    Recipe,
+    Sections,
+    SpeechActivity,
+)
+from asdf.settings.store import Settings
+
+__all__ = [
+    "Computing",
+    "FrontEnd",
+    "Network",
+    "Paths",
+    "RawBoost",
+    "Recipe",
+    "Sections",
+    "Settings",
+    "SettingsError",
+    "SpeechActivity",
+    "list_configs",
+    "markdown_table",
+]

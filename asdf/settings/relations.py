@@ -1,0 +1,37 @@
+"""Whether the settings fit each other, once all layers are applied.
+
+Invariant: only values that some config really ends up with are compared. A layer in between may well be
+contradictory, as a later one may put it right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+
+from asdf.settings.sections import Sections
+
+# The first of each two may not be above the second.
+ORDERED = (
+    ("rawboost.minF", "rawboost.maxF"),
+    ("rawboost.minBW", "rawboost.maxBW"),
+    ("rawboost.minCoeff", "rawboost.maxCoeff"),
+    ("rawboost.minG", "rawboost.maxG"),
+    ("rawboost.minBiasLinNonLin", "rawboost.maxBiasLinNonLin"),
+    ("rawboost.SNRmin", "rawboost.SNRmax"),
+    ("network.min_train_utterance_length_in_samples", "network.max_train_utterance_length_in_samples"),
+    ("network.min_evaluation_utterance_length_in_samples", "network.max_evaluation_utterance_length_in_samples"),
+    ("network.min_learning_rate", "network.initial_learning_rate"),
+    ("recipe.start_stage", "recipe.end_stage"),
+)
+
+
+def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
+    """The pairs of settings that contradict each other: their two names, and what is wrong between them."""
+    for low, high in ORDERED:
+        lower, upper = attrgetter(low)(sections), attrgetter(high)(sections)
+        if lower is not None and upper is not None and lower > upper:
+            yield low, high, "is above"
+    computing = sections.computing
+    if computing.use_gpu and computing.gpu_ids is not None and len(computing.gpu_ids) < computing.processes:
+        yield "computing.processes", "computing.gpu_ids", "is more than the GPUs in"

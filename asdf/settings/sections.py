@@ -1,0 +1,309 @@
+"""The settings themselves: one dataclass a section, one line of meaning a setting.
+
+Invariant: this file is the only place that knows a setting's name, type, default, unit and range. The checks
+(`checks.py`), `--explain`, the README's table and the saved snapshots are all derived from it.
+All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `_db`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from asdf.settings.mistakes import UnknownName, nearest
+
+
+def setting(
+    default: Any,
+    meaning: str,
+    *,
+    unit: str = "",
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    each: str = "",
+) -> Any:
+    """A dataclass field with what a user is told about it.
+
+    `at_least`, `above`, `at_most` bound a number, or every number of a tuple. `each` names a further check of
+    `checks.py`: 'class_path', 'unique' (no value twice), 'path' (environment variables are expanded),
+    'not_empty'.
+    """
+    metadata = {
+        "meaning": meaning,
+        "unit": unit,
+        "at_least": at_least,
+        "above": above,
+        "at_most": at_most,
+        "each": each,
+    }
+    return field(default=default, metadata=metadata)
+
+
+class KnownNames:
+    """Refuses to be given what is no setting, so that a typo in the code of a recipe does not pass in silence."""
+
+    # Hidden from type checkers, which find an unknown name by themselves as long as this is not in their way.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            names = self.__dataclass_fields__
+            if name not in names:
+                raise UnknownName(f"{type(self).__name__} has no setting '{name}'{nearest(name, names)}")
+            super().__setattr__(name, value)
+
+
+@dataclass
+class Paths(KnownNames):
+    """Where things are read and written."""
+
+    output_folder: str | None = setting(None, "all outputs of the recipe go below it", each="path")
+    database_folder: str | None = setting(None, "the folder that holds the corpora", each="path")
+    system_folder: str = setting(
+        "system1",
+        "folder of one system, relative to output_folder: networks, scores, results",
+        each="path",
+    )
+    sad_folder: str = setting("sad", "folder of measured utterance lengths, relative to output_folder", each="path")
+
+
+@dataclass
+class Computing(KnownNames):
+    """What the run computes on."""
+
+    use_gpu: bool = setting(True, "False: CPU, also where there is a GPU")
+    gpu_ids: tuple[int, ...] | None = setting(
+        None,
+        "which GPUs: the process of local rank i uses gpu_ids[i]; None: the first ones",
+        at_least=0,
+        each="unique",
+    )
+    processes: int = setting(1, "processes that run.py starts by itself when torchrun did not start it", at_least=1)
+    backend: Literal["auto", "nccl", "gloo", "mpi"] = setting(
+        "auto", "how processes talk; auto: nccl on GPUs, gloo on CPU"
+    )
+    timeout_s: float = setting(
+        1800.0, "a process that waits longer than this for another ends the run", unit="s", above=0
+    )
+    sync_batch_norm: bool = setting(
+        True, "batch norm over the batches of all processes (GPUs only: PyTorch has none for CPU)"
+    )
+    threads: int | None = setting(
+        None, "CPU threads a process; None: the cores shared out among this node's processes", at_least=1
+    )
+    network_dataloader_workers: int = setting(
+        10, "loader processes a process; no more are started than it has cores; 0: none", at_least=0
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
+        "auto", "of training; auto: bf16 where the GPU computes in it, else fp32; scoring is always fp32"
+    )
+    tf32: bool = setting(False, "allow TF32 matrix products on the GPU (faster, about 3 digits)")
+
+
+@dataclass
+class Network(KnownNames):
+    """The network, its training and its scoring."""
+
+    network_class: str = setting(
+        "asdf.networks.SSL_AASIST", "class path of the network: the project's or your own", each="class_path"
+    )
+    resume_epoch: int | Literal["auto"] = setting(
+        "auto",
+        "'auto' goes on from the newest checkpoint; 0 starts afresh; N goes on from epoch N; -N only scores epoch N",
+    )
+    max_epochs: int = setting(1000, "training ends after so many epochs", at_least=1)
+    max_steps: int | None = setting(None, "training ends after so many optimiser steps", at_least=1)
+    epochs_per_train_call: int = setting(1, "epochs between scorings of the validation sets", at_least=1)
+    evaluation_interval_steps: int | None = setting(
+        None, "optimiser steps between further scorings of the validation sets", at_least=1
+    )
+    early_stop_evaluations: int | None = setting(
+        None, "stop after so many scorings in a row without a new best EER", at_least=1
+    )
+
+    minibatch_size: int = setting(24, "utterances a process and minibatch", at_least=1)
+    optimizer_step_interval: int = setting(1, "minibatches an optimiser step", at_least=1)
+    train_clip_size: int = setting(16000, "length of a training example", unit="samples", at_least=400)
+    min_train_utterance_length_in_samples: int = setting(
+        0, "shorter training utterances are left out", unit="samples", at_least=0
+    )
+    max_train_utterance_length_in_samples: int | None = setting(
+        None, "longer training utterances are left out", unit="samples", at_least=1
+    )
+    eval_minibatch_size_factor: float = setting(
+        2.0,
+        "a scoring batch holds up to minibatch_size * factor * train_clip_size samples",
+        above=0,
+    )
+    min_evaluation_utterance_length_in_samples: int = setting(
+        16000, "shorter ones are repeated up to it", unit="samples", at_least=400
+    )
+    max_evaluation_utterance_length_in_samples: int = setting(
+        1000000, "longer ones are cut", unit="samples", at_least=400
+    )
+    max_cut_proportion: float = setting(
+        0.0,
+        "how much of an utterance may be cut to share a scoring batch; 0: nothing is cut",
+        at_least=0,
+        at_most=1,
+    )
+    score: Literal["bona_fide", "difference"] = setting(
+        "bona_fide", "the score: the bona fide logit (column 1), or it minus the spoof logit"
+    )
+    print_interval: int = setting(10, "optimiser steps between progress lines", at_least=1)
+    scoring_print_interval: int = setting(50, "scoring batches between progress lines", at_least=1)
+
+    optimizer: Literal["sgd", "adam", "adamw"] = setting("sgd", "the optimiser")
+    initial_learning_rate: float = setting(0.1, "learning rate at the start", above=0)
+    momentum: float = setting(0.0, "of sgd", at_least=0, at_most=1)
+    adam_betas: tuple[float, float] = setting((0.9, 0.999), "of adam and adamw", at_least=0, at_most=1)
+    weight_decay: float = setting(0.001, "weight decay", at_least=0)
+    weight_decay_skiplist: tuple[str, ...] = setting(
+        ("batchnorm",),
+        "parameters get no decay whose name, or whose module's class, contains one of these",
+    )
+    gradient_clip_norm: float | None = setting(
+        None, "gradients are scaled down to this norm; None: they are not", above=0
+    )
+    class_weights: tuple[float, float] = setting(
+        (1.0, 1.0), "weights of (spoof, bona fide) in the cross-entropy", above=0
+    )
+
+    schedule: Literal["plateau", "cosine", "constant"] = setting(
+        "plateau", "plateau: the original's, by epoch; cosine: by step, to min_learning_rate; constant"
+    )
+    warmup_steps: int = setting(0, "the learning rate rises from 0 over so many steps", at_least=0)
+    min_learning_rate: float = setting(0.0, "where the cosine ends", at_least=0)
+    lr_update_ratio: float = setting(0.5, "plateau: the learning rate is multiplied by it", above=0, at_most=1)
+    max_consecutive_lr_updates: int = setting(2, "plateau: training ends after so many updates in a row", at_least=1)
+    min_loss_change_ratio: float = setting(
+        0.01, "plateau when (previous - current) / max(min_room, previous - target) is below it"
+    )
+    min_room_for_improvement: float = setting(0.1, "plateau test: least denominator", above=0)
+    target_loss: float = setting(0.1, "plateau test: the loss aimed at", at_least=0)
+
+    keep_last_networks: int | None = setting(
+        None, "newest networks kept; None: all networks of whole epochs are kept", at_least=1
+    )
+    keep_best_networks: int = setting(
+        3, "networks also kept for their EER on the first validation set, if not all are", at_least=0
+    )
+    keep_every_epochs: int | None = setting(
+        None, "networks of every N-th epoch are also kept, if not all are", at_least=1
+    )
+    average_best_networks: int = setting(
+        0, "at the end the best N kept networks are averaged into networks/average.pt; 0: none", at_least=0
+    )
+    checkpoint_interval_s: float | None = setting(
+        900.0, "time between checkpoints inside an epoch; None: none", unit="s", above=0
+    )
+    checkpoint_interval_steps: int | None = setting(
+        None, "optimiser steps between checkpoints inside an epoch", at_least=1
+    )
+    callbacks: tuple[str, ...] = setting((), "class paths of your own callbacks", each="class_path")
+
+
+@dataclass
+class FrontEnd(KnownNames):
+    """The self-supervised front end of network classes that have one."""
+
+    architecture: str = setting(
+        "wav2vec2_xlsr_300m",
+        "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, _1b, _2b",
+        each="not_empty",
+    )
+    weights: str | None = setting(
+        None,
+        "None: random; a checkpoint file; or 'torchaudio:NAME', a bundle of torchaudio.pipelines",
+        each="path",
+    )
+    frozen: bool = setting(False, "True: its weights stay as they are, and it runs without dropout")
+    learning_rate: float | None = setting(None, "its own learning rate; None: initial_learning_rate", above=0)
+    gradient_checkpointing: bool = setting(
+        False, "recompute the encoder's layers in the backward pass: less memory, about a third more time"
+    )
+    dropout: float = setting(0.0, "in its encoder, in training", at_least=0, at_most=1)
+    normalize_waveforms: bool = setting(
+        False, "scale every waveform to zero mean and unit variance, as some pretrained networks expect"
+    )
+
+
+@dataclass
+class RawBoost(KnownNames):
+    """RawBoost augmentation of training examples (Tak et al., ICASSP 2022)."""
+
+    enabled: bool = setting(False, "augment training examples")
+    applyingRatio: float = setting(0.8, "proportion of the examples that are augmented", at_least=0, at_most=1)
+    algo: int = setting(
+        5,
+        "0 none, 1 LnL, 2 ISD, 3 SSI, 4 1+2+3, 5 1+2, 6 1+3, 7 2+3 in series, 8 1 and 2 in parallel",
+        at_least=0,
+        at_most=8,
+    )
+    nBands: int = setting(5, "LnL: notch filters", at_least=1)
+    minF: float = setting(20, "LnL: lowest centre frequency", unit="Hz", at_least=0)
+    maxF: float = setting(8000, "LnL: highest centre frequency", unit="Hz", above=0)
+    minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0)
+    maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0)
+    minCoeff: int = setting(10, "LnL: fewest filter coefficients", at_least=1)
+    maxCoeff: int = setting(100, "LnL: most filter coefficients", at_least=1)
+    minG: float = setting(0, "LnL: least gain of the linear part", unit="dB")
+    maxG: float = setting(0, "LnL: greatest gain of the linear part", unit="dB")
+    minBiasLinNonLin: float = setting(5, "LnL: least gap between linear and non-linear gain", unit="dB")
+    maxBiasLinNonLin: float = setting(20, "LnL: greatest gap between linear and non-linear gain", unit="dB")
+    N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1)
+    P: float = setting(10, "ISD: greatest percentage of samples disturbed", unit="%", at_least=0, at_most=100)
+    g_sd: float = setting(2, "ISD: gain", above=0)
+    SNRmin: float = setting(10, "SSI: lowest signal-to-noise ratio", unit="dB")
+    SNRmax: float = setting(40, "SSI: highest signal-to-noise ratio", unit="dB")
+
+
+@dataclass
+class SpeechActivity(KnownNames):
+    """Speech activity detection."""
+
+    mode: Literal["off", "endpoint", "on"] = setting(
+        "off", "off; endpoint: the silent ends are trimmed; on: all non-speech is dropped"
+    )
+    threshold_db: float = setting(
+        30.0, "a frame is speech when its energy is within this of the loudest", unit="dB", above=0
+    )
+    hangover_s: float = setting(0.1, "speech goes on this long after its last loud frame", unit="s", at_least=0)
+
+
+@dataclass
+class Recipe(KnownNames):
+    """Which stages run, on which corpora."""
+
+    start_stage: int = setting(0, "first stage to run", at_least=0)
+    end_stage: int = setting(100, "last stage to run", at_least=0)
+    selected_epochs: tuple[int | Literal["best", "average", "last"], ...] | None = setting(
+        None, "epochs to evaluate: numbers, 'best', 'average', 'last'; None: the last one", each="unique"
+    )
+    training_sets: tuple[str, ...] = setting(("asvspoof19",), "names of corpora known to the recipe", each="unique")
+    validation_sets: tuple[str, ...] | None = setting(
+        None,
+        "scored during training, and the first one chooses the best epoch; None: the evaluation_sets",
+        each="unique",
+    )
+    evaluation_sets: tuple[str, ...] = setting(
+        ("asvspoof19-dev", "asvspoof19-eval"), "names of corpora known to the recipe", each="unique"
+    )
+    seed: int = setting(0, "every random draw of a run follows from it", at_least=0, at_most=2**32 - 1)
+
+    def execute_stage(self, stage: int) -> bool:
+        """Whether `stage` is among those to run."""
+        return self.start_stage <= stage <= self.end_stage
+
+
+@dataclass
+class Sections(KnownNames):
+    """All sections: what `Settings()` holds, and a plain copy of it that the rooms below take as an argument."""
+
+    paths: Paths = field(default_factory=Paths)
+    computing: Computing = field(default_factory=Computing)
+    network: Network = field(default_factory=Network)
+    front_end: FrontEnd = field(default_factory=FrontEnd)
+    rawboost: RawBoost = field(default_factory=RawBoost)
+    sad: SpeechActivity = field(default_factory=SpeechActivity)
+    recipe: Recipe = field(default_factory=Recipe)

@@ -1,0 +1,127 @@
+"""The tokens of a literal: where a value ends in a text, and what of it may go on to the parser.
+
+Invariant: what passes `scan` is made of numbers, strings, True, False, None, round and square brackets, commas and
+arithmetic only, and nests no deeper than `MAX_DEPTH`, so that no input exhausts the stack of Python's parser.
+"""
+
+from __future__ import annotations
+
+import re
+
+from asdf.settings.mistakes import Complaint, shortened
+
+MAX_DEPTH = 60
+KINDS = "a value is a number, a string in quotes, True, False, None, or a tuple or list of these"
+
+# A string does not go on over a line end: an unclosed quote must not swallow the rest of the file.
+TOKEN = re.compile(
+    r"""
+      (?P<comment>  \#[^\n]* )
+    | (?P<newline>  \n )
+    | (?P<space>    [ \t\f]+ )
+    | (?P<string>   [A-Za-z]{0,2} (?: '''(?:\\[^\n]|(?!''')[^\\\n])*'''
+                                    | \"\"\"(?:\\[^\n]|(?!\"\"\")[^\\\n])*\"\"\"
+                                    | '(?:\\[^\n]|[^'\\\n])*'
+                                    | "(?:\\[^\n]|[^"\\\n])*" ) )
+    | (?P<number>   \.?[0-9](?:[eE][+-]|[\w.])* )
+    | (?P<name>     [^\W\d]\w* )
+    | (?P<open>     [(\[{] )
+    | (?P<close>    [)\]}] )
+    | (?P<comma>    , )
+    | (?P<operator> \*\*|//|[-+*/%] )
+    | (?P<other>    . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+ASSIGNMENT_LINE = re.compile(r"[ \t]*[^\W\d]\w*(?:\.\w+)+[ \t]*=(?!=)")
+
+_STARTS = {"string", "number", "name", "open"}
+_ENDS = {"string", "number", "name", "close"}
+_SPELLINGS = {"true": "True", "false": "False", "none": "None", "null": "None"}
+
+
+def find_end(text: str, start: int) -> tuple[int, str]:
+    """Where the value that starts at `start` ends, and the comment behind it.
+
+    A value ends with its line, unless a bracket is still open there. The end lies before the comment.
+
+    Raises:
+        Complaint: a quote or a bracket is not closed.
+    """
+    opened: list[int] = []
+    for token in TOKEN.finditer(text, start):
+        kind = token.lastgroup
+        if kind == "open":
+            opened.append(token.start())
+        elif kind == "close":
+            opened = opened[:-1]
+        elif kind == "other" and token[0] in "'\"":
+            raise Complaint(f"the quote {token[0]} is not closed on its line", text.count("\n", start, token.start()))
+        elif kind == "comment" and not opened:
+            return token.start(), token[0].lstrip("#").strip()
+        elif kind == "newline":
+            if not opened:
+                return token.start(), ""
+            if ASSIGNMENT_LINE.match(text, token.end()):
+                break
+    if opened:
+        raise Complaint(f"the bracket {text[opened[-1]]} is not closed", text.count("\n", start, opened[-1]))
+    return len(text), ""
+
+
+def scan(text: str) -> None:
+    """Refuse whatever is no literal, or nests too deep for the parser.
+
+    Raises:
+        Complaint: on the first token that is refused.
+    """
+    # Python's tree is at most as deep as there are brackets and operators between two commas of each open level.
+    levels = [0]
+    previous, before = "", ""
+    for token in TOKEN.finditer(text):
+        kind = token.lastgroup or ""
+        if kind in ("comment", "space", "newline"):
+            continue
+        problem = _problem(kind, token, previous, before, nested=len(levels) > 1)
+        if kind in ("open", "operator"):
+            levels[-1] += 1
+        if kind == "open":
+            levels.append(0)
+        elif kind == "close" and len(levels) > 1:
+            levels.pop()
+        elif kind == "comma":
+            levels[-1] = 0
+        if not problem and sum(levels) > MAX_DEPTH:
+            problem = f"more than {MAX_DEPTH} brackets or operators within each other are refused"
+        if problem:
+            raise Complaint(problem, text.count("\n", 0, token.start()))
+        previous, before = kind, token[0]
+
+
+def _problem(kind: str, token: re.Match[str], previous: str, before: str, *, nested: bool) -> str:
+    """What is wrong with this token behind the one before it; empty if nothing is."""
+    word = token[0]
+    if kind == "other":
+        if word in "'\"":
+            return f"the quote {word} is not closed on its line"
+        return f"{word!r} has no place in a value; {KINDS}"
+    if word in "{}":
+        return f"dicts and sets are no values here; {KINDS}"
+    if kind == "name" and word not in ("True", "False", "None"):
+        return _name_problem(word, token.string[token.end() :].lstrip(" \t"))
+    if kind == "string":
+        prefix = re.match(r"[A-Za-z]*", word)
+        if prefix and prefix[0].lower() not in ("", "r", "u"):
+            what = "an f-string" if "f" in prefix[0].lower() else f"a string with the prefix {prefix[0]}"
+            return f"{what} is no plain string; {KINDS}"
+    if previous in _ENDS and kind in _STARTS and not (previous == kind == "string" and not nested):
+        return f"is a comma missing between {shortened(before, 30)} and {shortened(word, 30)}?"
+    return ""
+
+
+def _name_problem(word: str, rest: str) -> str:
+    if word.lower() in _SPELLINGS:
+        return f"{word} is written {_SPELLINGS[word.lower()]}"
+    if rest.startswith("("):
+        return f"{shortened(word, 30)}(...) is a call, and nothing in a config is run; {KINDS}"
+    return f"{shortened(word, 30)} is a name; {KINDS}"

@@ -1,0 +1,63 @@
+"""What users may hang into the training loop; called on the main rank only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import UsageError
+from asdf.settings.sections import Sections
+
+
+class Callback:
+    """Base of the callbacks named in `network.callbacks`; override what you need.
+
+    Args:
+        settings: a plain copy of the run's settings.
+        folder: the system folder of the run.
+    """
+
+    def __init__(self, settings: Sections, folder: Path) -> None:
+        self.settings, self.folder = settings, folder
+
+    def on_start(self, step: int) -> None:
+        """Before the first step; `step` optimiser steps were taken by earlier starts of this run."""
+
+    def on_step(self, record: dict[str, Any]) -> None:
+        """After an optimiser step that is printed: step, epoch, loss, learning_rate, utterances_per_s."""
+
+    def on_evaluation(self, record: dict[str, Any]) -> None:
+        """After the validation sets have been scored: step, epoch, network, eer (a number for each set)."""
+
+    def on_checkpoint(self, path: Path) -> None:
+        """After a checkpoint has been written."""
+
+    def on_end(self, record: dict[str, Any]) -> None:
+        """After training has ended by itself: step, epoch, reason."""
+
+
+class TensorBoard(Callback):
+    """Writes the loss, the learning rate and the EERs where `tensorboard --logdir` shows them."""
+
+    def __init__(self, settings: Sections, folder: Path) -> None:
+        super().__init__(settings, folder)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UsageError(
+                "network.callbacks names TensorBoard, which is not installed. Install it with: "
+                "pip install 'asdf-antispoofing[tensorboard]'"
+            ) from None
+        self._writer = SummaryWriter(folder / "tensorboard")
+
+    def on_step(self, record: dict[str, Any]) -> None:
+        for name in ("loss", "learning_rate", "utterances_per_s"):
+            self._writer.add_scalar(f"training/{name}", record[name], record["step"])
+
+    def on_evaluation(self, record: dict[str, Any]) -> None:
+        for name, eer in record["eer"].items():
+            self._writer.add_scalar(f"eer/{name}", eer, record["step"])
+        self._writer.flush()
+
+    def on_end(self, record: dict[str, Any]) -> None:
+        self._writer.close()

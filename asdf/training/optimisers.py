@@ -1,0 +1,116 @@
+"""The optimiser and the learning rate of each step.
+
+Invariant: the learning rate is a function of the settings and of the run's progress, so nothing of a schedule needs
+to be kept beside them; `base_lr` of a parameter group is its rate before any schedule.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from asdf.errors import UsageError
+from asdf.networks import front_end_parameters
+from asdf.settings.sections import Sections
+from asdf.training.progress import Progress
+
+
+def build_optimiser(network: nn.Module, settings: Sections) -> torch.optim.Optimizer:
+    """The optimiser of `settings.network` over the parameters that are trained.
+
+    The front end may have a learning rate of its own; `weight_decay_skiplist` takes parameters out of the decay by a
+    part of their name or of their module's class name, in lower case.
+    """
+    net = settings.network
+    front_end = {id(parameter) for parameter in front_end_parameters(network)}
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for name, parameter, kind in _parameters(network):
+        if parameter.requires_grad:
+            decays = not any(part in name or part in kind.lower() for part in net.weight_decay_skiplist)
+            groups.setdefault((id(parameter) in front_end, decays), []).append(parameter)
+    if not groups:
+        raise UsageError(
+            "no parameter of the network is trained: is front_end.frozen on with nothing behind the front end?"
+        )
+    options: list[dict[str, Any]] = []
+    for (is_front_end, decays), parameters in sorted(groups.items()):
+        rate = net.initial_learning_rate
+        if is_front_end and settings.front_end.learning_rate is not None:
+            rate = settings.front_end.learning_rate
+        decay = net.weight_decay if decays else 0.0
+        options.append({"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay})
+    if net.optimizer == "sgd":
+        return torch.optim.SGD(options, lr=net.initial_learning_rate, momentum=net.momentum)
+    kind_of_adam = torch.optim.Adam if net.optimizer == "adam" else torch.optim.AdamW
+    return kind_of_adam(options, lr=net.initial_learning_rate, betas=net.adam_betas)
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, settings: Sections, progress: Progress, size: int) -> float:
+    """Set the rate of the coming step in every group and return the highest.
+
+    Args:
+        size: number of training utterances; an epoch gives each of them one turn.
+    """
+    factor = learning_rate_factor(settings, progress, size)
+    least = settings.network.min_learning_rate if settings.network.schedule == "cosine" else 0.0
+    for group in optimiser.param_groups:
+        # The cosine ends at min_learning_rate for the main rate, and as far below its own for every other.
+        ratio = least / settings.network.initial_learning_rate
+        group["lr"] = group["base_lr"] * _warm(settings, progress) * (ratio + (1 - ratio) * factor)
+    return max(float(group["lr"]) for group in optimiser.param_groups)
+
+
+def learning_rate_factor(settings: Sections, progress: Progress, size: int) -> float:
+    """Where the schedule stands, 1 to 0, without the warm-up.
+
+    The cosine follows the turns of utterances, not steps, so it is the same on any number of processes.
+    """
+    net = settings.network
+    if net.schedule == "constant":
+        return 1.0
+    if net.schedule == "plateau":
+        return progress.learning_rate_factor
+    done = (progress.epochs * size + progress.position) / (net.max_epochs * size)
+    if net.max_steps is not None:
+        done = max(done, progress.step / net.max_steps)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def update_plateau(settings: Sections, progress: Progress, loss: float) -> str:
+    """The plateau test at the end of an epoch: lowers the rate when the loss has improved too little.
+
+    Returns a line for the log. `progress.finished` is set after `max_consecutive_lr_updates` in a row.
+    """
+    net = settings.network
+    previous, progress.training_loss = progress.training_loss, loss
+    if net.schedule != "plateau" or previous is None:
+        return ""
+    change = (previous - loss) / max(net.min_room_for_improvement, previous - net.target_loss)
+    if change >= net.min_loss_change_ratio:
+        progress.consecutive_lr_updates = 0
+        return ""
+    progress.learning_rate_factor *= net.lr_update_ratio
+    progress.consecutive_lr_updates += 1
+    if progress.consecutive_lr_updates >= net.max_consecutive_lr_updates:
+        progress.finished = f"{progress.consecutive_lr_updates} learning rate updates in a row"
+    return (
+        f"the loss improved by {100 * change:.2f} %, less than {100 * net.min_loss_change_ratio:g} %: "
+        f"learning rate times {net.lr_update_ratio:g}, update {progress.consecutive_lr_updates} in a row"
+    )
+
+
+def _warm(settings: Sections, progress: Progress) -> float:
+    warmup = settings.network.warmup_steps
+    return min(1.0, (progress.step + 1) / warmup) if warmup else 1.0
+
+
+def _parameters(network: nn.Module) -> list[tuple[str, nn.Parameter, str]]:
+    """Name, parameter and class name of the module that owns it."""
+    return [
+        (f"{prefix}.{name}" if prefix else name, parameter, type(module).__name__)
+        for prefix, module in network.named_modules()
+        for name, parameter in module.named_parameters(recurse=False)
+    ]

@@ -1,0 +1,123 @@
+"""One optimiser step, on however many processes.
+
+Invariants: the gradient of a step is that of the mean loss over its whole window of utterances, whoever computed which
+part; the step is a function of the weights before it, the seed, its number and (for dropout) the rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from asdf.data.lists import UtteranceList
+from asdf.data.training_plan import Window
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.settings.sections import Sections
+from asdf.training.loss import cross_entropies, normaliser
+from asdf.training.optimisers import build_optimiser, set_learning_rate
+from asdf.training.precision import choose_precision
+from asdf.training.progress import Progress, seed_step
+
+_SHOWN = 8
+
+
+class Step:
+    """The network with its optimiser and loss scale; `take` is one step.
+
+    Args:
+        network: on the world's device, with what is not trained frozen.
+    """
+
+    def __init__(self, network: nn.Module, utterances: UtteranceList, settings: Sections, world: World) -> None:
+        self.network, self.utterances, self.settings, self.world = network, utterances, settings, world
+        self.labels = torch.from_numpy(utterances.labels).long()
+        self.precision = choose_precision(settings.computing.precision, world.device)
+        self.scaler = self.precision.scaler()
+        self.optimiser = build_optimiser(network, settings)
+        self._model: nn.Module | None = None
+
+    def load_state(self, content: dict[str, Any]) -> None:
+        """Optimiser and loss scale from the content of a checkpoint."""
+        self.optimiser.load_state_dict(content["optimizer_state_dict"])
+        self.scaler.load_state_dict(content.get("scaler_state_dict", {}))
+
+    def take(self, window: Window, clips: Iterator[Tensor], progress: Progress, flags: list[float]) -> list[float]:
+        """Take the step on `window`, whose minibatches come next from `clips`, and note it in `progress`.
+
+        Args:
+            flags: numbers that are to be summed over the ranks on the way: one exchange a step serves all.
+
+        Returns:
+            The highest learning rate of the step, and the summed flags.
+
+        Raises:
+            AsdfError: the loss is not finite, on any rank; nothing has been changed.
+        """
+        net = self.settings.network
+        rate = set_learning_rate(self.optimiser, self.settings, progress, len(self.utterances))
+        seed_step(self.settings.recipe.seed, progress.step, self.world.rank)
+        weight = normaliser(self.labels[window.utterances], net.class_weights)
+        losses = torch.cat(list(self._backward(window, clips, weight))).double()
+        finite = bool(torch.isfinite(losses).all())
+        loss, broken, *summed = self.world.sum([float(losses.sum()), float(not finite), *flags])
+        if broken:
+            self._refuse(window, losses, progress)
+        if net.gradient_clip_norm is not None:
+            self.scaler.unscale_(self.optimiser)
+            nn.utils.clip_grad_norm_(self.network.parameters(), net.gradient_clip_norm)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        self.optimiser.zero_grad(set_to_none=True)
+        progress.step += 1
+        progress.position = window.end
+        progress.loss_sum += loss
+        progress.weight_sum += weight
+        return [rate, *summed]
+
+    def _backward(self, window: Window, clips: Iterator[Tensor], weight: float) -> Iterator[Tensor]:
+        """Add up the window's gradient; yields the losses of this rank's own utterances, minibatch by minibatch."""
+        model = self._wrapped()
+        for number, share in enumerate(window.shares, 1):
+            waveforms = next(clips)
+            labels = self.labels[share.utterances].to(self.world.device)
+            with self._exchange(number == len(window.shares)):
+                with self.precision.autocast():
+                    _, logits = model(waveforms)
+                own = cross_entropies(logits, labels, self.settings.network.class_weights)[: share.counted]
+                # DistributedDataParallel takes the mean over the ranks; the loss is a sum over all of them.
+                self.scaler.scale(own.sum() * (self.world.size / weight)).backward()
+            yield own.detach()
+
+    def _wrapped(self) -> nn.Module:
+        """The network, under DistributedDataParallel where there are several processes."""
+        if self._model is None:
+            ids = [self.world.device] if self.world.device.type == "cuda" else None
+            single = self.world.size == 1
+            self._model = (
+                self.network
+                if single
+                else DistributedDataParallel(self.network, device_ids=ids, gradient_as_bucket_view=True)
+            )
+        return self._model
+
+    def _exchange(self, last: bool) -> AbstractContextManager[None]:
+        """Gradients travel between processes once a step, with its last minibatch."""
+        model = self._wrapped()
+        return nullcontext() if last or not isinstance(model, DistributedDataParallel) else model.no_sync()
+
+    def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
+        own = torch.cat([torch.from_numpy(share.utterances[: share.counted]) for share in window.shares])
+        wrong = own[~torch.isfinite(losses).cpu()].tolist()
+        gathered = self.world.agree(self.world.gather([self.utterances.ids[index] for index in wrong]))
+        names = [name for part in gathered or [] for name in part]
+        raise AsdfError(
+            f"the loss of step {progress.step + 1} is not a finite number for {len(names)} utterances: "
+            f"{', '.join(names[:_SHOWN])}. Nothing was saved from this step. Look at these recordings; if they are "
+            "sound, lower network.initial_learning_rate, set network.gradient_clip_norm, or computing.precision='fp32'."
+        )

@@ -1,0 +1,167 @@
+# The run configs of this recipe. This file is read, never run. A block is a name, what it inherits, and its settings:
+# `child < parent < grandparent`; the right-most is applied first, the block's own lines last.
+#
+#     python run.py CONFIG [CONFIG ...] [section.name=value ...]
+#     python run.py --list                    these blocks as a tree
+#     python run.py CONFIG --explain          every value and the line that set it
+#     python run.py CONFIG --dry-run          what would be done, without doing it
+
+
+# Makes a demo corpus, trains a small wav2vec 2.0 + AASIST on it from scratch, scores and reports.
+# Two minutes on two CPU cores; it shows that everything works, not how good the network is.
+#     python run.py quickstart
+quickstart
+paths.database_folder = 'output/demo_corpus'
+paths.system_folder = 'quickstart'
+recipe.training_sets = ('demo-train',)
+recipe.validation_sets = ('demo-dev',)
+recipe.evaluation_sets = ('demo-dev', 'demo-eval')
+recipe.selected_epochs = ('best',)
+front_end.architecture = 'tiny'
+network.optimizer = 'adamw'
+network.initial_learning_rate = 0.001
+network.schedule = 'cosine'
+network.warmup_steps = 10
+network.weight_decay = 0.01
+network.max_epochs = 12
+network.epochs_per_train_call = 3
+network.minibatch_size = 14
+network.train_clip_size = 16000
+network.gradient_clip_norm = 1.0
+computing.network_dataloader_workers = 0
+
+
+# Stage 0 alone: measures how long the utterances are. The later configs inherit the choice of no speech activity
+# detection; networks of this field use the silences around speech too, so 'off' is what published results use.
+#     python run.py sad-off
+sad-off
+recipe.start_stage = 0
+recipe.end_stage = 0
+paths.sad_folder = 'sad-off'
+sad.mode = 'off'
+
+# Trims the silent ends: a network can then not decide by them (it often does, and fails on trimmed corpora).
+#     python run.py sad-endpoint
+sad-endpoint < sad-off
+paths.sad_folder = 'sad-endpoint'
+sad.mode = 'endpoint'
+
+
+# What training configs inherit. Not run by itself.
+train
+recipe.start_stage = 0
+recipe.end_stage = 3
+recipe.training_sets = ('asvspoof19',)
+recipe.validation_sets = ('asvspoof19-dev',)
+recipe.evaluation_sets = ('asvspoof19-dev', 'asvspoof19-eval')
+recipe.selected_epochs = ('best',)
+# (spoof, bona fide): ASVspoof 2019 has nine spoofs for each bona fide utterance.
+network.class_weights = (0.1, 0.9)
+network.optimizer = 'adam'
+network.weight_decay = 0.0001
+# Weights and Adam's two moments are 12 bytes a parameter: 3.8 GB for a network of XLS-R 300M's size.
+network.keep_best_networks = 5
+network.keep_last_networks = 2
+network.min_evaluation_utterance_length_in_samples = 16000
+network.max_evaluation_utterance_length_in_samples = 1000000
+
+
+# XLS-R 300M + AASIST, the whole front end fine-tuned (Tak et al., Odyssey 2022). Best results, most memory: when it
+# does not fit, lower network.minibatch_size and raise network.optimizer_step_interval by the same factor, or recompute
+# instead of keeping with "front_end.gradient_checkpointing=True" (a third more time).
+# Downloads 1.2 GB of weights once; front_end.weights may also name your own xlsr2_300m.pt.
+#     python run.py train-ssl-aasist
+#     torchrun --nproc_per_node=4 run.py train-ssl-aasist network.minibatch_size=4
+train-ssl-aasist < train < sad-off
+paths.system_folder = 'ssl-aasist'
+recipe.end_stage = 3
+network.network_class = 'asdf.networks.SSL_AASIST'
+front_end.architecture = 'wav2vec2_xlsr_300m'
+front_end.weights = 'torchaudio:WAV2VEC2_XLSR_300M'
+network.train_clip_size = 64600
+network.minibatch_size = 14
+# A pretrained front end forgets quickly at higher rates.
+network.initial_learning_rate = 0.000001
+network.schedule = 'constant'
+network.max_epochs = 50
+network.early_stop_evaluations = 7
+# RawBoost: 5 for logical access, 3 for deepfakes over codecs.
+rawboost.enabled = True
+rawboost.algo = 5
+rawboost.applyingRatio = 1.0
+
+# The same with a front end that stays as it is: far less memory and time, not as good.
+#     python run.py train-frozen-ssl-aasist
+train-frozen-ssl-aasist < train-ssl-aasist
+paths.system_folder = 'frozen-ssl-aasist'
+front_end.frozen = True
+network.initial_learning_rate = 0.0001
+network.minibatch_size = 32
+
+# Scores and reports networks that are there; name the epochs, or 'best', 'average', 'last'.
+#     python run.py eval-ssl-aasist recipe.selected_epochs="(17, 19)"
+eval-ssl-aasist < train-ssl-aasist
+recipe.start_stage = 2
+recipe.end_stage = 3
+recipe.selected_epochs = ('best', 'last')
+
+
+# AASIST on raw waveforms, without a pretrained front end (Jung et al., ICASSP 2022): a thousandth of XLS-R's
+# parameters; good on ASVspoof 2019, does not generalise to other corpora. 'asdf.networks.AASIST_L' is the light one.
+#     python run.py train-aasist
+train-aasist < train < sad-off
+paths.system_folder = 'aasist'
+recipe.end_stage = 3
+network.network_class = 'asdf.networks.AASIST'
+network.train_clip_size = 64600
+network.minibatch_size = 24
+network.initial_learning_rate = 0.0001
+network.schedule = 'cosine'
+network.min_learning_rate = 0.000005
+network.max_epochs = 100
+network.average_best_networks = 5
+
+
+# Two sizes side by side, each on a GPU of its own; the second differs only in what stands below its name.
+#     python run.py net & python run.py larger_net &
+net < train-frozen-ssl-aasist
+paths.system_folder = 'net'
+computing.gpu_ids = (0,)
+front_end.architecture = 'wav2vec2_base'
+front_end.weights = 'torchaudio:WAV2VEC2_BASE'
+
+larger_net < net
+paths.system_folder = 'larger_net'
+computing.gpu_ids = (1,)
+front_end.architecture = 'wav2vec2_large'
+front_end.weights = 'torchaudio:WAV2VEC2_LARGE'
+
+
+# A small corpus of real recordings in ASVspoof 2019 LA's layout; any folder with train_list.txt and dev_list.txt works.
+# Real speech on two CPU cores, so both networks are small and the clips short.
+#     python run.py mini-wav2vec paths.database_folder=/where/it/is
+mini-wav2vec
+paths.system_folder = 'mini-wav2vec'
+recipe.training_sets = ('mini-train',)
+recipe.validation_sets = ('mini-dev',)
+recipe.evaluation_sets = ('mini-dev',)
+recipe.selected_epochs = ('best',)
+front_end.architecture = 'tiny'
+network.optimizer = 'adamw'
+network.initial_learning_rate = 0.001
+network.schedule = 'cosine'
+network.warmup_steps = 30
+network.weight_decay = 0.01
+network.max_epochs = 30
+network.epochs_per_train_call = 3
+network.minibatch_size = 20
+network.train_clip_size = 16000
+network.gradient_clip_norm = 1.0
+computing.network_dataloader_workers = 0
+
+#     python run.py mini-aasist paths.database_folder=/where/it/is
+mini-aasist < mini-wav2vec
+paths.system_folder = 'mini-aasist'
+network.network_class = 'asdf.networks.AASIST'
+network.max_epochs = 10
+network.epochs_per_train_call = 2

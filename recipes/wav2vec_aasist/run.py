@@ -1,0 +1,72 @@
+"""wav2vec 2.0 + AASIST: train a detector of spoofed speech, score it, report.
+
+    python run.py quickstart                                       make a demo corpus, train, score, report
+    python run.py train-ssl-aasist                                 one process
+    torchrun --nproc_per_node=2 run.py train-ssl-aasist            two GPUs
+    python run.py train-ssl-aasist network.max_epochs=2            change a setting
+    python run.py train-ssl-aasist --explain network.max_epochs    where it comes from
+    python run.py --list                                           the configs
+
+Stages (recipe.start_stage .. recipe.end_stage)
+    0  measure the utterances      all ranks
+    1  train                       all ranks
+    2  score the chosen epochs     all ranks
+    3  report                      main rank, the others wait
+"""
+
+import sys
+
+from asdf.data.demo_corpus import make_demo_corpus
+from asdf.recipe import Corpus, Run, open_recipe
+from asdf.recipe.stages import evaluate_network, report_results, train_network
+
+LA = "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm"
+
+# name -> list (and folder), relative to paths.database_folder; more in the README.
+CORPORA = {
+    "demo-train": Corpus("train_list.txt", make=make_demo_corpus),
+    "demo-dev": Corpus("dev_list.txt", make=make_demo_corpus),
+    "demo-eval": Corpus("eval_list.txt", make=make_demo_corpus),
+    "mini-train": Corpus("train_list.txt"),
+    "mini-dev": Corpus("dev_list.txt"),
+    "asvspoof19": Corpus(f"{LA}.train.trn.txt", audio="LA/ASVspoof2019_LA_train/flac"),
+    "asvspoof19-dev": Corpus(f"{LA}.dev.trl.txt", audio="LA/ASVspoof2019_LA_dev/flac"),
+    "asvspoof19-eval": Corpus(f"{LA}.eval.trl.txt", audio="LA/ASVspoof2019_LA_eval/flac"),
+}
+
+
+def measure(run: Run) -> None:
+    """measure the utterances"""
+    for name in run.sets_in_use():
+        run.lengths(run.utterances(name))
+
+
+def train(run: Run) -> None:
+    """train the network"""
+    utterances, lengths = run.training_utterances()
+    train_network(run, run.build_network(), utterances, lengths)
+
+
+def score(run: Run) -> None:
+    """score the chosen epochs"""
+    for name in run.selected_networks():
+        evaluate_network(run, run.load_network(name), name, run.settings.recipe.evaluation_sets)
+
+
+def report(run: Run) -> None:
+    """report the results"""
+    report_results(run, run.selected_networks(), run.settings.recipe.evaluation_sets)
+
+
+def main() -> int:
+    with open_recipe(__file__, CORPORA, __doc__) as recipe:
+        for run in recipe.runs():
+            run.stage(0, measure)
+            run.stage(1, train)
+            run.stage(2, score)
+            run.stage(3, report, main_only=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

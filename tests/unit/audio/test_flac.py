@@ -1,0 +1,69 @@
+"""The second FLAC decoder, on files that libsndfile refuses: a frame's checksum is wrong, its samples are right."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.testing import assert_array_equal
+
+from asdf.audio import read_audio
+from asdf.audio.flac import decode_flac
+from asdf.errors import AsdfError
+
+
+def flac(path: Path, channels: int, subtype: str = "PCM_16") -> tuple[np.ndarray, Path]:
+    samples = np.random.default_rng(0).integers(-3000, 3000, (20000, channels), dtype=np.int16)
+    soundfile.write(path, samples, 16000, subtype=subtype)
+    return samples, path
+
+
+def damage(path: Path, back: int) -> None:
+    """Flip a bit `back` bytes before the end: the last two bytes are the last frame's checksum."""
+    content = bytearray(path.read_bytes())
+    content[-back] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_wrong_checksum_around_right_samples_is_read(tmp_path: Path, channels: int) -> None:
+    pytest.importorskip("av")
+    samples, path = flac(tmp_path / "a.flac", channels)
+    damage(path, back=1)
+    with pytest.raises(soundfile.LibsndfileError):
+        soundfile.read(path)
+    assert_array_equal(decode_flac(path, 20000), samples / 32768)
+    assert_array_equal(read_audio(path), (samples / 32768).mean(axis=1))
+    assert_array_equal(read_audio(path, 15000, 5000), (samples / 32768).mean(axis=1)[15000:])
+
+
+def test_wrong_samples_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    _, path = flac(tmp_path / "a.flac", 1)
+    damage(path, back=200)
+    with pytest.raises(AsdfError, match="cannot be decoded to its end"):
+        read_audio(path)
+
+
+def test_a_missing_end_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    _, path = flac(tmp_path / "a.flac", 1)
+    path.write_bytes(path.read_bytes()[:-5000])
+    assert decode_flac(path, 20000) is None
+
+
+def test_24_bit_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    _, path = flac(tmp_path / "a.flac", 1, "PCM_24")
+    assert decode_flac(path, 20000) is None
+
+
+def test_without_pyav_the_message_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    _, path = flac(tmp_path / "a.flac", 1)
+    damage(path, back=1)
+    with pytest.raises(AsdfError, match="`pip install av`"):
+        read_audio(path)

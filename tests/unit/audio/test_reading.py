@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.testing import assert_allclose, assert_array_equal
+
+from asdf.audio import audio_length, read_audio
+from asdf.errors import AsdfError
+
+
+def noise(length: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-0.9, 0.9, length)
+
+
+def write(path: Path, samples: np.ndarray, rate: int = 16000, subtype: str = "PCM_16") -> Path:
+    soundfile.write(path, samples, rate, subtype=subtype)
+    return path
+
+
+def cut_file(path: Path, proportion: float = 0.6) -> Path:
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * proportion)])
+    return path
+
+
+@pytest.mark.parametrize("extension", ["wav", "flac"])
+def test_16_bit_samples_are_exact(tmp_path: Path, extension: str) -> None:
+    samples = np.array([0, 1, -1, 32767, -32768, 12345], np.int16)
+    x = read_audio(write(tmp_path / f"a.{extension}", samples))
+    assert x.dtype == np.float32
+    assert_array_equal(x, samples / 32768)
+
+
+def test_channels_are_averaged(tmp_path: Path) -> None:
+    left_right = np.array([[1.0, 0.5], [0.25, -0.25], [-0.5, -1.0]], np.float32)
+    assert_array_equal(read_audio(write(tmp_path / "a.wav", left_right, subtype="FLOAT")), [0.75, 0.0, -0.75])
+
+
+@pytest.mark.parametrize("rate", [8000, 44100])
+def test_a_resampled_sine_keeps_frequency_amplitude_and_phase(tmp_path: Path, rate: int) -> None:
+    sine = 0.5 * np.sin(2 * np.pi * 1000 * np.arange(rate) / rate)
+    x = read_audio(write(tmp_path / "a.wav", sine, rate, "FLOAT"))
+    assert len(x) == 16000
+    assert np.abs(np.fft.rfft(x)).argmax() == 1000
+    assert_allclose(x[100:-100], 0.5 * np.sin(2 * np.pi * 1000 * np.arange(16000) / 16000)[100:-100], atol=2e-3)
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 44100, 48000])
+@pytest.mark.parametrize("extension", ["wav", "flac"])
+def test_a_part_equals_the_cut_whole(tmp_path: Path, rate: int, extension: str) -> None:
+    path = write(tmp_path / f"a.{extension}", np.stack([noise(3 * rate), noise(3 * rate, 1)], axis=1), rate)
+    whole = read_audio(path)
+    for start, samples in ((0, 1), (0, 16000), (12345, 1), (17001, 7777), (47999, 1), (40000, 99999)):
+        part = read_audio(path, start, samples)
+        assert len(part) == min(samples, 48000 - start)
+        assert_allclose(part, whole[start : start + samples], atol=0 if rate == 16000 else 1e-6)
+    assert_allclose(read_audio(path, 40001), whole[40001:], atol=0 if rate == 16000 else 1e-6)
+
+
+@pytest.mark.parametrize(("extension", "subtype"), [("ogg", "VORBIS"), ("mp3", "MPEG_LAYER_III")])
+def test_a_part_of_a_lossy_format_equals_the_cut_whole(tmp_path: Path, extension: str, subtype: str) -> None:
+    path = write(tmp_path / f"a.{extension}", noise(32000), subtype=subtype)
+    assert_array_equal(read_audio(path, 20000, 500), read_audio(path)[20000:20500])
+
+
+def test_only_the_part_is_decoded(tmp_path: Path) -> None:
+    """A damaged end does not show in the beginning."""
+    path = write(tmp_path / "a.flac", noise(64000))
+    start = read_audio(path)[:8000]
+    assert_array_equal(read_audio(cut_file(path), 0, 8000), start)
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 11127, 16000, 22050, 44100, 48000])
+def test_audio_length_is_what_is_read(tmp_path: Path, rate: int) -> None:
+    for frames in (1, 2, 3, 440, 441, 442, 12345):
+        path = write(tmp_path / "a.wav", noise(frames), rate)
+        assert audio_length(path) == len(read_audio(path))
+
+
+def message_of(path: Path, **part: int) -> str:
+    with pytest.raises(AsdfError) as caught:
+        read_audio(path, **part)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    assert "there is no file" in message_of(tmp_path / "a.flac")
+
+
+def test_folder(tmp_path: Path) -> None:
+    assert "is a folder" in message_of(tmp_path)
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").touch()
+    assert "is empty (0 bytes)" in message_of(tmp_path / "a.wav")
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.raw", "a"])
+def test_not_audio(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("no such page" * 100)
+    assert "is not audio that libsndfile can read" in message_of(tmp_path / name)
+
+
+def test_files_that_macos_leaves_behind(tmp_path: Path) -> None:
+    (tmp_path / "._a.wav").write_bytes(b"\0\5\26\7" * 100)
+    assert "macOS" in message_of(tmp_path / "._a.wav")
+
+
+def test_no_samples(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", np.zeros(0))
+    assert "holds no samples" in message_of(path)
+    with pytest.raises(AsdfError, match="holds no samples"):
+        audio_length(path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_samples_that_are_not_finite(tmp_path: Path, value: float) -> None:
+    samples = np.zeros((100, 2), np.float32)
+    samples[50, 1] = value
+    assert "not finite" in message_of(write(tmp_path / "a.wav", samples, subtype="FLOAT"))
+
+
+def test_truncated_flac(tmp_path: Path) -> None:
+    path = cut_file(write(tmp_path / "a.flac", noise(64000)))
+    message = message_of(path)
+    assert "cannot be decoded to its end" in message
+    assert "cut off or damaged by a copy. Copy or download it again" in message
+    assert message_of(path, start=60000, samples=100) == message
+
+
+@pytest.mark.parametrize(("extension", "subtype"), [("wav", "PCM_16"), ("wav", "FLOAT"), ("aiff", "PCM_16")])
+def test_truncated_wav(tmp_path: Path, extension: str, subtype: str) -> None:
+    path = cut_file(write(tmp_path / f"a.{extension}", noise(1000), subtype=subtype))
+    message = message_of(path)
+    assert "cannot be decoded to its end" in message
+    assert "bytes of samples are promised by the header" in message
+    with pytest.raises(AsdfError, match="promised by the header"):
+        audio_length(path)
+
+
+def test_truncated_mp3_decodes_short(tmp_path: Path) -> None:
+    path = cut_file(write(tmp_path / "a.mp3", noise(64000), subtype="MPEG_LAYER_III"))
+    assert "64000 samples are promised by the header" in message_of(path)
+
+
+@pytest.mark.parametrize("size", [0x7FFFF000, 0x7FFFFFFF, 0xFFFFFFFF])
+def test_wav_written_to_a_pipe_is_whole(tmp_path: Path, size: int) -> None:
+    path = write(tmp_path / "a.wav", noise(1000))
+    content = bytearray(path.read_bytes())
+    place = content.index(b"data") + 4
+    content[4:8] = content[place : place + 4] = size.to_bytes(4, "little")
+    whole = read_audio(path)
+    path.write_bytes(content)
+    assert audio_length(path) == 1000
+    assert_array_equal(read_audio(path), whole)
+
+
+def test_flac_of_unknown_length(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.flac", noise(5000))
+    content = bytearray(path.read_bytes())
+    content[21] &= 0xF0
+    content[22:26] = bytes(4)
+    path.write_bytes(content)
+    assert "does not say in its header how long it is" in message_of(path)
+
+
+def test_start_beyond_the_end(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", noise(100))
+    assert "has 100 samples at 16 kHz" in message_of(path, start=100)
+    for part in ({"start": -1}, {"samples": 0}):
+        with pytest.raises(ValueError, match="name no part"):
+            read_audio(path, **part)
+
+
+def test_torch_is_not_imported_to_read_16_khz(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", noise(100))
+    code = f"import sys; from asdf.audio import read_audio; read_audio({str(path)!r}); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,92 @@
+"""Scores that users get wrong are recognised, and sound ones are left in peace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asdf.evaluation import check_scores, eer, tied_proportion
+
+RNG = np.random.default_rng(0)
+LABELS = RNG.integers(0, 2, 2000)
+SCORES = (RNG.normal(0, 1, 2000) + 3 * LABELS - 1.5).astype(np.float32)
+
+
+def _only(findings):
+    assert len(findings) == 1
+    return findings[0].level, findings[0].message
+
+
+def test_sound_scores():
+    assert check_scores(LABELS, SCORES) == []
+
+
+def test_a_network_that_knows_nothing_is_not_turned_round():
+    assert check_scores(LABELS, RNG.normal(0, 1, 2000)) == []
+
+
+def test_turned_round():
+    level, message = _only(check_scores(LABELS, -SCORES))
+    right = eer(SCORES[LABELS == 1], SCORES[LABELS == 0])[0]
+    wrong = eer(-SCORES[LABELS == 1], -SCORES[LABELS == 0])[0]
+    assert level == "warning"
+    assert f"their EER is {100 * wrong:.2f} %, that of the negated scores {100 * right:.2f} %" in message
+
+
+@pytest.mark.parametrize(("label", "missing"), [(0, "bona fide"), (1, "spoof")])
+def test_one_class(label, missing):
+    level, message = _only(check_scores([label] * 3, [1, 2, 3]))
+    assert level == "error"
+    assert message.startswith(f"all 3 trials are of one class, none is {missing}.")
+
+
+def test_not_finite():
+    scores = SCORES.copy()
+    scores[[7, 9]] = np.nan, np.inf
+    assert _only(check_scores(LABELS, scores)) == (
+        "error",
+        "2 of 2000 scores are NaN or infinite, the first one at trial 8. "
+        "Score in fp32, with a network that did not diverge.",
+    )
+    assert "the first one of 'u7'" in _only(check_scores(LABELS, scores, [f"u{i}" for i in range(2000)]))[1]
+
+
+def test_both_errors_and_no_trial():
+    assert [finding.level for finding in check_scores([1, 1], [1, np.nan])] == ["error", "error"]
+    assert _only(check_scores([], [])) == ("error", "there is no trial. Was the scoring interrupted?")
+
+
+def test_saturated_softmax():
+    saturated = 1 / (1 + np.exp(-8 * SCORES))
+    level, message = _only(check_scores(LABELS, saturated))
+    assert level == "warning"
+    assert f"{100 * tied_proportion(saturated):.1f} % of the trials share their score" in message
+    assert int((saturated == 1).sum()) > 100
+    assert f"{(saturated == 1).sum()} of them the score 1." in message
+
+
+def test_ties_that_decide_are_told_with_their_range():
+    """Of the order of ties alone: bona fide first gives 1/2, spoof first 0."""
+    _, message = _only(check_scores([1, 1, 0, 0], [0, 1, 0, -1]))
+    assert "50.0 % of the trials share" in message
+    assert "between 0.00 % and 50.00 %" in message
+
+
+def test_few_ties_of_pairs_are_normal():
+    scores = SCORES.copy()
+    far = np.flatnonzero(SCORES > 2)[:20]
+    scores[far[:10]] = scores[far[10:]]
+    assert tied_proportion(scores) == pytest.approx(20 / 2000)
+    assert check_scores(LABELS, scores) == []
+
+
+def test_constant_scores():
+    assert _only(check_scores([1, 0, 0], [0.5, 0.5, 0.5])) == (
+        "warning",
+        "all 3 scores are 0.5: the network tells nothing apart. Did the training diverge?",
+    )
+
+
+def test_tied_proportion():
+    assert tied_proportion([1, 1, 2, 3, 3, 3, 4, 5]) == 5 / 8
+    assert tied_proportion([1, 2, 3]) == 0

@@ -1,0 +1,111 @@
+"""Score files of others."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from asdf.errors import AsdfError
+from asdf.evaluation import read_any_scores, read_asv_scores, read_keyed_scores, read_unlabelled_scores
+
+LABELS = {"E_1": 1, "E_2": 0}
+
+
+def test_keyed(tmp_path):
+    path = tmp_path / "s.txt.gz"
+    path.write_bytes(gzip.compress(b"LA E_1 - bonafide 2.5\nLA_E_2 A07 spoof -1e-3\n"))
+    scores = read_keyed_scores(path)
+    assert scores.ids == ["LA E_1", "LA_E_2"]
+    assert scores.labels.tolist() == [1, 0]
+    assert scores.scores.tolist() == [2.5, -0.001]
+    assert scores.attacks == ["-", "A07"]
+
+
+@pytest.mark.parametrize(
+    "text", ["E_1 0.5\nE_2 -0.5\n", "filename\tcm-score\nE_1\t0.5\nE_2\t-0.5\n", "E_2 -0.5\nE_1 0.5\n"]
+)
+def test_unlabelled_takes_labels_from_the_protocol(tmp_path, text):
+    path = tmp_path / "s.tsv"
+    path.write_text(text)
+    scores = read_unlabelled_scores(path, LABELS)
+    assert dict(zip(scores.ids, zip(scores.labels, scores.scores, strict=True), strict=True)) == {
+        "E_1": (1, 0.5),
+        "E_2": (0, -0.5),
+    }
+
+
+def test_unlabelled_and_protocol_must_agree(tmp_path):
+    path = tmp_path / "s.txt"
+    path.write_text("E_1 0.5\nE_3 7\nE_2 -0.5\n")
+    with pytest.raises(AsdfError, match="1 scored utterances are not in the protocol, the first ones: 'E_3'"):
+        read_unlabelled_scores(path, LABELS)
+    subset = read_unlabelled_scores(path, LABELS, ignore_others=True)
+    assert (subset.ids, subset.scores.tolist()) == (["E_1", "E_2"], [0.5, -0.5])
+    with pytest.raises(AsdfError, match="1 utterances of the protocol have no score, the first ones: 'E_4'"):
+        read_unlabelled_scores(path, {**LABELS, "E_4": 0}, ignore_others=True)
+
+
+def test_unlabelled_names_the_line_also_when_others_are_left_out(tmp_path):
+    path = tmp_path / "s.txt"
+    path.write_text("E_3 7\nE_1 0.5\nE_2 nan\n")
+    with pytest.raises(AsdfError, match="line 3: the score of 'E_2' is nan"):
+        read_unlabelled_scores(path, LABELS, ignore_others=True)
+    path.write_text("E_1 0.5\nE_2 1\nfilename cm-score\n")
+    with pytest.raises(AsdfError, match="line 3: the score 'cm-score' is not a number"):
+        read_unlabelled_scores(path, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids", "attacks"),
+    [
+        ("my file 1 0.5\nb 0 0.1\n", ["my file", "b"], None),
+        ("a - bonafide 0.5\nb A01 spoof 0.1\n", ["a", "b"], ["-", "A01"]),
+        ("E_1 0.5\nE_2 0.1\n", ["E_1", "E_2"], None),
+    ],
+)
+def test_the_first_line_tells_the_format(tmp_path, text, ids, attacks):
+    path = tmp_path / "s.txt"
+    path.write_text(text)
+    scores = read_any_scores(path, LABELS)
+    assert (scores.ids, scores.labels.tolist(), scores.attacks) == (ids, [1, 0], attacks)
+
+
+def test_no_labels_anywhere(tmp_path):
+    path = tmp_path / "s.txt"
+    path.write_text("E_1 0.5\n")
+    with pytest.raises(AsdfError, match=r"line 1: there is no label in 'E_1 0\.5'\. Give the protocol"):
+        read_any_scores(path)
+    path.write_text("")
+    with pytest.raises(AsdfError, match="no trial"):
+        read_any_scores(path)
+
+
+def test_malformed_lines_name_their_place(tmp_path):
+    path = tmp_path / "s.txt"
+    path.write_text("a - bonafide 0.5\nb A01 fake 0.1\n")
+    with pytest.raises(
+        AsdfError, match=r"line 2: expected 'UTT ATTACK bonafide\|spoof SCORE', found 'b A01 fake 0\.1'"
+    ):
+        read_keyed_scores(path)
+    path.write_text("E_1 0.5\nE_2\n")
+    with pytest.raises(AsdfError, match="line 2: expected 'UTT SCORE', found 'E_2'"):
+        read_unlabelled_scores(path, LABELS)
+
+
+def test_asv_scores(tmp_path):
+    path = tmp_path / "asv.txt"
+    path.write_text("bonafide target 7.5\nbonafide nontarget -3\nA07 spoof 1\nbonafide target 2\n")
+    scores = read_asv_scores(path)
+    assert scores.target.tolist() == [7.5, 2.0]
+    assert scores.nontarget.tolist() == [-3.0]
+    assert scores.spoof.tolist() == [1.0]
+    path.write_text("bonafide target 7.5\nbonafide nontarget -3\n")
+    with pytest.raises(AsdfError, match="no spoof trial"):
+        read_asv_scores(path)
+    path.write_text("bonafide target inf\n")
+    with pytest.raises(AsdfError, match="line 1: the score 'inf' is not finite"):
+        read_asv_scores(path)
+    path.write_text("bonafide client 1\n")
+    with pytest.raises(AsdfError, match="line 1: expected 'SOURCE target"):
+        read_asv_scores(path)

@@ -1,0 +1,181 @@
+"""ASDF's score files: what is written comes back, and what is unsound is neither read nor written."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from asdf.errors import AsdfError
+from asdf.evaluation import Scores, eer, read_scores, write_scores
+
+IDS = ["flac/LA E 1.flac", "flac/b.flac", "ü/1 0 2.flac"]
+
+
+def test_the_lines_themselves(tmp_path):
+    path = tmp_path / "new" / "scores.txt"
+    write_scores(path, IDS, [1, 0, 1], np.array([0.1, -8.7504968643, 1e-7], np.float32))
+    assert path.read_bytes() == "flac/LA E 1.flac 1 0.1\nflac/b.flac 0 -8.750497\nü/1 0 2.flac 1 1e-07\n".encode()
+
+
+def test_reading_gives_ids_labels_and_classes(tmp_path):
+    path = tmp_path / "scores.txt"
+    write_scores(path, IDS, [1, 0, 1], [0.5, -1.5, 2.0])
+    scores = read_scores(path)
+    assert scores.ids == IDS
+    assert scores.labels.tolist() == [1, 0, 1]
+    assert (scores.bona_fide.tolist(), scores.spoof.tolist()) == ([0.5, 2.0], [-1.5])
+    assert scores.scores.dtype == np.float64
+    assert scores.attacks is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(arrays(np.float32, 20, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_float32_comes_back_as_it_was(tmp_path_factory, values):
+    path = tmp_path_factory.getbasetemp() / "float32.txt"
+    write_scores(path, [f"u{i}" for i in range(20)], [0, 1] * 10, values)
+    assert read_scores(path).scores.astype(np.float32).tobytes() == values.tobytes()
+
+
+def test_float64_holds_float32_scores_in_the_same_bytes(tmp_path):
+    values = np.array([0.1, 0.2, 0.3], np.float32)
+    write_scores(tmp_path / "a", IDS, [1, 0, 1], values)
+    write_scores(tmp_path / "b", IDS, [1, 0, 1], values.astype(np.float64))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_float64_scores_keep_their_order(tmp_path):
+    """Rounded to float32 these three would tie, and the EER would change."""
+    values = np.array([1.0, 1.0 + 1e-12, 1e300])
+    write_scores(tmp_path / "a", IDS, [1, 0, 1], values)
+    assert read_scores(tmp_path / "a").scores.tolist() == values.tolist()
+
+
+def test_written_twice_the_same_bytes_and_not_appended(tmp_path):
+    path = tmp_path / "scores.txt"
+    values = np.random.default_rng(0).normal(size=500).astype(np.float32)
+    ids = [f"u{i}" for i in range(500)]
+    write_scores(path, ids, [0, 1] * 250, values)
+    first = path.read_bytes()
+    write_scores(path, ids, np.array([0, 1] * 250), values.tolist())
+    assert path.read_bytes() == first
+    assert [p.name for p in tmp_path.iterdir()] == ["scores.txt"]
+
+
+def test_the_eer_is_that_of_the_scores_in_memory(tmp_path):
+    values = np.random.default_rng(1).normal(size=400).astype(np.float32).round(2)
+    labels = np.random.default_rng(2).integers(0, 2, 400)
+    write_scores(tmp_path / "a", [f"u{i}" for i in range(400)], labels, values)
+    scores = read_scores(tmp_path / "a")
+    assert eer(scores.bona_fide, scores.spoof)[0] == eer(values[labels == 1], values[labels == 0])[0]
+
+
+@pytest.mark.parametrize(
+    ("ids", "values", "message"),
+    [
+        (IDS, [1, np.nan, 2], r"1 of 3 utterances got a score that is NaN or infinite: 'flac/b.flac'\. Score in fp32"),
+        (IDS, [np.inf, np.nan, -np.inf], "3 of 3 utterances .*: 'flac/LA E 1.flac', 'flac/b.flac', 'ü/1 0 2.flac'"),
+        (["a", "b", "a"], [1, 2, 3], "1 of 3 utterances were scored more than once: 'a'"),
+        (["a", "b\n", "c"], [1, 2, 3], r"cannot stand in a line of text: 'b\\n'"),
+        (["a", "", "c"], [1, 2, 3], "cannot stand in a line of text: ''"),
+        (["a", "\udcff", "c"], [1, 2, 3], r"cannot stand in a line of text: '\\udcff'"),
+    ],
+)
+def test_unsound_scores_are_not_written_and_the_old_file_stays(tmp_path, ids, values, message):
+    path = tmp_path / "scores.txt"
+    write_scores(path, ["old"], [1], [0.25])
+    with pytest.raises(AsdfError, match=message) as caught:
+        write_scores(path, ids, [1, 0, 1], values)
+    assert str(path) in str(caught.value)
+    assert path.read_text() == "old 1 0.25\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["scores.txt"]
+
+
+def test_many_bad_utterances_are_not_all_named(tmp_path):
+    with pytest.raises(AsdfError, match=r"100 of 100 .*: 'u0', 'u1', 'u2', 'u3', 'u4', \.\.\.\. Score"):
+        write_scores(tmp_path / "s", [f"u{i}" for i in range(100)], [0] * 100, [np.nan] * 100)
+    with pytest.raises(AsdfError, match="not one utterance was scored"):
+        write_scores(tmp_path / "s", [], [], [])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("ids", "labels", "values"),
+    [
+        (IDS, [1, 0], [1, 2, 3]),
+        (IDS, [1, 0, 1], [1, 2]),
+        (IDS[:2], [1, 0, 1], [1, 2, 3]),
+        (IDS, [1, 0, 2], [1, 2, 3]),
+        (IDS, [1, 0, 0.5], [1, 2, 3]),
+        (IDS, [1, 0, 1], [[1], [2], [3]]),
+    ],
+)
+def test_counts_and_labels_must_fit(tmp_path, ids, labels, values):
+    with pytest.raises(ValueError, match=r"do not match|must be 1"):
+        write_scores(tmp_path / "s", ids, labels, values)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a 1 0.5\nb 0 nan\n", "line 2: the score of 'b' is nan"),
+        ("a 1 0.5\n\nb 0 -inf\nc 0 nan\n", r"line 3: the score of 'b' is -inf \(2 of 3"),
+        ("a 1 0.5\nb 2 0.5\n", "line 2: the label '2' is neither 1"),
+        ("a 1 0.5\nb spoof 0.5\n", "line 2: the label 'spoof'"),
+        ("a 1 0.5\nb 0 0.5x\n", "line 2: the score '0.5x' is not a number"),
+        ("a 1 0.5\n0 0.5\n", "line 2: expected 'relative/path.flac 1 <score>', found '0 0.5'"),
+        ("a 1 0.5\nb 0 0.5\na 1 0.5\n", "line 3: 'a' was already scored in line 1"),
+        ("", "no trial"),
+        ("\n \n", "no trial"),
+        ("a 1 0.5\nb 1 0.5\n", "not one of the 2 trials is spoof"),
+        ("a 0 0.5\n", "not one of the 1 trials is bona fide"),
+    ],
+)
+def test_unsound_files_are_refused_with_their_place(tmp_path, text, message):
+    path = tmp_path / "scores.txt"
+    path.write_text(text)
+    with pytest.raises(AsdfError, match=message) as caught:
+        read_scores(path)
+    assert str(path) in str(caught.value)
+
+
+def test_one_class_is_read_when_asked_for(tmp_path):
+    path = tmp_path / "scores.txt"
+    path.write_text("a 0 0.5\r\nb 0 1e-3\r\n")
+    scores = read_scores(path, both_classes=False)
+    assert (scores.ids, scores.scores.tolist()) == (["a", "b"], [0.5, 0.001])
+
+
+def test_byte_order_mark_is_no_part_of_the_first_id(tmp_path):
+    path = tmp_path / "scores.txt"
+    path.write_bytes(b"\xef\xbb\xbfa 1 0.5\nb 0 0.25\n")
+    assert read_scores(path).ids == ["a", "b"]
+
+
+def test_gzip_is_known_by_its_content(tmp_path):
+    path = tmp_path / "scores.txt"
+    path.write_bytes(gzip.compress(b"a 1 0.5\nb 0 0.25\n"))
+    assert read_scores(path).ids == ["a", "b"]
+    path.write_bytes(path.read_bytes()[:-6])
+    with pytest.raises(AsdfError, match="damaged or cut off"):
+        read_scores(path)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(AsdfError, match=r"cannot read .*nothing\.txt: No such file"):
+        read_scores(tmp_path / "nothing.txt")
+    (tmp_path / "latin").write_bytes(b"\xfc 1 0.5\n")
+    with pytest.raises(AsdfError, match="latin: this is not UTF-8"):
+        read_scores(tmp_path / "latin")
+
+
+def test_scores_of_unlike_lengths_are_a_bug():
+    with pytest.raises(ValueError, match="same length"):
+        Scores(["a"], np.array([1, 0]), np.array([0.5]))
+    with pytest.raises(ValueError, match="same length"):
+        Scores(["a"], np.array([1]), np.array([0.5]), attacks=["A01", "A02"])

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asdf.settings.blocks import Block, parse_assignments, parse_blocks
+from asdf.settings.lines import read_text
+from asdf.settings.mistakes import SettingsError
+
+
+def blocks_of(text: str) -> dict[str, Block]:
+    blocks, mistakes = parse_blocks(text, "runs.py")
+    assert mistakes == []
+    return blocks
+
+
+def mistakes_of(text: str) -> list[str]:
+    return [str(mistake) for mistake in parse_blocks(text, "runs.py")[1]]
+
+
+def test_blocks_with_parents_values_places_and_comments() -> None:
+    blocks = blocks_of(
+        "# text of the file\n\n"
+        "# what a is for\n"
+        "a\n"
+        "network.max_epochs = 3 # because\n"
+        "# more\n"
+        "\tnetwork.optimizer='adam'\n"
+        "\n \t\n"
+        "b.1-x_2 <a<  c   # the second\n"
+        "\n"
+        "c"
+    )
+    assert {name: block.parents for name, block in blocks.items()} == {"a": (), "b.1-x_2": ("a", "c"), "c": ()}
+    assert blocks["b.1-x_2"].header == "b.1-x_2 < a < c"
+    assert blocks["a"].comments == ["what a is for", "more"]
+    assert blocks["b.1-x_2"].comments == ["the second"]
+    assert blocks["c"].comments == []
+    first, second = blocks["a"].assignments
+    assert (first.target, first.value, first.text, first.comment) == ("network.max_epochs", 3, "3", "because")
+    assert (second.target, second.value, second.place.line) == ("network.optimizer", "adam", 7)
+    assert str(first.place) == "runs.py:5"
+    assert first.place.block == "a"
+
+
+def test_a_value_goes_on_inside_its_brackets() -> None:
+    text = "a\nrecipe.evaluation_sets = [  # these\n 'x', # ] one\n\n\n  'y#z',\n]  # two\nnetwork.max_epochs = 2\n"
+    first, second = blocks_of(text)["a"].assignments
+    assert first.value == ["x", "y#z"]
+    assert first.comment == "two"
+    assert (second.value, second.place.line) == (2, 8)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_byte_order_mark_and_missing_last_newline(
+    tmp_path: Path, ending: str, last: bool, mark: bytes
+) -> None:
+    text = (
+        f"a{ending}\tnetwork.max_epochs\t=\t3\t{ending}{ending}b < a{ending}sad.mode = ('off'){ending if last else ''}"
+    )
+    (tmp_path / "runs.py").write_bytes(mark + text.encode())
+    blocks = blocks_of(read_text(tmp_path / "runs.py", "run configs"))
+    assert [(a.target, a.value) for a in blocks["a"].assignments] == [("network.max_epochs", 3)]
+    assert [(a.target, a.value, a.place.line) for a in blocks["b"].assignments] == [("sad.mode", "off", 5)]
+
+
+def test_unusual_line_separators_inside_a_string_are_no_line_ends() -> None:
+    blocks = blocks_of("a\npaths.output_folder = 'x\u2028\x85\x0cy'\n")
+    assert blocks["a"].assignments[0].value == "x\u2028\x85\x0cy"
+
+
+@pytest.mark.parametrize(
+    ("text", "mistakes"),
+    [
+        (
+            "a\n\nnetwork.max_epochs = 3\nsad.mode = 'off'\n",
+            [
+                "runs.py:3: 'network.max_epochs = 3' belongs to no config: a blank line above ended 'a' (line 1); "
+                "remove that line, or begin a block with a name"
+            ],
+        ),
+        (
+            "a\n# about a\n\n# more\nnetwork.max_epochs = 3\n",
+            [
+                "runs.py:5: 'network.max_epochs = 3' belongs to no config: a blank line above ended 'a' (line 1); "
+                "remove that line, or begin a block with a name"
+            ],
+        ),
+        (
+            "network.max_epochs = 3\n",
+            [
+                "runs.py:1: 'network.max_epochs = 3' belongs to no config; "
+                "begin the block with a line that holds its name"
+            ],
+        ),
+        (
+            "a\nsad.mode = 'off'\nb < a\nsad.mode = 'on'\n",
+            ["runs.py:3: 'b < a' stands inside config 'a'; a config begins behind a blank line"],
+        ),
+        ("a\n\nb\n\na\nsad.mode = 'on'\n", ["runs.py:5: config 'a' is there twice; the first is in line 1"]),
+        (
+            "a\nsad.mode = 'on'\nnetwork.max_epochs = 1\nsad.mode = 'off'\n",
+            ["runs.py:4: sad.mode is set twice; the first is in line 2"],
+        ),
+        (
+            "my config\nsad.mode = 'on'\n",
+            [
+                "runs.py:1: 'my config' is no name of a config; names hold letters, digits, '-', '_' and '.', "
+                "optionally followed by < parent < grandparent"
+            ],
+        ),
+        (
+            "a < \n",
+            [
+                "runs.py:1: 'a <' is no name of a config; names hold letters, digits, '-', '_' and '.', "
+                "optionally followed by < parent < grandparent"
+            ],
+        ),
+        ("a\nimport os\n", ["runs.py:2: 'import os' is no line of the form section.name = value"]),
+        ("a\nnetwork.x += 1\n", ["runs.py:2: 'network.x += 1' is no line of the form section.name = value"]),
+        ("a\nnetwork['x'] = 1\n", ["runs.py:2: 'network['x'] = 1' is no line of the form section.name = value"]),
+        (
+            "a\nsad.mode = (\n1,\n\nb < a\nsad.mode = 2\n",
+            ["runs.py:2: sad.mode = (: the bracket ( is not closed"],
+        ),
+        (
+            "a\nsad.mode = 'off\nnetwork.max_epochs = (1,\n 2,\nnetwork.x = 1",
+            [
+                "runs.py:2: sad.mode = 'off: the quote ' is not closed on its line",
+                "runs.py:3: network.max_epochs = (1,: the bracket ( is not closed",
+            ],
+        ),
+        (
+            "a\nrecipe.evaluation_sets = (\n  'x',\n  y,\n)\nsad.mode = 1 / 0\n",
+            [
+                "runs.py:4: recipe.evaluation_sets = ( 'x', y, ): y is a name; a value is a number, a string in "
+                "quotes, True, False, None, or a tuple or list of these",
+                "runs.py:6: sad.mode = 1 / 0: division by zero",
+            ],
+        ),
+    ],
+)
+def test_mistakes(text: str, mistakes: list[str]) -> None:
+    assert mistakes_of(text) == mistakes
+
+
+def test_blocks_behind_a_mistake_are_read_as_if_it_were_right() -> None:
+    blocks, _ = parse_blocks("a\nsad.mode = (\n1,\n\nb < a\nsad.mode = 2\n", "runs.py")
+    assert list(blocks) == ["a", "b"]
+    assert [assignment.value for assignment in blocks["b"].assignments] == [2]
+
+
+def test_init_config_takes_any_order() -> None:
+    assignments, mistakes = parse_assignments("\n# x\nsad.mode = 'on'\n\n\nnetwork.max_epochs = 1 # y\n# z", "init.py")
+    assert mistakes == []
+    assert [(a.target, a.value, a.place.line, a.comment) for a in assignments] == [
+        ("sad.mode", "on", 3, ""),
+        ("network.max_epochs", 1, 6, "y"),
+    ]
+
+
+def test_a_name_is_nothing_in_an_init_config() -> None:
+    _, mistakes = parse_assignments("train\nsad.mode = 'on'\n", "init.py")
+    assert [str(mistake) for mistake in mistakes] == ["init.py:1: 'train' is no line of the form section.name = value"]
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    latin = tmp_path / "latin.py"
+    latin.write_bytes("a\n# ä\n".encode("latin-1"))
+    with pytest.raises(SettingsError) as caught:
+        read_text(latin, "run configs")
+    assert str(caught.value) == f"{latin}:2: byte 0xe4 is not UTF-8; save the file in the encoding UTF-8"
+    with pytest.raises(SettingsError) as caught:
+        read_text(tmp_path / "none.py", "run configs")
+    assert str(caught.value) == f"{tmp_path}/none.py: there is no such file; the run configs should be there"
+    with pytest.raises(SettingsError) as caught:
+        read_text(tmp_path, "init config")
+    assert str(caught.value) == f"{tmp_path}: the init config cannot be read: Is a directory"

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from asdf.settings.catalogue import catalogue, look_up
+from asdf.settings.checks import check_value
+from asdf.settings.environment import expand
+from asdf.settings.mistakes import Complaint
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "result"),
+    [
+        ("network.max_epochs", 3, 3),
+        ("network.momentum", 0, 0.0),
+        ("network.max_steps", None, None),
+        ("network.resume_epoch", "auto", "auto"),
+        ("network.resume_epoch", -20, -20),
+        ("network.adam_betas", [0, 0.5], (0.0, 0.5)),
+        ("computing.gpu_ids", [0, 2, 3], (0, 2, 3)),
+        ("computing.gpu_ids", (), ()),
+        ("computing.use_gpu", False, False),
+        ("recipe.selected_epochs", [3, "best"], (3, "best")),
+        ("recipe.selected_epochs", None, None),
+        ("network.callbacks", ["my.module.Class"], ("my.module.Class",)),
+        ("paths.output_folder", "$X/y", "$X/y"),
+        ("rawboost.algo", 8, 8),
+    ],
+)
+def test_fits(name: str, value: Any, result: Any) -> None:
+    fitted = check_value(catalogue()[name], value)
+    assert fitted == result
+    assert type(fitted) is type(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("network.max_epochs", True, "expected a whole number, not True"),
+        ("network.max_epochs", "3", "expected a whole number, not a string"),
+        ("network.max_epochs", 1e3, "expected a whole number, not a float; write 1000"),
+        ("network.max_epochs", 1.5, "expected a whole number, not a float"),
+        ("network.max_epochs", None, "expected a whole number, not None"),
+        ("network.max_epochs", (3,), "expected a whole number, not a tuple"),
+        ("network.max_epochs", 0, "must be at least 1"),
+        ("network.train_clip_size", 16, "must be at least 400 samples"),
+        ("network.max_steps", 0, "must be at least 1"),
+        ("network.max_steps", "x", "expected a whole number or None, not a string"),
+        ("network.initial_learning_rate", 0, "must be above 0"),
+        ("network.initial_learning_rate", math.nan, "expected a finite number"),
+        ("network.gradient_clip_norm", math.inf, "expected a finite number"),
+        ("network.momentum", True, "expected a number, not True"),
+        ("network.momentum", 10**400, "the number is out of range"),
+        ("network.momentum", 1.5, "must be at most 1"),
+        ("network.optimizer", "adm", "expected 'sgd', 'adam' or 'adamw'; the nearest is 'adam'"),
+        ("network.optimizer", "SGD", "expected 'sgd', 'adam' or 'adamw'; the nearest is 'sgd'"),
+        ("network.optimizer", 1, "expected 'sgd', 'adam' or 'adamw'"),
+        ("network.resume_epoch", "best", "expected a whole number or 'auto', not a string"),
+        ("network.resume_epoch", False, "expected a whole number or 'auto', not False"),
+        ("network.adam_betas", (0.9,), "expected a tuple of 2 numbers, not 1"),
+        ("network.adam_betas", 0.9, "expected a tuple of 2 numbers, not a float"),
+        ("network.adam_betas", (0.9, "x"), "value 2 ('x'): expected a number, not a string"),
+        ("network.adam_betas", (0.9, 2), "must be at most 1"),
+        ("computing.use_gpu", 0, "expected True or False, not a whole number; write False"),
+        (
+            "computing.gpu_ids",
+            0,
+            "expected a tuple of whole numbers, not a whole number; a tuple of one value is written (0,)",
+        ),
+        ("computing.gpu_ids", "x", "expected a tuple of whole numbers, not a string"),
+        ("computing.gpu_ids", (0, -1), "must be at least 0"),
+        ("computing.gpu_ids", (0, 1, 0), "0 is in it twice"),
+        ("computing.gpu_ids", (0, True), "value 2 (True): expected a whole number, not True"),
+        (
+            "recipe.training_sets",
+            "asvspoof19",
+            "expected a tuple of strings, not a string; a tuple of one value is written ('asvspoof19',)",
+        ),
+        ("recipe.training_sets", None, "expected a tuple of strings, not None"),
+        ("recipe.evaluation_sets", ("a", "b", "a"), "'a' is in it twice"),
+        (
+            "recipe.selected_epochs",
+            ("bset",),
+            "value 1 ('bset'): expected a whole number, 'best', 'average' or 'last', not a string",
+        ),
+        ("network.network_class", "AASIST", "'AASIST' is no class path; it is written 'package.module.Class'"),
+        ("network.network_class", "a.b-c", "'a.b-c' is no class path; it is written 'package.module.Class'"),
+        ("network.callbacks", ("a.B", "c"), "'c' is no class path; it is written 'package.module.Class'"),
+        ("front_end.architecture", "", "must not be empty"),
+        ("paths.output_folder", " ", "the path is empty; the current folder is written '.'"),
+        ("paths.output_folder", "a\0b", "the path holds a character that no file name can have"),
+        ("paths.output_folder", "\ud800", "the path holds a character that no file name can have"),
+        ("paths.system_folder", 2024, "expected a string, not a whole number; write '2024'"),
+    ],
+)
+def test_refused(name: str, value: Any, problem: str) -> None:
+    with pytest.raises(Complaint) as caught:
+        check_value(catalogue()[name], value)
+    assert caught.value.text == problem
+
+
+def test_every_default_fits_its_own_setting() -> None:
+    for known in catalogue().values():
+        assert check_value(known, known.default) == known.default
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("network.max_epoch", "there is no setting 'network.max_epoch'; the nearest is 'network.max_epochs'"),
+        (
+            "rawboost.applyingratio",
+            "there is no setting 'rawboost.applyingratio'; the nearest is 'rawboost.applyingRatio'",
+        ),
+        ("network.algo", "there is no setting 'network.algo'; the nearest is 'rawboost.algo'"),
+        ("netwrk.max_epochs", "there is no section 'netwrk'; the nearest is 'network.max_epochs'"),
+        ("a.b.max_epochs", "there is no section 'a.b'; the nearest is 'network.max_epochs'"),
+        (
+            "x.qqq",
+            "there is no section 'x'; the sections are paths, computing, network, front_end, rawboost, sad, recipe",
+        ),
+        ("max_epochs", "'max_epochs' names no section; a setting is section.name; the nearest is 'network.max_epochs'"),
+    ],
+)
+def test_unknown_names(target: str, problem: str) -> None:
+    with pytest.raises(Complaint) as caught:
+        look_up(target)
+    assert caught.value.text == problem
+
+
+def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/u")
+    monkeypatch.setenv("SCRATCH", "/s")
+    monkeypatch.setenv("EMPTY", "")
+    monkeypatch.delenv("NONE", raising=False)
+    assert expand("$SCRATCH/LA") == "/s/LA"
+    assert expand("${SCRATCH}LA/./$SCRATCH") == "/sLA/.//s"
+    assert expand("~/a~b") == "/home/u/a~b"
+    assert expand("cost $5 $") == "cost $5 $"
+    with pytest.raises(Complaint) as caught:
+        expand("$NONE/$SCRATCH/${NONE}/${EMPTY}")
+    assert caught.value.text == (
+        "the environment variables $NONE, $EMPTY are not set; export NONE=... first, or write the folder out"
+    )
