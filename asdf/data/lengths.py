@@ -1,7 +1,8 @@
 """Stage 0: how long the utterances are, after speech activity detection, in samples at 16 kHz.
 
-Invariant: a measurement is kept under a name that holds the digest of all it depends on (the list, its folder, the
-speech activity settings), so that one made for another list or other settings cannot be used by mistake.
+Invariant: a measurement is kept under a name that holds the digest of all it depends on (the list, the sizes of a
+sample of its recordings, the speech activity settings), so that one made for another list, other recordings or other
+settings cannot be used by mistake. Where the recordings lie does not matter: a node's local disk changes its name.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from asdf.settings.sections import SpeechActivity
 
 _THREADS = 8
 _SHOWN = 10
+_SIZES = 64
 
 
 def lengths_file(folder: Path, utterances: UtteranceList, sad: SpeechActivity) -> Path:
     """Where the measured lengths of `utterances` are kept."""
     how = "off" if sad.mode == "off" else repr(astuple(sad))
-    digest = hashlib.sha256(f"{utterances.digest()} {how}".encode()).hexdigest()[:12]
+    sample = range(0, len(utterances), max(1, len(utterances) // _SIZES))
+    sizes = [_size(utterances.path(index)) for index in sample]
+    digest = hashlib.sha256(f"{utterances.digest()} {how} {sizes}".encode()).hexdigest()[:12]
     return folder / f"{utterances.name}.sad-{sad.mode}.{digest}.tsv"
 
 
@@ -41,7 +45,7 @@ def measure_lengths(utterances: UtteranceList, sad: SpeechActivity, folder: Path
     Raises:
         AsdfError: recordings that cannot be read, all of them in one message.
     """
-    path = lengths_file(folder, utterances, sad)
+    path = world.agree(lengths_file(folder, utterances, sad))
     if world.agree(path.exists()):
         return _read(path, utterances)
     own = range(world.rank, len(utterances), world.size)
@@ -56,6 +60,13 @@ def measure_lengths(utterances: UtteranceList, sad: SpeechActivity, folder: Path
     gathered = world.gather((lengths, broken))
     world.run_on_main(lambda: _write(path, utterances, gathered or []))
     return _read(path, utterances)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def _measure(path: Path, sad: SpeechActivity) -> int | AsdfError:

@@ -21,19 +21,27 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class UtteranceList:
-    """Utterances of one corpus. `labels`: int8, 1 bona fide, 0 spoof; `attacks`: '-' for bona fide, '' if unknown."""
+    """Utterances of one corpus, or of several.
+
+    Attributes:
+        folder: the folder that `ids` are relative to, unless `files` says otherwise.
+        labels: int8; 1 bona fide, 0 spoof.
+        attacks: '-' for bona fide, '' if unknown.
+        files: the recording of each utterance; None: `folder / id`.
+    """
 
     name: str
     folder: Path
     ids: list[str]
     labels: np.ndarray
     attacks: list[str]
+    files: list[Path] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def path(self, index: int) -> Path:
-        return self.folder / self.ids[index]
+        return self.folder / self.ids[index] if self.files is None else self.files[index]
 
     def select(self, indices: np.ndarray) -> UtteranceList:
         """The utterances at `indices`, in that order."""
@@ -44,12 +52,12 @@ class UtteranceList:
             [self.ids[i] for i in chosen],
             self.labels[indices],
             [self.attacks[i] for i in chosen],
+            None if self.files is None else [self.files[i] for i in chosen],
         )
 
     def digest(self) -> str:
-        """A name for the content of the list, for caches that must not outlive it."""
-        text = "\n".join([str(self.folder.resolve()), *self.ids])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """A name for the content of the list, wherever its recordings lie: a node's local disk changes its name."""
+        return hashlib.sha256("\n".join(self.ids).encode()).hexdigest()[:16]
 
 
 def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
@@ -95,13 +103,14 @@ def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str =
 
 
 def join(lists: list[UtteranceList]) -> UtteranceList:
-    """One list of several, with absolute paths as ids, for training on several corpora."""
+    """One list of several, for training on several corpora; an id is `corpus:id`."""
     return UtteranceList(
         "+".join(part.name for part in lists),
-        Path("/"),
-        [str(part.path(i).absolute())[1:] for part in lists for i in range(len(part))],
+        Path(),
+        [f"{part.name}:{utterance}" for part in lists for utterance in part.ids],
         np.concatenate([part.labels for part in lists]),
         [attack for part in lists for attack in part.attacks],
+        [part.path(index) for part in lists for index in range(len(part))],
     )
 
 

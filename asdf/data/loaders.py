@@ -27,6 +27,8 @@ class BatchLoader:
             collate_fn=collate,
             persistent_workers=workers > 0,
             pin_memory=world.device.type == "cuda",
+            # Its own generator: the loader draws a number at each pass, which must not be one of the network's.
+            generator=torch.Generator(),
             worker_init_fn=_leave_signals_to_the_main_process,
         )
         self._device = world.device

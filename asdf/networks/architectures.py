@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 
 import torch
+from torch import nn
 from torchaudio.models import Wav2Vec2Model, wav2vec2_model
 
 from asdf.errors import UsageError
@@ -53,7 +54,7 @@ class Architecture:
 
     def build(self, dropout: float = 0.0) -> Wav2Vec2Model:
         """The network with random weights; `dropout` wherever its encoder has one, no layer drop."""
-        return wav2vec2_model(
+        model = wav2vec2_model(
             extractor_mode=self.extractor_mode,
             extractor_conv_layer_config=list(self.conv_layers),
             extractor_conv_bias=self.conv_bias,
@@ -71,6 +72,13 @@ class Architecture:
             encoder_layer_drop=0.0,
             aux_num_out=None,
         )
+        # With torch's own biases a waveform of speech's usual level hardly shows in the first norm's output, and a
+        # network trained from scratch stays at chance for long. fairseq draws the weights this way, too.
+        for layer in model.feature_extractor.conv_layers:
+            nn.init.kaiming_normal_(layer.conv.weight)
+            if self.conv_bias:
+                nn.init.zeros_(layer.conv.bias)
+        return model
 
     def shapes(self) -> dict[str, torch.Size]:
         """Name and shape of every layer's weights, in torchaudio's naming; no memory is taken for them."""

@@ -52,7 +52,7 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
         raise
     except Exception as error:
         raise AsdfError(
-            f"{SETTING}: {class_path}(settings) failed: {told(error)}. A network's constructor takes one "
+            f"{SETTING}: {class_path}(settings) failed: {told(error, __file__)}. A network's constructor takes one "
             "argument, the settings; see asdf.networks.DetectorNetwork."
         ) from error
     frozen = front_end_parameters(network) if settings.front_end.frozen else []

@@ -98,9 +98,9 @@ def _place(module: ModuleType) -> str:
     return getattr(module, "__file__", None) or "built in"
 
 
-def told(error: Exception) -> str:
-    """The error's kind, text and place: the last line of its traceback, where that is not in this file."""
+def told(error: Exception, here: str = __file__) -> str:
+    """The error's kind, text and place: the last line of its traceback, unless that is in the file `here`."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     # A syntax error's own text says where it is.
-    known = last.filename == __file__ or isinstance(error, SyntaxError)
+    known = last.filename == here or isinstance(error, SyntaxError)
     return f"{type(error).__name__}: {error}" + ("" if known else f" ({last.filename}, line {last.lineno})")

@@ -99,7 +99,7 @@ def architecture_told(content: Mapping[str, Any]) -> Architecture | None:
             pos_conv_kernel=int(told["conv_pos"]),
             pos_conv_groups=int(told["conv_pos_groups"]),
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, SyntaxError) as error:
         raise AsdfError(f"its options cannot be understood: {error}. Is it a wav2vec 2.0 checkpoint?") from error
 
 

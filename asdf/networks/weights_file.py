@@ -61,14 +61,14 @@ def read_weights_file(path: str | Path) -> Mapping[str, Any]:
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         raise AsdfError(
-            f"weights file {path} is refused, and nothing in it was run: {_first_line(error)}. A file of weights "
+            f"weights file {path} is refused, and nothing in it was run: {_reason(error)}. A file of weights "
             "holds tensors and plain values only; this one is damaged, made for another program, or malicious. If "
             "you trust it, load it in the program that made it and save the state dict alone: "
             "torch.save(model.state_dict(), 'weights.pt')."
         ) from error
     except Exception as error:  # a damaged file can fail anywhere in the unpickler
         raise AsdfError(
-            f"weights file {path} cannot be read: {type(error).__name__}: {_first_line(error)}. It is damaged or cut "
+            f"weights file {path} cannot be read: {type(error).__name__}: {_reason(error)}. It is damaged or cut "
             f"short (compare its size with the original), or not a file of torch.save. {READABLE}."
         ) from error
     if not isinstance(content, Mapping):
@@ -92,8 +92,9 @@ def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
     return state
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # torch wraps the reason in advice on how to allow the file after all.
-    reason = next((line for line in lines if "WeightsUnpickler error:" in line), lines[0] if lines else "no reason")
-    return reason.removeprefix("WeightsUnpickler error:").split("Please use")[0].strip().rstrip(".")
+def _reason(error: Exception) -> str:
+    """The line that tells the reason, without torch's advice around it on how to run the file after all."""
+    before, marked, after = str(error).partition("WeightsUnpickler error:")
+    lines = [line.strip() for line in (after if marked else before).splitlines()]
+    told = [line for line in lines if line and not line.startswith(("Weights only load failed", "Check the doc"))]
+    return told[0].split("Please use")[0].strip().rstrip(".") if told else "no reason is given"

@@ -1,6 +1,6 @@
 """How far a run has come: everything that going on needs beside weights, optimiser and loss scale.
 
-Invariant: the random draws of a step follow from the seed, the step and the rank alone (`seed_step`), so the random
+Invariant: the random draws of a minibatch follow from the seed, its step and the rank alone (`seed_step`), so the random
 state of a run at any moment is the few numbers that stand here.
 """
 
@@ -51,9 +51,9 @@ class Progress:
         return asdict(self)
 
 
-def seed_step(seed: int, step: int, rank: int) -> None:
-    """Seed every source of random numbers that a network may draw from in this step."""
-    number = derived_seed(seed, "step", step, rank)
+def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
+    """Seed every source of random numbers that a network may draw from in this minibatch of this step."""
+    number = derived_seed(seed, "step", step, minibatch, rank)
     torch.manual_seed(number)
     np.random.seed(number % 2**32)
     random.seed(number)

@@ -61,9 +61,8 @@ class Step:
         """
         net = self.settings.network
         rate = set_learning_rate(self.optimiser, self.settings, progress, len(self.utterances))
-        seed_step(self.settings.recipe.seed, progress.step, self.world.rank)
         weight = normaliser(self.labels[window.utterances], net.class_weights)
-        losses = torch.cat(list(self._backward(window, clips, weight))).double()
+        losses = torch.cat(list(self._backward(window, clips, weight, progress.step))).double()
         finite = bool(torch.isfinite(losses).all())
         loss, broken, *summed = self.world.sum([float(losses.sum()), float(not finite), *flags])
         if broken:
@@ -80,11 +79,13 @@ class Step:
         progress.weight_sum += weight
         return [rate, *summed]
 
-    def _backward(self, window: Window, clips: Iterator[Tensor], weight: float) -> Iterator[Tensor]:
+    def _backward(self, window: Window, clips: Iterator[Tensor], weight: float, step: int) -> Iterator[Tensor]:
         """Add up the window's gradient; yields the losses of this rank's own utterances, minibatch by minibatch."""
         model = self._wrapped()
         for number, share in enumerate(window.shares, 1):
             waveforms = next(clips)
+            # After reading: whatever a loader draws must not move the draws of the network.
+            seed_step(self.settings.recipe.seed, step, number, self.world.rank)
             labels = self.labels[share.utterances].to(self.world.device)
             with self._exchange(number == len(window.shares)):
                 with self.precision.autocast():

