@@ -96,8 +96,11 @@ class RecipeFolder:
 
     def start(self, *words: str, processes: int = 1, **variables: str) -> subprocess.Popen:
         """The command as a process group of its own, so that a test can kill all of it."""
+        return self.start_command(self.command(*words, processes=processes), **variables)
+
+    def start_command(self, command: list[str], **variables: str) -> subprocess.Popen:
         return subprocess.Popen(
-            self.command(*words, processes=processes),
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -107,8 +110,11 @@ class RecipeFolder:
 
     def run(self, *words: str, processes: int = 1, **variables: str) -> Outcome:
         """In processes of its own."""
-        process = self.start(*words, processes=processes, **variables)
-        output, _ = process.communicate(timeout=300)
+        return self.run_command(self.command(*words, processes=processes), **variables)
+
+    def run_command(self, command: list[str], **variables: str) -> Outcome:
+        process = self.start_command(command, **variables)
+        output, _ = process.communicate(timeout=150)
         return Outcome(process.returncode, output)
 
     def call(self, capsys, *words: str) -> Outcome:

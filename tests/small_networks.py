@@ -2,18 +2,48 @@
 
 import os
 import signal
+import time
+from pathlib import Path
 
 import torch
 from torch import nn
 
+from asdf.errors import AsdfError
 
-def die_if_asked(network):
-    """SIGKILL this process in the middle of a step: TEST_KILL='rank:forward passes in training before'."""
-    rank, _, passes = os.environ.get("TEST_KILL", "").partition(":")
-    if network.training and rank == os.environ.get("RANK", "0"):
-        network.passes = getattr(network, "passes", 0) + 1
-        if network.passes > int(passes):
-            os.kill(os.getpid(), signal.SIGKILL)
+
+def fail_if_asked(network):
+    """Fail in the middle of a step, as TEST_KILL, TEST_RAISE, TEST_RAISE_ASDF or TEST_HANG ask.
+
+    Their value is 'rank:forward passes in training before'. With TEST_KILL_ONCE, a path, only the first time.
+    """
+    if not network.training:
+        return
+    network.passes = getattr(network, "passes", 0) + 1
+    for name, fail in FAILURES.items():
+        rank, _, passes = os.environ.get(name, "").partition(":")
+        if rank == os.environ.get("RANK", "0") and network.passes == int(passes) + 1:
+            fail()
+
+
+def kill():
+    once = os.environ.get("TEST_KILL_ONCE")
+    if once and Path(once).exists():
+        return
+    if once:
+        Path(once).touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail_with(error):
+    raise error
+
+
+FAILURES = {
+    "TEST_KILL": kill,
+    "TEST_RAISE": lambda: fail_with(ValueError("broken on purpose")),
+    "TEST_RAISE_ASDF": lambda: fail_with(AsdfError("no more disk")),
+    "TEST_HANG": lambda: time.sleep(1000),
+}
 
 
 class Plain(nn.Module):
@@ -25,7 +55,7 @@ class Plain(nn.Module):
         self.output = nn.Linear(48, 2)
 
     def embed(self, waveforms_BT):
-        die_if_asked(self)
+        fail_if_asked(self)
         frames_BCT = torch.relu(self.convolution(waveforms_BT[:, None]))
         return torch.cat([frames_BCT.mean(2), frames_BCT.std(2)], 1)
 

@@ -69,7 +69,7 @@ def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
     Raises:
         AsdfError: missing or empty list, a bad label, an utterance named twice; with file and line.
     """
-    ids, labels = [], []
+    ids, labels, numbers = [], [], []
     for number, line in _lines(path):
         utterance, _, label = line.rpartition(" ")
         if not utterance.strip() or label not in ("0", "1"):
@@ -79,7 +79,8 @@ def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
             )
         ids.append(utterance.strip())
         labels.append(int(label))
-    return _checked(path, UtteranceList(name, folder, ids, np.array(labels, np.int8), [""] * len(ids)))
+        numbers.append(number)
+    return _checked(path, numbers, UtteranceList(name, folder, ids, np.array(labels, np.int8), [""] * len(ids)))
 
 
 def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str = "") -> UtteranceList:
@@ -88,7 +89,7 @@ def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str =
     Raises:
         AsdfError: missing or empty protocol, a malformed line, an utterance named twice.
     """
-    ids, labels, attacks = [], [], []
+    ids, labels, attacks, numbers = [], [], [], []
     for number, line in _lines(path):
         columns = line.split()
         if len(columns) != 5 or columns[4] not in ("bonafide", "spoof"):
@@ -99,7 +100,8 @@ def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str =
         ids.append(f"{audio}/{columns[1]}.flac")
         labels.append(int(columns[4] == "bonafide"))
         attacks.append(columns[3])
-    return _checked(path, UtteranceList(name, folder, ids, np.array(labels, np.int8), attacks))
+        numbers.append(number)
+    return _checked(path, numbers, UtteranceList(name, folder, ids, np.array(labels, np.int8), attacks))
 
 
 def join(lists: list[UtteranceList]) -> UtteranceList:
@@ -163,20 +165,27 @@ def _lines(path: Path) -> Iterable[tuple[int, str]]:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise AsdfError(f"cannot read the list {path}: {error}. It should be a text file in UTF-8.") from None
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, line.strip()
 
 
-def _checked(path: Path, utterances: UtteranceList) -> UtteranceList:
+def _checked(path: Path, numbers: list[int], utterances: UtteranceList) -> UtteranceList:
+    """`utterances`, read from the lines `numbers` of `path`, if there are any and none of them comes twice."""
     if not utterances.ids:
         raise AsdfError(f"the list {path} is empty: it should name one utterance a line.")
-    if len(set(utterances.ids)) < len(utterances.ids):
-        seen: set[str] = set()
-        twice = [name for name in utterances.ids if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+    first: dict[str, int] = {}
+    again = [
+        (number, name)
+        for number, name in zip(numbers, utterances.ids, strict=True)
+        if first.setdefault(name, number) != number
+    ]
+    if again:
+        number, name = again[0]
+        count = f"{len(again)} lines repeat an utterance" if len(again) > 1 else "1 line repeats an utterance"
         raise AsdfError(
-            f"{path} names {len(twice)} utterances more than once, first {twice[0]!r}: every trial counts once. "
-            "Remove the repeated lines."
+            f"{path}, line {number}: {name!r} stands already in line {first[name]} ({count}). "
+            "Every trial counts once: remove the repeated lines."
         )
     return utterances
 
@@ -186,3 +195,5 @@ def _entries(folder: Path) -> set[str]:
         return {entry.name for entry in os.scandir(folder)}
     except (FileNotFoundError, NotADirectoryError):
         return set()
+    except OSError as error:
+        raise AsdfError(f"cannot list the folder {folder}: {error.strerror}. Check its permissions.") from None

@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch import nn
 
 from asdf.distributed.devices import choose_device
+from asdf.distributed.meeting import meet
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
 
@@ -63,7 +64,9 @@ class World:
             raise error
         if failure is not None:
             kind, message = failure
-            raise kind(message)
+            passed_on = kind(message)
+            passed_on.told = True
+            raise passed_on
         return result
 
     def gather(self, value: T) -> list[T] | None:
@@ -150,11 +153,12 @@ def _open_group(backend: str, rank: int, size: int, timeout: timedelta, device: 
     """A process group with keys of its own in torchrun's store, so that one run after another can open one."""
     global _store, _worlds_opened
     if _store is None:
-        _store = next(iter(dist.rendezvous("env://", rank, size, timeout=timeout)))[0]
+        store = next(iter(dist.rendezvous("env://", rank, size, timeout=timeout)))[0]
+        _store = dist.PrefixStore(f"asdf-{meet(store, rank, size, timeout.total_seconds())}", store)
     _worlds_opened += 1
     dist.init_process_group(
         backend,
-        store=dist.PrefixStore(f"asdf-{_worlds_opened}", _store),
+        store=dist.PrefixStore(f"run-{_worlds_opened}", _store),
         rank=rank,
         world_size=size,
         timeout=timeout,

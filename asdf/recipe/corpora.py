@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from asdf.data.lists import UtteranceList, read_asvspoof2019_protocol, read_list
+from asdf.data.lists import UtteranceList, check_both_classes, join, read_asvspoof2019_protocol, read_list
 from asdf.errors import UsageError
+from asdf.settings.sections import Sections
 
 
 @dataclass(frozen=True)
@@ -51,3 +52,41 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
     near = get_close_matches(name, corpora, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"It knows {', '.join(corpora)}."
     raise UsageError(f"the recipe knows no corpus {name!r}. {hint} Corpora are declared at the top of its run.py.")
+
+
+def validation_sets(settings: Sections) -> tuple[str, ...]:
+    """Names of the corpora that are scored during training."""
+    chosen = settings.recipe.validation_sets
+    return settings.recipe.evaluation_sets if chosen is None else chosen
+
+
+def scores_only(settings: Sections) -> bool:
+    """Whether network.resume_epoch = -N asks for the scores of epoch N without training."""
+    epoch = settings.network.resume_epoch
+    return isinstance(epoch, int) and epoch < 0
+
+
+def sets_in_use(settings: Sections) -> list[str]:
+    """Names of the corpora that the chosen stages read."""
+    recipe = settings.recipe
+    measures, trains, scores = (recipe.execute_stage(stage) for stage in range(3))
+    names: list[str] = []
+    if measures or (trains and not scores_only(settings)):
+        names += recipe.training_sets
+    if measures or trains:
+        names += validation_sets(settings)
+    if measures or scores:
+        names += recipe.evaluation_sets
+    return list(dict.fromkeys(names))
+
+
+def check_classes(lists: Sequence[UtteranceList], settings: Sections) -> None:
+    """Raise an AsdfError when one of `lists` lacks a class that the chosen stages need in it."""
+    recipe = settings.recipe
+    scored = {*validation_sets(settings), *recipe.evaluation_sets}
+    for utterances in lists:
+        if utterances.name in scored:
+            check_both_classes(utterances, "an EER")
+    training = [utterances for utterances in lists if utterances.name in recipe.training_sets]
+    if training and recipe.execute_stage(1) and not scores_only(settings):
+        check_both_classes(join(training), "training")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from asdf.data.lists import check_files
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.devices import describe_mapping
 from asdf.errors import AsdfError
-from asdf.recipe.corpora import Corpus, find_corpus
+from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use, validation_sets
 from asdf.recipe.folders import Folders
+from asdf.recipe.selection import check_choices, select_networks
 from asdf.settings.sections import Sections
 
 
@@ -28,8 +30,8 @@ def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[
     mistakes: list[str] = []
     sizes = {}
     lines += ["", "corpora"]
-    validation = recipe.evaluation_sets if recipe.validation_sets is None else recipe.validation_sets
-    for name in dict.fromkeys([*recipe.training_sets, *validation, *recipe.evaluation_sets]):
+    lists = []
+    for name in sets_in_use(settings):
         corpus = find_corpus(name, corpora)
         place = folders.database / corpus.folder / corpus.list
         if corpus.make is not None and not place.exists():
@@ -40,6 +42,7 @@ def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[
             sizes[name] = len(utterances)
             bona_fide = int(utterances.labels.sum())
             lines.append(f"  {name}: {place}: {bona_fide} bona fide, {len(utterances) - bona_fide} spoof")
+            lists.append(utterances)
             check_files([utterances])
         except AsdfError as error:
             lines.append(f"  {name}: {place}: PROBLEM, see below")
@@ -55,21 +58,41 @@ def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[
         plan = TrainingPlan(size, net.minibatch_size, net.optimizer_step_interval, world_size)
         steps = plan.steps_per_epoch()
         lines.append(f"  {size} training utterances = {steps} steps an epoch, at most {net.max_epochs} epochs")
-    lines += ["", "stages", *_stages(settings, folders, validation)]
+    lines += ["", "stages", *_stages(settings, folders)]
+    for check in (
+        lambda: check_classes(lists, settings),
+        lambda: check_choices(settings),
+        lambda: _check_networks(settings, folders),
+    ):
+        try:
+            check()
+        except AsdfError as error:
+            mistakes.append(str(error))
     if mistakes:
         raise AsdfError("\n".join(lines) + "\n\n" + "\n".join(mistakes))
     return "\n".join(lines)
 
 
-def _stages(settings: Sections, folders: Folders, validation: tuple[str, ...]) -> list[str]:
+def _check_networks(settings: Sections, folders: Folders) -> None:
+    """What the stages read that no stage before them writes."""
+    weights, recipe = folders.weights(settings.front_end.weights), settings.recipe
+    trains = recipe.execute_stage(1) and not scores_only(settings)
+    if trains and weights and not weights.startswith("torchaudio:") and not Path(weights).exists():
+        raise AsdfError(f"there is no file {weights}: check front_end.weights.")
+    if not trains and (recipe.execute_stage(2) or recipe.execute_stage(3)):
+        select_networks(settings, folders.networks)
+
+
+def _stages(settings: Sections, folders: Folders) -> list[str]:
     recipe = settings.recipe
+    measured = dict.fromkeys([*recipe.training_sets, *validation_sets(settings), *recipe.evaluation_sets])
     weights = settings.front_end.weights
     stages = {
-        0: (f"measure the utterances: {', '.join(recipe.training_sets + recipe.evaluation_sets)}", folders.sad),
+        0: (f"measure the utterances: {', '.join(measured)}", folders.sad),
         1: (
             f"train on {', '.join(recipe.training_sets)}"
             + (f", front end from {weights}" if weights else "")
-            + f", validate on {', '.join(validation) or 'nothing'}",
+            + f", validate on {', '.join(validation_sets(settings)) or 'nothing'}",
             folders.networks,
         ),
         2: (
@@ -87,4 +110,6 @@ def _stages(settings: Sections, folders: Folders, validation: tuple[str, ...]) -
 
 def _selected(settings: Sections) -> str:
     chosen = settings.recipe.selected_epochs
-    return "the last epoch" if chosen is None else "epochs " + ", ".join(map(str, chosen))
+    if chosen is None:
+        return f"epoch {-int(settings.network.resume_epoch)}" if scores_only(settings) else "the last epoch"
+    return "epochs " + ", ".join(map(str, chosen))

@@ -13,6 +13,7 @@ from asdf.settings.sections import Paths
 class Folders:
     """Absolute folders of one system; relative paths in a config are relative to the recipe's folder."""
 
+    recipe: Path
     output: Path
     database: Path
     system: Path
@@ -25,6 +26,10 @@ class Folders:
     @property
     def results(self) -> Path:
         return self.system / "results"
+
+    def weights(self, weights: str | None) -> str | None:
+        """`front_end.weights` as it is to be read: a path from the recipe's folder, a bundle by its name."""
+        return weights if weights is None or weights.startswith("torchaudio:") else str(self.recipe / weights)
 
     def scores(self, network: str, corpus: str) -> Path:
         """The score file of a network (a file name in `networks`) on a corpus."""
@@ -45,4 +50,4 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
             )
     output = (recipe_folder / str(paths.output_folder)).resolve()
     database = (recipe_folder / str(paths.database_folder)).resolve()
-    return Folders(output, database, output / paths.system_folder, output / paths.sad_folder)
+    return Folders(recipe_folder, output, database, output / paths.system_folder, output / paths.sad_folder)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import traceback
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ class Recipe:
     folder: Path
     corpora: Mapping[str, Corpus]
     command: CommandLine
+    _ending: ExitStack
 
     @property
     def run_configs(self) -> Path:
@@ -38,10 +40,17 @@ class Recipe:
 
     def runs(self) -> Iterator[Run]:
         """One run for each config that was named; the settings are init_config.py's again after each."""
+        runs = self._runs()
+        # Left by an exception, a generator would clean up when it is collected: too late for the other processes.
+        self._ending.callback(runs.close)
+        return runs
+
+    def _runs(self) -> Generator[Run, None, None]:
         from asdf.distributed.world import open_world
 
         stop = StopRequest()
         turns = Settings().load_settings(self.run_configs, self.command.configs, self.command.overrides)
+        self._ending.callback(turns.close)
         for name, account in zip(self.command.configs, turns, strict=True):
             settings = Settings().snapshot()
             folders = folders_of(settings.paths, self.folder)
@@ -68,28 +77,55 @@ def open_recipe(file: str, corpora: Mapping[str, Corpus], description: str | Non
     and its exit status, without a traceback; a stop that was asked for, with status 0.
     """
     folder = Path(file).resolve().parent
-    try:
-        command = parse_command_line(sys.argv[1:], description or "")
-        recipe = Recipe(folder, corpora, command)
-        Settings(folder / "configs" / "init_config.py")
-        if command.show_list:
-            print(list_configs(recipe.run_configs))
-            raise SystemExit(0)
-        settings = _check(recipe)
-        if command.explain is not None or command.dry_run:
-            _answer(recipe)
-            raise SystemExit(0)
-        _start_processes(settings)
-        _import_torch()
-        yield recipe
-    except AsdfError as error:
-        LOG.error("error: %s", error) if LOG.handlers else print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_status) from None
-    except Stopped as request:
-        LOG.info("%s", request)
-        raise SystemExit(0) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    with ExitStack() as ending:
+        try:
+            command = parse_command_line(sys.argv[1:], description or "")
+            recipe = Recipe(folder, corpora, command, ending)
+            Settings(folder / "configs" / "init_config.py")
+            if command.show_list:
+                print(list_configs(recipe.run_configs))
+                raise SystemExit(0)
+            settings = _check(recipe)
+            if command.explain is not None or command.dry_run:
+                _answer(recipe)
+                raise SystemExit(0)
+            _start_processes(settings)
+            _import_torch()
+            yield recipe
+        except Stopped as request:
+            LOG.info("%s", request)
+            raise SystemExit(0) from None
+        except (Exception, KeyboardInterrupt) as error:
+            raise SystemExit(_tell(error)) from None
+
+
+def _tell(error: BaseException) -> int:
+    """Say what ended the run, once and where it can be read, and return the exit status."""
+    rank = int(os.environ.get("RANK", 0))
+    if isinstance(error, AsdfError):
+        if "torch" in sys.modules and rank and not error.told:
+            LOG.error("[rank %d] error: %s", rank, error)
+        elif not rank:
+            LOG.error("error: %s", error) if LOG.handlers else print(f"error: {error}", file=sys.stderr)
+        status = error.exit_status
+    elif isinstance(error, KeyboardInterrupt):
+        return 130
+    else:
+        from asdf.distributed.failures import lost_contact, wait_for_launcher, waited_too_long
+
+        if lost_contact(error):
+            LOG.error("rank %d: another process of this run has ended; its own message tells why", rank)
+            wait_for_launcher()
+            return 1
+        if waited_too_long(error):
+            LOG.error("rank %d: another process kept this one waiting for longer than computing.timeout_s", rank)
+        LOG.error("%s", "".join(traceback.format_exception(error)).rstrip())
+        status = 1
+    if "torch" in sys.modules:
+        from asdf.distributed.failures import record_for_launcher
+
+        record_for_launcher(error)
+    return status
 
 
 def _check(recipe: Recipe) -> list[Sections]:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asdf.data.lists import UtteranceList, check_both_classes, check_files, join
-from asdf.recipe.corpora import Corpus, find_corpus
+from asdf.errors import AsdfError
+from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use, validation_sets
 from asdf.recipe.folders import Folders
-from asdf.recipe.selection import select_networks
+from asdf.recipe.selection import check_choices, select_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections, Settings
 
@@ -55,27 +56,15 @@ class Run:
 
     @property
     def validation_sets(self) -> tuple[str, ...]:
-        chosen = self.settings.recipe.validation_sets
-        return self.settings.recipe.evaluation_sets if chosen is None else chosen
-
-    def sets_in_use(self) -> list[str]:
-        """Names of the corpora that the chosen stages read."""
-        recipe = self.settings.recipe
-        measures, trains, scores = (recipe.execute_stage(stage) for stage in range(3))
-        names: list[str] = []
-        if measures or (trains and not self.scores_only):
-            names += recipe.training_sets
-        if measures or trains:
-            names += self.validation_sets
-        if measures or scores:
-            names += recipe.evaluation_sets
-        return list(dict.fromkeys(names))
+        return validation_sets(self.settings)
 
     @property
     def scores_only(self) -> bool:
-        """Whether network.resume_epoch = -N asks for the scores of epoch N without training."""
-        epoch = self.settings.network.resume_epoch
-        return isinstance(epoch, int) and epoch < 0
+        return scores_only(self.settings)
+
+    def sets_in_use(self) -> list[str]:
+        """Names of the corpora that the chosen stages read."""
+        return sets_in_use(self.settings)
 
     def utterances(self, name: str) -> UtteranceList:
         """The list of a corpus of the recipe; a corpus that can be made is made first."""
@@ -121,7 +110,8 @@ class Run:
         from asdf.networks import build_network
 
         torch.manual_seed(self.settings.recipe.seed)
-        return build_network(self.settings, self.recipe_folder).to(self.world.device)
+        front_end = replace(self.settings.front_end, weights=self.folders.weights(self.settings.front_end.weights))
+        return build_network(replace(self.settings, front_end=front_end), self.recipe_folder).to(self.world.device)
 
     def load_network(self, name: str) -> nn.Module:
         """The network in the file `name` of the system's networks, ready to score.
@@ -143,14 +133,20 @@ class Run:
         """Find what is missing before any work starts.
 
         Raises:
+            UsageError: networks are to be scored that the training will not make.
             AsdfError: lists or recordings that are not there, all of them in one message; a list without one class.
         """
-        lists = [self.utterances(name) for name in self.sets_in_use()]
+        check_choices(self.settings)
+        lists, missing = [], []
+        for name in self.sets_in_use():
+            try:
+                lists.append(self.utterances(name))
+            except AsdfError as error:
+                missing.append(str(error))
+        if missing:
+            raise AsdfError("\n".join(missing))
         self.world.run_on_main(lambda: check_files(lists))
-        scored = {*self.validation_sets, *self.settings.recipe.evaluation_sets}
-        for utterances in lists:
-            if utterances.name in scored:
-                check_both_classes(utterances, "an EER")
+        check_classes(lists, self.settings)
 
     def selected_networks(self) -> list[str]:
         """File names of the networks that stages 2 and 3 are about.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.corpora import scores_only, validation_sets
 from asdf.settings.sections import Sections
 from asdf.training.network_files import AVERAGE, by_eer, network_files, networks_present, read_evaluations
 
@@ -27,6 +28,19 @@ def select_networks(settings: Sections, folder: Path) -> list[str]:
             f"{folder} holds no {', '.join(missing)}. {networks_present(folder)} Choose with recipe.selected_epochs."
         )
     return names
+
+
+def check_choices(settings: Sections) -> None:
+    """Raise a UsageError when a network is asked for that the training of these settings will not make."""
+    recipe, average = settings.recipe, settings.network.average_best_networks
+    if not recipe.execute_stage(1) or scores_only(settings):
+        return
+    chosen = (recipe.selected_epochs or ()) if recipe.execute_stage(2) else ()
+    if "average" in chosen and not average:
+        raise UsageError("recipe.selected_epochs names 'average', but network.average_best_networks is 0.")
+    if not validation_sets(settings) and (average or "best" in chosen):
+        what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
+        raise UsageError(f"{what} chooses among networks by their EER, but recipe.validation_sets is empty: name one.")
 
 
 def _file_name(epoch: int | str, folder: Path) -> str:

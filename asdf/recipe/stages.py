@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from asdf.errors import AsdfError
 from asdf.recipe.run import Run
 from asdf.runs.log import LOG
-from asdf.training.network_files import network_files, networks_present, read_evaluations
+from asdf.training.network_files import RESUME, network_files, networks_present, read_evaluations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
     settings, world = run.settings, run.world
     if run.scores_only:
         LOG.info("network.resume_epoch = %s: no training", settings.network.resume_epoch)
-        name = run.selected_networks()[0]
+        name = f"epoch.{-int(settings.network.resume_epoch)}.pt"
         evaluate_network(run, run.load_network(name), name, run.validation_sets)
         return
     start = _starting_point(run)
@@ -119,6 +119,8 @@ def _starting_point(run: Run) -> str | None:
     if asked == "auto":
         return "auto"
     later = [path.name for path, (epochs, step) in network_files(folder).items() if (epochs, step) > (asked, 0)]
+    if (folder / RESUME).exists():
+        later.append(RESUME)
     if later:
         raise AsdfError(
             f"network.resume_epoch = {asked} would overwrite {', '.join(later[:4])} in {folder}. Use 'auto' to go on "
@@ -137,7 +139,7 @@ def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
     from asdf.training.checkpoints import fill_network, newest_checkpoint, read_checkpoint
 
     folder = run.folders.networks
-    path = run.world.agree(newest_checkpoint(folder)) if start == "auto" else start and folder / start
+    path = run.world.run_on_main(lambda: newest_checkpoint(folder)) if start == "auto" else start and folder / start
     if path:
         content = read_checkpoint(path)
         fill_network(path, content, trainer.step.network)

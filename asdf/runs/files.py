@@ -26,7 +26,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as error:
-        raise AsdfError(_advice(path, error)) from error
+        raise AsdfError(write_advice(path, error)) from error
     try:
         # mkstemp makes files private; outputs get the permissions that any new file of the user has.
         os.fchmod(descriptor, 0o666 & ~_umask())
@@ -36,7 +36,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
             os.fsync(file.fileno())
         Path(name).replace(path)
     except OSError as error:
-        raise AsdfError(_advice(path, error)) from error
+        raise AsdfError(write_advice(path, error)) from error
     finally:
         Path(name).unlink(missing_ok=True)
 
@@ -65,7 +65,8 @@ def _umask() -> int:
     return mask
 
 
-def _advice(path: Path, error: OSError) -> str:
+def write_advice(path: Path, error: OSError) -> str:
+    """What to tell the user when `path` could not be written."""
     return (
         f"cannot write {path}: {error.strerror or error}. "
         "What was there before is unchanged. Free some space or choose another paths.output_folder, "

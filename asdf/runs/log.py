@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOG = logging.getLogger("asdf")
@@ -31,15 +31,27 @@ def log_to_screen(speaks: bool = True) -> None:
     LOG.addHandler(screen)
 
 
+class _File(logging.FileHandler):
+    """Says once, without a traceback, that the log cannot be written; the run itself goes on."""
+
+    _said = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not self._said:
+            self._said = True
+            print(f"warning: cannot write {self.baseFilename}: {sys.exc_info()[1]}", file=sys.stderr)
+
+
 @contextmanager
 def log_to_file(path: Path) -> Iterator[None]:
     """Append the log to `path` as well, each line with its time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = _File(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     LOG.addHandler(handler)
     try:
         yield
     finally:
         LOG.removeHandler(handler)
-        handler.close()
+        with suppress(OSError):
+            handler.close()

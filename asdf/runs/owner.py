@@ -24,6 +24,8 @@ from asdf.runs.log import LOG
 
 BEAT_S = 10.0
 STILL_S = 60.0
+# A killed run's loader processes hold its lock until they notice that it is gone, some seconds later.
+ORPHANS_S = 20.0
 
 
 @contextmanager
@@ -36,19 +38,15 @@ def owner_mark(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = _open_locked(folder / "owner.json")
+        _write(file)
     except OSError as error:
         raise AsdfError(
             f"cannot write in the system folder {folder}: {error.strerror or error}. "
-            "Choose another paths.output_folder, or mend the folder's permissions."
+            "Choose another paths.output_folder, free some space, or mend the folder's permissions."
         ) from error
     ended = threading.Event()
     beat = threading.Thread(target=_beat, args=(file, ended), daemon=True)
     try:
-        mark = {"host": socket.gethostname(), "process": os.getpid(), "start": _now()}
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps(mark) + "\n")
-        file.flush()
         beat.start()
         yield
     finally:
@@ -61,18 +59,25 @@ def owner_mark(folder: Path) -> Iterator[None]:
 
 def _open_locked(path: Path) -> IO[str]:
     """The mark, open and locked; what stands in it is what a dead owner left."""
+    orphans_gone = time.monotonic() + ORPHANS_S
     while True:
         file = path.open("a+", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AsdfError(_refusal(path, _read(file))) from None
-        if not _is_at(file, path):  # its owner removed it between our opening and our locking
+            owner = _read(file)
+            file.close()
+            if _is_dead(owner) and time.monotonic() < orphans_gone:
+                time.sleep(0.2)
+                continue
+            raise AsdfError(_refusal(path, owner)) from None
+        left = _read(file)
+        if left and _is_at(file, path):
+            _wait_until_still(path, file, left)
+        if not _is_at(file, path):  # its owner has ended meanwhile, and removed it
             file.close()
             continue
-        left = _read(file)
         if left:
-            _wait_until_still(path, file, left)
             LOG.info(
                 "notice: the run that was here (process %s on %s, started %s) ended without saying so; "
                 "going on from what it left",
@@ -81,6 +86,14 @@ def _open_locked(path: Path) -> IO[str]:
                 left.get("start"),
             )
         return file
+
+
+def _write(file: IO[str]) -> None:
+    mark = {"host": socket.gethostname(), "process": os.getpid(), "start": _now()}
+    file.seek(0)
+    file.truncate()
+    file.write(json.dumps(mark) + "\n")
+    file.flush()
 
 
 def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
@@ -99,9 +112,9 @@ def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
     until = time.monotonic() + STILL_S
     while time.monotonic() < until:
         time.sleep(1)
-        if not path.exists():
+        if not _is_at(file, path):
             return
-        if path.stat().st_mtime != seen:
+        if os.fstat(file.fileno()).st_mtime != seen:
             raise AsdfError(_refusal(path, left))
 
 
@@ -115,6 +128,19 @@ def _is_at(file: IO[str], path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
+
+
+def _is_dead(owner: dict[str, str]) -> bool:
+    """Whether the process of a mark is known to be gone: it was on this host, and no process has its number."""
+    if owner.get("host") != socket.gethostname():
+        return False
+    try:
+        os.kill(int(owner["process"]), 0)
+    except ProcessLookupError:
+        return True
+    except (KeyError, ValueError, OSError):
+        return False
+    return False
 
 
 def _read(file: IO[str]) -> dict[str, str]:

@@ -67,7 +67,8 @@ def score_list(
                 break
     network.train(was_training)
     if world.sum([float(bool(stop))])[0]:
-        raise Stopped(f"stopped by {stop.reason or 'a request to another process'} while scoring {utterances.name}")
+        reason = world.agree(stop.reason) or "a request to another process"
+        raise Stopped(f"stopped by {reason} while scoring {utterances.name}; the same command goes on from there")
     # Kept on the device until the end: fetching each batch's scores would make the device wait for the host.
     own_scores = torch.cat(scores).cpu().numpy() if scores else np.zeros(0, np.float32)
     own_trials = np.concatenate([batch.trials for batch in own]) if own else np.zeros(0, np.int64)

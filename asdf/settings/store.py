@@ -8,7 +8,7 @@ Rooms below the recipes never read this object: they get `snapshot()`, as a spaw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -67,7 +67,7 @@ class Settings:
 
     def load_settings(
         self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
-    ) -> Iterator[str]:
+    ) -> Generator[str, None, None]:
         """Apply one config for each turn of the loop; yields its settings and their places as a printable text.
 
         The files are read once, here: what is edited while a config runs does not reach the next one.
@@ -128,7 +128,7 @@ class Settings:
             section, _, setting = name.partition(".")
             setattr(getattr(self, section), setting, value)
 
-    def _turns(self, configs: list[Resolved]) -> Iterator[str]:
+    def _turns(self, configs: list[Resolved]) -> Generator[str, None, None]:
         turn = object()
         try:
             for config in configs:

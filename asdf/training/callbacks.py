@@ -48,7 +48,11 @@ class TensorBoard(Callback):
                 "network.callbacks names TensorBoard, which is not installed. Install it with: "
                 "pip install 'asdf-antispoofing[tensorboard]'"
             ) from None
-        self._writer = SummaryWriter(folder / "tensorboard")
+        self._kind = SummaryWriter
+
+    def on_start(self, step: int) -> None:
+        # What an earlier start drew beyond its last checkpoint is drawn again.
+        self._writer = self._kind(self.folder / "tensorboard", purge_step=step + 1)
 
     def on_step(self, record: dict[str, Any]) -> None:
         for name in ("loss", "learning_rate", "utterances_per_s"):
@@ -57,6 +61,9 @@ class TensorBoard(Callback):
     def on_evaluation(self, record: dict[str, Any]) -> None:
         for name, eer in record["eer"].items():
             self._writer.add_scalar(f"eer/{name}", eer, record["step"])
+        self._writer.flush()
+
+    def on_checkpoint(self, path: Path) -> None:
         self._writer.flush()
 
     def on_end(self, record: dict[str, Any]) -> None:

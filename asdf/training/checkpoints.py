@@ -87,7 +87,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             f"cannot read the network {path}: {reason} The file is damaged or no network of ASDF; "
             "nothing in it was run."
         ) from None
-    if not isinstance(content, dict) or "model_state_dict" not in content:
+    if not isinstance(content, dict) or not isinstance(content.get("model_state_dict"), dict):
         raise AsdfError(f"{path} is no network of ASDF: it holds no 'model_state_dict'.")
     return content
 
@@ -100,7 +100,7 @@ def fill_network(path: Path, content: dict[str, Any], network: nn.Module) -> Non
     """
     weights = content["model_state_dict"]
     have = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    found = {name: tuple(getattr(value, "shape", ())) for name, value in weights.items()}
     # The original framework kept these two numbers among the weights.
     extra = {name for name in ("training_loss", "consecutive_lr_updates") if name in found and name not in have}
     differences = [
@@ -122,7 +122,11 @@ def fill_network(path: Path, content: dict[str, Any], network: nn.Module) -> Non
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint of `folder`; one that cannot be read is passed over, aloud."""
+    """The newest complete checkpoint of `folder`; one that cannot be read is passed over, aloud.
+
+    Raises:
+        AsdfError: there are networks, but none can be read: a start from nothing would overwrite them.
+    """
     candidates = list(reversed(network_files(folder)))
     if (folder / RESUME).exists():
         candidates.insert(0, folder / RESUME)
@@ -137,6 +141,11 @@ def newest_checkpoint(folder: Path) -> Path | None:
             best = (steps, path)
         if path.name != RESUME:
             break
+    if candidates and best is None:
+        raise AsdfError(
+            f"none of the {len(candidates)} networks in {folder} can be read. They are left as they are: move them "
+            "away to start afresh, or give this run another paths.system_folder."
+        )
     return best[1] if best else None
 
 

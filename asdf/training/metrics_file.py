@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from asdf.runs.files import write_text
+from asdf.errors import AsdfError
+from asdf.runs.files import write_advice, write_text
 from asdf.settings.sections import Sections
 from asdf.training.callbacks import Callback
 
@@ -19,7 +20,7 @@ class MetricsFile(Callback):
         self.path = folder / "metrics.jsonl"
 
     def on_start(self, step: int) -> None:
-        """Drop the lines of later steps, and a last line that a kill left unfinished."""
+        """Drop the lines of later steps, an end that was none, and a last line that a kill left unfinished."""
         if not self.path.exists():
             return
         kept = [line for line in self.path.read_text(encoding="utf-8").splitlines(True) if _step(line) <= step]
@@ -35,12 +36,17 @@ class MetricsFile(Callback):
         self._append({"kind": "end", **record})
 
     def _append(self, record: dict[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise AsdfError(write_advice(self.path, error)) from error
 
 
 def _step(line: str) -> float:
+    """The step that a line is about; infinity for one that does not stay."""
     try:
-        return float(json.loads(line)["step"]) if line.endswith("\n") else float("inf")
+        record = json.loads(line)
+        return float(record["step"]) if line.endswith("\n") and record["kind"] != "end" else float("inf")
     except (ValueError, KeyError, TypeError):
         return float("inf")

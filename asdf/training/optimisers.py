@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.networks import front_end_parameters
 from asdf.settings.sections import Sections
 from asdf.training.progress import Progress
@@ -22,14 +22,15 @@ def build_optimiser(network: nn.Module, settings: Sections) -> torch.optim.Optim
     """The optimiser of `settings.network` over the parameters that are trained.
 
     The front end may have a learning rate of its own; `weight_decay_skiplist` takes parameters out of the decay by a
-    part of their name or of their module's class name, in lower case.
+    part of their name or of their module's class name; upper and lower case are the same.
     """
     net = settings.network
     front_end = {id(parameter) for parameter in front_end_parameters(network)}
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, parameter, kind in _parameters(network):
         if parameter.requires_grad:
-            decays = not any(part in name or part in kind.lower() for part in net.weight_decay_skiplist)
+            texts = (name.lower(), kind.lower())
+            decays = not any(part.lower() in text for part in net.weight_decay_skiplist for text in texts)
             groups.setdefault((id(parameter) in front_end, decays), []).append(parameter)
     if not groups:
         raise UsageError(
@@ -46,6 +47,26 @@ def build_optimiser(network: nn.Module, settings: Sections) -> torch.optim.Optim
         return torch.optim.SGD(options, lr=net.initial_learning_rate, momentum=net.momentum)
     kind_of_adam = torch.optim.Adam if net.optimizer == "adam" else torch.optim.AdamW
     return kind_of_adam(options, lr=net.initial_learning_rate, betas=net.adam_betas)
+
+
+def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Go on with the moments of a checkpoint; rates, decay and the like are those of the settings.
+
+    Raises:
+        AsdfError: the state is of another optimiser, or of other groups of parameters; `optimiser` is unchanged.
+    """
+    own, found = optimiser.param_groups, state["param_groups"]
+    # Adam's groups have betas and SGD's have none; Adam and AdamW keep the same moments.
+    if [("betas" in one, len(one["params"])) for one in own] != [("betas" in one, len(one["params"])) for one in found]:
+        raise AsdfError(
+            "the checkpoint was trained with another optimiser, or other parameters were trained or decayed. Set "
+            "network.optimizer, network.weight_decay_skiplist and front_end.frozen to what they were "
+            "(settings.py in the system folder), or give this run another paths.system_folder."
+        )
+    options = [{name: value for name, value in group.items() if name != "params"} for group in own]
+    optimiser.load_state_dict(state)
+    for group, option in zip(optimiser.param_groups, options, strict=True):
+        group.update(option)
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, settings: Sections, progress: Progress, size: int) -> float:
@@ -108,9 +129,10 @@ def _warm(settings: Sections, progress: Progress) -> float:
 
 
 def _parameters(network: nn.Module) -> list[tuple[str, nn.Parameter, str]]:
-    """Name, parameter and class name of the module that owns it."""
-    return [
-        (f"{prefix}.{name}" if prefix else name, parameter, type(module).__name__)
-        for prefix, module in network.named_modules()
-        for name, parameter in module.named_parameters(recurse=False)
-    ]
+    """Name, parameter and class name of the module that owns it; one that several modules share comes once."""
+    owned: dict[int, tuple[str, nn.Parameter, str]] = {}
+    for prefix, module in network.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            full = f"{prefix}.{name}" if prefix else name
+            owned.setdefault(id(parameter), (full, parameter, type(module).__name__))
+    return list(owned.values())

@@ -1,7 +1,7 @@
 """How far a run has come: everything that going on needs beside weights, optimiser and loss scale.
 
-Invariant: the random draws of a minibatch follow from the seed, its step and the rank alone (`seed_step`), so the random
-state of a run at any moment is the few numbers that stand here.
+Invariant: the random draws of a minibatch follow from the seed, its step and the rank alone (`seed_step`), so the
+random state of a run at any moment is the few numbers that stand here.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import Sections
 from asdf.training.loss import cross_entropies, normaliser
-from asdf.training.optimisers import build_optimiser, set_learning_rate
+from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
 
@@ -43,9 +43,15 @@ class Step:
         self._model: nn.Module | None = None
 
     def load_state(self, content: dict[str, Any]) -> None:
-        """Optimiser and loss scale from the content of a checkpoint."""
-        self.optimiser.load_state_dict(content["optimizer_state_dict"])
-        self.scaler.load_state_dict(content.get("scaler_state_dict", {}))
+        """Optimiser and loss scale from the content of a checkpoint.
+
+        Raises:
+            AsdfError: the checkpoint is of another optimiser.
+        """
+        load_optimiser_state(self.optimiser, content["optimizer_state_dict"])
+        # Empty when the run trained without a loss scale so far.
+        if content.get("scaler_state_dict"):
+            self.scaler.load_state_dict(content["scaler_state_dict"])
 
     def take(self, window: Window, clips: Iterator[Tensor], progress: Progress, flags: list[float]) -> list[float]:
         """Take the step on `window`, whose minibatches come next from `clips`, and note it in `progress`.

@@ -1,0 +1,72 @@
+"""What a run tells of itself in its files, for those who watch it from outside."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+# Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
+_ERROR = re.compile(r"(\[rank ?\d+\]:? )?(error: |[\w.]+(Error|Exception|Interrupt)(: \S|$))|.*Signal \d+ \(SIG\w+\)")
+_TAIL_BYTES = 1 << 16
+
+
+class Metrics:
+    """Follows a metrics.jsonl: the newest epoch, and the newest EER (a fraction) on the first validation set."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.epoch: float | None = None
+        self.eer: float | None = None
+        self._file, self._place = 0, 0
+
+    def look(self) -> str:
+        """Read what is new; the place of the run in words, e.g. 'epoch 3.4, EER 2.113 %'."""
+        try:
+            with self.path.open("rb") as file:
+                status = self.path.stat()
+                # A resumed run replaces the file by a shorter one.
+                if status.st_ino != self._file or status.st_size < self._place:
+                    self._file, self._place = status.st_ino, 0
+                file.seek(self._place)
+                new = file.read()
+        except OSError:
+            new = b""
+        whole = new[: new.rfind(b"\n") + 1]
+        self._place += len(whole)
+        for line in whole.splitlines():
+            self._take(line)
+        words = [] if self.epoch is None else [f"epoch {self.epoch:.1f}"]
+        return ", ".join(words + ([] if self.eer is None else [f"EER {100 * self.eer:.3f} %"]))
+
+    def _take(self, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+            self.epoch = float(record["epoch"])
+            if record["kind"] == "evaluation":
+                self.eer = float(next(iter(record["eer"].values())))
+        except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+            return
+
+
+def log_lines(path: Path, start: int) -> list[str]:
+    """The last lines of a log that are not empty, none from before byte `start`."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(start, path.stat().st_size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+
+
+def last_word(lines: list[str]) -> str:
+    """The line of a failed run's log that says why: the last one that names an error, else the last one with words."""
+    errors = [line for line in lines if _ERROR.match(line)]
+    worded = [line for line in lines if re.search(r"\w", line)]
+    return (errors or worded or ["(its log is empty)"])[-1]
+
+
+def was_stopped(lines: list[str]) -> bool:
+    """Whether a run says that it was asked to stop and did; its exit status is that of a run with no more to do."""
+    return any(line.startswith("stopped by ") for line in lines)

@@ -1,0 +1,127 @@
+"""Many configs of a recipe side by side: each GPU has one run at a time until all are done.
+
+    python -m asdf launch recipes/wav2vec_aasist/run.py net larger_net                  on all GPUs
+    python -m asdf launch recipes/wav2vec_aasist/run.py net larger_net --gpus 2,3       on two of them
+    python -m asdf launch recipes/wav2vec_aasist/run.py a b c d --processes-per-run 2   two GPUs a run
+    python -m asdf launch recipes/wav2vec_aasist/run.py a b c d --slots 2               on the CPU, two at a time
+    python -m asdf launch recipes/wav2vec_aasist/run.py a b network.max_epochs=2        change a setting of all
+
+What a run prints goes to launch.log in its system folder. The same command again goes on with what is unfinished.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from asdf.commands.queue import run_queue
+from asdf.commands.slots import Slots, choose_gpus
+from asdf.commands.states import Job, settings_digest
+from asdf.commands.table import Table, summary
+from asdf.distributed.devices import visible_gpus
+from asdf.distributed.stopping import StopRequest
+from asdf.errors import UsageError
+from asdf.recipe.command_line import parse_command_line
+from asdf.recipe.folders import folders_of
+from asdf.settings import Settings
+
+# What the launcher decides for each run, by the option that tells it.
+_LAUNCHERS = {"gpu_ids": "--gpus", "processes": "--processes-per-run", "use_gpu": "--slots"}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the configs; 0 if none failed, also when a stop was asked for, 1 otherwise, 130 after a second SIGINT.
+
+    Raises:
+        UsageError: a mistake in any config or option, before the first run starts.
+    """
+    given = _parser().parse_intermixed_args(arguments)
+    recipe = Path(given.recipe).resolve()
+    if not recipe.is_file():
+        meant = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
+        raise UsageError(f"{given.recipe} is no file: name the run.py of a recipe{meant}")
+    slots = _slots(given.gpus, given.slots)
+    jobs = _jobs(recipe, given.words, slots, given.processes_per_run)
+    for job in jobs:
+        job.recall()
+    stop, interrupted = StopRequest(), False
+    with stop.listening():
+        try:
+            run_queue(jobs, slots, recipe, Table(sys.stdout), stop)
+        except KeyboardInterrupt:
+            interrupted = True
+    print(summary(jobs), flush=True)
+    if interrupted:
+        return 130
+    return int(any(job.state == "failed" for job in jobs))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m asdf launch",
+        usage="python -m asdf launch RUN.PY CONFIG [CONFIG ...] [section.name=value ...] [options]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recipe", metavar="RUN.PY", help="the recipe, e.g. recipes/wav2vec_aasist/run.py")
+    parser.add_argument("words", nargs="+", metavar="CONFIG", help="its run configs, and overrides for all of them")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--gpus", metavar="IDS", help="which GPUs, e.g. 0,1,2,3; without it all that are visible")
+    where.add_argument("--slots", type=int, metavar="N", help="compute on the CPU, N runs at a time")
+    parser.add_argument(
+        "--processes-per-run", type=int, metavar="N", help="processes a run; without it what its config says"
+    )
+    return parser
+
+
+def _slots(gpus: str | None, count: int | None) -> Slots:
+    visible = visible_gpus()
+    if count is not None and count < 1:
+        raise UsageError(f"--slots {count}: at least one run at a time is needed.")
+    if count is None and (gpus is not None or visible):
+        return Slots(choose_gpus(gpus, visible, os.environ.get("CUDA_VISIBLE_DEVICES")), are_gpus=True)
+    return Slots([str(number) for number in range(count or 1)], are_gpus=False)
+
+
+def _jobs(recipe: Path, words: list[str], slots: Slots, processes: int | None) -> list[Job]:
+    """A job for each config; every mistake in any of them is found here.
+
+    Raises:
+        UsageError: a mistake, or two configs with one system folder.
+    """
+    command = parse_command_line(words, "")
+    for name, option in _LAUNCHERS.items():
+        if any(override.partition("=")[0].strip() == f"computing.{name}" for override in command.overrides):
+            raise UsageError(f"computing.{name} is for the launcher to set: use {option}.")
+    forced = ["computing.gpu_ids=None", *([] if slots.are_gpus else ["computing.use_gpu=False"])]
+    forced += [] if processes is None else [f"computing.processes={processes}"]
+    Settings(recipe.parent / "configs" / "init_config.py")
+    run_configs, overrides = recipe.parent / "configs" / "run_configs.py", [*command.overrides, *forced]
+    Settings().check(run_configs, command.configs, overrides)
+    jobs: dict[Path, Job] = {}
+    turns = Settings().load_settings(run_configs, command.configs, overrides)
+    for config, _ in zip(command.configs, turns, strict=True):
+        settings = Settings().snapshot()
+        system = folders_of(settings.paths, recipe.parent).system.resolve()
+        if system in jobs:
+            raise UsageError(
+                f"configs {jobs[system].config} and {config} have the same system folder, {system}, and would "
+                "overwrite each other: give one of them another paths.system_folder."
+            )
+        computing, own = settings.computing, []
+        needed = slots.needed(computing.processes)
+        if needed > len(slots.names):
+            raise UsageError(
+                f"config {config} runs in {computing.processes} processes, but there are only {len(slots.names)} GPUs "
+                f"({', '.join(slots.names)}): name more with --gpus, or use a smaller --processes-per-run."
+            )
+        if processes is None:
+            own.append(f"computing.processes={computing.processes}")
+        if not slots.are_gpus and computing.threads is None:
+            # Runs that each start a thread for every core only keep each other waiting.
+            share = len(os.sched_getaffinity(0)) // (len(slots.names) * computing.processes)
+            own.append(f"computing.threads={max(1, share)}")
+        jobs[system] = Job(config, [*overrides, *own], system, settings_digest(settings), needed)
+    return list(jobs.values())

@@ -1,0 +1,48 @@
+"""What becomes of a failure among several processes.
+
+Invariant: the process that failed first is the one that the launcher blames. torchrun reports the failure with the
+earliest time in whole seconds, so a process that fails only because another has gone (its connection closed) waits
+for the launcher's signal before it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import torch.distributed as dist
+
+_SIGNS = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Application timeout",
+    "Socket closed",
+)
+_WAIT_S = 10.0
+
+
+def lost_contact(error: BaseException) -> bool:
+    """Whether `error` only says that another process of the group has gone."""
+    return isinstance(error, dist.DistNetworkError) or (
+        isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
+    )
+
+
+def waited_too_long(error: BaseException) -> bool:
+    """Whether `error` says that another process kept this one waiting for longer than computing.timeout_s."""
+    text = str(error)
+    return isinstance(error, RuntimeError) and ("Timed out waiting" in text or "timeout" in text.lower())
+
+
+def record_for_launcher(error: BaseException) -> None:
+    """Leave the traceback where torchrun looks for it, so that it stands at the end of what torchrun prints."""
+    if "TORCHELASTIC_ERROR_FILE" in os.environ:
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+        get_error_handler().record_exception(error)
+
+
+def wait_for_launcher() -> None:
+    """Let the launcher end this process; it does so as soon as it has seen the failure of the other."""
+    time.sleep(_WAIT_S)

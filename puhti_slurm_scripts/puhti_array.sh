@@ -1,0 +1,25 @@
+#!/bin/bash
+# Puhti, an array: one job for each config, with one GPU each; %2 lets two run at once.
+#
+#     sbatch --array=0-2%2 puhti_slurm_scripts/puhti_array.sh net larger_net train-aasist [-- section.name=value ...]
+#
+# Number of configs N: --array=0-(N-1). What follows `--` holds for all of them.
+#SBATCH --job-name=asdf-array
+#SBATCH --account=project_0000000
+#SBATCH --partition=gpu
+#SBATCH --time=3-00:00:00
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=10
+#SBATCH --mem=90G
+#SBATCH --gres=gpu:v100:1,nvme:200
+#SBATCH --output=%x-%A_%a.out
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR2@600
+#SBATCH --requeue
+
+python_module=pytorch
+local_disk=${LOCAL_SCRATCH:-}
+# shellcheck source=puhti_slurm_scripts/common.sh
+source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
+array_task "$@"

@@ -1,0 +1,25 @@
+#!/bin/bash
+# Roihu, runs side by side on one node, one GPU each, as many at once as tasks.
+#
+#     sbatch puhti_slurm_scripts/roihu_side_by_side.sh CONFIG [CONFIG ...] [-- section.name=value ...]
+#
+# Each run writes its output to a file of its own, named in the job's.
+#SBATCH --job-name=asdf-side
+#SBATCH --account=project_0000000
+#SBATCH --partition=gpumedium
+#SBATCH --time=1-12:00:00
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=72
+#SBATCH --mem=400G
+#SBATCH --gres=gpu:gh200:4
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR2@600
+#SBATCH --requeue
+
+python_module=python-pytorch
+local_disk=${TMPDIR:-}
+# shellcheck source=puhti_slurm_scripts/common.sh
+source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
+side_by_side "$@"

@@ -1,0 +1,110 @@
+"""A process that fails takes the others with it, and says why; a stop that is asked for loses nothing."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+
+def test_a_rank_that_raises_ends_all_with_its_traceback_last(recipe):
+    outcome = recipe.run("debug", processes=2, TEST_RAISE="1:3")
+    assert outcome.status != 0
+    last = outcome.output[outcome.output.rindex("Root Cause") :]
+    assert "rank      : 1" in last and "ValueError: broken on purpose" in last and "small_networks.py" in last
+    assert not list(recipe.system().rglob("*.part"))
+
+
+def test_a_message_for_the_user_comes_once_from_the_rank_that_knows(recipe, corpus, tmp_path):
+    """A recording that goes away during training: one rank meets it."""
+    outcome = recipe.run("debug", processes=2, TEST_RAISE_ASDF="1:3")
+    assert outcome.status != 0
+    assert outcome.output.count("[rank 1] error: no more disk") == 1
+    assert "rank      : 1" in outcome.output[outcome.output.rindex("Root Cause") :]
+
+
+def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
+    started = time.monotonic()
+    outcome = recipe.run("debug", "computing.timeout_s=5", processes=2, TEST_HANG="1:3")
+    assert outcome.status != 0 and time.monotonic() - started < 120
+    assert "kept this one waiting for longer than computing.timeout_s" in outcome.output
+
+
+def test_torchrun_restarts_go_on_from_the_newest_checkpoint(recipe, tmp_path):
+    options = ("normed", "network.checkpoint_interval_steps=2", "recipe.end_stage=2")
+    assert recipe.run(*options, "paths.system_folder=whole", processes=2).status == 0
+    command = recipe.command(*options, "paths.system_folder=restarted", processes=2)
+    command.insert(3, "--max-restarts=2")
+    outcome = recipe.run_command(command, TEST_KILL_ONCE=str(tmp_path / "killed"), TEST_KILL="1:6")
+    assert outcome.status == 0, outcome.output
+    assert "going on from resume.pt" in outcome.output
+    one, other = (recipe.system(name) / "networks" / "epoch.3.pt" for name in ("whole", "restarted"))
+    states = [torch.load(path, weights_only=True)["model_state_dict"] for path in (one, other)]
+    torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("processes", "how"), [(1, "SIGTERM"), (1, "SIGINT"), (1, "SIGUSR1"), (1, "SIGUSR2"), (1, "file"), (2, "file")]
+)
+def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):
+    stop_file = tmp_path / "stop"
+    process = recipe.start("debug", "network.max_epochs=100000", processes=processes, ASDF_STOP_FILE=str(stop_file))
+    wait_for(recipe.system() / "networks" / "epoch.2.pt", process)
+    if how == "file":
+        stop_file.touch()
+    else:
+        os.kill(process.pid, getattr(signal, how))
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "the same command goes on from there" in output
+    checkpoints = {torch.load(path, weights_only=True)["progress"]["step"] for path in networks(recipe)}
+    if "after step" in output:
+        stopped_at = int(output[output.rindex("after step ") :].split()[2].rstrip(";"))
+        assert stopped_at == max(checkpoints)
+    assert not (recipe.system() / "owner.json").exists()
+
+
+def test_signal_to_torchrun_stops_cleanly(recipe):
+    process = recipe.start("debug", "network.max_epochs=100000", processes=2)
+    wait_for(recipe.system() / "networks" / "epoch.2.pt", process)
+    os.kill(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert "stopped by signal SIGTERM" in output
+    assert not (recipe.system() / "owner.json").exists()
+
+
+def test_the_second_run_in_a_system_folder_is_refused(recipe):
+    process = recipe.start("debug", "network.max_epochs=100000")
+    wait_for(recipe.system() / "networks" / "epoch.1.pt", process)
+    second = recipe.run("debug")
+    assert second.status == 1
+    assert (
+        f"process {process.pid} on {os.uname().nodename}" in second.output and "another run is at work" in second.output
+    )
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+
+def test_two_runs_beside_each_other(recipe):
+    processes = [
+        recipe.start("debug", "network.max_epochs=1", f"paths.system_folder={name}", "computing.processes=2")
+        for name in ("left", "right")
+    ]
+    outputs = [process.communicate(timeout=200)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    left, right = (recipe.system(name) / "scores" / "epoch.1" / "demo-eval.txt" for name in ("left", "right"))
+    assert left.read_bytes() == right.read_bytes()
+
+
+def networks(recipe) -> list[Path]:
+    return list((recipe.system() / "networks").glob("*.pt"))
+
+
+def wait_for(path: Path, process) -> None:
+    until = time.monotonic() + 120
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > until:
+            pytest.fail(f"{path.name} did not come: {process.communicate()[0]}")
+        time.sleep(0.02)

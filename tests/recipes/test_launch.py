@@ -1,0 +1,122 @@
+"""`python -m asdf launch` with real runs on the CPU: what fails, what is stopped, what is killed, what goes on."""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+HELD = '''
+import time
+from pathlib import Path
+
+from small_networks import Plain
+
+
+class Held(Plain):
+    """Waits in its second epoch for as long as there is a file `hold` beside the recipe."""
+
+    def forward(self, waveforms_BT):
+        outputs = super().forward(waveforms_BT)
+        if self.training and self.passes == 9:
+            while Path(__file__).with_name("hold").exists():
+                time.sleep(0.02)
+            time.sleep(1.1)  # the stop file is looked for once a second
+        return outputs
+'''
+
+CONFIGS = """
+held < debug
+network.network_class = 'held_networks.Held'
+paths.system_folder = 'held'
+
+broken < debug
+network.network_class = 'small_networks.Missing'
+paths.system_folder = 'broken'
+"""
+
+
+def launch(recipe, *words):
+    if not (recipe.folder / "held_networks.py").exists():
+        (recipe.folder / "held_networks.py").write_text(HELD)
+        recipe.add_configs(CONFIGS)
+    return [sys.executable, "-m", "asdf", "launch", str(recipe.folder / "run.py"), *words]
+
+
+def state(system: Path) -> str:
+    path = system / "launch.json"
+    return json.loads(path.read_text())["state"] if path.exists() else "never started"
+
+
+def starts(system: Path) -> int:
+    return sum(line.startswith("--- ") for line in (system / "launch.log").read_text().splitlines())
+
+
+def wait_for(process, condition) -> None:
+    until = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_one_fails_and_the_others_finish_and_only_it_is_run_again(recipe):
+    command = launch(recipe, "debug", "broken", "normed", "network.max_epochs=2", "--slots", "2")
+    folders = {"debug": "system1", "broken": "broken", "normed": "normed"}
+    systems = {name: recipe.system(folder) for name, folder in folders.items()}
+    first = recipe.run_command(command)
+    assert first.status == 1, first.output
+    assert "3 runs: 2 done, 1 failed" in first.output
+    failed = first.output[first.output.index("broken failed: ") :].splitlines()
+    assert "Missing" in failed[0]
+    assert failed[1].strip() == f"log: {systems['broken'] / 'launch.log'}"
+    assert [state(system) for system in systems.values()] == ["done", "failed", "done"]
+    rows = [line.split() for line in first.output.splitlines()]
+    assert ["config", "epoch", "demo-dev", "demo-eval"] in rows
+    for name in ("debug", "normed"):
+        results = json.loads((systems[name] / "results" / "results.json").read_text())
+        assert [name, "epoch.2", *(f"{100 * row['eer']:.3f}" for row in results)] in rows
+
+    again = recipe.run_command(command)
+    assert again.status == 1
+    assert [starts(system) for system in systems.values()] == [1, 2, 1]
+    table = first.output[first.output.index("EER %") :].split("broken failed")[0]
+    assert table in again.output
+
+
+def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
+    command = launch(recipe, "debug", "held", "--slots", "2")
+    system, held, hold = recipe.system(), recipe.system("held"), recipe.folder / "hold"
+    hold.touch()
+    process = recipe.start_command(command)
+    wait_for(process, lambda: state(system) == "done" and (held / "networks" / "epoch.1.pt").exists())
+    process.kill()
+    process.wait()
+    assert state(held) == "running"
+    hold.unlink()
+    # The run of the killed launcher may still be saving: it is waited for.
+    outcome = recipe.run_command(command)
+    assert outcome.status == 0, outcome.output
+    log = (held / "launch.log").read_text()
+    assert "stopped by signal SIGTERM after step" in log and "going on from resume.pt: epoch 1" in log
+    assert "another run is at work" not in log
+    assert (starts(system), starts(held)) == (1, 2)
+    assert (held / "networks" / "epoch.3.pt").exists() and "2 runs: 2 done" in outcome.output
+
+
+def test_a_stopped_launcher_has_all_processes_save_and_end(recipe):
+    command = launch(recipe, "held", "normed", "--slots", "1", "--processes-per-run", "2", "network.minibatch_size=2")
+    held, hold = recipe.system("held"), recipe.folder / "hold"
+    hold.touch()
+    process = recipe.start_command(command)
+    wait_for(process, lambda: (held / "networks" / "epoch.1.pt").exists())
+    process.send_signal(signal.SIGTERM)
+    wait_for(process, (held / "launch.stop").exists)
+    hold.unlink()
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "unfinished: held, normed." in output and "2 runs: 1 stopped, 1 waiting" in output
+    assert "stopped by the stop file" in (held / "launch.log").read_text()
+    assert (held / "networks" / "resume.pt").exists() and not (held / "owner.json").exists()
+    assert not (held / "launch.stop").exists()
+    assert (state(held), state(recipe.system("normed"))) == ("stopped", "never started")

@@ -1,0 +1,156 @@
+"""The job scripts on a real Slurm of two nodes, without GPUs."""
+
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+import torch
+
+from tests.conftest import ROOT
+from tests.scripts.conftest import SCRIPTS
+
+JOB_SCRIPTS = sorted(SCRIPTS.glob("*_*.sh"))
+
+# Tells what reached it; with `wait` among its words it goes on until it is asked to stop.
+STUB = """
+import json, os, socket, sys, time
+words = sys.argv[1:]
+os.write(1, (json.dumps(words) + "\\n").encode())
+while "wait" in words and not os.path.exists(os.environ["ASDF_STOP_FILE"]):
+    time.sleep(0.1)
+sys.exit(3 if "fail" in words else 0)
+"""
+
+# With TEST_HOLD it waits in the second step of a job's first start for the stop file.
+HELD = """
+import os, time
+from pathlib import Path
+from small_networks import Normed
+
+class Held(Normed):
+    def embed(self, waveforms_BT):
+        self.passes = getattr(self, "passes", 0) + self.training
+        held = self.passes == 2 and "TEST_HOLD" in os.environ and "SLURM_RESTART_COUNT" not in os.environ
+        while held and not Path(os.environ["ASDF_STOP_FILE"]).exists():
+            time.sleep(0.1)
+        return super().embed(waveforms_BT)
+"""
+
+
+@pytest.fixture
+def stub(tmp_path):
+    path = tmp_path / "stub.py"
+    path.write_text(STUB)
+    return {"ASDF_RECIPE": str(path)}
+
+
+def words_in(output: str) -> list[list[str]]:
+    """What each stub was called with."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("[")]
+
+
+def test_shellcheck():
+    if shutil.which("shellcheck") is None:
+        pytest.skip("no shellcheck here")
+    files = [str(path.relative_to(ROOT)) for path in SCRIPTS.glob("*.sh")]
+    done = subprocess.run(["shellcheck", "--external-sources", *files], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("script", JOB_SCRIPTS, ids=lambda path: path.stem)
+def test_headers_ask_for_the_cpus_of_their_gpus_and_can_be_stopped(script):
+    options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", script.read_text(), re.MULTILINE))
+    gpus = int(re.match(r"gpu:(?:v100|gh200):(\d)", options["gres"])[1])
+    cpus = int(options["ntasks-per-node"]) * int(options["cpus-per-task"])
+    assert cpus == gpus * (10 if script.name.startswith("puhti") else 72)
+    assert ("nvme" in options["gres"]) == script.name.startswith("puhti")
+    assert {"requeue", "account", "mem", "time"} <= set(options)
+    assert options["open-mode"] == "append" and options["signal"].startswith("B:USR2@")
+
+
+def test_slurm_accepts_the_headers_for_puhti(lab):
+    for script in JOB_SCRIPTS:
+        if script.name.startswith("puhti"):
+            done = subprocess.run(["sbatch", "--test-only", script], cwd=lab.folder, capture_output=True, text=True)
+            assert done.returncode == 0, f"{script.name}: {done.stderr}"
+
+
+def test_arguments_arrive_unharmed(lab, stub):
+    hard = ["a b", "a", "a b", "*", "x='y z'", "$HOME", "x='y z'", "--dry-run", "", "a"]
+    job = lab.submit("puhti_one_node.sh", [], *hard, **stub)
+    array = lab.submit("puhti_array.sh", ["--array=0-3"], "a b", "a", "a b", "--", "x='y z'", "x='y z'", "--", **stub)
+    side = lab.submit("puhti_side_by_side.sh", ["--ntasks-per-node=2"], "a", "a b", "a", "--", "x='y z'", **stub)
+    assert job.wait().state == "COMPLETED", job.output
+    assert words_in(job.output) == [hard]
+    for number, config in enumerate(("a b", "a", "a b")):
+        task = type(array)(f"{array.id}_{number}")
+        assert task.wait().state == "COMPLETED", task.output
+        assert words_in(task.output) == [[config, "x='y z'", "x='y z'", "--"]]
+    beyond = type(array)(f"{array.id}_3")
+    assert beyond.wait().status == 2 and "use --array=0-2" in beyond.output
+    assert side.wait().state == "COMPLETED", side.output
+    logs = [lab.folder / f"asdf-side-{side.id}-run{number}.out" for number in range(3)]
+    own = "computing.gpu_ids=None"
+    assert [words_in(log.read_text()) for log in logs] == [[[own, config, "x='y z'"]] for config in ("a", "a b", "a")]
+
+
+def test_a_failure_is_the_failure_of_the_job(lab, stub):
+    job = lab.submit("puhti_side_by_side.sh", ["--ntasks-per-node=2"], "fail", "a", **stub)
+    mixed = lab.submit("puhti_side_by_side.sh", ["--ntasks-per-node=2"], "a", "x=1", **stub)
+    assert job.wait().state == "FAILED" and job.status == 3
+    assert words_in((lab.folder / f"asdf-side-{job.id}-run1.out").read_text()) == [["computing.gpu_ids=None", "a"]]
+    assert mixed.wait().status == 2 and "write -- between" in mixed.output
+    one = lab.submit("roihu_one_node.sh", ["--partition=gpu"], "fail", **stub)
+    assert one.wait().state == "FAILED" and one.status == 1  # torchrun's own
+
+
+def test_a_job_that_cannot_be_requeued_is_submitted_anew_up_to_the_cap(lab, stub):
+    options = ["--no-requeue", "--array=1", "--time=7", "--job-name=again"]
+    first = lab.submit("puhti_array.sh", options, "a", "wait", "--", "x='y z'", ASDF_MAX_RESTARTS="1", **stub)
+    task = type(first)(f"{first.id}_1")
+    task.wait_until(lambda: words_in(task.output))
+    task.stop()
+    assert task.wait().state == "COMPLETED" and "restart 1 of at most 1" in task.output
+    again = type(first)(re.search(r"Submitted batch job (\d+)", task.output)[1] + "_1")
+    again.wait_until(lambda: words_in(again.output))
+    assert words_in(again.output) == [["wait", "x='y z'"]]
+    for name in ("TimeLimit", "JobName", "TresPerNode", "MinMemoryNode", "NumCPUs"):
+        assert again.show(name) == task.show(name), name
+    again.stop()
+    assert again.wait().status == 1 and "ASDF_MAX_RESTARTS=1 is reached" in again.output
+    assert not list(lab.folder.glob(".asdf-stop*"))
+
+
+def test_two_nodes_stopped_by_the_time_limit_end_as_never_stopped(lab, recipe, corpus):
+    """Two processes on each of two nodes, the corpus from an archive; the held one goes on after a requeue."""
+    (recipe.folder / "held.py").write_text(HELD)
+    recipe.add_configs("held < normed\nnetwork.network_class = 'held.Held'\npaths.database_folder = '/nowhere'\n")
+    archive = lab.folder / "the corpus.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(corpus, ".")
+    variables = {
+        "ASDF_RECIPE": str(recipe.folder / "run.py"),
+        "ASDF_ARCHIVES": str(archive),
+        "ASDF_PROCESSES_PER_NODE": "2",
+    }
+    words = ("held", "network.minibatch_size=2")
+    # Slurm looks every half minute, and sends the signal up to half a minute early.
+    limit = ["--cpus-per-task=2", "--time=3", "--signal=B:USR2@100"]
+    stopped = lab.submit("puhti_two_nodes.sh", limit, *words, "paths.system_folder=stopped", TEST_HOLD="1", **variables)
+    whole = lab.submit("puhti_two_nodes.sh", limit[:1], *words, "paths.system_folder=whole", **variables)
+    assert whole.wait().state == "COMPLETED", whole.output
+    assert "rank 3 of 4: host n2, local rank 1" in whole.output and "rank 1 of 4: host n1" in whole.output
+    assert stopped.wait(restarts=1).state == "COMPLETED", stopped.output
+    assert "asked to stop" in stopped.output and "going on from resume.pt" in stopped.output
+    ends = [
+        torch.load(recipe.system(name) / "networks" / "epoch.3.pt", weights_only=True)["model_state_dict"]
+        for name in ("stopped", "whole")
+    ]
+    assert ends[0].keys() == ends[1].keys()
+    for name in ends[0]:
+        torch.testing.assert_close(ends[0][name], ends[1][name], rtol=0, atol=0)
+    used = (recipe.system("stopped") / "settings.py").read_text()
+    assert f"/job_{stopped.id}/data/asdf-{stopped.id}'" in used

@@ -1,0 +1,82 @@
+"""What `python -m asdf launch` finds before anything starts."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from asdf.__main__ import main
+from asdf.commands.launch import _jobs
+from asdf.commands.slots import Slots
+
+GPUS = Slots(["0", "1"], are_gpus=True)
+CPU = Slots(["0"], are_gpus=False)
+
+
+def launch(recipe, capsys, *words):
+    capsys.readouterr()
+    status = main(["launch", str(recipe.folder / "run.py"), *words])
+    captured = capsys.readouterr()
+    assert not recipe.output.exists()
+    return status, captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("debug", "normed", "debug"), "configs debug and debug have the same system folder"),
+        (("debug", "normed", "paths.system_folder=one"), "configs debug and normed have the same system folder"),
+        (("debug", "nosuch", "network.max_epochs=0"), "there is no config 'nosuch'"),
+        (("debug", "network.max_epochs=0"), "network.max_epochs"),
+        (("debug", "computing.gpu_ids=(1,)"), "computing.gpu_ids is for the launcher to set: use --gpus"),
+        (("debug", "--slots", "0"), "at least one run at a time"),
+        (("network.max_epochs=1",), "no config named"),
+    ],
+)
+def test_mistakes_are_told_before_anything_starts(recipe, capsys, words, message):
+    words = words if "--slots" in words else (*words, "--slots", "2")
+    status, error = launch(recipe, capsys, *words)
+    assert status == 2 and message in error
+
+
+def test_a_recipe_that_is_not_there(recipe, capsys):
+    assert main(["launch", str(recipe.folder), "debug"]) == 2
+    assert f"{recipe.folder / 'run.py'}?" in capsys.readouterr().err
+
+
+def test_a_run_wider_than_the_gpus_named(recipe, capsys):
+    with pytest.raises(Exception, match="config debug runs in 3 processes, but there are only 2 GPUs"):
+        _jobs(recipe.folder / "run.py", ["debug"], GPUS, 3)
+
+
+def test_each_run_is_told_its_place_on_top_of_its_config(recipe):
+    recipe.add_configs("two < debug\npaths.system_folder = 'two'\ncomputing.processes = 2\ncomputing.threads = None")
+    one, two = _jobs(recipe.folder / "run.py", ["debug", "two", "recipe.seed=3"], GPUS, None)
+    assert one.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=1"]
+    assert two.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=2"]
+    assert (one.slots_needed, two.slots_needed) == (1, 2)
+    assert two.system == recipe.system("two")
+    (wide,) = _jobs(recipe.folder / "run.py", ["debug"], GPUS, 2)
+    assert wide.slots_needed == 2 and wide.overrides[-1] == "computing.processes=2" and wide.digest != one.digest
+    # On the CPU the cores are shared out, where the config does not say how many threads there are.
+    (shared,) = _jobs(recipe.folder / "run.py", ["two"], CPU, None)
+    cores = len(os.sched_getaffinity(0))
+    assert shared.slots_needed == 1
+    assert shared.overrides[-3:] == [
+        "computing.use_gpu=False",
+        "computing.processes=2",
+        f"computing.threads={max(1, cores // 2)}",
+    ]
+
+
+def test_help_needs_no_torch():
+    code = (
+        "import sys\nfrom asdf.__main__ import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    for words, told in ((["--help"], "launch"), (["launch", "--help"], "--processes-per-run")):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert told in done.stdout

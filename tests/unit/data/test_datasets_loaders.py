@@ -1,0 +1,117 @@
+"""Clips and whole utterances: the same samples whoever reads them, in whatever order."""
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from asdf.audio import read_audio
+from asdf.data.datasets import TrainingClips, WholeUtterances, collate
+from asdf.data.lists import read_list
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.settings.sections import RawBoost, SpeechActivity
+
+OFF = SpeechActivity()
+BOOST = RawBoost(enabled=True, algo=4, applyingRatio=0.7)
+
+
+@pytest.fixture
+def utterances(tmp_path):
+    rng = np.random.default_rng(1)
+    for index, length in enumerate((6000, 1500, 4000)):
+        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16")
+    (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
+    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+
+
+LENGTHS = np.array([6000, 1500, 4000])
+
+
+def clips(utterances, seed=0, rawboost=None) -> TrainingClips:
+    return TrainingClips(utterances, LENGTHS, 4000, rawboost or RawBoost(), OFF, seed)
+
+
+def test_a_clip_is_a_part_of_the_recording_or_its_repetition(utterances):
+    long, short, exact = (clips(utterances)[1, index] for index in range(3))
+    whole = read_audio(utterances.path(0))
+    starts = [s for s in range(2001) if np.array_equal(whole[s : s + 4000], long)]
+    assert len(starts) == 1 and long.dtype == np.float32
+    assert np.array_equal(short, np.resize(read_audio(utterances.path(1)), 4000))
+    assert np.array_equal(exact, read_audio(utterances.path(2)))
+
+
+def test_a_clip_follows_from_seed_epoch_and_utterance_alone(utterances):
+    first = clips(utterances, 3, BOOST)
+    wanted = {(epoch, index): first[epoch, index] for epoch in (1, 2) for index in range(3)}
+    again = clips(utterances, 3, BOOST)
+    for key in reversed(wanted):
+        assert np.array_equal(again[key], wanted[key])
+    assert not np.array_equal(wanted[1, 0], wanted[2, 0])
+    assert not np.array_equal(clips(utterances, 4, BOOST)[1, 0], wanted[1, 0])
+
+
+def test_crops_are_spread_over_the_whole_recording(utterances):
+    whole = read_audio(utterances.path(0))
+    data = clips(utterances)
+    starts = [int(np.flatnonzero(whole[:2001] == data[epoch, 0][0])[0]) for epoch in range(200)]
+    assert min(starts) < 100 and max(starts) > 1900 and abs(np.mean(starts) - 1000) < 150
+
+
+def test_rawboost_reaches_its_part_of_the_clips(utterances):
+    plain, boosted = clips(utterances), clips(utterances, rawboost=BOOST)
+    changed = [not np.array_equal(plain[epoch, 2], boosted[epoch, 2]) for epoch in range(200)]
+    assert 0.6 < np.mean(changed) < 0.8
+
+
+def test_speech_activity_detection_comes_before_the_crop(tmp_path):
+    speech = np.random.default_rng(1).uniform(-0.5, 0.5, 3200)
+    soundfile.write(tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000)
+    (tmp_path / "list.txt").write_text("x.wav 1\n")
+    utterances = read_list(tmp_path / "list.txt", tmp_path)
+    sad = SpeechActivity("endpoint", hangover_s=0.0)
+    clip = TrainingClips(utterances, np.array([3200]), 3200, RawBoost(), sad, 0)[1, 0]
+    assert np.array_equal(clip, read_audio(tmp_path / "x.wav")[8000:11200])
+    assert np.array_equal(WholeUtterances(utterances, np.array([3200]), sad)[0, 6400], np.tile(clip, 2))
+
+
+def test_a_whole_utterance_has_as_many_samples_as_asked_for(utterances):
+    data = WholeUtterances(utterances, LENGTHS, OFF)
+    whole = read_audio(utterances.path(1))
+    assert np.array_equal(data[1, 1500], whole) and np.array_equal(data[1, 1000], whole[:1000])
+    assert np.array_equal(data[1, 3200], np.concatenate([whole, whole, whole[:200]]))
+
+
+def test_a_batch_is_the_items_or_the_first_error():
+    batch = collate([np.ones(3, np.float32), np.zeros(3, np.float32)])
+    assert torch.equal(batch, torch.tensor([[1.0, 1, 1], [0, 0, 0]])) and batch.dtype == torch.float32
+    error = AsdfError("broken")
+    assert collate([np.ones(3), error, AsdfError("later")]) is error
+
+
+def test_workers_change_nothing_neither_order_nor_samples(utterances, monkeypatch):
+    monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
+    keys = [[(epoch, (epoch + i) % 3) for i in range(2)] for epoch in range(1, 6)]
+    alone = list(BatchLoader(clips(utterances, rawboost=BOOST), 0, World()).batches(keys))
+    loader = BatchLoader(clips(utterances, rawboost=BOOST), 2, World())
+    # An abandoned pass leaves nothing behind for the next one.
+    next(iter(loader.batches(keys[3:])))
+    for _ in range(2):
+        read = list(loader.batches(iter(keys)))
+        assert len(read) == 5 and all(torch.equal(a, b) for a, b in zip(read, alone, strict=True))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_broken_recording_comes_out_as_its_own_message(utterances, workers):
+    utterances.path(1).write_bytes(b"no audio")
+    with pytest.raises(AsdfError) as told:
+        list(BatchLoader(clips(utterances), workers, World()).batches([[(1, 0)], [(1, 1), (1, 2)]]))
+    assert str(told.value).startswith(f"{utterances.path(1)} is not audio") and told.value.__cause__ is None
+
+
+def test_reading_draws_nothing_from_the_networks_generator(utterances):
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    list(BatchLoader(clips(utterances), 0, World()).batches([[(1, 0)]]))
+    assert torch.equal(torch.get_rng_state(), before)

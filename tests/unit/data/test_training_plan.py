@@ -1,0 +1,72 @@
+"""Turns, windows and shares: the arithmetic that makes a run independent of how it is divided."""
+
+import numpy as np
+import pytest
+
+from asdf.data.training_plan import TrainingPlan
+
+
+def counted(plan: TrainingPlan, epoch: int, start: int = 0) -> list[list[int]]:
+    """For each window: the utterances that count, of this rank."""
+    return [
+        [i for share in window.shares for i in share.utterances[: share.counted].tolist()]
+        for window in plan.windows(epoch, start)
+    ]
+
+
+def test_the_order_follows_from_seed_and_epoch_alone():
+    plan = TrainingPlan(50, 4, seed=1)
+    assert sorted(plan.order(1)) == list(range(50))
+    assert np.array_equal(plan.order(1), TrainingPlan(50, 7, 2, 3, 1, seed=1).order(1))
+    assert not np.array_equal(plan.order(1), plan.order(2))
+    assert not np.array_equal(plan.order(1), TrainingPlan(50, 4, seed=2).order(1))
+
+
+@pytest.mark.parametrize(("size", "minibatch", "interval", "ranks", "steps"), [(26, 4, 1, 1, 7), (26, 4, 2, 2, 2),
+                                                                               (24, 4, 3, 2, 1), (25, 4, 3, 2, 2),
+                                                                               (1, 4, 1, 3, 1)])  # fmt: skip
+def test_every_utterance_has_one_turn(size, minibatch, interval, ranks, steps):
+    plans = [TrainingPlan(size, minibatch, interval, ranks, rank, seed=3) for rank in range(ranks)]
+    assert {plan.steps_per_epoch() for plan in plans} == {steps}
+    windows = [counted(plan, 2) for plan in plans]
+    assert {len(one) for one in windows} == {steps}
+    turns = [i for one in windows for window in one for i in window]
+    assert sorted(turns) == list(range(size))
+
+
+def test_ranks_share_out_what_one_process_does_alone():
+    """Two ranks of minibatch 4 take the windows of one of minibatch 8, and of 4 with two minibatches a step."""
+    alone = [sorted(window) for window in counted(TrainingPlan(45, 8, seed=5), 1)]
+    assert [sorted(window) for window in counted(TrainingPlan(45, 4, 2, seed=5), 1)] == alone
+    two = [counted(TrainingPlan(45, 4, 1, 2, rank, seed=5), 1) for rank in (0, 1)]
+    assert [sorted(a + b) for a, b in zip(*two, strict=True)] == alone
+
+
+def test_the_windows_from_the_middle_are_the_rest_of_all():
+    plan = TrainingPlan(45, 4, 2, 2, 1, seed=5)
+    windows = list(plan.windows(3))
+    assert [(window.start, window.end) for window in windows] == [(0, 16), (16, 32), (32, 45)]
+    assert counted(plan, 3, start=16) == counted(plan, 3)[1:]
+    assert np.array_equal(next(plan.windows(3, 16)).utterances, plan.order(3)[16:32])
+    # From a place that another number of processes left behind.
+    rest = [i for rank in range(3) for w in counted(TrainingPlan(45, 4, 1, 3, rank, seed=5), 3, 16) for i in w]
+    assert sorted(rest) == sorted(plan.order(3)[16:].tolist())
+
+
+def test_shares_are_even_and_short_ones_are_filled_up_with_what_does_not_count():
+    for ranks in (2, 3, 5):
+        for size in range(1, 30):
+            plans = [TrainingPlan(size, 4, 2, ranks, rank) for rank in range(ranks)]
+            for windows in zip(*(plan.windows(1) for plan in plans), strict=True):
+                assert len({len(window.shares) for window in windows}) == 1
+                for shares in zip(*(window.shares for window in windows), strict=True):
+                    counts = [share.counted for share in shares]
+                    assert max(counts) - min(counts) <= 1 and max(counts) <= 4
+                    for share in shares:
+                        assert len(share.utterances) == max(2, share.counted)
+                        assert set(share.utterances.tolist()) <= set(windows[0].utterances.tolist())
+
+
+def test_a_minibatch_of_one_needs_no_filler():
+    shares = [share for window in TrainingPlan(5, 1).windows(1) for share in window.shares]
+    assert [len(share.utterances) for share in shares] == [share.counted for share in shares] == [1] * 5

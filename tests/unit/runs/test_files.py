@@ -1,0 +1,95 @@
+"""A file is whole or absent, however the writing ends."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from asdf.errors import AsdfError
+from asdf.runs.files import atomic_write, remove_unfinished, write_text
+
+
+def test_the_new_content_takes_the_place_of_the_old(tmp_path):
+    path = tmp_path / "new" / "folder" / "file.txt"
+    write_text(path, "first\n")
+    write_text(path, "second: ä\n")
+    assert path.read_bytes() == "second: ä\n".encode()
+    assert [entry.name for entry in path.parent.iterdir()] == ["file.txt"]
+
+
+def test_bytes(tmp_path):
+    with atomic_write(tmp_path / "file", "wb") as file:
+        file.write(b"\x00\r\n")
+    assert (tmp_path / "file").read_bytes() == b"\x00\r\n"
+
+
+def test_an_exception_leaves_what_was_there(tmp_path):
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+    with pytest.raises(ZeroDivisionError), atomic_write(path) as file:
+        file.write("half")
+        raise ZeroDivisionError
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_the_permissions_are_those_of_any_new_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "file", "")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+KILLED = """
+import os, signal, sys
+from asdf.runs.files import atomic_write
+with atomic_write(sys.argv[1]) as file:
+    file.write("half" * 10000)
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_leaves_what_was_there(tmp_path):
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)])
+    assert killed.returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+    left = [entry for entry in tmp_path.iterdir() if entry != path]
+    assert len(left) == 1 and left[0].stat().st_size > 0
+    remove_unfinished(tmp_path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+FULL = """
+import resource, sys
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_text(sys.argv[1], "x" * 5000)
+except AsdfError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(tmp_path):
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+    told = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith(f"cannot write {path}: File too large. What was there before is unchanged.")
+    assert "Free some space or choose another paths.output_folder" in told.stdout
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(AsdfError, match=r"cannot write .*file/below/x\.txt: Not a directory"):
+        write_text(tmp_path / "file" / "below" / "x.txt", "new")
+    assert (tmp_path / "file").read_text() == "old"

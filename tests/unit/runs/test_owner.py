@@ -1,0 +1,116 @@
+"""One run at a time in a system folder."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from asdf.errors import AsdfError
+from asdf.runs import owner
+from asdf.runs.owner import owner_mark
+
+HOLD = """
+import os, sys, time
+from pathlib import Path
+from asdf.runs.owner import owner_mark
+with owner_mark(Path(sys.argv[1])):
+    if sys.argv[2:] == ["orphan"] and os.fork() == 0:
+        os.close(1)
+        time.sleep(1.5)
+        os._exit(0)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def hold(folder, *words) -> subprocess.Popen:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+@pytest.fixture
+def notices(monkeypatch):
+    told = []
+    monkeypatch.setattr(owner.LOG, "info", lambda text, *what: told.append(text % what))
+    return told
+
+
+def test_the_mark_names_its_owner_and_goes_with_it(tmp_path):
+    with owner_mark(tmp_path):
+        mark = json.loads((tmp_path / "owner.json").read_text())
+        assert mark["process"] == os.getpid() and mark["host"] == socket.gethostname()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_run_is_refused_by_host_process_and_start(tmp_path):
+    first = hold(tmp_path)
+    mark = json.loads((tmp_path / "owner.json").read_text())
+    with pytest.raises(AsdfError) as refused, owner_mark(tmp_path):
+        pass
+    assert f"process {first.pid} on {socket.gethostname()}, started {mark['start']}" in str(refused.value)
+    assert "another paths.system_folder" in str(refused.value)
+    assert json.loads((tmp_path / "owner.json").read_text()) == mark
+    first.communicate("")
+    with owner_mark(tmp_path):
+        pass
+
+
+def test_a_killed_owner_is_followed_with_a_notice(tmp_path, notices):
+    first = hold(tmp_path)
+    first.kill()
+    first.communicate()
+    with owner_mark(tmp_path):
+        assert json.loads((tmp_path / "owner.json").read_text())["process"] == os.getpid()
+    assert len(notices) == 1 and f"process {first.pid}" in notices[0] and "ended without saying so" in notices[0]
+
+
+def test_what_a_killed_owner_left_running_is_waited_for(tmp_path, notices):
+    """A loader process holds the lock that it inherited until it finds that its run is gone."""
+    first = hold(tmp_path, "orphan")
+    first.kill()
+    first.communicate()
+    with owner_mark(tmp_path):
+        pass
+    assert len(notices) == 1
+
+
+def another_hosts_mark(folder, age_s: float) -> None:
+    mark = folder / "owner.json"
+    mark.write_text(json.dumps({"host": "elsewhere", "process": 7, "start": "then"}))
+    os.utime(mark, (time.time() - age_s,) * 2)
+
+
+def test_another_hosts_old_mark_is_taken_over(tmp_path, notices):
+    another_hosts_mark(tmp_path, age_s=100_000)
+    with owner_mark(tmp_path):
+        pass
+    assert "process 7 on elsewhere, started then" in notices[0]
+
+
+def test_another_hosts_mark_that_beats_is_respected(tmp_path, monkeypatch):
+    another_hosts_mark(tmp_path, age_s=5)
+    monkeypatch.setattr(owner.time, "sleep", lambda s: os.utime(tmp_path / "owner.json"))
+    with pytest.raises(AsdfError, match="process 7 on elsewhere"), owner_mark(tmp_path):
+        pass
+    assert json.loads((tmp_path / "owner.json").read_text())["process"] == 7
+
+
+def test_another_hosts_mark_that_vanishes_while_watched_leaves_a_mark_of_our_own(tmp_path, monkeypatch):
+    another_hosts_mark(tmp_path, age_s=5)
+    monkeypatch.setattr(owner.time, "sleep", lambda s: (tmp_path / "owner.json").unlink(missing_ok=True))
+    with owner_mark(tmp_path):
+        assert json.loads((tmp_path / "owner.json").read_text())["process"] == os.getpid()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AsdfError, match="cannot write in the system folder .*paths.output_folder"):
+        with owner_mark(tmp_path / "file" / "system"):
+            pass
