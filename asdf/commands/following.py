@@ -61,10 +61,10 @@ def log_lines(path: Path, start: int) -> list[str]:
 
 
 def last_word(lines: list[str]) -> str:
-    """The line of a failed run's log that says why: the last one that names an error, else the last one with words."""
+    """The line of a log that says why its run failed: the last that names an error, else the last with words, or ''."""
     errors = [line for line in lines if _ERROR.match(line)]
     worded = [line for line in lines if re.search(r"\w", line)]
-    return (errors or worded or ["(its log is empty)"])[-1]
+    return (errors or worded or [""])[-1]
 
 
 def was_stopped(lines: list[str]) -> bool:

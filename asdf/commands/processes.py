@@ -64,8 +64,8 @@ class RunningJob:
             job.results = read_results(job.results_file) if new else {}
             job.state, job.detail = "done", ""
         else:
-            killed = f"killed by {signal.Signals(-status).name}: " if status < 0 else ""
-            job.state, job.detail = "failed", killed + last_word(lines)
+            how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+            job.state, job.detail = "failed", f"{how}: {last_word(lines) or 'its log is empty'}"
         job.stop_file.unlink(missing_ok=True)
         return True
 

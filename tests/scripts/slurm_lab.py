@@ -54,7 +54,8 @@ class Job:
     def wait(self, restarts: int = 0) -> "Job":
         """Wait until the job has ended for good, having been requeued so many times."""
         for _ in range(restarts):
-            self.wait_until(lambda: self.state == "PENDING" and int(self.show("Restarts") or 0) > 0)
+            self.wait_until(lambda: self.state in ENDED or (self.state == "PENDING" and self.show("Restarts") != "0"))
+            assert self.state == "PENDING", f"not requeued:\n{self.output}"
             # Slurm holds a requeued job back for two minutes.
             _run("scontrol", "update", f"JobId={self.id}", "StartTime=now+3")
             self.wait_until(lambda: self.state != "PENDING")

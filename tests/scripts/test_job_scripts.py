@@ -32,8 +32,8 @@ from small_networks import Normed
 
 class Held(Normed):
     def embed(self, waveforms_BT):
-        self.passes = getattr(self, "passes", 0) + self.training
-        held = self.passes == 2 and "TEST_HOLD" in os.environ and "SLURM_RESTART_COUNT" not in os.environ
+        self.steps = getattr(self, "steps", 0) + self.training
+        held = self.steps == 2 and "TEST_HOLD" in os.environ and "SLURM_RESTART_COUNT" not in os.environ
         while held and not Path(os.environ["ASDF_STOP_FILE"]).exists():
             time.sleep(0.1)
         return super().embed(waveforms_BT)

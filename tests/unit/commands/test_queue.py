@@ -1,7 +1,6 @@
 """The queue with real processes of a stub recipe: who gets which GPU, and what becomes of the processes."""
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -146,4 +145,4 @@ def test_a_folder_that_cannot_be_written_fails_that_job_alone(tmp_path):
     bad, good = job(tmp_path / "file", "c"), job(tmp_path, "d")
     run_queue([bad, good], Slots(["0"], are_gpus=True), recipe, Table(io.StringIO()), StopRequest())
     assert (bad.state, good.state) == ("failed", "done")
-    assert bad.detail.startswith("could not be started: ") and os.path.basename(bad.system) in bad.detail
+    assert bad.detail.startswith("could not be started: ") and bad.system.parent.name in bad.detail

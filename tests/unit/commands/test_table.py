@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -16,25 +17,21 @@ class Terminal(io.StringIO):
 
 
 def drawn(text):
-    """What a terminal shows after `text`: of the escape sequences those that the table uses."""
-    lines, row = [""], 0
-    while text:
-        if text.startswith("\x1b["):
-            end = next(i for i in range(2, len(text)) if text[i].isalpha())
-            number, code, text = text[2:end], text[end], text[end + 1 :]
-            if code == "A":
-                row -= int(number)
-            elif code == "J":
-                del lines[row + 1 :]
-                lines[row] = ""
-            fresh = code == "A"
-        elif text[0] == "\n":
-            row, text, fresh = row + 1, text[1:], True
-            if row == len(lines):
-                lines.append("")
+    """What a terminal shows after `text`, which uses of its commands: up, clear to the line's end, clear below."""
+    lines, row, column = [""], 0, 0
+    for _, count, letter, character in re.findall(r"(\x1b\[(\d*)([AJK]))|([^\x1b])", text):
+        if letter == "A":
+            row -= int(count)
+        elif letter == "K":
+            lines[row] = lines[row][:column]
+        elif letter == "J":
+            lines[row:] = [lines[row][:column]]
+        elif character == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row == len(lines))
         else:
-            lines[row] = ("" if fresh else lines[row]) + text[0]
-            text, fresh = text[1:], False
+            lines[row] = lines[row][:column] + character + lines[row][column + 1 :]
+            column += 1
     return lines
 
 
@@ -116,10 +113,10 @@ def test_the_sum_has_a_row_for_each_network_and_a_column_for_each_set():
     assert summary([first, second, third, fourth]).splitlines() == [
         "4 runs: 2 done, 1 waiting, 1 failed",
         "EER %",
-        "config  epoch      dev     eval  other",
-        "net0    best     1.235        -      -",
-        "net0    last    50.000  100.000      -",
-        "net1    epoch.3      -        -  0.000",
+        "config  epoch       dev     eval  other",
+        "net0    best      1.235        -      -",
+        "net0    last     50.000  100.000      -",
+        "net1    epoch.3       -        -  0.000",
         "net2 failed: ValueError: broken",
         "  log: /out/net2/launch.log",
         "unfinished: net3. The same command goes on with them.",

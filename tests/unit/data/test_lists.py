@@ -31,7 +31,9 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(write, tmp_path)
     assert other.ids == plain.ids and other.labels.tolist() == [1, 0] and other.digest() == plain.digest()
 
 
-@pytest.mark.parametrize("line", ["a.flac 2", "a.flac bonafide", "a.flac", "1", "a.flac 1 0.5", "a.flac\t1", "a.flac 01"])
+@pytest.mark.parametrize(
+    "line", ["a.flac 2", "a.flac bonafide", "a.flac", "1", "a.flac 1 0.5", "a.flac\t1", "a.flac 01"]
+)
 def test_a_bad_label_is_named_with_file_and_line(write, tmp_path, line):
     path = write(f"ok.flac 1\n\n{line}\n")
     with pytest.raises(AsdfError) as told:
@@ -45,7 +47,9 @@ def test_an_utterance_named_twice_is_named_with_both_lines(write, tmp_path):
     path = write("a.flac 1\nb.flac 0\n\na.flac 1\nb.flac 1\n")
     with pytest.raises(AsdfError) as told:
         read_list(path, tmp_path)
-    assert str(told.value).startswith(f"{path}, line 4: 'a.flac' stands already in line 1 (2 lines repeat an utterance)")
+    assert str(told.value).startswith(
+        f"{path}, line 4: 'a.flac' stands already in line 1 (2 lines repeat an utterance)"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n  \n"])
