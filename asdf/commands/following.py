@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from asdf.distributed.stopping import STOPPED
+
 # Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
 _ERROR = re.compile(r"(\[rank ?\d+\]:? )?(error: |[\w.]+(Error|Exception|Interrupt)(: \S|$))|.*Signal \d+ \(SIG\w+\)")
 _TAIL_BYTES = 1 << 16
@@ -69,4 +71,4 @@ def last_word(lines: list[str]) -> str:
 
 def was_stopped(lines: list[str]) -> bool:
     """Whether a run says that it was asked to stop and did; its exit status is that of a run with no more to do."""
-    return any(line.startswith("stopped by ") for line in lines)
+    return any(line.startswith(f"{STOPPED} ") for line in lines)

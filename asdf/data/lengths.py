@@ -18,6 +18,7 @@ import numpy as np
 from asdf.audio import audio_length, read_audio
 from asdf.audio.speech_activity import apply as apply_speech_activity
 from asdf.data.lists import UtteranceList
+from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
@@ -39,12 +40,16 @@ def lengths_file(folder: Path, utterances: UtteranceList, sad: SpeechActivity) -
     return folder / f"{utterances.name}.sad-{sad.mode}.{digest}.tsv"
 
 
-def measure_lengths(utterances: UtteranceList, sad: SpeechActivity, folder: Path, world: World) -> np.ndarray:
+def measure_lengths(
+    utterances: UtteranceList, sad: SpeechActivity, folder: Path, world: World, stop: StopRequest | None = None
+) -> np.ndarray:
     """Lengths of all utterances, int64, in list order, on every rank; measured once and kept in `folder`.
 
     Raises:
         AsdfError: recordings that cannot be read, all of them in one message.
+        Stopped: a stop was asked for; nothing has been kept.
     """
+    stop = stop or StopRequest()
     path = world.agree(lengths_file(folder, utterances, sad))
     if world.agree(path.exists()):
         return _read(path, utterances)
@@ -57,6 +62,10 @@ def measure_lengths(utterances: UtteranceList, sad: SpeechActivity, folder: Path
             if isinstance(result, AsdfError):
                 broken.append(str(result))
             lengths.append(0 if isinstance(result, AsdfError) else result)
+            if stop:
+                pool.shutdown(cancel_futures=True)
+                break
+    world.stop_together(stop, f"while measuring {utterances.name}")
     gathered = world.gather((lengths, broken))
     world.run_on_main(lambda: _write(path, utterances, gathered or []))
     return _read(path, utterances)

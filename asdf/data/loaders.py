@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing.util  # noqa: F401 - see _end_workers
 import signal
 from collections.abc import Iterable, Iterator
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -32,6 +35,7 @@ class BatchLoader:
             worker_init_fn=_leave_signals_to_the_main_process,
         )
         self._device = world.device
+        _OPEN.add(self)
 
     def batches(self, keys: Iterable[list[Any]]) -> Iterator[torch.Tensor]:
         """Waveforms (batch, samples) on the world's device, for each list of keys in turn.
@@ -44,6 +48,25 @@ class BatchLoader:
             if isinstance(batch, AsdfError):
                 raise batch
             yield batch.to(self._device, non_blocking=True)
+
+    def close(self) -> None:
+        """End the workers. A loader that is forgotten does so by itself, unless the program ends first."""
+        iterator = getattr(self._loader, "_iterator", None)
+        if iterator is not None:
+            iterator._shutdown_workers()
+            for worker in iterator._workers:
+                worker.kill()
+
+
+_OPEN: WeakSet[BatchLoader] = WeakSet()
+
+
+# Registered after multiprocessing's own, so it runs before: that one sends SIGTERM, which the workers do not heed, and
+# waits for them. An error that ends the program keeps the loader alive until then.
+@atexit.register
+def _end_workers() -> None:
+    for loader in list(_OPEN):
+        loader.close()
 
 
 class _Keys:

@@ -19,8 +19,18 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 _POLL_S = 1.0
 
 
+STOPPED = "stopped by"
+
+
 class Stopped(Exception):
-    """The run was asked to stop and did so, with everything saved; its text says by what and where."""
+    """The run was asked to stop and did so, with everything saved.
+
+    Its text, which begins with `STOPPED` and is the last line of the log, says by what and where.
+    """
+
+    def __init__(self, reason: str, place: str) -> None:
+        reason = reason or "a request to another process"
+        super().__init__(f"{STOPPED} {reason} {place}; the same command goes on from there")
 
 
 class StopRequest:

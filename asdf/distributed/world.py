@@ -21,6 +21,7 @@ from torch import nn
 
 from asdf.distributed.devices import choose_device
 from asdf.distributed.meeting import meet
+from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
 
@@ -88,6 +89,11 @@ class World:
         """Wait for all ranks."""
         self.sum([0.0])
 
+    def stop_together(self, stop: StopRequest, place: str) -> None:
+        """Raise `Stopped` on every rank when any of them was asked to stop; `place` says where, as 'after step 3'."""
+        if self.sum([float(bool(stop))])[0]:
+            raise Stopped(self.agree(stop.reason), place)
+
     def broadcast_buffers(self, network: nn.Module) -> None:
         """Give every rank the main rank's buffers: batch norm's running statistics differ between ranks otherwise."""
         if self.size > 1:
@@ -134,6 +140,10 @@ def open_world(computing: Computing) -> Iterator[World]:
         backend = "nccl" if device.type == "cuda" else "gloo"
     if backend == "nccl" and device.type != "cuda":
         raise UsageError("computing.backend = 'nccl' needs GPUs, and this run is on the CPU: use 'auto' or 'gloo'.")
+    if backend == "mpi" and not dist.is_mpi_available():
+        raise UsageError(
+            "computing.backend = 'mpi': this torch was built without MPI. Use 'auto', or build one with it."
+        )
     timeout = timedelta(seconds=computing.timeout_s)
     try:
         _open_group(backend, rank, size, timeout, device)

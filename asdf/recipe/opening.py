@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from asdf.distributed.stopping import Stopped, StopRequest
@@ -23,6 +24,15 @@ from asdf.runs.log import LOG, log_to_file, log_to_screen
 from asdf.runs.owner import owner_mark
 from asdf.runs.record import append_record, environment_record
 from asdf.settings import Sections, Settings, list_configs
+
+
+_LATER = (
+    "asdf.networks.build",
+    "asdf.evaluation",
+    "asdf.scoring.scoring",
+    "asdf.training.loop",
+    "asdf.training.retention",
+)
 
 
 @dataclass(frozen=True)
@@ -177,9 +187,13 @@ def _start_processes(settings: list[Sections]) -> None:
 
 
 def _import_torch() -> None:
+    """Load all the code that a run may need now: edited or updated meanwhile, it would not fit what is loaded."""
     try:
         import torch  # noqa: F401
         import torchaudio  # noqa: F401
+
+        for module in _LATER:
+            import_module(module)
     except (ImportError, OSError, RuntimeError) as error:
         raise AsdfError(
             f"torch and torchaudio do not load together: {str(error).splitlines()[0]}. Install a pair that does: "
@@ -191,7 +205,9 @@ def _import_torch() -> None:
 def _start(run: Run, account: str) -> None:
     """Say and record what runs where, and find what is missing before any work."""
     world = run.world
-    described = world.gather(world.describe())
+    minibatch = run.settings.network.minibatch_size
+    part = f"{minibatch} of the {minibatch * world.size} utterances of a minibatch"
+    described = world.gather(f"{world.describe()}, {part}")
     LOG.info("config %s, system folder %s", run.config, run.folders.system)
     for line in described or []:
         LOG.info("%s", line)

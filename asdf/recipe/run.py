@@ -80,7 +80,7 @@ class Run:
         """Lengths in samples, measured now unless an earlier run did (see `asdf.data.lengths`)."""
         from asdf.data.lengths import measure_lengths
 
-        return measure_lengths(utterances, self.settings.sad, self.folders.sad, self.world)
+        return measure_lengths(utterances, self.settings.sad, self.folders.sad, self.world, self.stop)
 
     def training_utterances(self) -> tuple[UtteranceList, np.ndarray]:
         """All training sets as one list, without utterances that are too short or too long, and their lengths."""

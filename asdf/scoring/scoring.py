@@ -14,7 +14,7 @@ from asdf.data.datasets import WholeUtterances
 from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import scoring_batches
-from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks import scoring_length
@@ -66,9 +66,7 @@ def score_list(
             if stop:
                 break
     network.train(was_training)
-    if world.sum([float(bool(stop))])[0]:
-        reason = world.agree(stop.reason) or "a request to another process"
-        raise Stopped(f"stopped by {reason} while scoring {utterances.name}; the same command goes on from there")
+    world.stop_together(stop, f"while scoring {utterances.name}")
     # Kept on the device until the end: fetching each batch's scores would make the device wait for the host.
     own_scores = torch.cat(scores).cpu().numpy() if scores else np.zeros(0, np.float32)
     own_trials = np.concatenate([batch.trials for batch in own]) if own else np.zeros(0, np.int64)

@@ -222,8 +222,7 @@ class Trainer:
         return {"step": progress.step, "epoch": progress.epochs + progress.position / self.plan.size}
 
     def _stopped(self) -> Stopped:
-        reason = self.world.agree(self.stop.reason) or "a request to another process"
-        return Stopped(f"stopped by {reason} after step {self.progress.step}; the same command goes on from there")
+        return Stopped(self.world.agree(self.stop.reason), f"after step {self.progress.step}")
 
 
 def _divides(interval: int | None, step: int) -> bool:

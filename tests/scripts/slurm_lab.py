@@ -51,6 +51,9 @@ class Job:
         """What Slurm does some minutes before the time limit."""
         _run("scancel", "--batch", "--signal=USR2", self.id)
 
+    def cancel(self) -> None:
+        _run("scancel", self.id)
+
     def wait(self, restarts: int = 0) -> "Job":
         """Wait until the job has ended for good, having been requeued so many times."""
         for _ in range(restarts):

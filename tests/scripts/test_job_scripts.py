@@ -11,14 +11,15 @@ import torch
 
 from tests.conftest import ROOT
 from tests.scripts.conftest import SCRIPTS
+from tests.scripts.slurm_lab import Job
 
 JOB_SCRIPTS = sorted(SCRIPTS.glob("*_*.sh"))
 
-# Tells what reached it; with `wait` among its words it goes on until it is asked to stop.
+# Tells what reached it, and which GPUs; with `wait` among its words it goes on until it is asked to stop.
 STUB = """
-import json, os, socket, sys, time
+import json, os, sys, time
 words = sys.argv[1:]
-os.write(1, (json.dumps(words) + "\\n").encode())
+os.write(1, (json.dumps(words) + "\\nGPUs " + os.environ.get("CUDA_VISIBLE_DEVICES", "") + "\\n").encode())
 while "wait" in words and not os.path.exists(os.environ["ASDF_STOP_FILE"]):
     time.sleep(0.1)
 sys.exit(3 if "fail" in words else 0)
@@ -82,19 +83,21 @@ def test_arguments_arrive_unharmed(lab, stub):
     hard = ["a b", "a", "a b", "*", "x='y z'", "$HOME", "x='y z'", "--dry-run", "", "a"]
     job = lab.submit("puhti_one_node.sh", [], *hard, **stub)
     array = lab.submit("puhti_array.sh", ["--array=0-3"], "a b", "a", "a b", "--", "x='y z'", "x='y z'", "--", **stub)
-    side = lab.submit("puhti_side_by_side.sh", ["--ntasks-per-node=2"], "a", "a b", "a", "--", "x='y z'", **stub)
+    two = ["--ntasks-per-node=2", "--gres=gpu:v100:2"]
+    side = lab.submit("puhti_side_by_side.sh", two, "a", "a b", "a", "--", "x='y z'", **stub)
     assert job.wait().state == "COMPLETED", job.output
     assert words_in(job.output) == [hard]
     for number, config in enumerate(("a b", "a", "a b")):
-        task = type(array)(f"{array.id}_{number}")
+        task = Job(f"{array.id}_{number}")
         assert task.wait().state == "COMPLETED", task.output
         assert words_in(task.output) == [[config, "x='y z'", "x='y z'", "--"]]
-    beyond = type(array)(f"{array.id}_3")
+    beyond = Job(f"{array.id}_3")
     assert beyond.wait().status == 2 and "use --array=0-2" in beyond.output
     assert side.wait().state == "COMPLETED", side.output
-    logs = [lab.folder / f"asdf-side-{side.id}-run{number}.out" for number in range(3)]
+    logs = [(lab.folder / f"asdf-side-{side.id}-run{number}.out").read_text() for number in range(3)]
     own = "computing.gpu_ids=None"
-    assert [words_in(log.read_text()) for log in logs] == [[[own, config, "x='y z'"]] for config in ("a", "a b", "a")]
+    assert [words_in(log) for log in logs] == [[[own, config, "x='y z'"]] for config in ("a", "a b", "a")]
+    assert all(re.search(r"^GPUs [01]$", log, re.MULTILINE) for log in logs)
 
 
 def test_a_failure_is_the_failure_of_the_job(lab, stub):
@@ -110,11 +113,11 @@ def test_a_failure_is_the_failure_of_the_job(lab, stub):
 def test_a_job_that_cannot_be_requeued_is_submitted_anew_up_to_the_cap(lab, stub):
     options = ["--no-requeue", "--array=1", "--time=7", "--job-name=again"]
     first = lab.submit("puhti_array.sh", options, "a", "wait", "--", "x='y z'", ASDF_MAX_RESTARTS="1", **stub)
-    task = type(first)(f"{first.id}_1")
+    task = Job(f"{first.id}_1")
     task.wait_until(lambda: words_in(task.output))
     task.stop()
     assert task.wait().state == "COMPLETED" and "restart 1 of at most 1" in task.output
-    again = type(first)(re.search(r"Submitted batch job (\d+)", task.output)[1] + "_1")
+    again = Job(re.search(r"Submitted batch job (\d+)", task.output)[1] + "_1")
     again.wait_until(lambda: words_in(again.output))
     assert words_in(again.output) == [["wait", "x='y z'"]]
     for name in ("TimeLimit", "JobName", "TresPerNode", "MinMemoryNode", "NumCPUs"):
@@ -122,6 +125,18 @@ def test_a_job_that_cannot_be_requeued_is_submitted_anew_up_to_the_cap(lab, stub
     again.stop()
     assert again.wait().status == 1 and "ASDF_MAX_RESTARTS=1 is reached" in again.output
     assert not list(lab.folder.glob(".asdf-stop*"))
+
+
+def test_one_task_of_an_array_is_requeued_without_the_others(lab, stub):
+    array = lab.submit("puhti_array.sh", ["--array=0-1"], "wait", "wait", **stub)
+    first, last = (Job(f"{array.id}_{number}") for number in (0, 1))
+    for task in (first, last):
+        task.wait_until(lambda task=task: words_in(task.output))
+    assert last.show("JobId") == array.id  # a bare id would mean both
+    last.stop()
+    last.wait_until(lambda: last.state == "PENDING")
+    assert (last.show("Restarts"), first.show("Restarts"), first.state) == ("1", "0", "RUNNING")
+    array.cancel()
 
 
 def test_two_nodes_stopped_by_the_time_limit_end_as_never_stopped(lab, recipe, corpus):

@@ -38,8 +38,6 @@ def test_a_bad_label_is_named_with_file_and_line(write, tmp_path, line):
     path = write(f"ok.flac 1\n\n{line}\n")
     with pytest.raises(AsdfError) as told:
         read_list(path, tmp_path)
-    if line == "a.flac 1 0.5":
-        assert "line 3" in str(told.value)
     assert str(told.value).startswith(f"{path}, line 3: ") and "1 (bona fide) or 0 (spoof)" in str(told.value)
 
 

@@ -1,0 +1,65 @@
+"""Draw docs/quickstart.svg from what a quickstart has written: python docs/quickstart_picture.py SYSTEM_FOLDER"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from statistics import NormalDist
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from asdf.evaluation import det_curve, eer, read_scores
+
+BLUE, ORANGE = "#0072b2", "#d55e00"  # told apart by colour-blind eyes
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+
+
+def probit(rate: np.ndarray | float) -> np.ndarray:
+    """The axis of DET plots: normal scores become straight lines."""
+    return np.array([NormalDist().inv_cdf(min(max(one, 1e-6), 1 - 1e-6)) for one in np.atleast_1d(rate)])
+
+
+def main(system: Path) -> None:
+    plt.rcParams.update({"svg.hashsalt": "asdf", "font.size": 9, "svg.fonttype": "none"})
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    records = [json.loads(line) for line in (system / "metrics.jsonl").read_text().splitlines()]
+    steps = [one for one in records if one["kind"] == "step"]
+    evaluations = [one for one in records if one["kind"] == "evaluation"]
+    left.plot([one["epoch"] for one in steps], [one["loss"] for one in steps], color=BLUE)
+    left.set(xlabel="epoch", ylabel="training loss", ylim=(0, None))
+    left.yaxis.label.set_color(BLUE)
+    beside = left.twinx()
+    name = next(iter(evaluations[0]["eer"]))
+    beside.plot([e["epoch"] for e in evaluations], [100 * e["eer"][name] for e in evaluations], "o-", color=ORANGE)
+    beside.set(ylabel=f"EER on {name} (%)", ylim=(0, None))
+    beside.yaxis.label.set_color(ORANGE)
+    for path, colour, style in zip(
+        sorted((system / "scores").rglob("demo-*.txt")), (ORANGE, BLUE) * 99, ("--", "-") * 99
+    ):
+        if path.parent.name != best_network(system):
+            continue
+        scores = read_scores(path)
+        miss, false_alarm, _ = det_curve(scores.bona_fide, scores.spoof)
+        rate = eer(scores.bona_fide, scores.spoof)[0]
+        right.plot(probit(false_alarm), probit(miss), style, color=colour, label=f"{path.stem}: EER {100 * rate:.1f} %")
+    for axis, set_ticks in (("x", right.set_xticks), ("y", right.set_yticks)):
+        set_ticks(probit(np.array(TICKS)), [f"{100 * one:g}" for one in TICKS])
+        getattr(right, f"set_{axis}lim")(*probit(np.array([0.008, 0.5])))
+    right.set(xlabel="false alarms: spoof accepted (%)", ylabel="misses: bona fide rejected (%)", aspect="equal")
+    right.grid(alpha=0.3)
+    right.legend(loc="upper right", frameon=False)
+    figure.savefig(Path(__file__).parent / "quickstart.svg", metadata={"Date": None})
+
+
+def best_network(system: Path) -> str:
+    evaluations = json.loads((system / "networks" / "evaluations.json").read_text())
+    return min(evaluations, key=lambda one: next(iter(one["eer"].values())))["network"].removesuffix(".pt")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

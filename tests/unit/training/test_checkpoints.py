@@ -1,0 +1,158 @@
+"""Networks on disk: what is written comes back, and what does not fit is refused with a reason."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from asdf.errors import AsdfError
+from asdf.settings.sections import Sections
+from asdf.training import checkpoints
+from asdf.training.checkpoints import (
+    fill_network,
+    newest_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+    write_checkpoint,
+)
+from asdf.training.optimisers import build_optimiser
+from asdf.training.progress import Progress
+
+
+def network(seed: int = 0, outputs: int = 2) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, outputs))
+
+
+def save(path: Path, progress: Progress | None = None, seed: int = 0) -> nn.Module:
+    made, settings = network(seed), Sections()
+    settings.front_end.weights = "xlsr.pt"
+    settings.network.network_class = "mine.Net"
+    optimiser = build_optimiser(made, settings)
+    made(torch.rand(5, 3)).sum().backward()
+    optimiser.step()
+    save_checkpoint(path, made, optimiser, torch.amp.GradScaler("cpu", enabled=False), progress or Progress(), settings)
+    return made
+
+
+def test_a_round_trip(tmp_path):
+    progress = Progress(2, 5, 17, 1.5, 2.5, 0.7, 1, 0.5, [{"step": 17, "eer": {"dev": 0.1}}], "", 2, "abc")
+    made = save(tmp_path / "epoch.3.step.17.pt", progress)
+    content = read_checkpoint(tmp_path / "epoch.3.step.17.pt")
+    other = network(seed=1)
+    fill_network(tmp_path / "epoch.3.step.17.pt", content, other)
+    torch.testing.assert_close(other.state_dict(), made.state_dict(), rtol=0, atol=0)
+    assert Progress(**content["progress"]) == progress and progress.name() == "epoch.3.step.17.pt"
+    assert (content["training_loss"], content["consecutive_lr_updates"]) == (0.7, 1)
+    assert content["network_class"] == "mine.Net" and content["settings"]["network"]["minibatch_size"] == 24
+    # A network needs no pretrained weights to be built again.
+    assert content["settings"]["front_end"]["weights"] is None
+
+
+def test_names_of_networks():
+    assert Progress(epochs=3, step=9).name() == "epoch.3.pt"
+    assert Progress(epochs=3, position=5, step=9).name() == "epoch.4.step.9.pt"
+
+
+def test_another_networks_file_is_refused_layer_by_layer_and_changes_nothing(tmp_path):
+    save(tmp_path / "epoch.1.pt")
+    other = network(seed=1, outputs=3)
+    before = {name: value.clone() for name, value in other.state_dict().items()}
+    with pytest.raises(AsdfError) as told:
+        fill_network(tmp_path / "epoch.1.pt", read_checkpoint(tmp_path / "epoch.1.pt"), other)
+    text = str(told.value)
+    assert text.startswith(f"{tmp_path / 'epoch.1.pt'} is of another network than the settings build (mine.Net):")
+    assert "2.bias: (2,), the network has (3,)" in text and "2.weight: (2, 4), the network has (3, 4)" in text
+    assert "0.weight" not in text and "Set network.network_class" in text
+    torch.testing.assert_close(other.state_dict(), before, rtol=0, atol=0)
+    with pytest.raises(AsdfError) as told:
+        fill_network(Path("x.pt"), {"model_state_dict": {}}, other)
+    assert "0.bias: not in the file, the network has (4,)" in str(told.value) and "... and 5 more" in str(told.value)
+
+
+@pytest.mark.parametrize("extra", [{"training_loss": torch.tensor(0.5), "consecutive_lr_updates": torch.tensor(1)},
+                                   {"training_loss": 0.5, "consecutive_lr_updates": 1}])  # fmt: skip
+def test_a_file_of_the_original_framework(tmp_path, extra):
+    made, other = network(), network(1)
+    content = {"model_state_dict": {**made.state_dict(), **extra}, "optimizer_state_dict": {}}
+    torch.save(content, tmp_path / "epoch.7.pt")
+    fill_network(tmp_path / "epoch.7.pt", read_checkpoint(tmp_path / "epoch.7.pt"), other)
+    torch.testing.assert_close(other.state_dict(), made.state_dict(), rtol=0, atol=0)
+    assert newest_checkpoint(tmp_path) == tmp_path / "epoch.7.pt"
+
+
+class Runs:
+    def __reduce__(self):
+        return print, ("code in a checkpoint was run",)
+
+
+def test_a_file_that_is_no_network_is_refused_and_never_run(tmp_path, capsys):
+    path = tmp_path / "epoch.1.pt"
+    for content, said in ((Runs(), "cannot read the network"), ([1], "is no network"), ({"a": 1}, "is no network"),
+                          ({"model_state_dict": [1]}, "is no network")):  # fmt: skip
+        torch.save(content, path)
+        with pytest.raises(AsdfError, match=said):
+            read_checkpoint(path)
+    path.write_bytes(b"damaged")
+    with pytest.raises(AsdfError, match=r"cannot read the network .*epoch\.1\.pt: .*damaged or no network of ASDF"):
+        read_checkpoint(path)
+    with pytest.raises(AsdfError, match=r"there is no network .*epoch\.2\.pt\. There are epoch\.1\.pt\."):
+        read_checkpoint(tmp_path / "epoch.2.pt")
+    assert "was run" not in capsys.readouterr().out
+
+
+def test_the_newest_checkpoint_is_the_one_of_most_steps(tmp_path):
+    assert newest_checkpoint(tmp_path) is None
+    save(tmp_path / "epoch.9.pt", Progress(epochs=9, step=90))
+    save(tmp_path / "epoch.10.pt", Progress(epochs=10, step=100))
+    assert newest_checkpoint(tmp_path) == tmp_path / "epoch.10.pt"
+    save(tmp_path / "epoch.11.step.105.pt", Progress(epochs=10, position=3, step=105))
+    assert newest_checkpoint(tmp_path) == tmp_path / "epoch.11.step.105.pt"
+    save(tmp_path / "resume.pt", Progress(epochs=10, position=4, step=107))
+    assert newest_checkpoint(tmp_path) == tmp_path / "resume.pt"
+    # A kill between the end of an epoch and the removal of its resume.pt.
+    save(tmp_path / "epoch.11.pt", Progress(epochs=11, step=110))
+    assert newest_checkpoint(tmp_path) == tmp_path / "epoch.11.pt"
+
+
+def test_a_damaged_checkpoint_is_passed_over_aloud(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(checkpoints.LOG, "warning", lambda text, *what: told.append(text % what))
+    save(tmp_path / "epoch.1.pt", Progress(epochs=1, step=10))
+    save(tmp_path / "epoch.2.pt", Progress(epochs=2, step=20))
+    whole = (tmp_path / "epoch.2.pt").read_bytes()
+    (tmp_path / "epoch.2.pt").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "resume.pt").write_bytes(b"")
+    assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
+    assert len(told) == 2 and "resume.pt" in told[0] and "epoch.2.pt" in told[1]
+    (tmp_path / "epoch.1.pt").write_bytes(b"x")
+    with pytest.raises(AsdfError, match="none of the 3 networks in .* can be read. They are left as they are"):
+        newest_checkpoint(tmp_path)
+
+
+FULL = """
+import resource, sys, torch
+from pathlib import Path
+from asdf.errors import AsdfError
+from asdf.training.checkpoints import write_checkpoint
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+try:
+    write_checkpoint(Path(sys.argv[1]), {"model_state_dict": {"weight": torch.zeros(100_000)}})
+except AsdfError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 100_000])
+def test_a_full_disk_leaves_the_old_network(tmp_path, limit):
+    path = tmp_path / "epoch.1.pt"
+    write_checkpoint(path, {"model_state_dict": {}})
+    before = path.read_bytes()
+    told = subprocess.run([sys.executable, "-c", FULL, str(path), str(limit)], capture_output=True, text=True)
+    assert told.returncode == 0 and told.stderr == "", told.stderr
+    assert told.stdout.startswith(f"cannot write {path}: ") and "What was there before is unchanged." in told.stdout
+    assert "it goes on from the newest checkpoint" in told.stdout
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

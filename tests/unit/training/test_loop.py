@@ -1,0 +1,211 @@
+"""When the loop evaluates, saves, stops and ends."""
+
+import json
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from asdf.data.datasets import TrainingClips
+from asdf.data.lists import read_list
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.world import World
+from asdf.settings.sections import Sections
+from asdf.training.callbacks import Callback
+from asdf.training.checkpoints import fill_network, read_checkpoint
+from asdf.training.loop import Trainer
+from asdf.training.network_files import network_files, read_evaluations
+from asdf.training.step import Step
+from tests.small_networks import Plain
+
+SIZE = 10  # five steps an epoch
+
+
+class Witness(Callback):
+    def __init__(self, settings, folder):
+        super().__init__(settings, folder)
+        self.seen = []
+
+    def on_start(self, step):
+        self.seen.append(("start", step))
+
+    def on_step(self, record):
+        self.seen.append(("step", record["step"]))
+
+    def on_evaluation(self, record):
+        self.seen.append(("evaluation", record["step"]))
+
+    def on_checkpoint(self, path):
+        self.seen.append(("checkpoint", path.name))
+
+    def on_end(self, record):
+        self.seen.append(("end", record["reason"]))
+
+
+@pytest.fixture
+def utterances(tmp_path):
+    rng = np.random.default_rng(1)
+    for index in range(SIZE):
+        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 500), 16000)
+    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
+    return read_list(tmp_path / "list.txt", tmp_path)
+
+
+@pytest.fixture
+def train(utterances, tmp_path):
+    """Train with the EERs that are given one after another, going on from `start`; returns trainer and witness."""
+
+    def train(eers=(), start: str = "", stop: StopRequest | None = None, **network):
+        settings = Sections()
+        chosen = {"optimizer": "adam", "initial_learning_rate": 0.001, "schedule": "constant", "minibatch_size": 2,
+                  "train_clip_size": 400, "checkpoint_interval_s": None, "print_interval": 3, **network}  # fmt: skip
+        for name, value in chosen.items():
+            setattr(settings.network, name, value)
+        torch.manual_seed(0)
+        step = Step(Plain(settings), utterances, settings, World())
+        clips = TrainingClips(utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0)
+        left, folder, witness = list(eers), tmp_path / "networks", Witness(settings, tmp_path)
+        trainer = Trainer(
+            step,
+            utterances,
+            BatchLoader(clips, 0, World()),
+            settings,
+            World(),
+            folder,
+            lambda network, name: {"dev": left.pop(0)} if left else {},
+            stop if stop is not None else StopRequest(),
+            [witness],
+        )
+        if start:
+            content = read_checkpoint(folder / start)
+            fill_network(folder / start, content, step.network)
+            trainer.resume(content, read_evaluations(folder))
+        trainer.run()
+        return trainer, witness.seen
+
+    return train
+
+
+def names(tmp_path) -> list[str]:
+    return [path.name for path in network_files(tmp_path / "networks")]
+
+
+def test_callbacks_are_told_of_everything(train):
+    _, seen = train(eers=[0.3, 0.2], max_epochs=2)
+    assert seen == [
+        ("start", 0),
+        ("step", 3),
+        ("checkpoint", "epoch.1.pt"),
+        ("evaluation", 5),
+        ("step", 6),
+        ("step", 9),
+        ("checkpoint", "epoch.2.pt"),
+        ("evaluation", 10),
+        ("end", "network.max_epochs = 2"),
+    ]
+
+
+def test_max_steps_ends_inside_an_epoch_with_a_network_that_is_evaluated(train, tmp_path):
+    trainer, seen = train(eers=[0.3, 0.2], max_steps=7)
+    assert trainer.finished() == "network.max_steps = 7" and trainer.progress.step == 7
+    assert names(tmp_path) == ["epoch.1.pt", "epoch.2.step.7.pt"]
+    assert seen[-3:] == [
+        ("checkpoint", "epoch.2.step.7.pt"),
+        ("evaluation", 7),
+        ("end", "network.max_steps = 7"),
+    ]
+    assert [one["network"] for one in read_evaluations(tmp_path / "networks")] == ["epoch.1.pt", "epoch.2.step.7.pt"]
+
+
+def test_evaluations_every_so_many_steps_come_beside_those_of_the_epochs(train, tmp_path):
+    train(eers=[0.5] * 9, max_epochs=2, evaluation_interval_steps=2, epochs_per_train_call=2)
+    steps = [one["step"] for one in read_evaluations(tmp_path / "networks")]
+    assert steps == [2, 4, 6, 8, 10]
+    assert names(tmp_path) == [
+        "epoch.1.step.2.pt",
+        "epoch.1.step.4.pt",
+        "epoch.1.pt",
+        "epoch.2.step.6.pt",
+        "epoch.2.step.8.pt",
+        "epoch.2.pt",
+    ]
+
+
+def test_epochs_between_evaluations_and_the_last_one_always(train, tmp_path):
+    train(eers=[0.5] * 9, max_epochs=5, epochs_per_train_call=2)
+    assert [one["epoch"] for one in read_evaluations(tmp_path / "networks")] == [2, 4, 5]
+
+
+def test_checkpoints_inside_an_epoch_and_none_left_after_it(train, tmp_path):
+    _, seen = train(max_epochs=1, checkpoint_interval_steps=2)
+    assert [name for kind, name in seen if kind == "checkpoint"] == ["resume.pt", "resume.pt", "epoch.1.pt"]
+    assert not (tmp_path / "networks" / "resume.pt").exists()
+
+
+def test_early_stop_after_so_many_evaluations_without_a_better_one(train, tmp_path):
+    trainer, _ = train(eers=[0.3, 0.2, 0.25, 0.2, 0.1], max_epochs=9, early_stop_evaluations=2)
+    assert trainer.progress.epochs == 4
+    assert trainer.finished() == "2 evaluations without a better EER than that of epoch.2.pt"
+
+
+def test_an_early_stop_holds_when_the_run_is_started_again(train):
+    train(eers=[0.1, 0.2, 0.3], max_epochs=9, early_stop_evaluations=2)
+    trainer, seen = train(eers=[0.5], start="epoch.3.pt", max_epochs=9, early_stop_evaluations=2)
+    assert trainer.progress.epochs == 3 and seen[-1][0] == "end"
+    # With more patience it goes on.
+    trainer, _ = train(eers=[0.5] * 3, start="epoch.3.pt", max_epochs=9, early_stop_evaluations=3)
+    assert trainer.progress.epochs == 4
+
+
+def test_a_stop_request_saves_and_the_next_start_ends_as_if_there_had_been_none(train, tmp_path):
+    whole, _ = train(eers=[0.3] * 3, max_epochs=2)
+    weights = {name: value.clone() for name, value in whole.step.network.state_dict().items()}
+    for path in (tmp_path / "networks").iterdir():
+        path.unlink()
+
+    class AfterThreeSteps(StopRequest):
+        looks = 0
+
+        def __bool__(self):
+            self.looks += 1
+            self.reason = "signal SIGTERM" if self.looks >= 3 else ""
+            return bool(self.reason)
+
+    with pytest.raises(Stopped, match="stopped by signal SIGTERM after step 3; the same command goes on from there"):
+        train(max_epochs=2, stop=AfterThreeSteps())
+    assert [path.name for path in (tmp_path / "networks").iterdir()] == ["resume.pt"]
+    resumed, seen = train(eers=[0.3] * 3, start="resume.pt", max_epochs=2)
+    assert seen[0] == ("start", 3)
+    torch.testing.assert_close(resumed.step.network.state_dict(), weights, rtol=0, atol=0)
+    assert resumed.progress.state() == whole.progress.state()
+
+
+def test_the_training_loss_of_an_epoch_is_the_mean_over_its_utterances(train, utterances):
+    """At a learning rate that changes nothing, so that it can be computed in one go."""
+    trainer, _ = train(max_epochs=1, initial_learning_rate=1e-30, class_weights=(0.2, 0.8))
+    clips = TrainingClips(utterances, np.full(SIZE, 500), 400, trainer.settings.rawboost, trainer.settings.sad, 0)
+    waveforms = torch.stack([torch.from_numpy(clips[1, i]) for i in range(SIZE)])
+    with torch.no_grad():
+        logits = trainer.step.network(waveforms)[1]
+    weighted = torch.nn.CrossEntropyLoss(weight=torch.tensor([0.2, 0.8]))
+    expected = weighted(logits, torch.from_numpy(utterances.labels).long())
+    assert trainer.progress.training_loss == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_another_list_begins_its_epoch_anew(train, utterances, tmp_path):
+    train(max_steps=3)
+    content = read_checkpoint(tmp_path / "networks" / "epoch.1.step.3.pt")
+    assert content["progress"]["position"] == 6
+    utterances.ids.reverse()
+    trainer, _ = train(start="epoch.1.step.3.pt", max_epochs=1)
+    assert trainer.progress.step == 3 + 5
+
+
+def test_evaluations_newer_than_the_checkpoint_do_not_count(train, tmp_path):
+    train(eers=[0.3, 0.2, 0.1], max_epochs=3)
+    trainer, _ = train(eers=[0.6, 0.5], start="epoch.1.pt", max_epochs=3)
+    eers = [one["eer"]["dev"] for one in trainer.progress.evaluations]
+    assert eers == [0.3, 0.6, 0.5]
+    assert json.loads((tmp_path / "networks" / "evaluations.json").read_text()) == trainer.progress.evaluations

@@ -1,0 +1,161 @@
+"""The gradient of a step is that of the mean loss over its whole window, however the window is divided."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from asdf.data.lists import UtteranceList
+from asdf.data.training_plan import TrainingPlan
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.settings.sections import Sections
+from asdf.training.precision import choose_precision
+from asdf.training.progress import Progress, seed_step
+from asdf.training.step import Step
+
+SIZE = 11
+WAVEFORMS = torch.randn(SIZE, 6, generator=torch.Generator().manual_seed(1))
+LABELS = np.array([0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0], np.int8)
+UTTERANCES = UtteranceList("mine", Path(), [f"{i}.wav" for i in range(SIZE)], LABELS, [""] * SIZE)
+
+
+class Net(nn.Module):
+    def __init__(self, dropout: float = 0.0):
+        super().__init__()
+        self.hidden, self.output, self.dropout = nn.Linear(6, 5), nn.Linear(5, 2), nn.Dropout(dropout)
+
+    def forward(self, waveforms_BT):
+        embeddings = self.dropout(torch.tanh(self.hidden(waveforms_BT)))
+        return embeddings, self.output(embeddings)
+
+
+def make(dropout: float = 0.0, **network) -> Step:
+    torch.manual_seed(0)
+    settings = Sections()
+    settings.network.optimizer, settings.network.schedule = "sgd", "constant"
+    settings.network.initial_learning_rate, settings.network.weight_decay = 1.0, 0.0
+    settings.network.class_weights = (0.1, 0.9)
+    for name, value in network.items():
+        setattr(settings.network, name, value)
+    return Step(Net(dropout), UTTERANCES, settings, World())
+
+
+def take(step: Step, plan: TrainingPlan, progress: Progress | None = None, waveforms=WAVEFORMS) -> dict:
+    """Take the first step of epoch 1; the change of the weights is the gradient, at rate 1 of plain SGD."""
+    before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
+    window = next(plan.windows(1))
+    clips = (waveforms[torch.from_numpy(share.utterances)] for share in window.shares)
+    step.take(window, clips, progress or Progress(), [])
+    return {name: before[name] - weight for name, weight in step.network.state_dict().items()}
+
+
+def expected(plan: TrainingPlan) -> dict:
+    """The gradient of torch's own weighted cross-entropy over the whole window at once."""
+    network = make().network
+    window = torch.from_numpy(next(plan.windows(1)).utterances)
+    _, logits = network(WAVEFORMS[window])
+    nn.CrossEntropyLoss(weight=torch.tensor([0.1, 0.9]))(logits, torch.from_numpy(LABELS).long()[window]).backward()
+    return {name: parameter.grad for name, parameter in network.named_parameters()}
+
+
+@pytest.mark.parametrize("plan", [TrainingPlan(SIZE, 4), TrainingPlan(SIZE, 4, 2), TrainingPlan(SIZE, 4, 3),
+                                  TrainingPlan(SIZE, 2, 6), TrainingPlan(SIZE, 1, 11)])  # fmt: skip
+def test_the_gradient_is_that_of_the_weighted_mean_over_the_window(plan):
+    torch.testing.assert_close(take(make(), plan), expected(plan), rtol=1e-5, atol=1e-6)
+
+
+def test_progress_counts_the_step_its_turns_and_its_loss():
+    plan, progress, step = TrainingPlan(SIZE, 4, 2), Progress(), make()
+    window = next(plan.windows(1))
+    with torch.no_grad():
+        logits = step.network(WAVEFORMS[window.utterances])[1]
+    losses = nn.functional.cross_entropy(logits, step.labels[window.utterances], reduction="none")
+    weights = torch.tensor([0.1, 0.9])[step.labels[window.utterances]]
+    take(step, plan, progress)
+    assert (progress.step, progress.position) == (1, 8)
+    assert progress.loss_sum == pytest.approx(float((losses * weights).sum()), rel=1e-5)
+    assert progress.weight_sum == pytest.approx(float(weights.sum()))
+
+
+def test_gradients_are_scaled_down_to_the_norm_and_never_up():
+    plan = TrainingPlan(SIZE, 4, 2)
+    whole = expected(plan)
+    norm = torch.cat([gradient.flatten() for gradient in whole.values()]).norm()
+    clipped = take(make(gradient_clip_norm=float(norm) / 4), plan)
+    torch.testing.assert_close(clipped, {name: gradient / 4 for name, gradient in whole.items()}, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(take(make(gradient_clip_norm=4 * float(norm)), plan), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loss_that_is_not_finite_names_its_utterances_and_changes_nothing():
+    waveforms = WAVEFORMS.clone()
+    plan = TrainingPlan(SIZE, 4, 2)
+    wrong = next(plan.windows(1)).utterances[[1, 6]]
+    waveforms[wrong] = torch.nan
+    step, progress = make(), Progress(step=4)
+    before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
+    with pytest.raises(AsdfError) as told:
+        take(step, plan, progress, waveforms)
+    text = str(told.value)
+    assert text.startswith("the loss of step 5 is not a finite number for 2 utterances: ")
+    assert f"{wrong[0]}.wav, {wrong[1]}.wav. Nothing was saved" in text and "network.gradient_clip_norm" in text
+    torch.testing.assert_close(step.network.state_dict(), before, rtol=0, atol=0)
+    assert progress == Progress(step=4)
+
+
+def test_dropout_follows_from_seed_and_step_not_from_what_was_drawn_before():
+    plan = TrainingPlan(SIZE, 4, 2)
+    first = take(make(dropout=0.5), plan, Progress(step=3))
+    step = make(dropout=0.5)
+    torch.rand(100)
+    again = take(step, plan, Progress(step=3))
+    other = take(make(dropout=0.5), plan, Progress(step=4))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not all(torch.equal(first[name], other[name]) for name in first)
+
+
+def test_seeds_differ_between_steps_minibatches_and_ranks():
+    drawn = set()
+    for key in ((1, 2, 3, 4), (1, 3, 2, 4), (2, 2, 3, 4), (1, 2, 3, 5), (1, 2, 4, 3)):
+        seed_step(*key)
+        drawn.add((torch.rand(1).item(), np.random.rand()))
+    assert len({t for t, _ in drawn}) == len({n for _, n in drawn}) == 5
+
+
+def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
+    """The latter is computing.precision = 'fp16' from some epoch on."""
+    for scale_before, expected_scale in ((torch.amp.GradScaler("cpu", enabled=False), 64.0),
+                                         (torch.amp.GradScaler("cpu", init_scale=8.0), 8.0)):  # fmt: skip
+        step = make()
+        step.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+        states = {"optimizer_state_dict": make().optimiser.state_dict(), "scaler_state_dict": scale_before.state_dict()}
+        step.load_state(states)
+        assert step.scaler.get_scale() == expected_scale
+
+
+@pytest.mark.parametrize(
+    ("asked", "capability", "dtype", "reason"),
+    [
+        ("auto", None, None, "precision fp32: no GPU"),
+        ("fp16", None, None, "precision fp32: fp16 not used: it needs a GPU"),
+        ("bf16", None, torch.bfloat16, "precision bf16, as asked"),
+        ("fp32", None, None, "precision fp32: as asked"),
+        ("auto", (9, 0), torch.bfloat16, "precision bf16: compute capability 9.0"),
+        ("auto", (7, 0), None, "precision fp32: bf16 not used: compute capability 7.0, it needs 8.0"),
+        ("bf16", (7, 5), None, "precision fp32: bf16 not used: compute capability 7.5, it needs 8.0"),
+        ("fp16", (7, 0), torch.float16, "precision fp16 with loss scaling, as asked"),
+        ("fp32", (9, 0), None, "precision fp32, as asked"),
+    ],
+)
+def test_the_precision_and_its_reason(monkeypatch, asked, capability, dtype, reason):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    chosen = choose_precision(asked, torch.device("cuda" if capability else "cpu"))
+    assert (chosen.dtype, chosen.reason) == (dtype, reason)
+
+
+def test_autocast_is_on_with_a_reduced_precision_only():
+    for asked, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
+        with choose_precision(asked, torch.device("cpu")).autocast():
+            assert nn.Linear(2, 2)(torch.ones(1, 2)).dtype == dtype
