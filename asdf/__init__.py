@@ -1,3 +1,20 @@
-"""ASDF, the Artificial Speech Detection Framework."""
+"""ASDF, the Artificial Speech Detection Framework.
 
+import asdf
+
+asdf.Detector("network.pt").score("recording.mp3")
+"""
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["Detector", "__version__"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`Detector`, imported when it is first asked for: it brings torch along."""
+    if name != "Detector":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = import_module("asdf.detector").Detector
+    return value

@@ -12,8 +12,16 @@ import sys
 from asdf.errors import AsdfError
 
 COMMANDS = {
+    "score": "score recordings with a network: files, folders, lists",
+    "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
+    "networks": "the networks there are, with their sizes and costs",
+    "import": "turn a published or older detector into a network of ASDF",
+    "export": "write a network in the layouts that other systems load: published ones, ONNX, TorchScript, a hub folder",
     "launch": "run many configs of a recipe, as many side by side as there are GPUs",
 }
+
+# `import` is a word of Python's, so no module can have that name.
+_MODULES = {"import": "import_network", "export": "export_network"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     try:
-        status: int = importlib.import_module(f"asdf.commands.{given.command}").main(given.arguments)
+        module = _MODULES.get(given.command, given.command)
+        status: int = importlib.import_module(f"asdf.commands.{module}").main(given.arguments)
         return status
     except AsdfError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -129,8 +129,9 @@ class RecipeFolder:
             status = int(end.code or 0)
         finally:
             sys.argv = before
+            # The user's own modules: the next recipe folder has others of the same names.
             for name in set(sys.modules) - modules:
-                if not name.startswith(("asdf", "torch")):
+                if Path(getattr(sys.modules[name], "__file__", None) or "").parent == self.folder:
                     del sys.modules[name]
         captured = capsys.readouterr()
         return Outcome(status, captured.out + captured.err)

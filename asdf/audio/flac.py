@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+
+from asdf.audio.pyav import NotDecoded, decode
 
 
 def decode_flac(path: str | os.PathLike[str], frames: int) -> np.ndarray | None:
@@ -22,22 +23,16 @@ def decode_flac(path: str | os.PathLike[str], frames: int) -> np.ndarray | None:
     None when PyAV is not installed, the file is not 16-bit, or what decodes is not what the header states.
     """
     try:
-        av = import_module("av")
-    except ImportError:
+        decoded = decode(path, containers="flac")
+    except NotDecoded:
         return None
-    try:
-        with av.open(os.fspath(path)) as container:
-            blocks = [frame.to_ndarray() for frame in container.decode(audio=0) if frame.format.name == "s16"]
-            channels = container.streams.audio[0].codec_context.channels
-    except (av.FFmpegError, IndexError):
+    samples = decoded.samples
+    if samples.dtype != np.int16 or len(samples) != frames:
         return None
-    # A packed frame is (1, samples * channels), the channels interleaved as in the MD5 sum.
-    samples = np.concatenate([np.zeros(0, np.int16), *(block.reshape(-1) for block in blocks)])
-    if len(samples) != frames * channels:
-        return None
+    # The sum is over the channels interleaved, which is the order of (frames, channels) in memory.
     if hashlib.md5(samples.astype("<i2").tobytes()).digest() != _stated_md5(path):
         return None
-    return samples.reshape(frames, channels).astype(np.float32) / 32768
+    return decoded.as_float()
 
 
 def _stated_md5(path: str | os.PathLike[str]) -> bytes:

@@ -2,10 +2,13 @@
 
 Invariant: `read_audio` returns exactly the samples that were asked for, all finite, or raises. A recording that ends
 early would otherwise be scored as a shorter one, and a NaN would spoil the batch that it shares.
+
+libsndfile reads what it can; PyAV, where it is installed, the rest (`asdf.audio.pyav`), whole and into memory.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from pathlib import Path
@@ -13,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from asdf.audio import pyav
 from asdf.audio.flac import decode_flac
 from asdf.audio.resampling import SAMPLE_RATE, resample, resampled_length, source_span
 from asdf.errors import AsdfError
@@ -68,7 +72,7 @@ def read_audio(path: AnyPath, start: int = 0, samples: int | None = None) -> np.
 
 
 def audio_length(path: AnyPath) -> int:
-    """Samples that `read_audio(path)` returns, from the file's header alone.
+    """Samples that `read_audio(path)` returns, from the file's header alone (what PyAV decodes: from decoding it).
 
     Raises:
         AsdfError: as `read_audio`, as far as the header shows it.
@@ -81,7 +85,7 @@ def _open(path: AnyPath) -> soundfile.SoundFile:
     try:
         file = soundfile.SoundFile(path)
     except soundfile.LibsndfileError as error:
-        raise AsdfError(_why_not_opened(Path(path), error.error_string.strip(" ."))) from error
+        file = _open_with_pyav(Path(path), error.error_string.strip(" ."))
     except TypeError as error:  # the extension of a format without a header, .raw
         raise AsdfError(_why_not_opened(Path(path), str(error))) from error
     problem = _header_problem(file)
@@ -89,6 +93,26 @@ def _open(path: AnyPath) -> soundfile.SoundFile:
         file.close()
         raise AsdfError(f"{path} {problem}")
     return file
+
+
+def _open_with_pyav(path: Path, reason: str) -> soundfile.SoundFile:
+    """The file as libsndfile would have opened it; `reason` is why it did not."""
+    if not _is_readable(path):
+        raise AsdfError(_why_not_opened(path, reason))
+    try:
+        decoded = pyav.decode(path)
+    except pyav.NotDecoded as error:
+        raise AsdfError(_why_not_opened(path, reason, error)) from None
+    if decoded.cut_off:
+        raise AsdfError(f"{path} {_cut_off(decoded.cut_off)}")
+    content = io.BytesIO()
+    soundfile.write(content, decoded.as_float(), decoded.rate, format="W64", subtype="FLOAT")
+    content.seek(0)
+    return soundfile.SoundFile(content)
+
+
+def _is_readable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK) and path.stat().st_size > 0 and not path.name.startswith("._")
 
 
 def _header_problem(file: soundfile.SoundFile) -> str:
@@ -149,7 +173,7 @@ def _cut_off(detail: str, flac: bool = False) -> str:
     return f"cannot be decoded to its end ({detail}). It was likely cut off or damaged by a copy. {advice}"
 
 
-def _why_not_opened(path: Path, reason: str) -> str:
+def _why_not_opened(path: Path, reason: str, second: pyav.NotDecoded | None = None) -> str:
     if not path.exists():
         return (
             f"there is no file {path}. The list and the folder of the corpus likely do not belong together: "
@@ -163,7 +187,13 @@ def _why_not_opened(path: Path, reason: str) -> str:
         return f"{path} is empty (0 bytes). A copy was likely interrupted: copy or download it again."
     if path.name.startswith("._"):
         return f"{path} is not audio. It is likely a file that macOS leaves beside each real one: take it off the list."
+    if second is not None and second.missing:
+        return (
+            f"{path} is not audio that libsndfile can read ({reason}). If other programs play it (mp4, m4a, aac, "
+            "webm), `pip install av`: ASDF then decodes it with FFmpeg. Else it is likely damaged: leave it out."
+        )
+    too = f", nor FFmpeg ({second})" if second else ""
     return (
-        f"{path} is not audio that libsndfile can read ({reason}). "
+        f"{path} is not audio that libsndfile can read ({reason}){too}. "
         "It is likely damaged or of another format: convert it to FLAC or WAV, or take it off the list."
     )

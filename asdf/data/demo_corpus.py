@@ -1,10 +1,12 @@
-"""A small corpus that ASDF makes for itself: synthetic voices, and spoofs of them, laid out like ASVspoof 2019 LA.
+"""A small corpus that ASDF makes for itself: synthetic voices and their spoofs, laid out like ASVspoof 2019 LA.
 
 Invariant: the folder holds a whole corpus or it is not there. The corpus is made in a folder beside it, which takes
 its name at the very end; a mark in it tells which version, seed and size it is, so that a second call costs nothing.
 
 No utterance and no speaker is in two sets, a spoof resynthesises a rendering that is in none, and the vocoder A04
-is in the evaluation set only. Both classes pass the same recorder: level, noise floor and edges say nothing.
+is in the evaluation set only. Both classes pass the same recorder: level, duration, noise floor and edges say nothing.
+What tells them apart is phase and regularity: a vocoder smears the sharp glottal closures (so waveforms of spoofs are
+less peaky). A04 smears them least, and is harder than the seen vocoders, as unseen attacks are.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
+from asdf.data.demo_filters import SAMPLE_RATE, Array, filtered
 from asdf.data.demo_vocoders import ATTACKS
-from asdf.data.demo_voices import SAMPLE_RATE, Array, draw_speaker, filtered, speak
+from asdf.data.demo_voices import draw_speaker, speak
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 
-VERSION = 1
+VERSION = 2
 MARK = "DEMO_CORPUS.txt"
 _ABANDONED_S = 3600
 
@@ -60,7 +63,7 @@ class _Trial:
 
 
 def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DEMO_SETS) -> None:
-    """Make the demo corpus in `folder`, unless it is already there: 16 kHz mono FLAC, 1 to 3 s an utterance.
+    """Make the demo corpus in `folder`, unless it is already there: 16 kHz mono FLAC, 1 to 2.6 s an utterance.
 
     An older version, or one of another seed or size, is replaced. The same arguments give the same samples.
 
@@ -109,7 +112,7 @@ def _advice(folder: Path, error: Exception) -> str:
     reason = getattr(error, "strerror", None) or error
     return (
         f"cannot make the demo corpus in {folder}: {reason}. Nothing half-made is left there. "
-        "It needs about 30 MB: free some space or name a folder that can be written."
+        "It needs about 20 MB: free some space or name a folder that can be written."
     )
 
 
@@ -146,16 +149,17 @@ def _utterance(trial: _Trial, key: tuple[int, int]) -> np.ndarray:
     """The samples of one trial, int16 (samples,)."""
     speaker = draw_speaker(np.random.default_rng([*key, trial.speaker]))
     rng = np.random.default_rng([*key, trial.speaker, trial.number + 1])
-    sound = speak(speaker, rng.uniform(1.0, 3.0), rng)
+    sound = speak(speaker, rng.uniform(1.0, 2.6), rng)
     if trial.attack != "-":
         sound = ATTACKS[trial.attack](sound, rng)
     return _record(sound, rng)
 
 
 def _record(sound: Array, rng: np.random.Generator) -> np.ndarray:
-    """What a recorder makes of a sound: either polarity, no offset, a coloured noise floor, a level, 16 bits."""
-    sound = rng.choice((-1.0, 1.0)) * (sound - sound.mean())
+    """What a recorder makes of a sound: either polarity, a rising response, a noise floor, a level, 16 bits."""
+    sound = rng.choice((-1.0, 1.0)) * (sound - 0.97 * np.append(0.0, sound[:-1]))
     sound = sound / (sound.std() + 1e-12)
     floor = filtered(rng.standard_normal(len(sound)), np.array([1.0, rng.uniform(-0.3, 0.8), rng.uniform(-0.2, 0.4)]))
-    sound = sound + floor / floor.std() * 10 ** (-rng.uniform(25, 45) / 20)
-    return np.rint((sound * 10 ** (-rng.uniform(24, 32) / 20)).clip(-1, 1) * 32767).astype(np.int16)
+    snr_db = rng.uniform(15, 25) if rng.random() < 0.1 else rng.uniform(32, 50)
+    sound = sound + floor / floor.std() * 10 ** (-snr_db / 20)
+    return np.rint((sound * 10 ** (-rng.uniform(26, 40) / 20)).clip(-1, 1) * 32767).astype(np.int16)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from asdf.data.demo_voices import HOP, SAMPLE_RATE, Array, cut, overlap_add, smooth
+from asdf.data.demo_filters import HOP, SAMPLE_RATE, Array, cut, overlap_add, smooth
 
 _WINDOW = 512
 _FFT = 1024
@@ -26,8 +27,8 @@ def lpc_vocoder(voice: Array, rng: np.random.Generator) -> Array:
     correlation[:, 0] *= 1.0001
     error, predictor = _levinson(correlation)
     response = np.sqrt(error)[:, None] / np.fft.rfft(predictor, _FFT)
-    pulses = _wave(f0_hz, len(voice), lambda harmonic: -0.08 * np.pi * harmonic**2)
-    return _excite(voice, response, np.where(_hold(voiced, len(voice)) > 0.5, pulses, _noise(voice, rng)))
+    pulses = _wave(f0_hz, len(voice), rng.uniform(0.1, 0.4))
+    return _excite(voice, (response, np.where(_hold(voiced, len(voice)) > 0.5, pulses, _noise(voice, rng))))
 
 
 def griffin_lim(voice: Array, rng: np.random.Generator) -> Array:
@@ -51,8 +52,9 @@ def harmonic_noise(voice: Array, rng: np.random.Generator) -> Array:
     mel = _mel(32, _BINS)
     envelope = np.sqrt(power @ mel.T @ (mel / (mel.sum(0) + 1e-9) / mel.sum(1, keepdims=True)))
     strength = voiced[:, None] * (np.arange(_BINS) < 4000 / SAMPLE_RATE * _FFT)
-    wave = _wave(f0_hz, len(voice), lambda harmonic: 0.08 * np.pi * harmonic**2)
-    return _excite(voice, envelope * np.sqrt(strength), wave, envelope * np.sqrt(1 - strength), _noise(voice, rng))
+    wave = _wave(f0_hz, len(voice), -rng.uniform(0.1, 0.4))
+    hiss = _noise(voice, rng)
+    return _excite(voice, (envelope * np.sqrt(strength), wave), (envelope * np.sqrt(1 - strength), hiss))
 
 
 def cepstral_vocoder(voice: Array, rng: np.random.Generator) -> Array:
@@ -63,8 +65,9 @@ def cepstral_vocoder(voice: Array, rng: np.random.Generator) -> Array:
     cepstrum[:, 1:] *= 2
     response = np.exp(np.fft.rfft(cepstrum, _FFT))
     strength = voiced[:, None] * np.linspace(0.97, 0.3, _BINS)
-    pulses = _wave(f0_hz, len(voice), lambda harmonic: -0.3 * np.pi * harmonic**2)
-    return _excite(voice, response * np.sqrt(strength), pulses, response * np.sqrt(1 - strength), _noise(voice, rng))
+    pulses = _wave(f0_hz, len(voice), rng.uniform(0.01, 0.08))
+    hiss = _noise(voice, rng)
+    return _excite(voice, (response * np.sqrt(strength), pulses), (response * np.sqrt(1 - strength), hiss))
 
 
 ATTACKS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
@@ -136,22 +139,25 @@ def _noise(voice: Array, rng: np.random.Generator) -> Array:
     return rng.standard_normal(len(voice))
 
 
-def _wave(f0_hz: Array, samples: int, phase_of: Callable[[Array], Array]) -> Array:
-    """A perfectly regular wave of unit variance with equal harmonics up to 8 kHz: (samples,)."""
+def _wave(f0_hz: Array, samples: int, dispersion: float) -> Array:
+    """A perfectly regular wave of unit variance, (samples,): equal harmonics, each `dispersion` cycles after the last.
+
+    Dispersed pulses sound less buzzy (LPC-10); they have lost the sharp closures of a glottis.
+    """
     harmonics = np.arange(1.0, SAMPLE_RATE / 2 // np.median(f0_hz) + 1)
     size = 2048
     spectrum = np.zeros(size // 2 + 1, dtype=complex)
-    spectrum[1 : len(harmonics) + 1] = np.exp(1j * phase_of(harmonics))
+    spectrum[1 : len(harmonics) + 1] = np.exp(-1j * np.pi * dispersion * harmonics**2)
     table = np.fft.irfft(spectrum)
     phase = np.cumsum(_hold(f0_hz, samples)) / SAMPLE_RATE
     return np.interp(phase % 1 * size, np.arange(size + 1), np.append(table, table[0])) / table.std()
 
 
-def _excite(voice: Array, *responses_and_sources: Array) -> Array:
-    """Sum of sources (samples,), each filtered by its responses (frames, 513), brought level with `voice`."""
+def _excite(voice: Array, *parts: tuple[NDArray[np.inexact], Array]) -> Array:
+    """The sum of `parts`, sources (samples,) filtered by responses (frames, 513), brought level with `voice`."""
     frames = len(voice) // HOP + 2
     total = np.zeros((frames, _BINS), dtype=complex)
-    for response, source in zip(responses_and_sources[::2], responses_and_sources[1::2], strict=True):
+    for response, source in parts:
         total += response * np.fft.rfft(cut(source, frames), _FFT)
     return _alike(overlap_add(np.fft.irfft(total), HOP)[HOP : HOP + len(voice)], voice)
 

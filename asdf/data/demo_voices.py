@@ -11,14 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from asdf.data.demo_filters import HOP, SAMPLE_RATE, Array, cut, filtered, overlap_add, resonators, smooth
 
-SAMPLE_RATE = 16000
 TICK = 32  # samples between the targets of articulation
-HOP = 128  # samples between vocal tract shapes
-_FFT = 768
+_FFT = 640
 
 # F1, F2, F3 of an adult male in Hz (Peterson & Barney, 1952), then nasals and liquids.
 _VOWELS = np.array(
@@ -39,7 +36,7 @@ _SONORANTS = np.array([[250, 1050, 2200], [280, 1600, 2500], [360, 1300, 2700], 
 _HIGH_FORMANTS_HZ = (3500.0, 4500.0, 5450.0, 6400.0)
 _BANDWIDTHS_HZ = np.array([70, 90, 130, 200, 250, 350, 450], dtype=float)
 # Centre and bandwidth of the noise in Hz, and its level: s, sh, f, h-like.
-_FRICATIVES = ((5600.0, 1600.0, 0.16), (3300.0, 1300.0, 0.16), (4500.0, 5000.0, 0.08), (1800.0, 3000.0, 0.07))
+_FRICATIVES = ((5600.0, 1600.0, 0.04), (3300.0, 1300.0, 0.04), (4500.0, 5000.0, 0.02), (1800.0, 3000.0, 0.02))
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,8 @@ def draw_speaker(rng: np.random.Generator) -> Speaker:
         f0_hz=float((200 if high else 115) * np.exp(rng.normal(0, 0.12))),
         melody=float(rng.uniform(0.06, 0.14)),
         open_quotient=float(rng.uniform(0.5, 0.75)),
-        closure=float(rng.uniform(0.015, 0.05)),
-        breath=float(rng.uniform(0.05, 0.25)),
+        closure=float(np.exp(rng.uniform(np.log(0.002), np.log(0.01)))),
+        breath=float(rng.uniform(0.01, 0.07)),
         jitter=float(rng.uniform(0.008, 0.025)),
         shimmer=float(rng.uniform(0.06, 0.18)),
         tempo=float(rng.uniform(0.85, 1.2)),
@@ -91,16 +88,6 @@ def speak(speaker: Speaker, seconds: float, rng: np.random.Generator) -> Array:
     return _room(_tract(source, formants_hz, friction, hiss_hz), rng)
 
 
-def smooth(track: Array, width: int) -> Array:
-    """`track` (time, ...) averaged along time by a Hann window of about `width` points; the ends are held."""
-    window = np.hanning(width + 2)[1:-1]
-    before, after = width // 2, width - 1 - width // 2
-    padded = np.concatenate([np.repeat(track[:1], before, 0), track, np.repeat(track[-1:], after, 0)])
-    columns = padded.reshape(len(padded), -1).T
-    rows = [np.convolve(column, window / window.sum(), mode="valid") for column in columns]
-    return np.stack(rows, axis=1).reshape(track.shape)
-
-
 def _articulate(speaker: Speaker, ticks: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array, Array]:
     """Targets at each tick: formants (ticks, 7) in Hz, levels of voice, breath and hiss, and the hiss's (ticks, 2)."""
     rows: list[tuple[Array, float, float, float, float, float]] = []
@@ -122,8 +109,8 @@ def _articulate(speaker: Speaker, ticks: int, rng: np.random.Generator) -> tuple
             hold(60, 130, vowel, voiced, 0.0, level * rng.uniform(0.6, 1.3), centre * speaker.tract**0.5, width)
         elif kind < 0.58:
             hold(35, 75, vowel, 0.08 if rng.random() < 0.4 else 0.0)
-            hold(5, 12, vowel, 0.0, 0.2, rng.uniform(0.2, 0.5), rng.uniform(1200, 4500), 2500.0)
-            hold(5, 45, vowel, 0.0, rng.uniform(0.05, 0.15))
+            hold(5, 12, vowel, 0.0, 0.05, rng.uniform(0.05, 0.15), rng.uniform(1200, 4500), 2500.0)
+            hold(5, 45, vowel, 0.0, rng.uniform(0.01, 0.04))
         elif kind < 0.88:
             hold(45, 100, _SONORANTS[rng.integers(len(_SONORANTS))] * rng.normal(1, 0.03, 3), rng.uniform(0.35, 0.6))
         hold(70, 200, vowel, rng.uniform(0.7, 1.1))
@@ -179,53 +166,16 @@ def _tract(source: Array, formants_hz: Array, friction: Array, hiss_hz: Array) -
     """Filter both sources frame by frame through all-pole resonators and overlap-add: (samples,)."""
     frames = len(source) // HOP + 2
     at = np.minimum(np.arange(frames) * HOP // TICK, len(formants_hz) - 1)
-    voice = np.fft.rfft(cut(source, frames), _FFT) / np.fft.rfft(_poles(formants_hz[at], _BANDWIDTHS_HZ), _FFT)
-    hiss = np.fft.rfft(cut(friction, frames), _FFT) / np.fft.rfft(_poles(hiss_hz[at, :1], hiss_hz[at, 1:]), _FFT)
+    voice = np.fft.rfft(cut(source, frames), _FFT) / np.fft.rfft(resonators(formants_hz[at], _BANDWIDTHS_HZ), _FFT)
+    hiss = np.fft.rfft(cut(friction, frames), _FFT) / np.fft.rfft(resonators(hiss_hz[at, :1], hiss_hz[at, 1:]), _FFT)
     return overlap_add(np.fft.irfft(voice + hiss, _FFT), HOP)[HOP : HOP + len(source)]
 
 
-def cut(signal: Array, frames: int) -> Array:
-    """Hann-windowed frames of 2 HOP samples that overlap by half, so that their windows add up to one."""
-    padded = np.zeros((frames + 1) * HOP)
-    padded[HOP : HOP + len(signal)] = signal
-    window = np.sin(np.pi * (np.arange(2 * HOP) + 0.5) / (2 * HOP)) ** 2
-    return np.lib.stride_tricks.sliding_window_view(padded, 2 * HOP)[::HOP] * window
-
-
-def _poles(centres_hz: Array, widths_hz: Array) -> Array:
-    """Denominators (frames, 2 n + 1) of n resonators in series; each has gain 1 at 0 Hz."""
-    radius = np.exp(-np.pi * np.broadcast_to(widths_hz, centres_hz.shape) / SAMPLE_RATE)
-    first = -2 * radius * np.cos(2 * np.pi * centres_hz / SAMPLE_RATE)
-    product = np.ones((len(centres_hz), 1))
-    for b1, b2 in zip(first.T, (radius**2).T, strict=True):
-        longer = np.pad(product, ((0, 0), (0, 2)))
-        longer[:, 1:-1] += b1[:, None] * product
-        longer[:, 2:] += b2[:, None] * product
-        product = longer / (1 + b1 + b2)[:, None]
-    return product
-
-
-def overlap_add(frames: Array, hop: int) -> Array:
-    """Sum frames (count, length) that start `hop` samples apart; `length` must be a multiple of `hop`."""
-    count, length = frames.shape
-    parts = length // hop
-    out = np.zeros((count + parts - 1, hop))
-    for part in range(parts):
-        out[part : part + count] += frames[:, part * hop : (part + 1) * hop]
-    return out.reshape(-1)
-
-
-def filtered(signal: Array, response: Array) -> Array:
-    """`signal` convolved with the impulse `response`, cut to its own length."""
-    size = -(-(len(signal) + len(response)) // 2048) * 2048
-    return np.fft.irfft(np.fft.rfft(signal, size) * np.fft.rfft(response, size), size)[: len(signal)]
-
-
 def _room(voice: Array, rng: np.random.Generator) -> Array:
-    """A short reverberant tail: the direct sound and a decaying noise 12 to 22 dB below it."""
+    """A short reverberant tail: the direct sound and a decaying noise 18 to 28 dB below it."""
     time_s = np.arange(2400) / SAMPLE_RATE
     tail = rng.standard_normal(len(time_s)) * np.exp(-6.9 * time_s / rng.uniform(0.1, 0.3))
     tail[: round(0.002 * SAMPLE_RATE)] = 0
-    tail *= 10 ** (-rng.uniform(12, 22) / 20) / np.sqrt(np.sum(tail**2))
+    tail *= 10 ** (-rng.uniform(18, 28) / 20) / np.sqrt(np.sum(tail**2))
     tail[0] = 1
     return filtered(voice, tail)

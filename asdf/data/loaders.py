@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
-import multiprocessing.util  # noqa: F401 - see _end_workers
+import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
-from weakref import WeakSet
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -35,7 +35,6 @@ class BatchLoader:
             worker_init_fn=_leave_signals_to_the_main_process,
         )
         self._device = world.device
-        _OPEN.add(self)
 
     def batches(self, keys: Iterable[list[Any]]) -> Iterator[torch.Tensor]:
         """Waveforms (batch, samples) on the world's device, for each list of keys in turn.
@@ -49,25 +48,6 @@ class BatchLoader:
                 raise batch
             yield batch.to(self._device, non_blocking=True)
 
-    def close(self) -> None:
-        """End the workers. A loader that is forgotten does so by itself, unless the program ends first."""
-        iterator = getattr(self._loader, "_iterator", None)
-        if iterator is not None:
-            iterator._shutdown_workers()
-            for worker in iterator._workers:
-                worker.kill()
-
-
-_OPEN: WeakSet[BatchLoader] = WeakSet()
-
-
-# Registered after multiprocessing's own, so it runs before: that one sends SIGTERM, which the workers do not heed, and
-# waits for them. An error that ends the program keeps the loader alive until then.
-@atexit.register
-def _end_workers() -> None:
-    for loader in list(_OPEN):
-        loader.close()
-
 
 class _Keys:
     """A batch sampler whose batches can be changed between two passes; they are made while they are asked for."""
@@ -79,6 +59,18 @@ class _Keys:
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:
-    """A stop signal that a scheduler sends to every process must not take the workers from a run that is saving."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+    """A stop signal that a scheduler sends to every process must not take the workers from a run that is saving.
+
+    The main process's own SIGTERM is heeded: it is how torch and multiprocessing end workers at the last.
+    """
+    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    threading.Thread(target=_end_when_the_main_process_says, daemon=True).start()
+
+
+def _end_when_the_main_process_says() -> None:
+    main = multiprocessing.parent_process()
+    while main is None or signal.sigwaitinfo({signal.SIGTERM}).si_pid != main.pid:
+        pass
+    os._exit(0)

@@ -13,18 +13,36 @@ if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
     from asdf.networks.build import build_network, summary
     from asdf.networks.front_end import Wav2Vec2FrontEnd
-    from asdf.networks.interface import DetectorNetwork, front_end_parameters, scoring_length
-    from asdf.networks.ssl_aasist import SSL_AASIST, AASISTBackEnd
-    from asdf.networks.weights import load_detector_weights
+    from asdf.networks.interface import DetectorNetwork, fixed_samples, front_end_parameters, scoring_length
+    from asdf.networks.mhfa import SSL_MHFA, MHFABackEnd
+    from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
+    from asdf.networks.pooling import SSL_ASP, ASPBackEnd
+    from asdf.networks.published import load_detector_weights
+    from asdf.networks.sls import SSL_SLS, SLSBackEnd
+    from asdf.networks.ssl_aasist import SSL_AASIST, SSL_AASIST_L, AASISTBackEnd, AASISTLBackEnd
+    from asdf.networks.ssl_detector import BackEnd, SSLDetector
 
 __all__ = [
     "AASIST",
     "AASIST_L",
     "SSL_AASIST",
+    "SSL_AASIST_L",
+    "SSL_ASP",
+    "SSL_MHFA",
+    "SSL_SLS",
     "AASISTBackEnd",
+    "AASISTLBackEnd",
+    "ASPBackEnd",
+    "BackEnd",
     "DetectorNetwork",
+    "MHFABackEnd",
+    "Nes2NetXBackEnd",
+    "SLSBackEnd",
+    "SSLDetector",
+    "SSL_Nes2NetX",
     "Wav2Vec2FrontEnd",
     "build_network",
+    "fixed_samples",
     "front_end_parameters",
     "load_detector_weights",
     "scoring_length",
@@ -35,12 +53,25 @@ _HOMES = {
     "AASIST": "aasist",
     "AASIST_L": "aasist",
     "SSL_AASIST": "ssl_aasist",
+    "SSL_AASIST_L": "ssl_aasist",
+    "SSL_ASP": "pooling",
+    "SSL_MHFA": "mhfa",
+    "SSL_SLS": "sls",
+    "SSL_Nes2NetX": "nes2net",
     "AASISTBackEnd": "ssl_aasist",
+    "AASISTLBackEnd": "ssl_aasist",
+    "ASPBackEnd": "pooling",
+    "BackEnd": "ssl_detector",
     "DetectorNetwork": "interface",
+    "MHFABackEnd": "mhfa",
+    "Nes2NetXBackEnd": "nes2net",
+    "SLSBackEnd": "sls",
+    "SSLDetector": "ssl_detector",
     "Wav2Vec2FrontEnd": "front_end",
     "build_network": "build",
+    "fixed_samples": "interface",
     "front_end_parameters": "interface",
-    "load_detector_weights": "weights",
+    "load_detector_weights": "published",
     "scoring_length": "interface",
     "summary": "build",
 }

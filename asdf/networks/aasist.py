@@ -28,6 +28,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
     """Raw-waveform AASIST, 297,866 parameters."""
 
     sizes = Sizes(SPECTRAL_NODES, pool_ratios=(0.5, 0.7, 0.5))
+    paper = "Jung et al., ICASSP 2022"
     frequency_masking = False
     """In training, silence up to 19 neighbouring filters. A derived class may turn it on."""
 

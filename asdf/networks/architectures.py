@@ -1,20 +1,24 @@
-"""The sizes of wav2vec 2.0 networks: known ones by name, any other as a literal or from a checkpoint.
+"""The sizes of wav2vec 2.0, HuBERT and WavLM networks: known ones by name, any other as a literal or from a checkpoint.
 
 Invariant: an `Architecture` fixes every layer's shape and how the layers are joined, so that equal architectures
 take each other's weights and then give equal features. Dropout is no part of it.
 
-Source: Baevski et al., "wav2vec 2.0", NeurIPS 2020; Babu et al., "XLS-R", Interspeech 2022.
+Source: Baevski et al., "wav2vec 2.0", NeurIPS 2020; Babu et al., "XLS-R", Interspeech 2022; Hsu et al., "HuBERT",
+TASLP 2021; Chen et al., "WavLM", JSTSP 2022.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
-from torchaudio.models import Wav2Vec2Model, wav2vec2_model
+from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
 
 from asdf.errors import UsageError
 
@@ -28,10 +32,12 @@ def stem(channels: int) -> ConvLayers:
 
 @dataclass(frozen=True)
 class Architecture:
-    """A wav2vec 2.0 network.
+    """A network of the wav2vec 2.0 family; HuBERT's is the same, trained otherwise.
 
     extractor_mode: 'group_norm' (one norm, over time, after the first convolution) or 'layer_norm' (after each).
     layer_norm_first: True for a pre-norm encoder, which ends with a layer norm; False for a post-norm one.
+    relative_positions: WavLM's gated relative position bias, as the number of buckets that distances fall into and the
+        distance in frames from which all share one; None for the others.
     """
 
     conv_layers: ConvLayers
@@ -44,6 +50,7 @@ class Architecture:
     layer_norm_first: bool
     pos_conv_kernel: int = 128
     pos_conv_groups: int = 16
+    relative_positions: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.extractor_mode not in ("group_norm", "layer_norm"):
@@ -54,7 +61,11 @@ class Architecture:
 
     def build(self, dropout: float = 0.0) -> Wav2Vec2Model:
         """The network with random weights; `dropout` wherever its encoder has one, no layer drop."""
-        model = wav2vec2_model(
+        make: Callable[..., Wav2Vec2Model] = wav2vec2_model
+        if self.relative_positions:
+            buckets, distance = self.relative_positions
+            make = partial(wavlm_model, encoder_num_buckets=buckets, encoder_max_distance=distance)
+        model = make(
             extractor_mode=self.extractor_mode,
             extractor_conv_layer_config=list(self.conv_layers),
             extractor_conv_bias=self.conv_bias,
@@ -125,8 +136,10 @@ class Architecture:
             raise UsageError(f"front_end.architecture: {text!r} is not known.{hint} Known are {', '.join(KNOWN)}.")
         try:
             fields = ast.literal_eval(text)
+            positions = fields.get("relative_positions")
+            fields["relative_positions"] = tuple(positions) if positions else None
             return cls(**{**fields, "conv_layers": tuple(tuple(layer) for layer in fields["conv_layers"])})
-        except (ValueError, TypeError, KeyError, SyntaxError) as error:
+        except (ValueError, TypeError, KeyError, SyntaxError, AttributeError) as error:
             raise UsageError(
                 f"front_end.architecture: {text!r} is not the literal of an architecture ({error}). "
                 f"A literal looks like {asdict(KNOWN['tiny'])!r}."
@@ -139,7 +152,7 @@ def _samples_below(layers: ConvLayers, frames: int) -> int:
     return frames
 
 
-def _pre_norm(dimension: int, layers: int, heads: int, channels: int = 512, **sizes: int) -> Architecture:
+def _pre_norm(dimension: int, layers: int, heads: int, channels: int = 512, **sizes: Any) -> Architecture:
     feed_forward = sizes.pop("feed_forward", 4 * dimension)
     return Architecture(stem(channels), "layer_norm", True, dimension, layers, heads, feed_forward, True, **sizes)
 
@@ -152,6 +165,9 @@ def _post_norm(dimension: int, layers: int, heads: int) -> Architecture:
 # it a network this small learns in a minute or two, without it it stays near chance for that long.
 _TINY = Architecture(stem(32), "group_norm", False, 64, 2, 4, 128, True, pos_conv_kernel=32, pos_conv_groups=4)
 
+_UNBIASED = replace(_pre_norm(1024, 24, 16), conv_bias=False)
+_WAVLM = (320, 800)
+
 KNOWN: dict[str, Architecture] = {
     "tiny": _TINY,
     "small": _pre_norm(256, 4, 4, channels=128, pos_conv_kernel=64, pos_conv_groups=8),
@@ -161,4 +177,9 @@ KNOWN: dict[str, Architecture] = {
     "wav2vec2_xlsr_1b": _pre_norm(1280, 48, 16),
     "wav2vec2_xlsr_2b": _pre_norm(1920, 48, 16),
     "wav2vec2_large_lv60k": _pre_norm(1024, 24, 16),
+    "hubert_base": _post_norm(768, 12, 12),
+    "hubert_large": _UNBIASED,
+    "hubert_xlarge": replace(_UNBIASED, dimension=1280, layers=48, feed_forward=5120),
+    "wavlm_base": replace(_post_norm(768, 12, 12), relative_positions=_WAVLM),
+    "wavlm_large": replace(_UNBIASED, relative_positions=_WAVLM),
 }

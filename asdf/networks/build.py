@@ -13,8 +13,9 @@ from torch import nn
 
 from asdf.errors import AsdfError
 from asdf.networks.class_path import find_class, told
+from asdf.networks.freezing import freeze_front_end
 from asdf.networks.front_end import Wav2Vec2FrontEnd
-from asdf.networks.interface import front_end_parameters, unused_parameters
+from asdf.networks.interface import unused_parameters
 from asdf.settings.sections import FrontEnd, Sections
 
 SETTING = "network.network_class"
@@ -55,9 +56,10 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
             f"{SETTING}: {class_path}(settings) failed: {told(error, __file__)}. A network's constructor takes one "
             "argument, the settings; see asdf.networks.DetectorNetwork."
         ) from error
-    frozen = front_end_parameters(network) if settings.front_end.frozen else []
-    for parameter in [*unused_parameters(network), *frozen]:
+    for parameter in unused_parameters(network):
         parameter.requires_grad_(False)
+    if settings.front_end.frozen:
+        freeze_front_end(network, True)
     return network
 
 

@@ -23,7 +23,7 @@ def download_bundle(name: str) -> Path:
     """The file of the bundle `torchaudio.pipelines.NAME`, fetched if it is not in torch's cache.
 
     Raises:
-        UsageError: there is no such bundle, or it is no wav2vec 2.0 network.
+        UsageError: there is no such bundle.
         AsdfError: it cannot be fetched.
     """
     bundle = _bundle(name)
@@ -48,9 +48,10 @@ def bundle_architecture(name: str) -> Architecture:
     """The architecture of the bundle `torchaudio.pipelines.NAME`.
 
     Raises:
-        UsageError: there is no such bundle, or it is no wav2vec 2.0 network.
+        UsageError: there is no such bundle.
     """
-    sizes = _bundle(name)._params
+    bundle = _bundle(name)
+    sizes = bundle._params
     return Architecture(
         conv_layers=tuple(tuple(layer) for layer in sizes["extractor_conv_layer_config"]),
         extractor_mode=sizes["extractor_mode"],
@@ -62,13 +63,23 @@ def bundle_architecture(name: str) -> Architecture:
         layer_norm_first=sizes["encoder_layer_norm_first"],
         pos_conv_kernel=sizes["encoder_pos_conv_kernel"],
         pos_conv_groups=sizes["encoder_pos_conv_groups"],
+        relative_positions=(sizes["encoder_num_buckets"], sizes["encoder_max_distance"])
+        if bundle._model_type == "WavLM"
+        else None,
     )
+
+
+def bundle_normalizes(name: str) -> bool:
+    """Whether the bundle's network expects waveforms of zero mean and unit variance.
+
+    Raises:
+        UsageError: there is no such bundle.
+    """
+    return bool(_bundle(name)._normalize_waveform)
 
 
 def _bundle(name: str) -> Wav2Vec2Bundle:
     bundles = {key: value for key, value in vars(torchaudio.pipelines).items() if isinstance(value, Wav2Vec2Bundle)}
-    # WavLM is joined differently inside, so that its features would need a front end of its own.
-    bundles = {key: value for key, value in bundles.items() if value._model_type == "Wav2Vec2"}
     if name not in bundles:
         near = get_close_matches(name, bundles, n=1)
         hint = f" Did you mean 'torchaudio:{near[0]}'?" if near else ""

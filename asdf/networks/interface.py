@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from asdf.errors import AsdfError
+from asdf.networks.layers import WeightedSum
 from asdf.settings.sections import Sections
 
 
@@ -32,7 +33,13 @@ class DetectorNetwork(nn.Module):
             def forward(self, waveforms_BT):
                 embeddings_BE = self.front_end(waveforms_BT).mean(dim=1)
                 return embeddings_BE, self.output(embeddings_BE)
+
+    Attributes:
+        fixed_samples: the one length that the network takes, if it takes no other. Recordings are then scored from
+            so many samples, cut or repeated, and training clips have to have it.
     """
+
+    fixed_samples: int | None = None
 
     def __init__(self, settings: Sections) -> None:
         """Build the network with random weights drawn from torch's default generator.
@@ -66,7 +73,7 @@ class DetectorNetwork(nn.Module):
         return ()
 
     def unused_parameters(self) -> Iterable[nn.Parameter]:
-        """Parameters that `forward` does not use.
+        """Parameters that `forward` does not use; modules inside the network may have this method, too.
 
         The builder freezes them: DistributedDataParallel then waits for no gradient that never comes, and needs
         no search of the graph in every step.
@@ -94,14 +101,28 @@ def scoring_length(network: nn.Module, samples: int) -> int:
     return length
 
 
+def fixed_samples(network: nn.Module) -> int | None:
+    """The one length, in samples, that the network takes; None for a class that takes any or says nothing."""
+    samples = getattr(_bare(network), "fixed_samples", None)
+    return None if samples is None else int(samples)
+
+
 def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
-    """The parameters that learn with `front_end.learning_rate`; none for a class that names none."""
-    return _named_by(network, "front_end_parameters")
+    """The parameters that learn with `front_end.learning_rate`; none for a class that names none.
+
+    The weights of a learned sum of layers are not among them, also where the class names them: they learn with the
+    back end, and where the front end is frozen.
+    """
+    sums = (module for module in network.modules() if isinstance(module, WeightedSum))
+    weights = {id(parameter) for module in sums for parameter in module.parameters()}
+    named = _named_by(_bare(network), "front_end_parameters")
+    return [parameter for parameter in named if id(parameter) not in weights]
 
 
 def unused_parameters(network: nn.Module) -> list[nn.Parameter]:
-    """The parameters that the class says its `forward` does not use; none for a class that names none."""
-    return _named_by(network, "unused_parameters")
+    """The parameters that the network, or a module inside it, says that `forward` does not use."""
+    named = (parameter for module in network.modules() for parameter in _named_by(module, "unused_parameters"))
+    return list({id(parameter): parameter for parameter in named}.values())
 
 
 def repeat_short(waveforms_BT: Tensor, shortest: int) -> Tensor:
@@ -121,8 +142,17 @@ def repeat_short(waveforms_BT: Tensor, shortest: int) -> Tensor:
     return waveforms_BT.repeat(1, -(-shortest // samples))[:, :shortest]
 
 
-def _named_by(network: nn.Module, method_name: str) -> list[nn.Parameter]:
-    method = getattr(_bare(network), method_name, None)
+def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
+    """Waveforms (batch, any) as (batch, samples): cut, or repeated from their start.
+
+    Raises:
+        AsdfError: the waveforms have no samples.
+    """
+    return repeat_short(waveforms_BT, samples)[:, :samples]
+
+
+def _named_by(module: nn.Module, method_name: str) -> list[nn.Parameter]:
+    method = getattr(module, method_name, None)
     return list(method()) if callable(method) else []
 
 

@@ -1,36 +1,39 @@
-"""AASIST on the features of a self-supervised front end.
+"""A self-supervised front end and AASIST.
 
-Invariant: the back end's parameter names and numbers are those of the published networks; `weights.py` renames what
+Invariant: parameter names and numbers are those of the published networks; `weights.py` renames what
 their state dicts call `ssl_model.model.*`.
 
 Source: Tak et al., "Automatic speaker verification spoofing and deepfake detection using wav2vec 2.0 and data
 augmentation", Odyssey 2022.
 
-Shapes: B utterances, T samples, L frames, F feature values, S = F // 3 spectral and N = L // 3 temporal nodes,
-C channels, E embedding values.
+Shapes: B utterances, L frames, F feature values, S = F // 3 spectral and N = L // 3 temporal nodes, C channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.front_end import Wav2Vec2FrontEnd
+from asdf.networks.aasist import AASIST_L
 from asdf.networks.graph_back_end import GraphBackEnd, Sizes
-from asdf.networks.interface import DetectorNetwork, repeat_short
+from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
 
 PROJECTED = 128
 POOL = 3
 
 
-class AASISTBackEnd(GraphBackEnd):
+class AASISTBackEnd(GraphBackEnd, BackEnd):
     """AASIST on features (batch, frames, dimension) of any dimension and of 3 frames or more."""
 
+    sizes: ClassVar[Sizes] = Sizes(spectral_nodes=PROJECTED // POOL)
+    shortest_frames = POOL
+
     def __init__(self, dimension: int) -> None:
-        super().__init__(Sizes(spectral_nodes=PROJECTED // POOL), pool_time=False)
+        super().__init__(self.sizes, pool_time=False)
         channels = self.pos_S.shape[-1]
         self.LL = nn.Linear(dimension, PROJECTED)
         self.first_bn1 = nn.BatchNorm2d(channels)
@@ -52,31 +55,25 @@ class AASISTBackEnd(GraphBackEnd):
         return self.readout(spectral_BCS.transpose(1, 2), temporal_BCN.transpose(1, 2))
 
 
-class SSL_AASIST(DetectorNetwork):
-    """wav2vec 2.0 and AASIST."""
+class AASISTLBackEnd(AASISTBackEnd):
+    """The same with the channels, graph sizes and pool ratios of AASIST-L (Jung et al., ICASSP 2022)."""
 
-    def __init__(self, settings: Sections) -> None:
-        super().__init__(settings)
-        self.front_end = Wav2Vec2FrontEnd(settings.front_end)
-        self.back_end = AASISTBackEnd(self.front_end.dimension)
-        self.shortest_input = self.front_end.architecture.shortest(frames=POOL)
+    sizes = replace(AASIST_L.sizes, spectral_nodes=PROJECTED // POOL)
 
-    def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings (batch, 160) and logits (batch, 2) of waveforms (batch, samples).
 
-        Waveforms shorter than `shortest_input`, 1,040 samples, are repeated up to it.
-        """
-        return self.back_end(self.front_end(repeat_short(waveforms_BT, self.shortest_input)))
+class SSL_AASIST(SSLDetector):
+    """wav2vec 2.0 and AASIST (Tak et al., Odyssey 2022)."""
 
-    def scoring_length(self, samples: int) -> int:
-        """Samples up to the end of the front end's last whole window."""
-        # Frames that the back end's pooling leaves out still count: every frame attends to them.
-        return samples if samples < self.shortest_input else self.front_end.scoring_length(samples)
+    paper = "Tak et al., Odyssey 2022"
 
-    def front_end_parameters(self) -> Iterator[nn.Parameter]:
-        """All of the front end's."""
-        return self.front_end.parameters()
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        return AASISTBackEnd(self.front_end.dimension)
 
-    def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """The first batch norms of the back end's residual blocks."""
-        return self.back_end.unused_parameters()
+
+class SSL_AASIST_L(SSLDetector):
+    """wav2vec 2.0 and AASIST-L (Jung et al., ICASSP 2022), which was published for raw waveforms."""
+
+    paper = "Jung et al., ICASSP 2022"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        return AASISTLBackEnd(self.front_end.dimension)

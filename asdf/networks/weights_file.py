@@ -1,7 +1,8 @@
 """Reading the weight files of other programs without running anything that is in them.
 
 Invariant: only `torch.load(weights_only=True)` opens a file, with the few further types that fairseq's checkpoints
-hold. None of these types can run code: a namespace of plain values, numbers of numpy, and an empty stand-in.
+hold. None of these types can run code: a namespace of plain values, numbers of numpy, and an empty stand-in. What a
+file claims to hold is held against its size first.
 """
 
 from __future__ import annotations
@@ -18,11 +19,16 @@ import torch
 from torch import Tensor
 
 from asdf.errors import AsdfError
+from asdf.networks.pickle_sizes import check_sizes
+from asdf.runs.files import atomic_write
+
+MOST_SHARED = 4
+"""Layers may share numbers, as tied weights do; so many times what is stored they may be together."""
 
 STATE_KEYS = ("model", "network", "state_dict", "model_state_dict")
 READABLE = (
-    "Readable are fairseq checkpoints, published SSL_Anti-spoofing and AASIST networks, "
-    "and state dicts of torchaudio's wav2vec 2.0 networks"
+    "Readable are fairseq checkpoints, folders of Hugging Face (wav2vec 2.0, HuBERT, WavLM), published "
+    "SSL_Anti-spoofing and AASIST networks, and state dicts of torchaudio's wav2vec 2.0 and WavLM networks"
 )
 
 
@@ -56,9 +62,8 @@ def read_weights_file(path: str | Path) -> Mapping[str, Any]:
         reason = "it is a folder" if path.is_dir() else "there is no such file"
         raise AsdfError(f"cannot read weights from {path}: {reason}. Check the path; it is relative to {Path.cwd()}.")
     try:
-        with torch.serialization.safe_globals(_ALLOWED):
-            # Mapped files are read as the weights are copied: processes of one node share the memory.
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        # Mapped files are read as the weights are copied: processes of one node share the memory.
+        content = load_plain(path, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         raise AsdfError(
             f"weights file {path} is refused, and nothing in it was run: {_reason(error)}. A file of weights "
@@ -76,6 +81,26 @@ def read_weights_file(path: str | Path) -> Mapping[str, Any]:
     return content
 
 
+def load_plain(path: Path, mmap: bool = False) -> Any:
+    """What a file of `torch.save` holds, on the CPU; raises whatever the unpickler meets."""
+    check_sizes(path)
+    with torch.serialization.safe_globals(_ALLOWED):
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+
+
+def write_state(path: Path, state: Mapping[str, Tensor]) -> None:
+    """Write named tensors as other programs load them, atomically.
+
+    Raises:
+        AsdfError: the folder cannot be written or the disk is full; what was at `path` is unchanged.
+    """
+    try:
+        with atomic_write(path, "wb") as file:
+            torch.save(dict(state), file)
+    except RuntimeError as error:  # torch's zip writer tells a full disk so
+        raise AsdfError(f"cannot write {path}: {str(error).splitlines()[0]} Is the disk full?") from error
+
+
 def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
     """The named tensors of a file, without the `module.` that DataParallel puts before every name.
 
@@ -87,9 +112,28 @@ def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
     if not state:
         keys = ", ".join(map(str, list(content)[:8]))
         raise AsdfError(f"weights file {path} holds no tensors, only {keys or 'nothing'}. {READABLE}.")
+    check_tensors(state, path)
     if all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): value for name, value in state.items()}
     return state
+
+
+def check_tensors(state: Mapping[str, Tensor], path: str | Path) -> None:
+    """Refuse tensors that would take more memory than their file once they are copied.
+
+    Raises:
+        AsdfError: one is sparse, quantized or has no numbers, or they view the same numbers over and over.
+    """
+    for name, tensor in state.items():
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+            raise AsdfError(f"weights file {path} holds a tensor that is not of plain numbers: {name}. {READABLE}.")
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in state.values()}
+    claimed, held = sum(tensor.numel() * tensor.element_size() for tensor in state.values()), sum(storages.values())
+    if claimed > MOST_SHARED * held:
+        raise AsdfError(
+            f"weights file {path} is refused: its tensors claim {claimed:,} bytes, and it holds {held:,}. "
+            "It is damaged or malicious."
+        )
 
 
 def _reason(error: Exception) -> str:

@@ -25,7 +25,6 @@ from asdf.runs.owner import owner_mark
 from asdf.runs.record import append_record, environment_record
 from asdf.settings import Sections, Settings, list_configs
 
-
 _LATER = (
     "asdf.networks.build",
     "asdf.evaluation",
@@ -191,15 +190,14 @@ def _import_torch() -> None:
     try:
         import torch  # noqa: F401
         import torchaudio  # noqa: F401
-
-        for module in _LATER:
-            import_module(module)
     except (ImportError, OSError, RuntimeError) as error:
         raise AsdfError(
             f"torch and torchaudio do not load together: {str(error).splitlines()[0]}. Install a pair that does: "
             "pip install 'torch>=2.11,<2.15' 'torchaudio==2.11.*' (or torch 2.9 or 2.10 with the torchaudio of the "
             "same number); a CPU-only torch needs the CPU-only torchaudio from the same place."
         ) from None
+    for module in _LATER:
+        import_module(module)
 
 
 def _start(run: Run, account: str) -> None:

@@ -119,13 +119,14 @@ class Run:
         It is built as its own file says, so pretrained weights that it once started from are not needed.
         """
         from asdf.networks import build_network
-        from asdf.training.checkpoints import fill_network, read_checkpoint
+        from asdf.networks.detector_file import BUILDS, fill_network, settings_in
+        from asdf.training.checkpoints import read_checkpoint
 
         path = self.folders.networks / name
         content = read_checkpoint(path)
-        kept = content.get("settings", {}).get("front_end", {})
-        front_end = replace(self.settings.front_end, **{**kept, "weights": None})
-        network = build_network(replace(self.settings, front_end=front_end), self.recipe_folder)
+        settings = settings_in(content, path, self.settings, BUILDS)
+        settings.front_end.weights = None
+        network = build_network(settings, self.recipe_folder)
         fill_network(path, content, network)
         return network.to(self.world.device).eval()
 

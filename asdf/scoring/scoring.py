@@ -6,6 +6,8 @@ processes that use the same number of threads (see `asdf.data.scoring_plan`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import nn
@@ -17,7 +19,7 @@ from asdf.data.scoring_plan import scoring_batches
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.networks import scoring_length
+from asdf.networks import fixed_samples, scoring_length
 from asdf.runs.progress import track
 from asdf.settings.sections import Sections
 
@@ -34,7 +36,8 @@ def score_list(
 ) -> np.ndarray | None:
     """Scores of all trials, float32, in list order, on the main rank; None on the others.
 
-    The network is put into evaluation mode for it and back afterwards; scoring is always in float32.
+    The network is put into evaluation mode for it and back afterwards; scoring is always in float32. For a network
+    that takes one length only, recordings are cut or repeated to it.
 
     Args:
         lengths: of the utterances, in samples (see `asdf.data.lengths`).
@@ -43,7 +46,12 @@ def score_list(
         AsdfError: a recording cannot be read, or a score is not a finite number.
         Stopped: a stop was asked for; no score is kept.
     """
-    batches = scoring_batches(lengths, settings.network, lambda samples: scoring_length(network, samples))
+    net, fixed = settings.network, fixed_samples(network)
+    if fixed is not None:
+        net = replace(
+            net, min_evaluation_utterance_length_in_samples=fixed, max_evaluation_utterance_length_in_samples=fixed
+        )
+    batches = scoring_batches(lengths, net, lambda samples: scoring_length(network, samples))
     own = batches[world.rank :: world.size]
     dataset = WholeUtterances(utterances, lengths, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world)

@@ -3,6 +3,7 @@
 from asdf.settings.listing import list_configs, markdown_table
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.sections import (
+    BackEnd,
     Computing,
     FrontEnd,
     Network,
@@ -15,6 +16,7 @@ from asdf.settings.sections import (
 from asdf.settings.store import Settings
 
 __all__ = [
+    "BackEnd",
     "Computing",
     "FrontEnd",
     "Network",

@@ -35,3 +35,11 @@ def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
     computing = sections.computing
     if computing.use_gpu and computing.gpu_ids is not None and len(computing.gpu_ids) < computing.processes:
         yield "computing.processes", "computing.gpu_ids", "is more than the GPUs in"
+    front_end = sections.front_end
+    if front_end.frozen and front_end.unfreeze_after_epochs is not None:
+        yield "front_end.frozen", "front_end.unfreeze_after_epochs", "leaves nothing to"
+    network, needed = sections.network, sections.back_end.sls_samples
+    trains_sls = network.network_class == "asdf.networks.SSL_SLS" and sections.recipe.execute_stage(1)
+    if trains_sls and network.train_clip_size != needed:
+        relation = f"learns from clips of back_end.sls_samples = {needed} only, not of"
+        yield "network.network_class", "network.train_clip_size", relation

@@ -217,14 +217,66 @@ class FrontEnd(KnownNames):
         "None: random; a checkpoint file; or 'torchaudio:NAME', a bundle of torchaudio.pipelines",
         each="path",
     )
+    layer: int | Literal["last", "weighted"] = setting(
+        "last",
+        "features: 'last', after the final norm; N, the hidden state after encoder layer N, 0 before the first; "
+        "'weighted', a learned sum of all; back ends that take all layers get those up to N",
+        at_least=0,
+    )
     frozen: bool = setting(False, "True: its weights stay as they are, and it runs without dropout")
+    unfreeze_after_epochs: int | None = setting(
+        None, "frozen in the first N epochs, trained from then on; None: no change", unit="epochs", at_least=1
+    )
     learning_rate: float | None = setting(None, "its own learning rate; None: initial_learning_rate", above=0)
     gradient_checkpointing: bool = setting(
         False, "recompute the encoder's layers in the backward pass: less memory, about a third more time"
     )
     dropout: float = setting(0.0, "in its encoder, in training", at_least=0, at_most=1)
+    layer_drop: float = setting(
+        0.0, "probability that an encoder layer is left out of a minibatch, in training", at_least=0, at_most=1
+    )
+    time_mask_proportion: float = setting(
+        0.0,
+        "proportion of the frames that masks cover in training, counted before overlaps; 0: none",
+        at_least=0,
+        at_most=1,
+    )
+    time_mask_length: int = setting(10, "length of a time mask", unit="frames", at_least=1)
+    channel_mask_proportion: float = setting(
+        0.0,
+        "proportion of the feature values that masks cover in training, counted before overlaps; 0: none",
+        at_least=0,
+        at_most=1,
+    )
+    channel_mask_length: int = setting(64, "width of a channel mask", unit="values", at_least=1)
     normalize_waveforms: bool = setting(
         False, "scale every waveform to zero mean and unit variance, as some pretrained networks expect"
+    )
+
+
+@dataclass
+class BackEnd(KnownNames):
+    """Sizes of the back ends behind a self-supervised front end; AASIST's are the published ones."""
+
+    asp_hidden: int = setting(128, "SSL_ASP: hidden units of the attention", unit="values", at_least=1)
+    mhfa_heads: int = setting(64, "SSL_MHFA: attention heads", at_least=1)
+    mhfa_compression: int = setting(
+        128, "SSL_MHFA: values that keys and values are compressed to", unit="values", at_least=1
+    )
+    mhfa_embedding: int = setting(256, "SSL_MHFA: size of the embedding", unit="values", at_least=1)
+    sls_samples: int = setting(
+        64600, "SSL_SLS: the one length it takes; network.train_clip_size has to equal it", unit="samples", at_least=400
+    )
+    sls_hidden: int = setting(1024, "SSL_SLS: size of the embedding", unit="values", at_least=1)
+    nes2net_splits: tuple[int, int] = setting(
+        (8, 8), "SSL_Nes2NetX: parts of the features, and parts of each of these", at_least=2
+    )
+    nes2net_dilation: int = setting(2, "SSL_Nes2NetX: dilation of its convolutions", unit="frames", at_least=1)
+    nes2net_squeeze: int = setting(
+        1, "SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside", at_least=1
+    )
+    nes2net_pooling: Literal["mean", "attentive"] = setting(
+        "mean", "SSL_Nes2NetX: over time; attentive: attentive statistics"
     )
 
 
@@ -304,6 +356,7 @@ class Sections(KnownNames):
     computing: Computing = field(default_factory=Computing)
     network: Network = field(default_factory=Network)
     front_end: FrontEnd = field(default_factory=FrontEnd)
+    back_end: BackEnd = field(default_factory=BackEnd)
     rawboost: RawBoost = field(default_factory=RawBoost)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     recipe: Recipe = field(default_factory=Recipe)

@@ -20,6 +20,7 @@ from asdf.settings.layers import Resolved, Step, defaults, final_mistakes, resol
 from asdf.settings.loading import FilePath, read_init_config, read_run_configs
 from asdf.settings.mistakes import RECIPE_CODE, Collector, UnknownName, nearest, raise_all
 from asdf.settings.sections import (
+    BackEnd,
     Computing,
     FrontEnd,
     Network,
@@ -44,6 +45,7 @@ class Settings:
     computing: Computing
     network: Network
     front_end: FrontEnd
+    back_end: BackEnd
     rawboost: RawBoost
     sad: SpeechActivity
     recipe: Recipe

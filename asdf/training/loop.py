@@ -116,6 +116,7 @@ class Trainer:
         """The rest of the current epoch, or until training is over."""
         progress, plan, epoch = self.progress, self.plan, self.progress.epochs + 1
         start = progress.position
+        self.step.begin_epoch(progress.epochs)
         shares = (share for window in plan.windows(epoch, start) for share in window.shares)
         clips = self.loader.batches([(epoch, i) for i in share.utterances.tolist()] for share in shares)
         self._printed = (time.monotonic(), replace(progress))

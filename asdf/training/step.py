@@ -6,6 +6,7 @@ part; the step is a function of the weights before it, the seed, its number and 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -17,7 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import Window
 from asdf.distributed.world import World
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
+from asdf.networks import fixed_samples
+from asdf.networks.freezing import freeze_front_end, frozen_in_epoch
+from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.loss import cross_entropies, normaliser
 from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate
@@ -31,16 +35,26 @@ class Step:
     """The network with its optimiser and loss scale; `take` is one step.
 
     Args:
-        network: on the world's device, with what is not trained frozen.
+        network: on the world's device, with what is never trained frozen.
+
+    Raises:
+        UsageError: the network takes clips of another length, or nothing of it is trained.
     """
 
     def __init__(self, network: nn.Module, utterances: UtteranceList, settings: Sections, world: World) -> None:
+        clip, fixed = settings.network.train_clip_size, fixed_samples(network)
+        if fixed not in (None, clip):
+            raise UsageError(
+                f"network.train_clip_size is {clip}, but {settings.network.network_class} takes {fixed} samples only. "
+                f"Set network.train_clip_size = {fixed}, or build the network for {clip} samples (see its docstring)."
+            )
         self.network, self.utterances, self.settings, self.world = network, utterances, settings, world
         self.labels = torch.from_numpy(utterances.labels).long()
         self.precision = choose_precision(settings.computing.precision, world.device)
         self.scaler = self.precision.scaler()
         self.optimiser = build_optimiser(network, settings)
         self._model: nn.Module | None = None
+        self._front_end_frozen = settings.front_end.frozen
 
     def load_state(self, content: dict[str, Any]) -> None:
         """Optimiser and loss scale from the content of a checkpoint.
@@ -52,6 +66,19 @@ class Step:
         # Empty when the run trained without a loss scale so far.
         if content.get("scaler_state_dict"):
             self.scaler.load_state_dict(content["scaler_state_dict"])
+
+    def begin_epoch(self, epochs: int) -> None:
+        """Let the front end learn, or not, in the epoch after `epochs` whole ones, as the settings say."""
+        frozen = frozen_in_epoch(self.settings.front_end, epochs)
+        if frozen == self._front_end_frozen:
+            return
+        LOG.info("the front end %s", "is frozen" if frozen else "learns from here on")
+        freeze_front_end(self.network, frozen)
+        self._front_end_frozen = frozen
+        # DistributedDataParallel takes stock of what learns when it is made. The old one must be gone before a new
+        # one is made: it would still be told of gradients.
+        self._model = None
+        gc.collect()
 
     def take(self, window: Window, clips: Iterator[Tensor], progress: Progress, flags: list[float]) -> list[float]:
         """Take the step on `window`, whose minibatches come next from `clips`, and note it in `progress`.

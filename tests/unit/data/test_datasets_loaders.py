@@ -141,5 +141,7 @@ raise SystemExit(3)
 
 def test_a_program_that_ends_in_the_middle_of_a_pass_does_end(utterances, tmp_path):
     """The workers do not heed SIGTERM, and multiprocessing waits for them at the end of the program."""
-    ended = subprocess.run([sys.executable, "-c", ENDS_EARLY, str(tmp_path)], timeout=60, capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS_EARLY, str(tmp_path)], timeout=60, capture_output=True, text=True
+    )
     assert ended.returncode == 3, ended.stderr

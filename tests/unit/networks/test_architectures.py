@@ -34,7 +34,7 @@ def test_stem_frames():
     assert [tiny.shortest(n) for n in (1, 2, 49)] == [400, 720, 15760]
 
 
-@pytest.mark.parametrize("name", sorted(set(KNOWN) - {"wav2vec2_large_lv60k"}))
+@pytest.mark.parametrize("name", sorted(set(KNOWN) - {"wav2vec2_large_lv60k", "hubert_base"}))
 def test_known_texts_come_back(name):
     assert Architecture.from_text(name).to_text() == name
 

@@ -120,7 +120,8 @@ def test_every_default_fits_its_own_setting() -> None:
         ("a.b.max_epochs", "there is no section 'a.b'; the nearest is 'network.max_epochs'"),
         (
             "x.qqq",
-            "there is no section 'x'; the sections are paths, computing, network, front_end, rawboost, sad, recipe",
+            "there is no section 'x'; the sections are "
+            "paths, computing, network, front_end, back_end, rawboost, sad, recipe",
         ),
         ("max_epochs", "'max_epochs' names no section; a setting is section.name; the nearest is 'network.max_epochs'"),
     ],

@@ -236,10 +236,21 @@ def test_variables_are_expanded_in_final_values_only(init: Write, runs: Write, m
         ("computing.processes = 2\ncomputing.use_gpu = False", ""),
         ("computing.processes = 2\ncomputing.gpu_ids = None", ""),
         ("rawboost.minBW = 2000\nrawboost.maxBW = 2000", ""),
+        (
+            "front_end.unfreeze_after_epochs = 2",
+            "front_end.frozen = True (init.py:3) leaves nothing to front_end.unfreeze_after_epochs = 2 (runs.py:2)",
+        ),
+        (
+            "network.network_class = 'asdf.networks.SSL_SLS'",
+            "network.network_class = 'asdf.networks.SSL_SLS' (runs.py:2) learns from clips of back_end.sls_samples = "
+            "64600 only, not of network.train_clip_size = 16000 (default)",
+        ),
+        ("network.network_class = 'asdf.networks.SSL_SLS'\nnetwork.train_clip_size = 64600", ""),
+        ("network.network_class = 'asdf.networks.SSL_SLS'\nrecipe.start_stage = 2", ""),
     ],
 )
 def test_contradictions(init: Write, runs: Write, text: str, message: str) -> None:
-    init("rawboost.SNRmax = 40\ncomputing.gpu_ids = (3,)\n")
+    init("rawboost.SNRmax = 40\ncomputing.gpu_ids = (3,)\nfront_end.frozen = True\n")
     runs(f"a\n{text}\n")
     if not message:
         Settings().check("runs.py", ["a"])

@@ -1,0 +1,98 @@
+"""FFmpeg, by way of PyAV, for what libsndfile does not decode: mp4, m4a, aac, webm and others.
+
+Invariant: only the file that is named is read. FFmpeg also knows playlists, which name any other file or address, so
+it is given an open file and a list of the containers that it may take it for.
+
+PyAV is optional: where it is not installed, `NotDecoded` says so.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CONTAINERS = "mov,matroska,webm,aac,asf,avi,flv,mpegts,mpeg,amr,ac3,eac3,wav,mp3,ogg"
+"""What is tried when libsndfile does not know a file; FLAC is not in it, see `asdf.audio.flac`."""
+
+# Of these the duration of a stream is a fact of the file, not FFmpeg's estimate.
+_STATES_DURATION = ("mov", "wav")
+
+# Encoders pad the ends by up to two frames, which the stated duration may or may not count.
+_PADDING_S = 0.25
+
+# What an integer sample of full scale is, and the middle between the extremes.
+_SCALES = {"u1": (128.0, 128), "i2": (2.0**15, 0), "i4": (2.0**31, 0), "i8": (2.0**63, 0)}
+
+
+class NotDecoded(Exception):
+    """Why there are no samples; `missing` when only because PyAV is not installed."""
+
+    def __init__(self, reason: str, missing: bool = False) -> None:
+        super().__init__(reason)
+        self.missing = missing
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A whole sound track: samples (frames, channels) in the type that its codec gives, at `rate` Hz."""
+
+    samples: np.ndarray
+    rate: int
+    stated_s: float | None = None
+
+    @property
+    def cut_off(self) -> str:
+        """What is missing at the end, in words; '' when nothing is, or the file does not tell."""
+        decoded_s = len(self.samples) / self.rate
+        if self.stated_s is None or self.stated_s - decoded_s <= _PADDING_S:
+            return ""
+        return f"{self.stated_s:.2f} s are promised by the header, {decoded_s:.2f} s decode"
+
+    def as_float(self) -> np.ndarray:
+        """The samples as float32, full scale 1."""
+        kind = self.samples.dtype.str[1:]
+        if kind not in _SCALES:
+            return self.samples.astype(np.float32, copy=False)
+        full, middle = _SCALES[kind]
+        return ((self.samples.astype(np.float64) - middle) / full).astype(np.float32)
+
+
+def decode(path: str | os.PathLike[str], containers: str = CONTAINERS) -> Decoded:
+    """Decode the first sound track of a file from its start to its end.
+
+    Raises:
+        NotDecoded: PyAV is not installed, the file is of another container or holds no sound, or it is damaged.
+    """
+    try:
+        av = import_module("av")
+    except ImportError:
+        raise NotDecoded("PyAV is not installed", missing=True) from None
+    try:
+        with Path(path).open("rb") as file, av.open(file, options={"format_whitelist": containers}) as container:
+            if not container.streams.audio:
+                raise NotDecoded("it holds no sound")
+            stream = container.streams.audio[0]
+            rates, blocks = set(), []
+            for frame in container.decode(stream):
+                rates.add(frame.sample_rate)
+                blocks.append(_block(frame, stream.codec_context.channels))
+            stated = stream.duration if container.format.name.startswith(_STATES_DURATION) else None
+            stated_s = None if stated is None else float(stated * stream.time_base)
+    except (av.FFmpegError, OSError) as error:
+        raise NotDecoded(error.strerror or str(error)) from None
+    if not blocks:
+        raise NotDecoded("nothing in it decodes")
+    if len(rates) > 1 or len({block.shape[1] for block in blocks}) > 1:
+        raise NotDecoded("its sampling rate or its number of channels changes on the way")
+    return Decoded(np.concatenate(blocks), rates.pop(), stated_s)
+
+
+def _block(frame: Any, channels: int) -> np.ndarray:
+    """A frame's samples as (frames, channels); a packed frame comes as (1, frames * channels), channels interleaved."""
+    array = frame.to_ndarray()
+    return array.T if frame.format.is_planar else array.reshape(-1, channels)

@@ -1,0 +1,219 @@
+"""ASDF network files: a detector that is built from its own file alone.
+
+Invariant: nothing in a file is executed. A file names its network's class, and only a class of `asdf.networks`, or
+one in a folder that the caller names, is built; the rest of the file is plain values and tensors. The same file
+gives the same network on every machine, whatever the settings there are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from asdf.errors import AsdfError
+from asdf.networks.build import build_network, self_contained
+from asdf.networks.claims import OURS, differences, is_ours, shapes_of
+from asdf.networks.hub import is_hub_folder, read_hub_folder, read_safetensors_network
+from asdf.networks.weights_file import check_tensors, load_plain
+from asdf.runs.files import atomic_write
+from asdf.settings.catalogue import catalogue, section_types
+from asdf.settings.checks import check_value
+from asdf.settings.mistakes import Complaint
+from asdf.settings.sections import Sections
+
+FORMAT = "asdf"
+VERSION = 1
+BUILDS = ("front_end", "back_end")
+"""The sections that say how the project's classes are built."""
+# The original framework kept these two numbers among the weights.
+EXTRA = ("training_loss", "consecutive_lr_updates")
+_SHOWN = 4
+
+_log = logging.getLogger(__name__)
+
+
+def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Module, dict[str, Any]]:
+    """The network of a file, in eval mode on the CPU, and the file's content.
+
+    Args:
+        path: a network file; or a safetensors file or a folder, as `export` writes them.
+        folder: where the module of a user's own network class lies; without it only the project's classes are built.
+
+    Raises:
+        AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the network it describes.
+    """
+    path = Path(path)
+    content = read_network_file(path)
+    if content.get("format") != FORMAT or not isinstance(content.get("settings"), Mapping):
+        raise AsdfError(
+            f"{path} holds weights, but does not say of which network. Turn it into a network of ASDF first: "
+            f"python -m asdf import {path} OUT"
+        )
+    state = content["model_state_dict"]
+    check_tensors({name: value for name, value in state.items() if isinstance(value, torch.Tensor)}, path)
+    settings = settings_in(content, path)
+    network = build_for(settings, len(state), path, folder, lambda shapes: _check_fit(path, content, shapes))
+    fill_network(path, content, network)
+    return network.eval(), content
+
+
+def build_for(
+    settings: Sections, layers: int, path: Path, folder: Path | None, check: Callable[[dict[str, torch.Size]], None]
+) -> nn.Module:
+    """The network that `settings` describe, for the weights of a file: without pretrained ones, not yet loaded.
+
+    Args:
+        layers: how many layers the file holds.
+        check: is given the shapes of the layers before memory is taken for them, if the class is one of ours.
+
+    Raises:
+        AsdfError: the class is neither ours nor in `folder`, or the network cannot be built.
+    """
+    settings = replace(settings, front_end=replace(settings.front_end, weights=None))
+    if is_ours(settings.network.network_class, f"in {path}: network.network_class"):
+        check(shapes_of(settings, layers, path))
+    else:
+        _check_folder(settings.network.network_class, folder, path)
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are no matter of a file that is read
+        return build_network(settings, folder)
+
+
+def write_network(
+    path: str | Path, network: nn.Module, settings: Sections, extra: Mapping[str, Any] | None = None
+) -> None:
+    """Write a file that `read_network` builds the network from; `extra` are further entries, as 'calibration'.
+
+    Raises:
+        AsdfError: the folder cannot be written or the disk is full; what was at `path` is unchanged.
+    """
+    write_content(Path(path), {**network_content(network, settings), **(extra or {})})
+
+
+def network_content(network: nn.Module, settings: Sections) -> dict[str, Any]:
+    """What a file holds of every network, checkpoint or not."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "network_class": settings.network.network_class,
+        "settings": asdict(replace(settings, front_end=self_contained(settings.front_end, network))),
+        "model_state_dict": network.state_dict(),
+    }
+
+
+def write_content(path: Path, content: Mapping[str, Any]) -> None:
+    """Write `content` to `path` atomically; torch reports a full disk as a RuntimeError of its zip writer."""
+    try:
+        with atomic_write(path, "wb") as file:
+            torch.save(dict(content), file)
+    except RuntimeError as error:
+        raise AsdfError(
+            f"cannot write {path}: {str(error).splitlines()[0]} Is the disk full? What was there before is unchanged. "
+            "Free some space, then start the same command again: it goes on from the newest checkpoint."
+        ) from error
+
+
+def read_network_file(path: Path) -> dict[str, Any]:
+    """The content of a network file, on the CPU: at least a 'model_state_dict'.
+
+    `path` may also be a safetensors file, or a folder with one and its `config.json`, as `export` writes them.
+
+    Raises:
+        AsdfError: there is no such file, or it is no network.
+    """
+    if is_hub_folder(path):
+        return read_hub_folder(path)
+    if not path.is_file():
+        reason = "it is a folder" if path.is_dir() else "there is no such file"
+        raise AsdfError(f"cannot read the network {path}: {reason}. Check the path; it is relative to {Path.cwd()}.")
+    if path.suffix == ".safetensors":
+        return read_safetensors_network(path)
+    try:
+        content = load_plain(path)
+    except Exception as error:  # torch.load raises many kinds, and says in its first line what it met
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise AsdfError(
+            f"cannot read the network {path}: {reason} The file is damaged or no network of ASDF; "
+            "nothing in it was run."
+        ) from None
+    if not isinstance(content, dict) or not isinstance(content.get("model_state_dict"), dict):
+        raise AsdfError(f"{path} is no network of ASDF: it holds no 'model_state_dict'.")
+    return content
+
+
+def settings_in(
+    content: Mapping[str, Any], path: Path, base: Sections | None = None, sections: Collection[str] | None = None
+) -> Sections:
+    """The settings that a file keeps, over `base` or else the defaults; what is not known here is passed over.
+
+    Args:
+        sections: names of the sections to take from the file; None: all.
+
+    Raises:
+        AsdfError: a value does not fit its setting.
+    """
+    kept, known = content.get("settings", {}), catalogue()
+    chosen, unknown = {name: vars(getattr(base or Sections(), name)).copy() for name in section_types()}, []
+    for section, values in kept.items() if isinstance(kept, Mapping) else ():
+        if sections is not None and section not in sections:
+            continue
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            full = f"{section}.{name}"
+            if full not in known:
+                unknown.append(full)
+                continue
+            try:
+                chosen[section][name] = check_value(known[full], value)
+            except Complaint as complaint:
+                raise AsdfError(
+                    f"the network {path} was made with {full} = {value!r}, which this ASDF does not take: "
+                    f"{complaint.text}. A newer ASDF wrote the file: bring yours up to date."
+                ) from None
+    if unknown:
+        _log.warning("%s: a newer ASDF wrote it; settings not known here are ignored: %s", path, ", ".join(unknown))
+    return Sections(**{name: kind(**chosen[name]) for name, kind in section_types().items()})
+
+
+def fill_network(path: Path, content: Mapping[str, Any], network: nn.Module) -> None:
+    """Put the weights of a file's `content` into `network`; `path` is for the message.
+
+    Raises:
+        AsdfError: the file is of another network; `network` is then unchanged.
+    """
+    weights = content["model_state_dict"]
+    have = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    _check_fit(path, content, have)
+    network.load_state_dict({name: tensor for name, tensor in weights.items() if name in have})
+
+
+def _check_fit(path: Path, content: Mapping[str, Any], have: Mapping[str, torch.Size]) -> None:
+    found = content["model_state_dict"]
+    told = differences(found, have, [name for name in EXTRA if name not in have])
+    if told:
+        more = f"\n  ... and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+        raise AsdfError(
+            f"{path} is of another network than the settings build "
+            f"({content.get('network_class', 'unknown class')}):\n  "
+            + "\n  ".join(told[:_SHOWN])
+            + more
+            + "\nSet network.network_class and front_end.architecture to those it was trained with, "
+            "or give this run another paths.system_folder."
+        )
+
+
+def _check_folder(class_path: str, folder: Path | None, path: Path) -> None:
+    """Let through a class whose module lies in `folder`; a file may not name anything else that is imported."""
+    top = class_path.partition(".")[0]
+    if folder is not None and ((folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file()):
+        return
+    raise AsdfError(
+        f"the network {path} is of the class {class_path}, which is not of {OURS}"
+        + (f" and has no module in {folder}" if folder else "")
+        + ". A file may not name what is imported: "
+        "name the folder in which the module of your own class lies, if you trust it."
+    )

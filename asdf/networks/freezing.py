@@ -1,0 +1,34 @@
+"""When the front end learns.
+
+Invariant: what the front end's weights do in an epoch follows from the settings and the epoch's number alone, so that
+a resumed run goes on exactly. The optimiser holds the weights of a front end that is still frozen from the start:
+without gradients it neither moves nor decays them.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+from asdf.networks.front_end import Wav2Vec2FrontEnd
+from asdf.networks.interface import front_end_parameters, unused_parameters
+from asdf.settings.sections import FrontEnd
+
+
+def frozen_in_epoch(settings: FrontEnd, epochs: int) -> bool:
+    """Whether the front end is frozen in the epoch that follows `epochs` whole ones."""
+    frozen_epochs = settings.unfreeze_after_epochs
+    return settings.frozen or (frozen_epochs is not None and epochs < frozen_epochs)
+
+
+def freeze_front_end(network: nn.Module, frozen: bool) -> None:
+    """Let the front end's weights stay as they are, or learn; while they stay it runs without dropout and masks.
+
+    A front end of a user's own takes part with what its network names in `front_end_parameters`.
+    """
+    for module in network.modules():
+        if isinstance(module, Wav2Vec2FrontEnd):
+            module.freeze(frozen)
+            module.train(network.training)
+    unused = {id(parameter) for parameter in unused_parameters(network)}
+    for parameter in front_end_parameters(network):
+        parameter.requires_grad_(not frozen and id(parameter) not in unused)

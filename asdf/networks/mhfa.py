@@ -1,0 +1,63 @@
+"""Multi-head factorized attentive pooling: attention from one sum of the layers, values from another.
+
+Invariant: parameter names are those of the authors' implementation; the output layer is ours.
+
+Source: Peng et al., "An attention-based backend allowing efficient fine-tuning of transformer models for speaker
+verification", SLT 2022.
+
+Shapes: B utterances, L frames, C feature values, K compressed values, H heads, E embedding values.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from asdf.networks.layers import weighted_sum
+from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.settings.sections import Sections
+
+
+class MHFABackEnd(BackEnd):
+    """MHFA on the hidden states of a front end.
+
+    Args:
+        states: how many hidden states there are.
+    """
+
+    takes = "hidden_states"
+
+    def __init__(self, dimension: int, states: int, heads: int, compression: int, embedding: int) -> None:
+        super().__init__()
+        self.weights_k = nn.Parameter(torch.ones(states))
+        self.weights_v = nn.Parameter(torch.ones(states))
+        self.cmp_linear_k = nn.Linear(dimension, compression)
+        self.cmp_linear_v = nn.Linear(dimension, compression)
+        self.att_head = nn.Linear(compression, heads)
+        self.pooling_fc = nn.Linear(heads * compression, embedding)
+        self.output = nn.Linear(embedding, 2)
+
+    def forward(self, states: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Embeddings (batch, embedding) and logits (batch, 2) of a list of (batch, frames, dimension)."""
+        keys_BLK = self.cmp_linear_k(weighted_sum(states, self.weights_k.softmax(dim=0)))
+        values_BLK = self.cmp_linear_v(weighted_sum(states, self.weights_v.softmax(dim=0)))
+        attention_BLH = self.att_head(keys_BLK).softmax(dim=1)
+        pooled_BHK = attention_BLH.transpose(1, 2) @ values_BLK
+        embeddings_BE = self.pooling_fc(pooled_BHK.flatten(1))
+        return embeddings_BE, self.output(embeddings_BE)
+
+
+class SSL_MHFA(SSLDetector):
+    """wav2vec 2.0 and multi-head factorized attentive pooling (Peng et al., SLT 2022)."""
+
+    paper = "Peng et al., SLT 2022"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        sizes = settings.back_end
+        return MHFABackEnd(
+            self.front_end.dimension,
+            self.front_end.layers + 1,
+            sizes.mhfa_heads,
+            sizes.mhfa_compression,
+            sizes.mhfa_embedding,
+        )

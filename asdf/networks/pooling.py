@@ -1,0 +1,67 @@
+"""Attentive statistics pooling, alone with a linear layer or as a part of other back ends.
+
+Invariant: an utterance's pooled values do not depend on the others of its batch, and are finite for a single frame.
+
+Source: Okabe et al., "Attentive statistics pooling for deep speaker embedding", Interspeech 2018.
+
+Shapes: B utterances, L frames, C feature values, E embedding values.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.settings.sections import Sections
+
+LEAST_VARIANCE = 1e-10
+
+
+class AttentiveStatistics(nn.Module):
+    """Mean and deviation over time, weighted by an attention of its own for each value.
+
+    (batch, channels, frames) -> (batch, 2 * channels). Okabe et al. have one weight a frame; with one a value it is
+    what later networks took over, and what published Nes2Net-X checkpoints hold.
+    """
+
+    def __init__(self, channels: int, hidden: int) -> None:
+        super().__init__()
+        self.linear1 = nn.Conv1d(channels, hidden, kernel_size=1)
+        self.linear2 = nn.Conv1d(hidden, channels, kernel_size=1)
+
+    def forward(self, x_BCL: Tensor) -> Tensor:
+        weights_BCL = self.linear2(self.linear1(x_BCL).tanh()).softmax(dim=2)
+        return weighted_statistics(x_BCL, weights_BCL)
+
+
+def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
+    """Mean and standard deviation over time, (batch, 2 * channels); the weights add up to 1 over time."""
+    mean_BC = (weights_BCL * x_BCL).sum(dim=2)
+    # Around the mean: the difference of two large numbers would leave little of it in half precision.
+    variance_BC = (weights_BCL * (x_BCL - mean_BC.unsqueeze(2)).square()).sum(dim=2)
+    return torch.cat([mean_BC, variance_BC.clamp(min=LEAST_VARIANCE).sqrt()], dim=1)
+
+
+class ASPBackEnd(BackEnd):
+    """Attentive statistics pooling with one weight a frame, as Okabe et al. have it, and a linear layer."""
+
+    def __init__(self, dimension: int, hidden: int) -> None:
+        super().__init__()
+        self.attention = nn.Sequential(nn.Linear(dimension, hidden), nn.Tanh(), nn.Linear(hidden, 1, bias=False))
+        self.output = nn.Linear(2 * dimension, 2)
+
+    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings (batch, 2 * dimension) and logits (batch, 2)."""
+        weights_B1L = self.attention(features_BLC).softmax(dim=1).transpose(1, 2)
+        embeddings_BE = weighted_statistics(features_BLC.transpose(1, 2), weights_B1L)
+        return embeddings_BE, self.output(embeddings_BE)
+
+
+class SSL_ASP(SSLDetector):
+    """wav2vec 2.0, attentive statistics pooling (Okabe et al., Interspeech 2018) and a linear layer."""
+
+    paper = "Okabe et al., Interspeech 2018"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        return ASPBackEnd(self.front_end.dimension, settings.back_end.asp_hidden)

@@ -1,0 +1,62 @@
+"""Sensitive layer selection: a weight for each encoder layer, computed from the utterance itself.
+
+Invariant: parameter names and numbers are those of the published network. Its first linear layer reads all frames
+at once, so it takes one length only: other recordings are cut or repeated, as the authors do.
+
+Source: Zhang et al., "Audio Deepfake Detection with Self-Supervised XLS-R and SLS Classifier", ACM Multimedia 2024.
+
+Shapes: B utterances, N encoder layers, L frames, C feature values, E embedding values.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.errors import UsageError
+from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.settings.sections import Sections
+
+POOL = 3
+
+
+class SLSBackEnd(BackEnd):
+    """SLS on the bare outputs of the encoder layers, for exactly `frames` frames of `dimension` values."""
+
+    takes = "layer_outputs"
+    shortest_frames = POOL
+
+    def __init__(self, dimension: int, frames: int, hidden: int) -> None:
+        super().__init__()
+        self.first_bn = nn.BatchNorm2d(1)
+        self.fc0 = nn.Linear(dimension, 1)
+        self.fc1 = nn.Linear((dimension // POOL) * (frames // POOL), hidden)
+        self.fc3 = nn.Linear(hidden, 2)
+
+    def forward(self, layers: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Embeddings (batch, hidden) and log probabilities (batch, 2), which the published scores are taken from."""
+        means_BNC = torch.stack([layer_BLC.mean(dim=1) for layer_BLC in layers], dim=1)
+        weights_BN11 = self.fc0(means_BNC).sigmoid().unsqueeze(3)
+        mixed_BLC = layers[0] * weights_BN11[:, 0]
+        for number, layer_BLC in enumerate(layers[1:], 1):
+            mixed_BLC = mixed_BLC + layer_BLC * weights_BN11[:, number]
+        pooled_BX = F.max_pool2d(F.selu(self.first_bn(mixed_BLC.unsqueeze(1))), POOL).flatten(1)
+        embeddings_BE = F.selu(self.fc1(pooled_BX))
+        return embeddings_BE, F.selu(self.fc3(embeddings_BE)).log_softmax(dim=1)
+
+
+class SSL_SLS(SSLDetector):
+    """wav2vec 2.0 and sensitive layer selection (Zhang et al., ACM Multimedia 2024); takes one length only."""
+
+    paper = "Zhang et al., ACM MM 2024"
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        self.fixed_samples = settings.back_end.sls_samples
+        frames = self.front_end.architecture.frames(self.fixed_samples)
+        if frames < POOL or self.front_end.layers == 0:
+            raise UsageError(
+                f"SSL_SLS needs {POOL} frames and one encoder layer at least: back_end.sls_samples = "
+                f"{self.fixed_samples} gives {frames}, and front_end.layer leaves {self.front_end.layers}."
+            )
+        return SLSBackEnd(self.front_end.dimension, frames, settings.back_end.sls_hidden)

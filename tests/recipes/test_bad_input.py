@@ -1,0 +1,240 @@
+"""Whatever is wrong with what a run is given: one clear message, no traceback, and nothing lost that was there."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asdf.evaluation import read_scores
+
+
+@pytest.fixture
+def own(recipe, corpus, tmp_path, capsys):
+    """The recipe with a corpus of its own, that a test may damage."""
+    return Own(recipe, shutil.copytree(corpus, tmp_path / "corpus"), capsys)
+
+
+class Own:
+    def __init__(self, recipe, corpus: Path, capsys):
+        self.recipe, self.corpus, self.capsys = recipe, corpus, capsys
+
+    def call(self, *words: str):
+        return self.recipe.call(self.capsys, "debug", f"paths.database_folder={self.corpus}", *words)
+
+    def recordings(self, name: str) -> list[Path]:
+        lines = (self.corpus / f"{name}_list.txt").read_text().splitlines()
+        return [self.corpus / line.rpartition(" ")[0] for line in lines]
+
+    def refusal(self, *words: str, status: int = 1) -> str:
+        """The message with which the run ends, after everything that may be asked of any message."""
+        before = outputs(self.recipe.output)
+        outcome = self.call(*words)
+        assert outcome.status == status, outcome.output
+        assert "Traceback" not in outcome.output and outcome.output.count("error:") == 1, outcome.output
+        after = outputs(self.recipe.output)
+        assert {path: after.get(path) for path in before} == before
+        assert not list(self.recipe.output.rglob("*.part")) and not list(self.recipe.output.rglob("owner.json"))
+        return outcome.output.partition("error:")[2].strip()
+
+
+def outputs(folder: Path) -> dict[Path, bytes]:
+    """What a failed run must not change: all but the notes on the run itself."""
+    notes = ("log.txt", "environment.json", "settings.py", "metrics.jsonl")
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in notes}
+
+
+def trained(own) -> None:
+    assert own.call("network.max_epochs=1").status == 0
+
+
+def test_missing_recordings_are_all_counted_before_anything_starts(own):
+    gone = [*own.recordings("train")[3:15], own.recordings("eval")[0]]
+    for path in gone:
+        path.unlink()
+    message = own.refusal()
+    assert "12 of the 26 files of demo-train are not in" in message and "... and 2 more" in message
+    assert "1 of the 8 files of demo-eval are not in" in message and gone[-1].name in message
+    assert "Check paths.database_folder" in message and "nothing has been started" in message
+    assert not (own.recipe.output / "sad").exists()
+
+
+def test_missing_lists_are_all_named(own):
+    for name in ("train", "eval"):
+        (own.corpus / f"{name}_list.txt").unlink()
+    message = own.refusal()
+    assert all(f"there is no list {own.corpus / f'{name}_list.txt'}." in message for name in ("train", "eval"))
+    assert "Check paths.database_folder" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: [], "train_list.txt is empty: it should name one utterance a line"),
+        (lambda lines: [*lines[:4], lines[4][:-1] + "2"], "train_list.txt, line 5: 'LA/"),
+        (lambda lines: [*lines, lines[1]], "stands already in line 2 (1 line repeats an utterance)"),
+        (lambda lines: [line for line in lines if line.endswith("0")], "none of them bona fide: training needs both"),
+        (lambda lines: [line for line in lines if line.endswith("1")], "none of them spoof: training needs both"),
+    ],
+    ids=["empty", "bad label", "duplicate", "no bona fide", "no spoof"],
+)
+def test_a_list_that_is_not_sound(own, change, said):
+    path = own.corpus / "train_list.txt"
+    path.write_text("".join(f"{line}\n" for line in change(path.read_text().splitlines())))
+    assert said in own.refusal()
+    assert not (own.recipe.output / "sad").exists()
+
+
+def test_a_scored_set_of_one_class(own):
+    path = own.corpus / "eval_list.txt"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if line.endswith("0\n")))
+    assert "the list demo-eval has 4 utterances, none of them bona fide: an EER needs both classes" in own.refusal()
+
+
+def test_broken_recordings_are_all_named_after_measuring(own):
+    trained(own)
+    paths = own.recordings("train")[2:5]
+    whole = paths[0].read_bytes()
+    wave, rate = soundfile.read(paths[0])
+    soundfile.write(paths[0].with_suffix(".wav"), wave, rate)
+    paths[0].write_bytes(paths[0].with_suffix(".wav").read_bytes()[: len(whole) // 2])
+    paths[1].write_bytes(b"")
+    paths[2].write_text("a web page that says 404")
+    message = own.refusal("network.max_epochs=2")
+    assert "3 of the 26 recordings of demo-train cannot be used:" in message
+    assert f"{paths[0]} cannot be decoded to its end" in message
+    assert f"{paths[1]} is empty (0 bytes)" in message and f"{paths[2]} is not audio" in message
+    assert "Mend them, or take them out of the list" in message
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_flac_that_is_cut_off_is_found_when_it_is_read(own, workers):
+    trained(own)
+    path = own.recordings("train")[0]
+    path.write_bytes(path.read_bytes()[:-2000])
+    # Clips as long as the whole recording: its end is among them.
+    words = ("network.max_epochs=2", "network.train_clip_size=48000")
+    message = own.refusal(*words, f"computing.network_dataloader_workers={workers}")
+    assert f"{path} cannot be decoded to its end" in message and "Copy or download it again" in message
+
+
+@pytest.mark.parametrize("name", ["train", "dev"])
+def test_samples_that_are_not_numbers(own, name):
+    trained(own)
+    path = own.recordings(name)[0]
+    wave, rate = soundfile.read(path, dtype="float32")
+    wave[100:] = np.nan
+    soundfile.write(path, wave, rate, format="WAV", subtype="FLOAT")
+    assert f"{path} holds samples that are not finite" in own.refusal("paths.system_folder=other")
+    assert not list(own.recipe.system("other").glob("scores/*/*"))
+
+
+def test_stereo_and_other_sampling_rates_are_taken(own):
+    rng = np.random.default_rng(0)
+    for name in ("train", "dev", "eval"):
+        for path, rate, channels in zip(own.recordings(name), (8000, 44100, 16000, 48000), (1, 1, 2, 2), strict=False):
+            soundfile.write(path, rng.uniform(-0.3, 0.3, (rate, channels)), rate)
+    outcome = own.call("network.max_epochs=1")
+    assert outcome.status == 0, outcome.output
+    assert len(read_scores(own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt")) == 8
+    [lengths] = (own.recipe.output / "sad").glob("demo-dev.*.tsv")
+    assert [line.split("\t")[1] for line in lengths.read_text().splitlines()[:4]] == ["16000"] * 4
+
+
+def test_an_output_folder_that_cannot_be_written(own, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    message = own.refusal(f"paths.output_folder={tmp_path / 'file' / 'output'}")
+    assert f"cannot write in the system folder {tmp_path / 'file' / 'output' / 'system1'}: Not a directory" in message
+    assert "Choose another paths.output_folder" in message and (tmp_path / "file").read_text() == "mine"
+
+
+LIMITED = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+sys.argv[:2] = []
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_a_full_disk_while_saving(own, tmp_path):
+    """A limit on the size of files stands for the full disk; the same command then goes on as if nothing had been."""
+    trained(own)
+    before = outputs(own.recipe.output)
+    words = ("debug", f"paths.database_folder={own.corpus}", "network.max_epochs=2")
+    limit = (own.recipe.system() / "networks" / "epoch.1.pt").stat().st_size // 2
+    python, *command = own.recipe.command(*words)
+    full = own.recipe.run_command([python, "-c", LIMITED, str(limit), *command])
+    assert full.status == 1 and "Traceback" not in full.output, full.output
+    path = own.recipe.system() / "networks" / "epoch.2.pt"
+    assert full.output.count("error:") == 1 and f"error: cannot write {path}: File too large." in full.output
+    assert "Free some space" in full.output and outputs(own.recipe.output) == before
+    resumed = own.call("network.max_epochs=2")
+    assert resumed.status == 0 and "going on from epoch.1.pt: epoch 1" in resumed.output and path.exists()
+
+
+def test_a_checkpoint_of_another_network(own):
+    trained(own)
+    message = own.refusal("network.max_epochs=2", "network.network_class=small_networks.Normed")
+    assert "epoch.1.pt is of another network than the settings build (small_networks.Plain):" in message
+    assert "norm.weight: not in the file, the network has (48,)" in message
+    assert "Set network.network_class" in message and "another paths.system_folder" in message
+
+
+def test_a_checkpoint_of_another_optimiser(own):
+    trained(own)
+    message = own.refusal("network.max_epochs=2", "network.optimizer=sgd")
+    assert "the checkpoint was trained with another optimiser" in message
+
+
+def test_a_damaged_network(own):
+    trained(own)
+    path = own.recipe.system() / "networks" / "epoch.1.pt"
+    path.write_bytes(path.read_bytes()[:-500])
+    assert "none of the 1 networks in" in own.refusal("network.max_epochs=2")
+    message = own.refusal("recipe.start_stage=2")
+    assert f"cannot read the network {path}: " in message and "nothing in it was run" in message
+
+
+def test_a_start_from_0_never_overwrites_networks(own):
+    trained(own)
+    message = own.refusal("network.resume_epoch=0")
+    assert "network.resume_epoch = 0 would overwrite epoch.1.pt in" in message and "Use 'auto' to go on" in message
+    networks = own.recipe.system() / "networks"
+    (networks / "epoch.1.pt").rename(networks / "resume.pt")
+    assert "network.resume_epoch = 0 would overwrite resume.pt in" in own.refusal("network.resume_epoch=0")
+
+
+def test_an_epoch_to_go_on_from_that_is_not_there(own):
+    trained(own)
+    message = own.refusal("network.resume_epoch=7")
+    assert "network.resume_epoch = 7: there is no epoch.7.pt in" in message and "There are epoch.1.pt." in message
+    assert "there is no network" in own.refusal("network.resume_epoch=-7", "recipe.end_stage=1")
+
+
+def test_a_loss_that_is_not_a_number_names_the_utterances(own):
+    trained(own)
+    path = own.recordings("train")[6]
+    wave, rate = soundfile.read(path)
+    soundfile.write(path, 0.95 * np.sign(wave), rate)
+    words = ("network.network_class=small_networks.Diverging", "network.max_epochs=2")
+    message = own.refusal(*words)
+    assert "is not a finite number for 1 utterances: demo-train:" in message and path.name in message
+    assert "lower network.initial_learning_rate" in message
+
+
+def test_scores_that_are_not_numbers_are_not_written(own):
+    trained(own)
+    path = own.recordings("dev")[6]
+    wave, rate = soundfile.read(path)
+    soundfile.write(path, 0.95 * np.sign(wave), rate)
+    message = own.refusal("recipe.start_stage=2", "network.network_class=small_networks.Diverging")
+    assert "1 of the 8 scores of demo-dev are not finite numbers" in message and path.name in message
+    assert "No score file has been written" in message
+
+
+def test_results_without_scores(own):
+    trained(own)
+    path = own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
+    path.unlink()
+    assert f"there is no score file {path}: run stage 2 first" in own.refusal("recipe.start_stage=3")

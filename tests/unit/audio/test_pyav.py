@@ -1,0 +1,125 @@
+"""What libsndfile does not decode: against the samples that were encoded, and against FFmpeg's silence."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.testing import assert_allclose, assert_array_equal
+
+from asdf.audio import audio_length, read_audio
+from asdf.audio.pyav import Decoded, NotDecoded, decode
+from asdf.errors import AsdfError
+
+av = pytest.importorskip("av")
+
+
+def sine(rate: int, seconds: float = 1.0) -> np.ndarray:
+    return 0.5 * np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate)) / rate)
+
+
+def encode(path: Path, samples: np.ndarray, rate: int, codec: str, **options: Any) -> Path:
+    """`samples` (channels, T) as a file of the format that its name says."""
+    layout = "mono" if len(samples) == 1 else "stereo"
+    with av.open(str(path), "w", **options) as container:
+        stream = container.add_stream(codec, rate=rate)
+        stream.layout = layout
+        frame = av.AudioFrame.from_ndarray(samples.astype(np.float32), format="fltp", layout=layout)
+        frame.sample_rate = rate
+        resampler = av.AudioResampler(format=stream.format, layout=layout, rate=rate)
+        for part in [*resampler.resample(frame), None]:
+            for packet in stream.encode(part):
+                container.mux(packet)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "rate"),
+    [("a.m4a", "aac", 44100), ("a.MP4", "aac", 16000), ("a.webm", "libopus", 48000), ("a.aac", "aac", 22050)],
+)
+def test_a_sine_comes_back(tmp_path: Path, name: str, codec: str, rate: int) -> None:
+    path = encode(tmp_path / name, sine(rate)[None], rate, codec, format={"a.MP4": "mp4"}.get(name))
+    with pytest.raises(soundfile.LibsndfileError):
+        soundfile.read(path)
+    x = read_audio(path)
+    assert x.dtype == np.float32
+    # Encoders pad the ends.
+    assert 16000 <= len(x) < 16000 * 1.15
+    middle = x[4000:12000]
+    assert np.abs(np.fft.rfft(middle)).argmax() == 220
+    assert_allclose(middle.std(), 0.5 / np.sqrt(2), rtol=0.02)
+
+
+def test_samples_of_lossless_tracks_are_exact_and_channels_averaged(tmp_path: Path) -> None:
+    stereo = np.round(np.stack([sine(16000), -0.5 * sine(16000)]) * 32768) / 32768
+    path = encode(tmp_path / "a.mov", stereo, 16000, "pcm_s16le")
+    assert decode(path).samples.shape == (16000, 2)
+    assert_allclose(read_audio(path), stereo.mean(axis=0), atol=2e-5)
+    assert audio_length(path) == 16000
+    assert_array_equal(read_audio(path, 9000, 500), read_audio(path)[9000:9500])
+    with pytest.raises(AsdfError, match="has 16000 samples at 16 kHz"):
+        read_audio(path, 16000)
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        (np.array([[0], [128], [255]], np.uint8), [-1, 0, 127 / 128]),
+        (np.array([[-32768], [1]], np.int16), [-1, 2**-15]),
+        (np.array([[-(2**31)], [2**30]], np.int32), [-1, 0.5]),
+        (np.array([[0.25], [-1.5]], np.float64), [0.25, -1.5]),
+    ],
+)
+def test_full_scale_is_1(samples: np.ndarray, expected: list[float]) -> None:
+    x = Decoded(samples, 16000).as_float()
+    assert x.dtype == np.float32
+    assert_array_equal(x[:, 0], np.array(expected, np.float32))
+
+
+def test_a_track_that_ends_early_is_refused(tmp_path: Path) -> None:
+    path = encode(tmp_path / "a.mp4", sine(16000, 5)[None], 16000, "aac", options={"movflags": "faststart"})
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(AsdfError, match=r"cut off or damaged|libsndfile can read"):
+        read_audio(path)
+    assert "promised by the header" in Decoded(np.zeros((1000, 1)), 16000, stated_s=1.0).cut_off
+    assert not Decoded(np.zeros((1000, 1)), 16000).cut_off
+    assert not Decoded(np.zeros((16000, 1)), 16000, stated_s=1.1).cut_off
+
+
+def test_a_playlist_reads_no_other_file(tmp_path: Path) -> None:
+    secret = encode(tmp_path / "secret.aac", sine(16000)[None], 16000, "aac")
+    (tmp_path / "a.m4a").write_text(
+        f"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:2,\n{secret.resolve()}\n#EXT-X-ENDLIST\n"
+    )
+    (tmp_path / "b.m4a").write_text(f"ffconcat version 1.0\nfile '{secret.name}'\n")
+    for name in ("a.m4a", "b.m4a"):
+        with pytest.raises(NotDecoded):
+            decode(tmp_path / name)
+        with pytest.raises(AsdfError, match="libsndfile can read"):
+            read_audio(tmp_path / name)
+
+
+def test_a_video_without_sound(tmp_path: Path) -> None:
+    with av.open(str(tmp_path / "a.mp4"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width = stream.height = 32
+        stream.pix_fmt = "yuv420p"
+        for part in (av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24"), None):
+            for packet in stream.encode(part):
+                container.mux(packet)
+    with pytest.raises(AsdfError, match="it holds no sound"):
+        read_audio(tmp_path / "a.mp4")
+
+
+def test_without_pyav_the_message_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = encode(tmp_path / "a.m4a", sine(16000)[None], 16000, "aac")
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(AsdfError, match="`pip install av`"):
+        read_audio(path)
+    with pytest.raises(AsdfError, match="there is no file"):
+        read_audio(tmp_path / "b.m4a")

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asdf.data import demo_corpus
+from asdf.data.demo_corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
+from asdf.data.demo_vocoders import ATTACKS
+from asdf.data.demo_voices import draw_speaker, speak
+from asdf.data.lists import read_asvspoof2019_protocol, read_list
+from asdf.errors import AsdfError
+
+SMALL = (
+    DemoSet("train", "train.trn", ("A01", "A02", "A03"), speakers=2, pairs=3),
+    DemoSet("dev", "dev.trl", ("A01", "A02", "A03"), speakers=1, pairs=3),
+    DemoSet("eval", "eval.trl", ("A01", "A02", "A03", "A04"), speakers=2, pairs=4),
+)
+PROTOCOLS = "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "demo"
+    make_demo_corpus(folder, sets=SMALL)
+    return folder
+
+
+def rows(folder: Path, part: DemoSet) -> list[list[str]]:
+    text = (folder / f"{PROTOCOLS}.{part.protocol}.txt").read_text(encoding="utf-8")
+    return [line.split(" ") for line in text.splitlines()]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def auc(values: np.ndarray, bona_fide: np.ndarray) -> float:
+    """How often a bona fide utterance has the larger value: 0.5 is chance."""
+    wins = values[bona_fide][:, None] - values[~bona_fide][None]
+    return float(np.mean((wins > 0) + 0.5 * (wins == 0)))
+
+
+def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(corpus: Path, tmp_path: Path) -> None:
+    make_demo_corpus(tmp_path / "again", sets=SMALL)
+    make_demo_corpus(tmp_path / "other", seed=1, sets=SMALL)
+
+    first, again, other = contents(corpus), contents(tmp_path / "again"), contents(tmp_path / "other")
+    assert first == again
+    assert first.keys() == other.keys()
+    assert not any(first[name] == other[name] for name in first if name.endswith(".flac"))
+
+
+def test_protocols_lists_and_files_agree(corpus: Path) -> None:
+    for part in SMALL:
+        lines = rows(corpus, part)
+        audio = f"LA/ASVspoof2019_LA_{part.name}/flac"
+        assert {line[1] for line in lines} == {path.stem for path in (corpus / audio).iterdir()}
+        listed = [
+            f"{audio}/{name} {int(key == 'bonafide')}" for name, key in ((f"{row[1]}.flac", row[4]) for row in lines)
+        ]
+        assert (corpus / f"{part.name}_list.txt").read_text(encoding="utf-8").splitlines() == listed
+        assert all((attack == "-") == (key == "bonafide") and dash == "-" for _, _, dash, attack, key in lines)
+        assert Counter(key for *_, key in lines) == dict.fromkeys(("bonafide", "spoof"), part.speakers * part.pairs)
+
+
+def test_readers_of_the_package_read_it(corpus: Path) -> None:
+    by_list = read_list(corpus / "eval_list.txt", corpus, "demo-eval")
+    by_protocol = read_asvspoof2019_protocol(
+        corpus / f"{PROTOCOLS}.eval.trl.txt", corpus, "LA/ASVspoof2019_LA_eval/flac", "eval"
+    )
+    assert len(by_list) == len(by_protocol) == 16
+
+
+def test_sets_share_no_speaker_no_utterance_and_no_audio(corpus: Path) -> None:
+    speakers = [{row[0] for row in rows(corpus, part)} for part in SMALL]
+    names = [{row[1] for row in rows(corpus, part)} for part in SMALL]
+    assert [len(found) for found in speakers] == [2, 1, 2]
+    assert len(set.union(*speakers)) == 5
+    assert len(set.union(*names)) == sum(map(len, names)) == 12 + 6 + 16
+    audio = [data for name, data in contents(corpus).items() if name.endswith(".flac")]
+    assert len(set(audio)) == 34
+
+
+@pytest.mark.parametrize("sets", [SMALL, DEMO_SETS])
+def test_a_vocoder_is_heard_in_the_evaluation_set_only(sets: tuple[DemoSet, ...]) -> None:
+    train, dev, evaluation = (
+        {trial.attack for trial in demo_corpus._trials(part, np.random.default_rng(0))} - {"-"} for part in sets
+    )
+    assert train == dev == {"A01", "A02", "A03"}
+    assert evaluation == {"A01", "A02", "A03", "A04"}
+
+
+def test_recordings_are_short_mono_16_bit_flac_at_16_khz(corpus: Path) -> None:
+    for path in corpus.rglob("*.flac"):
+        info = soundfile.info(path)
+        assert (info.samplerate, info.channels, info.format, info.subtype) == (16000, 1, "FLAC", "PCM_16")
+        assert 16000 <= info.frames <= 41600
+        assert 0.0 < np.abs(soundfile.read(path)[0]).max() < 0.99
+
+
+def test_levels_durations_floors_and_edges_tell_nothing_of_the_class() -> None:
+    # One set of its own, large enough for areas under the curve: chance is 0.5 with a standard deviation of 0.05.
+    part = DemoSet("train", "train.trn", ("A01", "A02", "A03", "A04"), speakers=10, pairs=6)
+    measures: dict[str, list[float]] = {}
+    labels = []
+    for trial in demo_corpus._trials(part, np.random.default_rng(0)):
+        samples = demo_corpus._utterance(trial, (0, 0)) / 32768
+        frames = samples[: len(samples) // 160 * 160].reshape(-1, 160).std(axis=1) + 1e-9
+        loud = np.flatnonzero(frames > 0.05 * frames.max())
+        power = np.abs(np.fft.rfft(samples)) ** 2
+        labels.append(trial.attack == "-")
+        for name, value in {
+            "level": samples.std(),
+            "duration": len(samples),
+            "zero crossings": np.mean(np.diff(np.sign(samples)) != 0),
+            "noise floor": np.percentile(frames, 3) / samples.std(),
+            "leading silence": loud[0],
+            "trailing silence": len(frames) - loud[-1],
+            "bandwidth": power[len(power) * 3 // 4 :].sum() / power.sum(),
+            "offset": samples.mean(),
+        }.items():
+            measures.setdefault(name, []).append(float(value))
+
+    found = {name: auc(np.array(values), np.array(labels)) for name, values in measures.items()}
+    assert {name: value for name, value in found.items() if not 0.37 < value < 0.63} == {}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_spoof_keeps_length_level_and_spectrum_but_not_the_peaks_of_its_voice(attack: str) -> None:
+    rng = np.random.default_rng(3)
+    voice = speak(draw_speaker(rng), 2.0, rng)
+    spoof = ATTACKS[attack](voice, rng)
+
+    assert spoof.shape == voice.shape == (32000,)
+    assert 20 * np.log10(spoof.std() / voice.std()) == pytest.approx(0, abs=1)
+    octaves = [slice(low, 2 * low) for low in (500, 1000, 2000, 4000, 8000)]
+    powers = [np.abs(np.fft.rfft(sound)) ** 2 for sound in (voice, spoof)]
+    for band in octaves:
+        assert 10 * np.log10(powers[1][band].sum() / powers[0][band].sum()) == pytest.approx(0, abs=1.5)
+    assert abs(np.corrcoef(voice, spoof)[0, 1]) < 0.9
+    closures = [np.diff(sound) / np.diff(sound).std() for sound in (voice, spoof)]
+    assert np.mean(closures[0] ** 4) > 1.2 * np.mean(closures[1] ** 4)
+
+
+def test_a_finished_corpus_is_left_as_it_is_and_another_one_replaces_it(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    sets = (DemoSet("train", "train.trn", ("A01",), speakers=1, pairs=1),)
+    make_demo_corpus(folder, sets=sets)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    make_demo_corpus(folder, sets=sets)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+    old = contents(folder)
+    make_demo_corpus(folder, seed=1, sets=sets)
+    assert "seed 1" in (folder / MARK).read_text(encoding="utf-8")
+    assert contents(folder) != old
+    assert names_in(tmp_path) == ["demo"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_an_interrupted_making_leaves_nothing(
+    error: BaseException | type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = soundfile.write
+    calls = iter(range(100))
+
+    def failing(*args: object, **kwargs: object) -> None:
+        if next(calls) == 3:
+            raise error
+        write(*args, **kwargs)
+
+    monkeypatch.setattr(soundfile, "write", failing)
+    with pytest.raises((KeyboardInterrupt, AsdfError)) as caught:
+        make_demo_corpus(tmp_path / "demo", sets=SMALL)
+    assert names_in(tmp_path) == []
+    if isinstance(error, OSError):
+        assert "No space left on device" in str(caught.value)
+
+
+def test_what_a_killed_making_left_is_cleared_away_after_an_hour(tmp_path: Path) -> None:
+    for name, age_s in ((".demo.old.part", 4000), (".demo.fresh.part", 10)):
+        (tmp_path / name).mkdir()
+        then = (tmp_path / name).stat().st_mtime - age_s
+        os.utime(tmp_path / name, (then, then))
+    make_demo_corpus(tmp_path / "demo", sets=SMALL[1:2])
+    assert names_in(tmp_path) == [".demo.fresh.part", "demo"]
+
+
+def test_other_files_are_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(AsdfError, match="holds other files"):
+        make_demo_corpus(tmp_path, sets=SMALL)
+    assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "mine"
+    assert names_in(tmp_path) == ["thesis.txt"]

@@ -1,0 +1,97 @@
+"""A world of one: what a run of a single process sees. Several processes are in tests/distributed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World, open_world, usable_cores
+from asdf.errors import AsdfError, UsageError
+from asdf.settings.sections import Computing
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "ASDF_STOP_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_a_world_of_one_opens_no_process_group():
+    with open_world(Computing(use_gpu=False, threads=1)) as world:
+        assert (world.rank, world.size, world.is_main, world.device.type) == (0, 1, True, "cpu")
+        assert not dist.is_initialized() and torch.get_num_threads() == 1
+        assert world.describe().startswith("rank 0 of 1: host ") and world.describe().endswith("device cpu")
+
+
+def test_threads_are_shared_out_among_the_processes_of_a_node(monkeypatch):
+    monkeypatch.setattr("asdf.distributed.world.usable_cores", lambda: 7)
+    with open_world(Computing(use_gpu=False)):
+        assert torch.get_num_threads() == 7
+
+
+def test_usable_cores_are_those_that_were_granted():
+    one = min(os.sched_getaffinity(0))
+    code = f"import os; os.sched_setaffinity(0, [{one}]); from asdf.distributed.world import *; print(usable_cores())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1\n"
+    assert usable_cores() == len(os.sched_getaffinity(0))
+
+
+def test_what_one_says_is_agreed_gathered_and_summed():
+    world = World()
+    assert world.agree({"a": 1}) == {"a": 1} and world.gather("x") == ["x"]
+    assert world.sum([0.1, 2]) == [0.1, 2.0] and world.run_on_main(lambda: 5) == 5
+    world.barrier()
+
+
+def test_a_failure_on_the_main_rank_is_its_own_exception():
+    for error in (UsageError("wrong"), ZeroDivisionError("by zero")):
+        with pytest.raises(type(error)) as raised:
+            World().run_on_main(lambda error=error: (_ for _ in ()).throw(error))
+        assert raised.value is error
+
+
+def test_an_nccl_backend_without_gpus_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match="'nccl' needs GPUs"), open_world(Computing(use_gpu=False, backend="nccl")):
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_is_a_request_while_listening(number):
+    before = signal.getsignal(number)
+    stop = StopRequest()
+    with stop.listening():
+        assert not stop
+        os.kill(os.getpid(), number)
+        assert stop and stop.reason == f"signal {number.name}"
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_interrupt_ends_at_once():
+    stop = StopRequest()
+    with stop.listening():
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_stop_file_is_a_request_from_when_it_appears(monkeypatch, tmp_path):
+    path = tmp_path / "stop"
+    monkeypatch.setenv("ASDF_STOP_FILE", str(path))
+    monkeypatch.setattr("asdf.distributed.stopping._POLL_S", 0.0)
+    stop = StopRequest()
+    assert not stop
+    path.touch()
+    assert stop and stop.reason == f"the stop file {path}"
+
+
+def test_errors_a_user_can_mend_are_told_apart_by_their_status():
+    assert (AsdfError.exit_status, UsageError.exit_status) == (1, 2)

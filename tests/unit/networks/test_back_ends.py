@@ -1,0 +1,197 @@
+"""The back ends: equal to the published networks, what learns, and what a score depends on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from asdf.errors import UsageError
+from asdf.networks import (
+    SSL_SLS,
+    ASPBackEnd,
+    BackEnd,
+    MHFABackEnd,
+    Nes2NetXBackEnd,
+    SSLDetector,
+    build_network,
+    fixed_samples,
+    load_detector_weights,
+    scoring_length,
+)
+from asdf.networks.fitting import load_layers
+
+CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
+ANY_LENGTH = [name for name in CLASSES if name != "SSL_SLS"]
+EMBEDDINGS = {"SSL_AASIST": 160, "SSL_AASIST_L": 160, "SSL_ASP": 128, "SSL_MHFA": 24, "SSL_SLS": 32, "SSL_Nes2NetX": 64}
+
+
+@pytest.fixture
+def small(tiny):
+    tiny.back_end.mhfa_embedding, tiny.back_end.sls_hidden, tiny.back_end.sls_samples = 24, 32, 8000
+    return tiny
+
+
+def build(settings, name):
+    settings.network.network_class = f"asdf.networks.{name}"
+    torch.manual_seed(0)
+    return build_network(settings)
+
+
+@pytest.mark.parametrize(("name", "pooling", "size"), [("mean", "mean", 512_039), ("astp", "attentive", 777_383)])
+def test_nes2net_x_is_the_published_one(name, pooling, size, reference, recorded):
+    back_end = Nes2NetXBackEnd(1024, pooling=pooling).eval()
+    state = torch.load(reference(f"nes2net_x_{name}.pth"), weights_only=True, map_location="cpu")
+    load_layers(back_end, state, name)
+    expected = recorded(f"nes2net_x_{name}.npz")
+    with torch.no_grad():
+        _, logits = back_end(expected["features"].transpose(1, 2))
+    torch.testing.assert_close(logits, expected["logits"], atol=1e-5, rtol=0)
+    assert sum(parameter.numel() for parameter in back_end.parameters()) == size
+
+
+def test_a_published_nes2net_x_checkpoint_loads(small, reference, tmp_path):
+    small.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
+    small.back_end.nes2net_splits = (4, 2)
+    network = build(small, "SSL_Nes2NetX")
+    front_end = torch.load(reference("ssl_aasist.pth"), weights_only=True, map_location="cpu")
+    state = {name: tensor for name, tensor in front_end.items() if name.startswith("ssl_model.model.")}
+    back_end = {name: torch.randn_like(tensor.float()) for name, tensor in network.back_end.state_dict().items()}
+    state |= {f"Nested_Res2Net_TDNN.{name}": tensor for name, tensor in back_end.items()}
+    torch.save(state, tmp_path / "published.pth")
+    load_detector_weights(network, tmp_path / "published.pth")
+    assert torch.equal(network.back_end.fc.weight, back_end["fc.weight"])
+    assert torch.equal(network.back_end.Build_in_Res2Nets[2].bns[0].bias, back_end["Build_in_Res2Nets.2.bns.0.bias"])
+
+
+def test_sls_is_the_published_one(small, reference, recorded):
+    small.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
+    small.back_end.sls_samples, small.back_end.sls_hidden = 16000, 64
+    network = SSL_SLS(small).eval()
+    load_detector_weights(network, reference("sls.pth"))
+    expected = recorded("sls.npz")
+    with torch.no_grad():
+        _, logits = network(expected["waveforms"])
+    torch.testing.assert_close(logits, expected["log_probabilities"], atol=1e-5, rtol=0)
+
+
+def test_sls_has_the_published_size_by_default(tiny):
+    tiny.front_end.architecture = "wav2vec2_xlsr_300m"
+    with torch.device("meta"):
+        network = SSL_SLS(tiny)
+    shapes = {name: tuple(tensor.shape) for name, tensor in network.back_end.named_parameters()}
+    assert shapes["fc0.weight"] == (1, 1024)
+    assert shapes["fc1.weight"] == (1024, 22_847)
+    assert shapes["fc3.weight"] == (2, 1024)
+    assert network.fixed_samples == 64_600
+
+
+def test_attentive_statistics_are_their_formula():
+    torch.manual_seed(0)
+    back_end, x = ASPBackEnd(6, 5), torch.randn(2, 9, 6)
+    embeddings, logits = back_end(x)
+    for row in range(2):
+        scores = torch.stack([back_end.attention(frame)[0] for frame in x[row]])
+        weights = scores.exp() / scores.exp().sum()
+        mean = sum(w * frame for w, frame in zip(weights, x[row], strict=True))
+        deviation = sum(w * (frame - mean) ** 2 for w, frame in zip(weights, x[row], strict=True)).sqrt()
+        torch.testing.assert_close(embeddings[row], torch.cat([mean, deviation]), atol=1e-5, rtol=0)
+        torch.testing.assert_close(logits[row], back_end.output(embeddings[row]))
+    assert torch.isfinite(back_end(x[:, :1])[0]).all()
+
+
+def test_mhfa_is_its_formula():
+    torch.manual_seed(0)
+    states = [torch.randn(2, 9, 6) for _ in range(3)]
+    back_end = MHFABackEnd(6, 3, heads=4, compression=5, embedding=7)
+    back_end.weights_k.data = torch.tensor([0.3, -1.0, 2.0])
+    back_end.weights_v.data = torch.tensor([1.0, 0.0, -0.5])
+    keys, values = (
+        linear(sum(w * state for w, state in zip(weights.exp() / weights.exp().sum(), states, strict=True)))
+        for linear, weights in (
+            (back_end.cmp_linear_k, back_end.weights_k),
+            (back_end.cmp_linear_v, back_end.weights_v),
+        )
+    )
+    scores = back_end.att_head(keys).exp()
+    heads = [
+        (scores[:, :, h, None] / scores[:, :, h, None].sum(dim=1, keepdim=True) * values).sum(dim=1) for h in range(4)
+    ]
+    embeddings, logits = back_end(states)
+    torch.testing.assert_close(embeddings, back_end.pooling_fc(torch.cat(heads, dim=1)), atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits, back_end.output(embeddings))
+
+
+@pytest.mark.parametrize("layer", ["last", 1])
+@pytest.mark.parametrize("name", CLASSES)
+def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
+    small.front_end.layer = layer
+    network = build(small, name).train()
+    embeddings, logits = network(waveforms)
+    assert embeddings.shape == (2, EMBEDDINGS[name]) and logits.shape == (2, 2)
+    logits.square().sum().backward()
+    without = {name for name, parameter in network.named_parameters() if parameter.grad is None}
+    assert without == {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
+    assert not [one for one in without if not one.startswith("front_end.") and ".bn1." not in one]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_score_does_not_depend_on_its_batch(name, small, waveforms):
+    network = build(small, name).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(network(waveforms)[1][1:], network(waveforms[1:])[1], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ANY_LENGTH)
+def test_any_length_is_taken(name, small, waveforms):
+    network = build(small, name).eval()
+    assert fixed_samples(network) is None
+    with torch.no_grad():
+        for samples in (150, 400, 1040, 7777):
+            assert torch.isfinite(network(waveforms[:, :samples])[1]).all()
+
+
+def test_one_length_only_is_taken(small, waveforms):
+    network = build(small, "SSL_SLS").eval()
+    assert fixed_samples(network) == 8000
+    assert [scoring_length(network, samples) for samples in (500, 8000, 20000)] == [500, 8000, 8000]
+    with torch.no_grad():
+        expected = network(waveforms)[1]
+        assert torch.equal(network(torch.cat([waveforms, torch.randn(2, 100)], dim=1))[1], expected)
+        repeated = torch.cat([waveforms[:, :5000], waveforms[:, :3000]], dim=1)
+        assert torch.equal(network(waveforms[:, :5000])[1], network(repeated)[1])
+    assert not torch.allclose(network(waveforms[:, :5000])[1], expected)
+
+
+@pytest.mark.parametrize("name", ["SSL_MHFA", "SSL_SLS"])
+def test_a_back_end_that_weighs_layers_gets_no_weighted_sum(name, small):
+    small.front_end.layer = "weighted"
+    with pytest.raises(UsageError, match=rf"front_end\.layer = 'weighted': {name} weighs the layers by itself"):
+        build(small, name)
+
+
+def test_sizes_that_do_not_fit_are_told(small):
+    small.back_end.nes2net_splits = (8, 3)
+    with pytest.raises(UsageError, match=r"back_end\.nes2net_splits = .* features of 64 values cannot be divided"):
+        build(small, "SSL_Nes2NetX")
+    small.back_end.sls_samples = 800
+    with pytest.raises(UsageError, match=r"back_end\.sls_samples = 800 gives 2"):
+        build(small, "SSL_SLS")
+
+
+def test_a_back_end_of_ones_own_takes_a_few_lines(small, waveforms):
+    class Mean(BackEnd):
+        def __init__(self, dimension):
+            super().__init__()
+            self.output = torch.nn.Linear(dimension, 2)
+
+        def forward(self, features_BLC):
+            return features_BLC.mean(dim=1), self.output(features_BLC.mean(dim=1))
+
+    class Mine(SSLDetector):
+        def make_back_end(self, settings):
+            return Mean(self.front_end.dimension)
+
+    network = Mine(small).eval()
+    features = network.front_end(waveforms).mean(dim=1)
+    embeddings, logits = network(waveforms)
+    assert torch.equal(embeddings, features) and torch.equal(logits, network.back_end.output(features))

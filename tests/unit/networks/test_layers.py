@@ -1,0 +1,162 @@
+"""Which layers the features come from, and what layer drop does."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torchaudio.models.wav2vec2.utils import import_huggingface_model
+
+from asdf.errors import UsageError
+from asdf.networks import Wav2Vec2FrontEnd, build_network, front_end_parameters
+from asdf.networks.architectures import Architecture, stem
+from asdf.settings.sections import FrontEnd
+
+PRE_NORM = Architecture(stem(16), "layer_norm", True, 24, 3, 2, 48, True, 16, 4)
+POST_NORM = Architecture(stem(16), "group_norm", False, 24, 3, 2, 48, False, 16, 4)
+WAVLM = Architecture(stem(16), "group_norm", False, 24, 3, 2, 48, False, 16, 4, relative_positions=(32, 64))
+BOTH = pytest.mark.parametrize("architecture", [PRE_NORM, POST_NORM], ids=["pre_norm", "post_norm"])
+
+
+def front_end(architecture: Architecture = PRE_NORM, **settings) -> Wav2Vec2FrontEnd:
+    torch.manual_seed(0)
+    return Wav2Vec2FrontEnd(FrontEnd(architecture=architecture.to_text(), **settings))
+
+
+@BOTH
+def test_hidden_states_are_transformers(architecture, tmp_path, waveforms):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.Wav2Vec2Config(
+        hidden_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=48,
+        conv_dim=(16,) * 7,
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+        do_stable_layer_norm=architecture.layer_norm_first,
+        feat_extract_norm="layer" if architecture.layer_norm_first else "group",
+        conv_bias=architecture.conv_bias,
+    )
+    original = transformers.Wav2Vec2Model(config).eval()
+    torch.save(import_huggingface_model(original).state_dict(), tmp_path / "weights.pt")
+    model = front_end(architecture, weights=str(tmp_path / "weights.pt")).eval()
+    with torch.no_grad():
+        outputs = original(waveforms, output_hidden_states=True)
+        # Whether their last one is taken before or after the final norm depends on the version.
+        expected = [*outputs.hidden_states[:-1], outputs.last_hidden_state]
+        states = model.hidden_states(waveforms)
+        assert len(states) == len(expected) == 4
+        for state, one in zip(states, expected, strict=True):
+            torch.testing.assert_close(state, one, atol=2e-5, rtol=0)
+        for number in range(4):
+            chosen = front_end(architecture, weights=str(tmp_path / "weights.pt"), layer=number).eval()
+            torch.testing.assert_close(chosen(waveforms), expected[number], atol=2e-5, rtol=0)
+
+
+@BOTH
+def test_layer_outputs_are_without_the_final_norm(architecture, waveforms):
+    model = front_end(architecture).eval()
+    states, outputs = model.hidden_states(waveforms), model.layer_outputs(waveforms)
+    assert len(outputs) == 3
+    assert all(torch.equal(a, b) for a, b in zip(outputs[:-1], states[1:-1], strict=True))
+    norm = model.model.encoder.transformer.layer_norm if architecture.layer_norm_first else torch.nn.Identity()
+    assert torch.equal(norm(outputs[-1]), states[-1])
+    assert torch.equal(states[-1], model(waveforms))
+
+
+@BOTH
+def test_a_weighted_sum_is_its_formula(architecture, waveforms):
+    model = front_end(architecture, layer="weighted").eval()
+    states = torch.stack(model.hidden_states(waveforms))
+    torch.testing.assert_close(model(waveforms), states.mean(dim=0), atol=1e-6, rtol=0)
+    logs = torch.tensor([0.0, 1.0, -2.0, 0.5])
+    model.layer_sum.weights.data.copy_(logs)
+    expected = (states * (logs.exp() / logs.exp().sum())[:, None, None, None]).sum(dim=0)
+    torch.testing.assert_close(model(waveforms), expected, atol=1e-6, rtol=0)
+
+
+def test_the_weights_of_the_sum_learn_with_the_back_end(tiny, waveforms):
+    tiny.front_end.layer, tiny.front_end.frozen = "weighted", True
+    network = build_network(tiny).train()
+    network(waveforms)[1].square().sum().backward()
+    weights = network.front_end.layer_sum.weights
+    assert weights.grad is not None and weights.grad.abs().max() > 0
+    got = [name for name, parameter in network.named_parameters() if parameter.grad is not None]
+    assert [name for name in got if name.startswith("front_end.")] == ["front_end.layer_sum.weights"]
+    assert id(weights) not in {id(parameter) for parameter in front_end_parameters(network)}
+
+
+@BOTH
+@pytest.mark.parametrize("layer", [0, 1, 3])
+def test_layers_above_the_chosen_one_are_neither_computed_nor_trained(architecture, layer, tiny, waveforms):
+    tiny.front_end.architecture, tiny.front_end.layer = architecture.to_text(), layer
+    network = build_network(tiny).train()
+    called = []
+    for number, module in enumerate(network.front_end.model.encoder.transformer.layers):
+        module.register_forward_hook(lambda *_, number=number: called.append(number))
+    network(waveforms)[1].square().sum().backward()
+    assert called == list(range(layer))
+    prefix = "front_end.model.encoder.transformer."
+    above = tuple(f"{prefix}layers.{number}." for number in range(layer, 3))
+    if architecture.layer_norm_first and layer < 3:
+        above += (f"{prefix}layer_norm.",)
+    for name, parameter in network.named_parameters():
+        if name.startswith("front_end."):
+            assert (parameter.grad is None) == name.startswith(above), name
+            assert parameter.requires_grad != name.startswith(above), name
+
+
+def test_a_layer_that_is_not_there_is_told():
+    with pytest.raises(UsageError, match=r"front_end\.layer = 4: this front end has 3 encoder layers"):
+        front_end(layer=4)
+
+
+def test_layer_drop_keeps_gradients_for_all_and_leaves_layers_out(waveforms):
+    model = front_end(layer_drop=0.5).train()
+    torch.manual_seed(11)
+    dropped = (torch.rand(3) < 0.5).tolist()
+    assert dropped == [True, True, False]
+    torch.manual_seed(11)
+    features = model(waveforms)
+    features.pow(3).sum().backward()
+    kept = copy.deepcopy(model)
+    del kept.model.encoder.transformer.layers[:2]
+    kept.layers, kept.layer_drop = 1, 0.0
+    x = kept.layer_outputs(waveforms)[-1]
+    assert torch.equal(kept.model.encoder.transformer.layer_norm(x), features)
+    for number, layer in enumerate(model.model.encoder.transformer.layers):
+        for name, parameter in layer.named_parameters():
+            assert parameter.grad is not None
+            # A key's bias never changes an attention.
+            if not name.endswith("k_proj.bias"):
+                assert bool(parameter.grad.any()) != dropped[number], (number, name)
+
+
+def test_nothing_is_dropped_in_evaluation_or_while_frozen(waveforms):
+    expected = front_end().eval()(waveforms)
+    assert torch.equal(front_end(layer_drop=1.0).eval()(waveforms), expected)
+    assert torch.equal(front_end(layer_drop=1.0, frozen=True).train()(waveforms), expected)
+    assert not torch.allclose(front_end(layer_drop=1.0).train()(waveforms), expected)
+
+
+def test_wavlms_first_layer_is_kept_for_the_position_biases_of_the_others(waveforms):
+    model = front_end(WAVLM, layer_drop=1.0).train()
+    model(waveforms).pow(3).sum().backward()
+    first, *others = model.model.encoder.transformer.layers
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert first.attention.rel_attn_embed.weight.grad.abs().max() > 0
+    assert not any(parameter.grad.any() for layer in others for parameter in layer.parameters())
+
+
+@pytest.mark.parametrize("architecture", [PRE_NORM, WAVLM], ids=["wav2vec2", "wavlm"])
+def test_recomputing_layers_that_are_dropped_changes_no_number(architecture, waveforms):
+    gradients = []
+    for recompute in (False, True):
+        model = front_end(architecture, layer_drop=0.4, dropout=0.2, gradient_checkpointing=recompute).train()
+        torch.manual_seed(5)
+        model(waveforms).square().mean().backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))

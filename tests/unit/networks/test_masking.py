@@ -1,0 +1,104 @@
+"""Masks in training: where, how many, and that there are none otherwise."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from asdf.networks import Wav2Vec2FrontEnd, build_network, load_detector_weights
+from asdf.networks.masking import Masking, draw_spans
+from asdf.settings.sections import FrontEnd
+
+
+def runs(row: torch.Tensor) -> list[int]:
+    """Lengths of the runs of True."""
+    text = "".join("x" if value else " " for value in row.tolist())
+    return [len(run) for run in text.split()]
+
+
+@pytest.mark.parametrize(
+    ("size", "proportion", "length"), [(100, 0.3, 10), (49, 0.65, 10), (64, 0.25, 64), (7, 0.5, 1)]
+)
+def test_spans_have_their_length_and_their_mean_number(size, proportion, length):
+    torch.manual_seed(0)
+    mask = draw_spans(4000, size, proportion, length)
+    assert mask.shape == (4000, size) and mask.dtype == torch.bool
+    assert all(run >= length for row in mask[:200] for run in runs(row))
+    # A single span a row, counted where no overlap can hide one.
+    if proportion * size <= length:
+        assert mask.any(dim=1).float().mean().item() == pytest.approx(proportion * size / length, abs=0.03)
+    assert mask.float().mean().item() <= proportion * 1.03
+    assert (mask.float().mean(dim=0) > 0).all(), "every value can be masked"
+
+
+def test_spans_of_one_never_overlap_so_their_proportion_is_exact():
+    torch.manual_seed(0)
+    assert (draw_spans(50, 40, 0.25, 1).sum(dim=1) == 10).all()
+    assert draw_spans(3, 5, 1.0, 1).all()
+
+
+def test_a_span_longer_than_the_row_covers_it_or_nothing():
+    torch.manual_seed(0)
+    rows = draw_spans(2000, 6, 0.5, 10)
+    assert set(rows.sum(dim=1).tolist()) == {0, 6}
+    assert rows[:, 0].float().mean().item() == pytest.approx(0.5, abs=0.04)
+
+
+def test_masked_frames_become_the_vector_and_masked_bands_0():
+    masking = Masking(FrontEnd(time_mask_proportion=0.4, time_mask_length=5), 8).train()
+    x = torch.randn(3, 50, 8)
+    torch.manual_seed(1)
+    y = masking(x)
+    torch.manual_seed(1)
+    mask = draw_spans(3, 50, 0.4, 5)
+    assert 0 < mask.sum() < 150
+    assert torch.equal(y[~mask], x[~mask]) and (y[mask] == masking.embedding).all()
+    masking = Masking(FrontEnd(channel_mask_proportion=0.5, channel_mask_length=2), 8).train()
+    assert not list(masking.parameters())
+    torch.manual_seed(2)
+    y = masking(x)
+    torch.manual_seed(2)
+    bands = draw_spans(3, 8, 0.5, 2)[:, None].expand(3, 50, 8)
+    assert (y[bands] == 0).all() and torch.equal(y[~bands], x[~bands])
+
+
+def test_the_vector_gets_a_gradient_also_when_no_frame_is_masked():
+    masking = Masking(FrontEnd(time_mask_proportion=1e-9), 8).train()
+    masking(torch.randn(2, 50, 8)).sum().backward()
+    assert torch.equal(masking.embedding.grad, torch.zeros(8))
+
+
+MASKS = {"time_mask_proportion": 0.5, "time_mask_length": 2, "channel_mask_proportion": 0.3, "channel_mask_length": 4}
+
+
+def test_masks_act_in_training_only_and_follow_the_seed(waveforms):
+    def front_end(**settings):
+        torch.manual_seed(0)
+        return Wav2Vec2FrontEnd(FrontEnd(architecture="tiny", **settings))
+
+    expected = front_end().eval()(waveforms)
+    assert torch.equal(front_end(**MASKS).eval()(waveforms), expected)
+    assert torch.equal(front_end(**MASKS, frozen=True).train()(waveforms), expected)
+    model = front_end(**MASKS).train()
+    features = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        features.append(model(waveforms))
+    assert torch.equal(features[0], features[1])
+    assert not torch.allclose(features[0], features[2])
+    assert not torch.allclose(features[0], expected)
+
+
+def test_the_vector_of_pretraining_is_taken_over(tiny, reference):
+    path = reference("fairseq_xlsr_like.pt")
+    pretrained = torch.load(path, weights_only=False)["model"]["mask_emb"]
+    for name, value in MASKS.items():
+        setattr(tiny.front_end, name, value)
+    tiny.front_end.weights = str(path)
+    network = build_network(tiny)
+    assert torch.equal(network.front_end.masking.embedding, pretrained)
+    published = reference("ssl_aasist.pth")
+    network.front_end.masking.embedding.data.zero_()
+    assert not any("mask_emb" in name for name in load_detector_weights(network, published))
+    state = torch.load(published, weights_only=True)
+    assert torch.equal(network.front_end.masking.embedding, state["ssl_model.model.mask_emb"])

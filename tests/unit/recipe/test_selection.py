@@ -1,0 +1,71 @@
+"""Which networks recipe.selected_epochs means."""
+
+import pytest
+
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.selection import check_choices, select_networks
+from asdf.settings.sections import Sections
+from asdf.training.network_files import write_evaluations
+
+
+def settings(selected=None, resume="auto") -> Sections:
+    made = Sections()
+    made.recipe.selected_epochs, made.network.resume_epoch = selected, resume
+    return made
+
+
+@pytest.fixture
+def networks(tmp_path):
+    for name in ("epoch.2.pt", "epoch.9.pt", "epoch.10.pt", "epoch.10.step.95.pt", "average.pt"):
+        (tmp_path / name).touch()
+    eers = {"epoch.1.pt": 0.01, "epoch.2.pt": 0.3, "epoch.9.pt": 0.2, "epoch.10.step.95.pt": 0.1, "epoch.10.pt": 0.15}
+    write_evaluations(tmp_path, [{"step": i, "network": n, "eer": {"dev": e}} for i, (n, e) in enumerate(eers.items())])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [
+        (settings(), ["epoch.10.pt"]),
+        (settings(("last",)), ["epoch.10.pt"]),
+        (settings((9, 2)), ["epoch.9.pt", "epoch.2.pt"]),
+        (settings(("best",)), ["epoch.10.step.95.pt"]),  # epoch 1 was better, and has not been kept
+        (settings(("average", "last", 10)), ["average.pt", "epoch.10.pt"]),
+        (settings(resume=-9), ["epoch.9.pt"]),
+        (settings((2,), resume=-9), ["epoch.2.pt"]),
+    ],
+)
+def test_names(networks, chosen, names):
+    assert select_networks(chosen, networks) == names
+
+
+def test_networks_that_are_not_there(networks, tmp_path):
+    with pytest.raises(
+        AsdfError, match=r"holds no epoch\.3\.pt, epoch\.4\.pt\. There are epoch\.2\.pt, .*selected_epochs"
+    ):
+        select_networks(settings((3, 2, 4)), networks)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for chosen, said in ((None, "there are no networks in .*run stage 1 first"),
+                         (("best",), "no network in .* has been evaluated"),
+                         ((1,), "There are no networks: run stage 1 first")):  # fmt: skip
+        with pytest.raises(AsdfError, match=said):
+            select_networks(settings(chosen), empty)
+
+
+def test_what_training_will_not_make_is_found_before_it():
+    chosen = settings(("average",))
+    with pytest.raises(UsageError, match=r"'average', but network\.average_best_networks is 0"):
+        check_choices(chosen)
+    chosen.network.average_best_networks = 2
+    check_choices(chosen)
+    chosen.recipe.validation_sets = ()
+    with pytest.raises(UsageError, match=r"network\.average_best_networks chooses .* recipe\.validation_sets is empty"):
+        check_choices(chosen)
+    chosen = settings(("best",))
+    chosen.recipe.validation_sets = ()
+    with pytest.raises(UsageError, match=r"'best' chooses among networks"):
+        check_choices(chosen)
+    # Networks of an earlier training may well be chosen so.
+    chosen.recipe.start_stage = 2
+    check_choices(chosen)

@@ -1,0 +1,55 @@
+"""The words of a recipe's command line."""
+
+import pytest
+
+from asdf.errors import UsageError
+from asdf.recipe.command_line import CommandLine, parse_command_line
+
+
+def parse(*words: str) -> CommandLine:
+    return parse_command_line(list(words), "about")
+
+
+def test_configs_and_overrides_in_any_order():
+    command = parse("a", "network.max_epochs=2", "b-2", "recipe.seed = 1")
+    assert command == CommandLine(["a", "b-2"], ["network.max_epochs=2", "recipe.seed = 1"], False, None, False)
+
+
+def test_the_three_questions():
+    assert parse("--list").show_list
+    assert parse("a", "--dry-run", "network.max_epochs=2") == CommandLine(
+        ["a"], ["network.max_epochs=2"], False, None, True
+    )
+    assert parse("a", "--explain").explain == "" and parse("a").explain is None
+    assert parse("a", "--explain", "network.max_epochs").explain == "network.max_epochs"
+    assert parse("--explain", "network", "a").explain == "network"
+    assert parse("--explain", "a") == CommandLine(["a"], [], False, "", False)
+
+
+def test_no_config_and_an_unknown_option(capsys):
+    for words in ((), ("network.max_epochs=2",), ("--dry-run",)):
+        with pytest.raises(UsageError, match=r"no config named\. Use: run\.py CONFIG .*run\.py --list shows them"):
+            parse(*words)
+    with pytest.raises(SystemExit) as ended:
+        parse("a", "--dryrun-please")
+    assert ended.value.code == 2 and "--dryrun-please" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("paths.output_folder=out", "paths.output_folder='{here}/out'"),
+        ("paths.output_folder='my out'", "paths.output_folder='{here}/my out'"),
+        ("paths.database_folder = ../x", "paths.database_folder='{here}/../x'"),
+        ("front_end.weights=w.pt", "front_end.weights='{here}/w.pt'"),
+        ("paths.output_folder=/abs", "paths.output_folder=/abs"),
+        ("paths.output_folder='$SCRATCH/x'", "paths.output_folder='$SCRATCH/x'"),
+        ("paths.output_folder=~/x", "paths.output_folder=~/x"),
+        ("front_end.weights=torchaudio:WAV2VEC2_BASE", "front_end.weights=torchaudio:WAV2VEC2_BASE"),
+        ("front_end.weights=None", "front_end.weights=None"),
+        ("paths.system_folder=sys", "paths.system_folder=sys"),  # relative to output_folder
+    ],
+)
+def test_a_typed_path_means_the_folder_it_is_typed_in(monkeypatch, tmp_path, typed, meant):
+    monkeypatch.chdir(tmp_path)
+    assert parse("a", typed).overrides == [meant.format(here=tmp_path)]
