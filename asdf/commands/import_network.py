@@ -40,7 +40,8 @@ def main(arguments: list[str]) -> int:
     settings = overrides(given.settings)
     check_new(given.out)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.networks.detector_file import build_for, write_network
+    from asdf.networks.claims import build_for
+    from asdf.networks.detector_file import write_network
     from asdf.networks.fitting import check_layers, load_layers
     from asdf.networks.formats import recognise
 
@@ -69,9 +70,15 @@ def overrides(words: list[str]) -> Mapping[str, Any]:
     from asdf.settings.mistakes import Collector, raise_all
 
     found = Collector()
-    steps = override_steps(words, found)
+    steps = override_steps([_quoted(word) for word in words], found)
     raise_all(found.mistakes)
     return {step.setting: step.value for step in steps}
+
+
+def _quoted(word: str) -> str:
+    """An architecture's literal as the string that the setting is; the shell has taken the quotes off."""
+    name, equals, value = word.partition("=")
+    return f"{name}={value.strip()!r}" if equals and value.lstrip().startswith("{") else word
 
 
 def check_new(out: Path) -> None:

@@ -1,13 +1,15 @@
 """What a network file's settings would build, held against what the file holds, before memory is taken for it.
 
-Invariant: a network of ours is built only if each of its layers is in the file, in its shape; so a file cannot ask
+Invariant: nothing is imported that a file names, but classes of ours and those in a folder that the caller names. A
+network of ours is built only if each of its layers is in the file, in its shape; so a file cannot ask
 for more memory than it brings. Shapes are had from torch's meta device, where tensors have no numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,27 @@ from asdf.networks.class_path import find_class
 from asdf.settings.sections import Sections
 
 OURS = "asdf.networks"
+
+
+def build_for(
+    settings: Sections, layers: int, path: Path, folder: Path | None, check: Callable[[dict[str, torch.Size]], None]
+) -> nn.Module:
+    """The network that `settings` describe, for the weights of a file: without pretrained ones, not yet loaded.
+
+    Args:
+        layers: how many layers the file holds.
+        check: is given the shapes of the layers before memory is taken for them, if the class is one of ours.
+
+    Raises:
+        AsdfError: the class is neither ours nor in `folder`, or the network cannot be built.
+    """
+    settings = replace(settings, front_end=replace(settings.front_end, weights=None))
+    if is_ours(settings.network.network_class, f"in {path}: network.network_class"):
+        check(shapes_of(settings, layers, path))
+    else:
+        _check_folder(settings.network.network_class, folder, path)
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are no matter of a file that is read
+        return build_network(settings, folder)
 
 
 def is_ours(class_path: str, where: str) -> bool:
@@ -69,3 +92,16 @@ def differences(found: Mapping[str, Any], have: Mapping[str, torch.Size], extra:
         for name in sorted(own.keys() | (shapes.keys() - set(extra)))
         if own.get(name) != shapes.get(name)
     ]
+
+
+def _check_folder(class_path: str, folder: Path | None, path: Path) -> None:
+    """Let through a class whose module lies in `folder`; a file may not name anything else that is imported."""
+    top = class_path.partition(".")[0]
+    if folder is not None and ((folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file()):
+        return
+    raise AsdfError(
+        f"the network {path} is of the class {class_path}, which is not of {OURS}"
+        + (f" and has no module in {folder}" if folder else "")
+        + ". A file may not name what is imported: "
+        "name the folder in which the module of your own class lies, if you trust it."
+    )

@@ -8,7 +8,7 @@ gives the same network on every machine, whatever the settings there are.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from asdf.errors import AsdfError
-from asdf.networks.build import build_network, self_contained
-from asdf.networks.claims import OURS, differences, is_ours, shapes_of
+from asdf.networks.build import self_contained
+from asdf.networks.claims import build_for, differences
 from asdf.networks.hub import is_hub_folder, read_hub_folder, read_safetensors_network
 from asdf.networks.weights_file import check_tensors, load_plain
-from asdf.runs.files import atomic_write
+from asdf.runs.files import atomic_write, write_advice
 from asdf.settings.catalogue import catalogue, section_types
 from asdf.settings.checks import check_value
 from asdf.settings.mistakes import Complaint
@@ -63,27 +63,6 @@ def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Modul
     return network.eval(), content
 
 
-def build_for(
-    settings: Sections, layers: int, path: Path, folder: Path | None, check: Callable[[dict[str, torch.Size]], None]
-) -> nn.Module:
-    """The network that `settings` describe, for the weights of a file: without pretrained ones, not yet loaded.
-
-    Args:
-        layers: how many layers the file holds.
-        check: is given the shapes of the layers before memory is taken for them, if the class is one of ours.
-
-    Raises:
-        AsdfError: the class is neither ours nor in `folder`, or the network cannot be built.
-    """
-    settings = replace(settings, front_end=replace(settings.front_end, weights=None))
-    if is_ours(settings.network.network_class, f"in {path}: network.network_class"):
-        check(shapes_of(settings, layers, path))
-    else:
-        _check_folder(settings.network.network_class, folder, path)
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are no matter of a file that is read
-        return build_network(settings, folder)
-
-
 def write_network(
     path: str | Path, network: nn.Module, settings: Sections, extra: Mapping[str, Any] | None = None
 ) -> None:
@@ -107,15 +86,19 @@ def network_content(network: nn.Module, settings: Sections) -> dict[str, Any]:
 
 
 def write_content(path: Path, content: Mapping[str, Any]) -> None:
-    """Write `content` to `path` atomically; torch reports a full disk as a RuntimeError of its zip writer."""
+    """Write `content` to `path` atomically.
+
+    Raises:
+        AsdfError: the folder cannot be written or the disk is full; what was at `path` is unchanged.
+    """
     try:
         with atomic_write(path, "wb") as file:
             torch.save(dict(content), file)
     except RuntimeError as error:
-        raise AsdfError(
-            f"cannot write {path}: {str(error).splitlines()[0]} Is the disk full? What was there before is unchanged. "
-            "Free some space, then start the same command again: it goes on from the newest checkpoint."
-        ) from error
+        # torch's zip writer hides what the file system said behind an error of its own.
+        if not isinstance(error.__context__, OSError):
+            raise
+        raise AsdfError(write_advice(path, error.__context__)) from error
 
 
 def read_network_file(path: Path) -> dict[str, Any]:
@@ -204,16 +187,3 @@ def _check_fit(path: Path, content: Mapping[str, Any], have: Mapping[str, torch.
             + "\nSet network.network_class and front_end.architecture to those it was trained with, "
             "or give this run another paths.system_folder."
         )
-
-
-def _check_folder(class_path: str, folder: Path | None, path: Path) -> None:
-    """Let through a class whose module lies in `folder`; a file may not name anything else that is imported."""
-    top = class_path.partition(".")[0]
-    if folder is not None and ((folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file()):
-        return
-    raise AsdfError(
-        f"the network {path} is of the class {class_path}, which is not of {OURS}"
-        + (f" and has no module in {folder}" if folder else "")
-        + ". A file may not name what is imported: "
-        "name the folder in which the module of your own class lies, if you trust it."
-    )

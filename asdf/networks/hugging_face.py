@@ -1,16 +1,14 @@
-"""Hugging Face's wav2vec 2.0, HuBERT and WavLM, read without transformers: folders, configurations, layer names.
+"""Folders of Hugging Face's wav2vec 2.0, HuBERT and WavLM, read without transformers.
 
-Invariant: a layer is renamed, known to be of no use for features, or left under its own name, where the check of
-layers finds it. A configuration whose network this front end cannot be is an error.
+Invariant: a configuration whose network this front end cannot be is an error, and a folder's index leads to no file
+outside the folder.
 
-Source: transformers, the configurations' documentation and the state dicts of its models.
+Source: transformers, the documentation of the configurations.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,12 @@ from torch import Tensor
 from asdf.errors import AsdfError
 from asdf.networks.architectures import Architecture
 from asdf.networks.safetensors import read_safetensors
-from asdf.networks.wavlm import joined
 from asdf.networks.weights_file import read_weights_file, state_dict_in
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 MODEL_TYPES = ("wav2vec2", "hubert", "wavlm")
 LARGEST_JSON = 20_000_000
-
-# Of pretraining, and what fine-tuned networks put behind the encoder.
-_NOT_USED = re.compile(
-    r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector|layer_weights|tdnn"
-    r"|feature_extractor_classifier|objective|adapter)\b"
-)
 
 _DEFAULTS: dict[str, Any] = {
     "conv_dim": [512] * 7,
@@ -58,17 +49,6 @@ _REQUIRED = {
     "adapter_attn_dim": None,
     "position_embeddings_type": None,
 }
-
-
-def is_hugging_face(state: Mapping[str, Tensor]) -> bool:
-    """Whether layers go by Hugging Face's names."""
-    return "feature_projection.projection.weight" in state
-
-
-def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Layers under torchaudio's names, and the names of those left out."""
-    kept = {_renamed(name): tensor for name, tensor in state.items() if not _NOT_USED.match(name)}
-    return joined(kept), [name for name in state if _NOT_USED.match(name)]
 
 
 def folder_of(path: Path) -> Path | None:
@@ -182,11 +162,3 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
     if missing:
         raise AsdfError(f"{index} names {len(missing)} layers that its files lack, {missing[0]} among them.")
     return state
-
-
-def _renamed(name: str) -> str:
-    if name.startswith("feature_projection."):
-        return f"encoder.{name}"
-    if name.startswith("encoder."):
-        return f"encoder.transformer.{name.removeprefix('encoder.')}"
-    return name

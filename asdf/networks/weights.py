@@ -14,7 +14,7 @@ from pathlib import Path
 from torch import Tensor
 
 from asdf.errors import AsdfError
-from asdf.networks import fairseq, fairseq_names, hugging_face
+from asdf.networks import fairseq, fairseq_names, hugging_face, hugging_face_names
 from asdf.networks.architectures import KNOWN, Architecture
 from asdf.networks.download import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.networks.fitting import groups, some
@@ -72,7 +72,7 @@ def standard_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list
     Returns:
         The layers, and the names of those that features do not depend on.
     """
-    return (hugging_face if hugging_face.is_hugging_face(state) else fairseq_names).torchaudio_names(state)
+    return (hugging_face_names if hugging_face_names.is_hugging_face(state) else fairseq_names).torchaudio_names(state)
 
 
 def tell_normalization(weights: FrontEndWeights, normalizes: bool) -> None:

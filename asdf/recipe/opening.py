@@ -15,7 +15,7 @@ from pathlib import Path
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.command_line import CommandLine, parse_command_line
-from asdf.recipe.corpora import Corpus, find_corpus
+from asdf.recipe.corpora import Corpus, find_corpus, validation_sets
 from asdf.recipe.dry_run import dry_run
 from asdf.recipe.folders import folders_of
 from asdf.recipe.run import Run
@@ -153,7 +153,8 @@ def _check(recipe: Recipe) -> list[Sections]:
             folders_of(settings.paths, recipe.folder)
         except UsageError as error:
             mistakes.append(f"config {name}: {error}")
-        for corpus in (*settings.recipe.training_sets, *settings.recipe.evaluation_sets):
+        recipe_sets = (*settings.recipe.training_sets, *validation_sets(settings), *settings.recipe.evaluation_sets)
+        for corpus in recipe_sets:
             try:
                 find_corpus(corpus, recipe.corpora)
             except UsageError as error:

@@ -209,12 +209,13 @@ class FrontEnd(KnownNames):
 
     architecture: str = setting(
         "wav2vec2_xlsr_300m",
-        "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, _1b, _2b",
+        "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, _1b, _2b, "
+        "hubert_base, _large, _xlarge, wavlm_base, _large; most weights tell it themselves",
         each="not_empty",
     )
     weights: str | None = setting(
         None,
-        "None: random; a checkpoint file; or 'torchaudio:NAME', a bundle of torchaudio.pipelines",
+        "None: random; a checkpoint file; a folder of Hugging Face; or 'torchaudio:NAME', of torchaudio.pipelines",
         each="path",
     )
     layer: int | Literal["last", "weighted"] = setting(

@@ -1,5 +1,6 @@
 """Clips and whole utterances: the same samples whoever reads them, in whatever order."""
 
+import multiprocessing
 import subprocess
 import sys
 
@@ -118,6 +119,22 @@ def test_reading_draws_nothing_from_the_networks_generator(utterances):
     before = torch.get_rng_state()
     list(BatchLoader(clips(utterances), 0, World()).batches([[(1, 0)]]))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_stop_signal_that_reaches_every_process_leaves_the_workers(utterances):
+    """A scheduler sends them to all processes; the main one needs its workers until it has saved."""
+    before = set(multiprocessing.active_children())
+    loader = BatchLoader(clips(utterances), 1, World())
+    batches = loader.batches([[(1, i % 3)] for i in range(6)])
+    next(batches)
+    [worker] = set(multiprocessing.active_children()) - before
+    for name in ("TERM", "INT", "USR1", "USR2"):
+        code = f"import os, signal; os.kill({worker.pid}, signal.SIG{name})"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    assert len(list(batches)) == 5 and worker.is_alive()
+    worker.terminate()
+    worker.join(10)
+    assert worker.exitcode == 0
 
 
 ENDS_EARLY = """

@@ -91,6 +91,33 @@ def test_features_are_those_of_transformers(kind, pre_norm, seed, tmp_path, wave
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("name", ["fairseq_xlsr_like", "fairseq_base_like"])
+def test_a_fairseq_and_a_hugging_face_checkpoint_of_one_network_agree(name, reference, recorded, tmp_path):
+    ours = build(reference(f"{name}.pt"))
+    architecture = ours.architecture
+    channels, kernels, strides = (list(values) for values in zip(*architecture.conv_layers, strict=True))
+    config = transformers.Wav2Vec2Config(
+        conv_dim=channels, conv_kernel=kernels, conv_stride=strides, conv_bias=architecture.conv_bias,
+        feat_extract_norm=architecture.extractor_mode.removesuffix("_norm"), hidden_size=architecture.dimension,
+        num_hidden_layers=architecture.layers, num_attention_heads=architecture.heads,
+        intermediate_size=architecture.feed_forward, do_stable_layer_norm=architecture.layer_norm_first,
+        num_conv_pos_embeddings=architecture.pos_conv_kernel,
+        num_conv_pos_embedding_groups=architecture.pos_conv_groups)  # fmt: skip
+    network = transformers.Wav2Vec2Model(config).eval()
+    state = {name.removeprefix("encoder.") if "projection" in name else name.replace("encoder.transformer", "encoder"):
+             tensor for name, tensor in ours.model.state_dict().items()}  # fmt: skip
+    state = {name.replace("self_attn", "attention"): tensor for name, tensor in state.items()}
+    assert network.load_state_dict(state, strict=False).unexpected_keys == []
+    network.save_pretrained(tmp_path)
+    read, expected = build(tmp_path), recorded(f"{name}.npz")
+    assert read.architecture == architecture
+    torch.testing.assert_close(read.model.state_dict(), ours.model.state_dict(), rtol=0, atol=0)
+    with torch.no_grad():
+        torch.testing.assert_close(read(expected["waveforms"]), expected["features"], atol=1e-4, rtol=0)
+        theirs = network(expected["waveforms"]).last_hidden_state
+    torch.testing.assert_close(theirs, expected["features"], atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize("layout", ["file", "bin", "parts", "bin_parts", "prefixed"])
 def test_every_layout_gives_the_same_layers(layout, folder, tmp_path):
     expected = build(folder).model.state_dict()

@@ -132,8 +132,14 @@ def test_an_optimisers_state_and_shared_storages_pass(tmp_path):
     optimiser = torch.optim.Adam(layer.parameters())
     layer(torch.ones(1, 3)).sum().backward()
     optimiser.step()
-    content = {"model_state_dict": layer.state_dict(), "optimizer": optimiser.state_dict(), "tied": layer.weight,
-               "rows": layer.weight.data[1:], "half": torch.ones(5, dtype=torch.bfloat16), "none": torch.empty(0)}  # fmt: skip
+    content = {
+        "model_state_dict": layer.state_dict(),
+        "optimizer_state_dict": optimiser.state_dict(),
+        "tied": layer.weight,
+        "rows": layer.weight.data[1:],
+        "half": torch.ones(5, dtype=torch.bfloat16),
+        "nothing": torch.empty(0),
+    }
     for zipfile_format in (True, False):
         torch.save(content, tmp_path / "weights.pt", _use_new_zipfile_serialization=zipfile_format)
         check_sizes(tmp_path / "weights.pt")

@@ -1,0 +1,183 @@
+"""The recipe's command line, from its words to its exit status."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from asdf.settings import Settings
+from tests.conftest import RECIPE, ROOT
+
+WITHOUT_TORCH = """
+import runpy, sys
+sys.argv[:] = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    print("torch:", sorted({"torch", "torchaudio"} & set(sys.modules)))
+"""
+
+
+def test_every_mistake_of_every_config_is_told_at_once(recipe, capsys):
+    outcome = recipe.call(capsys, "debug", "normedd", "network.max_epoch=2", "recipe.seed=-1", "nonsense.x=1")
+    assert outcome.status == 2 and "Traceback" not in outcome.output
+    for said in ("normedd", "normed", "network.max_epochs", "recipe.seed", "nonsense"):
+        assert said in outcome.output, outcome.output
+    assert not recipe.output.exists()
+
+
+def test_an_unknown_config_comes_with_the_nearest(recipe, capsys):
+    outcome = recipe.call(capsys, "debgu")
+    assert outcome.status == 2 and "there is no config 'debgu'" in outcome.output
+    assert "the nearest is 'debug'" in outcome.output
+
+
+@pytest.mark.parametrize("name", ["training_sets", "validation_sets", "evaluation_sets"])
+def test_an_unknown_corpus_is_found_before_the_first_config_runs(recipe, capsys, name):
+    recipe.add_configs(f"typo < debug\nrecipe.{name} = ('demo-trian',)\n")
+    outcome = recipe.call(capsys, "debug", "typo")
+    assert outcome.status == 2 and "config typo: the recipe knows no corpus 'demo-trian'" in outcome.output
+    assert "Did you mean 'demo-train'?" in outcome.output and not recipe.output.exists()
+
+
+def test_folders_that_are_not_set(recipe, capsys):
+    (recipe.folder / "configs" / "init_config.py").write_text("")
+    outcome = recipe.call(capsys, "debug")
+    assert outcome.status == 2 and "paths.output_folder is not set" in outcome.output
+
+
+def test_overrides_apply_to_every_config_on_top_of_it(recipe, capsys):
+    outcome = recipe.call(capsys, "debug", "normed", "network.max_epochs=1", "recipe.seed=7", "recipe.end_stage=1")
+    assert outcome.status == 0, outcome.output
+    for name in ("system1", "normed"):
+        assert [path.name for path in (recipe.system(name) / "networks").glob("*.pt")] == ["epoch.1.pt"]
+        assert "recipe.seed = 7" in (recipe.system(name) / "settings.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--list",), "  normed < debug"),
+        (("normed", "--explain", "network.network_class"), "small_networks.Normed"),
+        (("debug", "--explain"), "network.max_epochs"),
+        (("debug", "--dry-run"), "26 training utterances = 7 steps an epoch, at most 3 epochs"),
+    ],
+)
+def test_questions_are_answered_without_torch(recipe, words, said):
+    outcome = recipe.run_command([sys.executable, "-c", WITHOUT_TORCH, str(recipe.folder / "run.py"), *words])
+    assert outcome.status == 0 and said in outcome.output and "torch: []" in outcome.output, outcome.output
+    assert not recipe.output.exists()
+
+
+def test_the_recipes_own_configs_are_sound(capsys, monkeypatch):
+    """All of them are resolved; `eval-ssl-aasist` and the like need no corpora for that."""
+    Settings(RECIPE / "configs" / "init_config.py")
+    names = re.findall(r"^([\w-]+)(?: <.*)?$", (RECIPE / "configs" / "run_configs.py").read_text(), re.MULTILINE)
+    asked_for = "quickstart sad-off train train-ssl-aasist eval-ssl-aasist train-aasist net larger_net mini-aasist"
+    assert {*asked_for.split(), "mini-wav2vec"} <= set(names)
+    monkeypatch.chdir(ROOT)
+    Settings().check(RECIPE / "configs" / "run_configs.py", names)
+
+
+def test_a_dry_run_shows_devices_batches_and_stages(recipe, corpus, capsys):
+    outcome = recipe.call(capsys, "debug", "--dry-run", "network.optimizer_step_interval=2", "computing.use_gpu=False")
+    assert outcome.status == 0, outcome.output
+    for said in (
+        "local rank 0: cpu",
+        f"demo-train: {corpus / 'train_list.txt'}: 13 bona fide, 13 spoof",
+        "minibatch 4 x 1 process x 2 minibatches a step = 8 utterances an optimiser step",
+        "26 training utterances = 4 steps an epoch",
+        "train on demo-train, validate on demo-dev",
+        f"score demo-dev, demo-eval with the last epoch of {recipe.system() / 'networks'}",
+    ):
+        assert said in outcome.output, outcome.output
+
+
+def test_a_dry_run_reports_what_is_missing_and_fails(recipe, capsys, tmp_path):
+    (tmp_path / "data").mkdir()
+    words = ("debug", "--dry-run", f"paths.database_folder={tmp_path / 'data'}")
+    outcome = recipe.call(capsys, *words)
+    assert outcome.status == 1 and "Traceback" not in outcome.output
+    for name in ("train", "dev", "eval"):
+        assert f"there is no list {tmp_path / 'data' / f'{name}_list.txt'}" in outcome.output
+    # What is to be scored only needs no training list.
+    for name in ("dev", "eval"):
+        (tmp_path / "data" / f"{name}_list.txt").write_text("a.flac 1\nb.flac 0\n")
+    outcome = recipe.call(capsys, *words, "recipe.start_stage=2")
+    assert outcome.status == 1 and "train_list" not in outcome.output
+    assert "2 of the 2 files of demo-dev are not in" in outcome.output
+    assert "there are no networks in" in outcome.output and "run stage 1 first" in outcome.output
+
+
+def test_a_dry_run_looks_for_the_front_ends_weights(recipe, capsys):
+    outcome = recipe.call(capsys, "debug", "--dry-run", "front_end.weights=/none/xlsr.pt")
+    assert outcome.status == 1 and "there is no file /none/xlsr.pt: check front_end.weights" in outcome.output
+
+
+def test_stages_one_by_one_do_what_all_do_in_one(recipe, capsys):
+    whole = recipe.call(capsys, "debug", "network.max_epochs=2", "paths.system_folder=whole", "paths.sad_folder=other")
+    assert whole.status == 0, whole.output
+    written = []
+    for stage in range(4):
+        only = (f"recipe.start_stage={stage}", f"recipe.end_stage={stage}")
+        outcome = recipe.call(capsys, "debug", "network.max_epochs=2", *only)
+        assert outcome.status == 0, outcome.output
+        assert [f"stage {number}:" in outcome.output for number in range(4)] == [n == stage for n in range(4)]
+        present = {p.relative_to(recipe.output).parts[-2] for p in recipe.output.rglob("*") if p.is_file()}
+        written.append({"sad", "networks", "results"} & present - ({"results"} if stage < 3 else set()))
+    assert written[0] >= {"sad"}
+    one, other = recipe.system("whole"), recipe.system()
+    for path in ("scores/epoch.2/demo-dev.txt", "scores/epoch.2/demo-eval.txt", "results/results.txt"):
+        assert (one / path).read_bytes() == (other / path).read_bytes()
+    results = json.loads((other / "results" / "results.json").read_text())
+    assert results == json.loads((one / "results" / "results.json").read_text())
+
+
+def test_a_stage_whose_input_is_not_there(recipe, capsys):
+    outcome = recipe.call(capsys, "debug", "recipe.start_stage=2")
+    assert outcome.status == 1 and "run stage 1 first" in outcome.output and "Traceback" not in outcome.output
+
+
+def test_the_settings_are_those_of_init_config_after_an_error(recipe, capsys):
+    recipe.add_configs("broken < debug\nrecipe.seed = 3\nnetwork.network_class = 'small_networks.None_such'\n")
+    outcome = recipe.call(capsys, "broken")
+    assert outcome.status == 2 and "has no class 'None_such'" in outcome.output
+    assert Settings().recipe.seed == 0 and Settings().network.network_class == "asdf.networks.SSL_AASIST"
+    assert not (recipe.system() / "owner.json").exists()
+
+
+def test_epochs_are_chosen_and_kept(recipe, capsys):
+    kept = ("network.keep_last_networks=1", "network.keep_best_networks=1", "network.average_best_networks=2")
+    outcome = recipe.call(capsys, "debug", *kept, "recipe.selected_epochs=('best','average','last',1)")
+    assert outcome.status == 0, outcome.output
+    scored = {path.name for path in (recipe.system() / "scores").iterdir() if (path / "demo-eval.txt").exists()}
+    assert {"average", "epoch.1", "epoch.3"} <= scored
+    rows = (recipe.system() / "results" / "results.txt").read_text()
+    assert "average" in rows and "epoch.3" in rows
+
+
+def test_an_epoch_is_scored_without_training(recipe, capsys, corpus):
+    assert recipe.call(capsys, "debug", "recipe.end_stage=1").status == 0
+    networks = {path: path.read_bytes() for path in (recipe.system() / "networks").iterdir()}
+    scores = recipe.system() / "scores" / "epoch.2"
+    (scores / "demo-dev.txt").unlink()
+    outcome = recipe.call(capsys, "debug", "network.resume_epoch=-2", "recipe.selected_epochs=('last',)")
+    assert outcome.status == 0 and "no training" in outcome.output, outcome.output
+    assert (scores / "demo-dev.txt").exists()
+    assert {path: path.read_bytes() for path in (recipe.system() / "networks").iterdir()} == networks
+
+
+def test_training_utterances_of_other_lengths_are_left_out_with_their_count(recipe, capsys):
+    first = recipe.call(capsys, "debug", "recipe.end_stage=0")
+    assert first.status == 0
+    [path] = (recipe.output / "sad").glob("demo-train.*.tsv")
+    lengths = sorted(int(line.split("\t")[1]) for line in path.read_text().splitlines())
+    least, most = lengths[3], lengths[-3]
+    words = (f"network.min_train_utterance_length_in_samples={least}",
+             f"network.max_train_utterance_length_in_samples={most}")  # fmt: skip
+    outcome = recipe.call(capsys, "debug", "network.max_epochs=1", "recipe.end_stage=1", *words)
+    left_out = sum(not least <= length <= most for length in lengths)
+    assert outcome.status == 0 and left_out >= 5
+    assert f"{left_out} of 26 training utterances are left out for their length" in outcome.output
+    assert f"training on {26 - left_out} utterances" in outcome.output

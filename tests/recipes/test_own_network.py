@@ -1,0 +1,106 @@
+"""A user's own network and callback, in files beside the recipe, by the documented interfaces alone."""
+
+import json
+
+import torch
+
+from asdf.evaluation import read_scores
+
+NETWORK = '''
+import torch
+from asdf.networks import DetectorNetwork, Wav2Vec2FrontEnd
+
+
+class Mean(DetectorNetwork):
+    """The mean of the front end's features, and a linear layer."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.front_end = Wav2Vec2FrontEnd(settings.front_end)
+        self.output = torch.nn.Linear(self.front_end.dimension, 2)
+
+    def forward(self, waveforms_BT):
+        embeddings_BE = self.front_end(waveforms_BT).mean(dim=1)
+        return embeddings_BE, self.output(embeddings_BE)
+
+    def front_end_parameters(self):
+        return self.front_end.parameters()
+
+
+class Wrong:
+    pass
+'''
+
+CALLBACK = """
+import json
+from asdf.training.callbacks import Callback
+
+
+class Notes(Callback):
+    def on_start(self, step):
+        self.notes = [["start", step, self.settings.network.max_epochs]]
+
+    def on_step(self, record):
+        self.notes.append(["step", record["step"], record["loss"]])
+
+    def on_evaluation(self, record):
+        self.notes.append(["evaluation", record["network"], sorted(record["eer"])])
+
+    def on_checkpoint(self, path):
+        assert path.exists()
+        self.notes.append(["checkpoint", path.name])
+
+    def on_end(self, record):
+        (self.folder / "notes.json").write_text(json.dumps([*self.notes, ["end", record["reason"]]]))
+"""
+
+CONFIG = """
+own < debug
+network.network_class = 'my_network.Mean'
+network.callbacks = ('my_callbacks.Notes',)
+network.max_epochs = 1
+network.print_interval = 4
+front_end.architecture = 'tiny'
+"""
+
+
+def own(recipe, capsys, *words):
+    if "own <" not in (recipe.folder / "configs" / "run_configs.py").read_text():
+        recipe.add_configs(CONFIG)
+        (recipe.folder / "my_network.py").write_text(NETWORK)
+        (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
+    return recipe.call(capsys, "own", *words)
+
+
+def test_it_trains_scores_and_is_told_of_everything(recipe, capsys):
+    outcome = own(recipe, capsys)
+    assert outcome.status == 0, outcome.output
+    assert len(read_scores(recipe.system() / "scores" / "epoch.1" / "demo-eval.txt")) == 8
+    notes = json.loads((recipe.system() / "notes.json").read_text())
+    assert [note[:2] for note in notes] == [
+        ["start", 0],
+        ["step", 4],
+        ["checkpoint", "epoch.1.pt"],
+        ["evaluation", "epoch.1.pt"],
+        ["end", "network.max_epochs = 1"],
+    ]
+    assert notes[0][2] == 1 and 0 < notes[1][2] < 2 and notes[3][2] == ["demo-dev"]
+
+
+def test_a_frozen_front_end_stays_and_the_rest_learns(recipe, capsys):
+    assert own(recipe, capsys, "front_end.frozen=True", "network.max_epochs=2", "recipe.end_stage=1").status == 0
+    networks = recipe.system() / "networks"
+    one, two = (torch.load(networks / f"epoch.{n}.pt", weights_only=True)["model_state_dict"] for n in (1, 2))
+    changed = {name for name in one if not torch.equal(one[name], two[name])}
+    assert changed == {"output.weight", "output.bias"}
+
+
+def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
+    for words, status, said in (
+        (("network.network_class=my_network.Maen",), 2, "Did you mean 'Mean'?"),
+        (("network.network_class=my_network.Wrong",), 2, "derived from torch.nn.modules.module.Module is needed"),
+        (("network.network_class=my_netwrk.Mean",), 2, "Did you mean 'my_network'?"),
+        (("network.callbacks=('my_network.Mean',)",), 2, "derived from asdf.training.callbacks.Callback is needed"),
+    ):
+        outcome = own(recipe, capsys, *words)
+        assert outcome.status == status and said in outcome.output and "Traceback" not in outcome.output, outcome.output

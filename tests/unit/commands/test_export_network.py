@@ -1,0 +1,265 @@
+"""`export`: what other systems load, and back again bit by bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import asdf.networks
+from asdf.__main__ import main
+from asdf.networks.architectures import KNOWN
+from asdf.networks.detector_file import read_network, settings_in, write_network
+from asdf.networks.published import published_state
+from asdf.networks.safetensors import read_safetensors
+from asdf.settings.sections import Sections
+
+CLIP = 16000
+
+
+def settings_of(kind: str) -> Sections:
+    settings = Sections()
+    settings.network.network_class = f"asdf.networks.{kind}"
+    settings.front_end.architecture = "tiny"
+    settings.back_end.sls_samples, settings.back_end.sls_hidden = 6000, 32
+    settings.back_end.nes2net_splits = (4, 4)
+    settings.paths.output_folder, settings.recipe.training_sets = "/home/someone/runs", ("asvspoof5",)
+    return settings
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Write a network of a class, whose every number is drawn, to `networks/epoch.3.pt`."""
+
+    def make(kind: str, settings: Sections | None = None, **extra: object) -> tuple[nn.Module, Path]:
+        settings = settings or settings_of(kind)
+        torch.manual_seed(0)
+        network = getattr(asdf.networks, kind)(settings)
+        for tensor in network.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.add_(0.01 * torch.randn_like(tensor))
+        path = tmp_path / "networks" / "epoch.3.pt"
+        write_network(path, network, settings, extra)
+        return network.eval(), path
+
+    return make
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def same(read: nn.Module, network: nn.Module) -> None:
+    assert type(read) is type(network)
+    torch.testing.assert_close(read.state_dict(), network.state_dict(), rtol=0, atol=0)
+
+
+PUBLISHED = ["SSL_AASIST", "SSL_AASIST_L", "SSL_SLS", "SSL_Nes2NetX"]
+
+
+@pytest.mark.parametrize(("kind", "layout"), [*((kind, "ssl_anti_spoofing") for kind in PUBLISHED),
+                                              ("AASIST", "aasist"), ("AASIST_L", "aasist")])  # fmt: skip
+def test_export_then_import_is_the_identity(kind, layout, make, run, tmp_path):
+    network, path = make(kind)
+    status, told, _ = run("export", path, "--format", layout, tmp_path / "published.pth")
+    assert status == 0 and f"asdf.networks.{kind}" in told
+    words = ["front_end.architecture=tiny", "back_end.sls_samples=6000"] if kind.startswith("SSL_") else []
+    assert run("import", tmp_path / "published.pth", tmp_path / "net.pt", *words)[0] == 0
+    same(read_network(tmp_path / "net.pt")[0], network)
+
+
+@pytest.mark.parametrize("group_norm", [False, True])
+def test_the_published_names_are_those_of_published_files(group_norm, make, run, tmp_path):
+    settings = settings_of("SSL_AASIST")
+    settings.front_end.architecture = "tiny" if group_norm else "small"
+    _, path = make("SSL_AASIST", settings)
+    assert run("export", path, "--format", "ssl_anti_spoofing", tmp_path / "published.pth")[0] == 0
+    names = set(torch.load(tmp_path / "published.pth", weights_only=True))
+    begin = "ssl_model.model."
+    norm = f"{begin}feature_extractor.conv_layers.0.2.{'weight' if group_norm else '1.weight'}"
+    assert {norm, f"{begin}encoder.pos_conv.0.weight_g", f"{begin}encoder.pos_conv.0.weight_v", "LL.weight",
+            f"{begin}encoder.layers.1.self_attn.k_proj.weight", f"{begin}encoder.layers.1.self_attn_layer_norm.bias",
+            f"{begin}encoder.layers.0.fc1.weight", f"{begin}post_extract_proj.bias", f"{begin}layer_norm.weight",
+            f"{begin}encoder.layer_norm.weight", f"{begin}encoder.layers.0.final_layer_norm.weight",
+            "GAT_layer_S.att_weight", "first_bn1.running_var", "out_layer.bias"} <= names  # fmt: skip
+
+
+def test_of_xlsr_every_published_layer_is_there():
+    """Without pretraining's layers the published programs refuse the file. 317,390,592: XLS-R's own number."""
+    settings = settings_of("SSL_AASIST")
+    settings.front_end.architecture = "wav2vec2_xlsr_300m"
+    with torch.device("meta"):
+        network = asdf.networks.SSL_AASIST(settings)
+    state, filled = published_state(network)
+    front_end = [tensor.numel() for name, tensor in state.items() if name.startswith("ssl_model.model.")]
+    assert sum(front_end) == 317_390_592 and len(filled) == 8
+    assert all(not state[name].any() for name in filled)
+    settings.front_end.architecture = "small"
+    assert published_state(asdf.networks.SSL_AASIST(settings))[1] == []
+
+
+def test_what_the_layouts_cannot_hold_is_told(make, run, tmp_path):
+    settings = settings_of("SSL_AASIST")
+    settings.front_end.layer = "weighted"
+    cases = [("AASIST", None, "ssl_anti_spoofing", "AASIST has no layout of SSL_Anti-spoofing"),
+             ("SSL_ASP", None, "ssl_anti_spoofing", "SSL_ASP has no layout of SSL_Anti-spoofing"),
+             ("SSL_AASIST", None, "aasist", "SSL_AASIST is not raw-waveform AASIST"),
+             ("SSL_AASIST", settings, "ssl_anti_spoofing", "has no place for front_end.layer_sum.weights")]  # fmt: skip
+    for kind, chosen, layout, told in cases:
+        _, path = make(kind, chosen)
+        status, _, errors = run("export", path, "--format", layout, tmp_path / "out.pth")
+        assert status == 1 and told in errors
+        assert not (tmp_path / "out.pth").exists()
+
+
+@pytest.mark.parametrize("kind", ["SSL_MHFA", "AASIST_L"])
+@pytest.mark.parametrize("layout", ["safetensors", "hub"])
+def test_safetensors_and_folders_are_networks(kind, layout, make, run, tmp_path):
+    calibration = {"scale": 2.0, "offset": 0.125, "threshold": 0.5}
+    network, path = make(kind, calibration=calibration, optimizer_state_dict={"state": {}})
+    out = tmp_path / ("net.safetensors" if layout == "safetensors" else "net")
+    assert run("export", path, "--format", layout, out)[0] == 0
+    read, content = read_network(out)
+    same(read, network)
+    assert content["calibration"] == calibration and "optimizer_state_dict" not in content
+    settings = settings_in(content, out)
+    expected = settings_in(read_network(path)[1], path)
+    assert settings.paths.output_folder is None
+    settings.paths = expected.paths
+    assert settings == expected
+    assert run("import", out, tmp_path / "again.pt")[0] == 0
+    again, content = read_network(tmp_path / "again.pt")
+    same(again, network)
+    assert content["calibration"] == calibration
+
+
+def test_the_folder_of_a_hub(make, run, tmp_path):
+    progress = {"step": 9, "evaluations": [{"step": 3, "eer": {"dev": 0.5}}, {"step": 9, "eer": {"dev": 0.0125}}]}
+    _, path = make("AASIST_L", progress=progress)
+    rows = [{"epoch": "epoch.3", "set": "asvspoof5-eval", "eer": 0.04}, {"epoch": "epoch.2", "set": "x", "eer": 0.3}]
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "results.json").write_text(json.dumps(rows))
+    status, told, _ = run("export", path, "--format", "hub", tmp_path / "card")
+    assert status == 0 and "with 2 measured EERs" in told
+    assert sorted(file.name for file in (tmp_path / "card").iterdir()) == [
+        "README.md", "config.json", "model.safetensors"]  # fmt: skip
+    card = (tmp_path / "card" / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: asdf\n") and "# card\n" in card
+    assert "| dev | 1.250 |\n| asvspoof5-eval | 4.000 |" in card and "| x |" not in card and "50.000" not in card
+    assert "## Training data\n\nasvspoof5\n" in card and "85,306 parameters" in card
+    assert "someone" not in card + (tmp_path / "card" / "config.json").read_text()
+    config = json.loads((tmp_path / "card" / "config.json").read_text())
+    assert (config["format"], config["network_class"]) == ("asdf", "asdf.networks.AASIST_L")
+    assert "someone" not in str(read_safetensors(tmp_path / "card" / "model.safetensors")[1])
+
+
+def test_a_card_of_a_network_without_a_history_says_so(make, run, tmp_path):
+    _, path = make("AASIST_L")
+    assert "no measured EERs" in run("export", path, "--format", "hub", tmp_path / "card")[1]
+    card = (tmp_path / "card" / "README.md").read_text()
+    assert "Not stated in the file that this was made from." in card and "No measured error rates" in card
+    assert "asvspoof5" not in card
+
+
+def test_a_folder_of_another_program_and_damaged_metadata_are_told(make, run, tmp_path):
+    _, path = make("AASIST_L")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text('{"model_type": "wavlm"}')
+    status, _, errors = run("export", tmp_path / "other", "--format", "hub", tmp_path / "card")
+    assert status == 1 and "holds no detector of ASDF, but a network of the type 'wavlm'" in errors
+    status, _, errors = run("export", path, "--format", "hub", path)
+    assert status == 2 and "is there already" in errors
+    status, _, errors = run("export", path, "--format", "hub", tmp_path / "card", "--samples", "800")
+    assert status == 2 and "--samples is for onnx and torchscript; hub keeps to no length" in errors
+
+
+KINDS = ["AASIST_L", "SSL_AASIST", "SSL_SLS", "WavLM"]
+
+
+def graph_network(kind: str, make) -> tuple[nn.Module, Path]:
+    from dataclasses import replace
+
+    if kind != "WavLM":
+        return make(kind)
+    settings = settings_of("SSL_MHFA")
+    settings.front_end.architecture = replace(KNOWN["tiny"], relative_positions=(32, 80)).to_text()
+    return make("SSL_MHFA", settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_torchscript_runs_without_asdf(kind, make, run, tmp_path):
+    network, path = graph_network(kind, make)
+    words = [] if kind == "SSL_SLS" else ["--samples", CLIP]
+    status, told, _ = run("export", path, "--format", "torchscript", tmp_path / "net.ts", *words)
+    samples = 6000 if kind == "SSL_SLS" else CLIP
+    assert status == 0 and f"takes waveforms (batch, {samples}) at 16 kHz" in told and "differs from" in told
+    graph = torch.jit.load(tmp_path / "net.ts")
+    waveforms = 0.1 * torch.randn(3, samples)
+    with torch.no_grad():
+        torch.testing.assert_close(graph(waveforms), network(waveforms), atol=1e-4, rtol=0)
+        with pytest.raises(torch.jit.Error, match="as many samples as the network was exported for"):
+            graph(0.1 * torch.randn(3, samples + 320))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_onnx_runs_without_torch(kind, make, run, tmp_path):
+    pytest.importorskip("onnx", reason="in the test extra")
+    runtime = pytest.importorskip("onnxruntime", reason="in the test extra")
+    network, path = graph_network(kind, make)
+    words = [] if kind == "SSL_SLS" else ["--samples", CLIP]
+    status, told, err = run("export", path, "--format", "onnx", tmp_path / "net.onnx", *words)
+    assert (status, err) == (0, ""), err
+    assert "run on 3 waveforms: differs from the network by" in told
+    session = runtime.InferenceSession(tmp_path / "net.onnx")
+    samples = 6000 if kind == "SSL_SLS" else CLIP
+    for batch in (1, 4):
+        waveforms = 0.1 * torch.randn(batch, samples)
+        with torch.no_grad():
+            expected = network(waveforms)
+        got = session.run(["embeddings", "logits"], {"waveforms": waveforms.numpy()})
+        torch.testing.assert_close(tuple(map(torch.from_numpy, got)), expected, atol=1e-4, rtol=1e-4)
+    with pytest.raises(Exception, match="invalid dimensions"):
+        session.run(None, {"waveforms": torch.zeros(1, samples + 320).numpy()})
+
+
+def test_a_length_that_the_network_does_not_take_is_told(make, run, tmp_path):
+    _, path = make("SSL_SLS")
+    status, _, errors = run("export", path, "--format", "torchscript", tmp_path / "net.ts", "--samples", CLIP)
+    assert status == 2 and "SSL_SLS takes 6000 samples and no other length" in errors
+
+
+OWN = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 2)
+
+    def forward(self, waveforms):
+        means = waveforms.mean(1, keepdim=True)
+        if means.sum() > self.layer.weight.new_zeros(1).item() and len(waveforms) == 2:
+            return means, self.layer(means)
+        return -means, -self.layer(means)
+"""
+
+
+def test_a_graph_that_gives_other_numbers_is_not_written(run, tmp_path):
+    (tmp_path / "branching_network_of_a_test.py").write_text(OWN)
+    settings = Sections()
+    settings.network.network_class = "branching_network_of_a_test.Net"
+    write_network(tmp_path / "net.pt", nn.ModuleDict({"layer": nn.Linear(1, 2)}), settings)
+    words = ["export", tmp_path / "net.pt", "--format", "torchscript", tmp_path / "net.ts", "--samples", 500]
+    status, _, errors = run(*words)
+    assert status == 1 and "is of the class branching_network_of_a_test.Net, which is not of asdf.networks" in errors
+    status, _, errors = run(*words, "--network-folder", tmp_path)
+    assert status == 1 and "gives other numbers than the network" in errors
+    assert not (tmp_path / "net.ts").exists()

@@ -1,0 +1,254 @@
+"""`import`: every layer of a published detector in its place, with its published scores, or an error that says why."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from asdf.__main__ import main
+from asdf.networks import SSL_AASIST
+from asdf.networks.architectures import KNOWN
+from asdf.networks.detector_file import read_network, settings_in, write_network
+from asdf.settings.sections import Sections
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDERS = (ROOT / "tests" / "fixtures" / "networks", ROOT.parent / "shared" / "reference")
+SMALL = (
+    "{'conv_layers': ((32, 10, 5), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 2, 2), (32, 2, 2)), "
+    "'extractor_mode': 'layer_norm', 'conv_bias': True, 'dimension': 48, 'layers': 2, 'heads': 4, 'feed_forward': 96, "
+    "'layer_norm_first': True, 'pos_conv_kernel': 32, 'pos_conv_groups': 4, 'relative_positions': None}"
+)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Callable[[str], Path]:
+    def find(name: str) -> Path:
+        found = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)
+        if found is None:
+            pytest.skip(f"{name} is too large for the fixtures, and {FOLDERS[1]} is not there")
+        return found
+
+    return find
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; its exit status, output and errors."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def check_scores(network: torch.nn.Module, path: Path, entry: str = "logits") -> None:
+    expected = np.load(path)
+    with torch.no_grad():
+        got = network(torch.from_numpy(expected["waveforms"]))[1]
+    np.testing.assert_allclose(got.numpy(), expected[entry], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "parameters"),
+    [("AASIST", "raw-waveform AASIST", "297,866"), ("AASIST-L", "raw-waveform AASIST-L", "85,306")],
+)
+def test_published_aasist(name, layout, parameters, reference, run, tmp_path):
+    status, told, _ = run("import", reference(f"{name}.pth"), tmp_path / "net.pt")
+    assert status == 0
+    assert told.splitlines()[0] == f"recognised: {layout}"
+    assert "layers mapped: 229\nleft out: nothing\nmissing: nothing\n" in told
+    assert told.endswith(f"net.pt: asdf.networks.{name.replace('-', '_')}, {parameters} parameters\n")
+    check_scores(read_network(tmp_path / "net.pt")[0], reference(f"{name}.npz"))
+
+
+@pytest.mark.parametrize("prefix", ["", "module."])
+@pytest.mark.parametrize("nested", ["", "original"])
+def test_published_ssl_anti_spoofing(prefix, nested, reference, run, tmp_path):
+    state = torch.load(reference("ssl_aasist.pth"), weights_only=True, map_location="cpu")
+    content = {prefix + name: tensor for name, tensor in state.items()}
+    if nested:
+        content |= {"training_loss": torch.tensor(0.3), "consecutive_lr_updates": 1}
+        content = {"model_state_dict": content, "optimizer_state_dict": {"state": {}}}
+    torch.save(content, tmp_path / "published.pth")
+    words = ["import", tmp_path / "published.pth", tmp_path / "net.pt"]
+    status, told, errors = run(*words)
+    assert (status, told) == (1, "")
+    assert (
+        f'Give front_end.architecture, a name or a literal. By the shapes it may be:\nfront_end.architecture="{SMALL}"'
+        in errors
+    )
+    assert not (tmp_path / "net.pt").exists()
+    status, told, _ = run(*words, f"front_end.architecture={SMALL}")
+    assert status == 0
+    first = "recognised: " + ("a checkpoint of the original ASDF; " if nested else "")
+    assert told.startswith(first + "SSL_Anti-spoofing: wav2vec 2.0 and AASIST\n")
+    assert "pretraining; scores do not depend on them: mask_emb, quantizer.*, project_q.*, final_proj.* (8)" in told
+    training = "of the training that made it: optimizer_state_dict, training_loss, consecutive_lr_updates (3)"
+    assert (training in told) is bool(nested)
+    check_scores(read_network(tmp_path / "net.pt")[0], reference("ssl_aasist.npz"))
+
+
+def test_published_sls(reference, run, tmp_path):
+    words = ["import", reference("sls.pth"), tmp_path / "net.pt", f"front_end.architecture={SMALL}"]
+    status, told, _ = run(*words)
+    assert status == 0 and "back_end.sls_hidden = 64, by the shapes" in told
+    assert "back_end.sls_samples = 15440, the shortest length that gives the 16 times it reads" in told
+    (tmp_path / "net.pt").unlink()
+    assert run(*words, "back_end.sls_samples=16000")[0] == 0
+    check_scores(read_network(tmp_path / "net.pt")[0], reference("sls.npz"), "log_probabilities")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "astp"])
+def test_published_nes2net(pooling, reference, run, tmp_path):
+    """Its published back end behind a front end of the width that it needs."""
+    from asdf.networks import SSL_Nes2NetX
+    from asdf.networks.architectures import KNOWN, Architecture
+    from asdf.networks.fairseq_names import fairseq_names
+
+    back_end = torch.load(reference(f"nes2net_x_{pooling}.pth"), weights_only=True, map_location="cpu")
+    tiny = KNOWN["tiny"]
+    architecture = Architecture(tiny.conv_layers, "layer_norm", True, 1024, 1, 2, 8, True, 16, 64)
+    front_end = fairseq_names(architecture.build().state_dict(), architecture)
+    state = {f"ssl_model.model.{name}": tensor for name, tensor in front_end.items()}
+    state |= {f"Nested_Res2Net_TDNN.{name}": tensor for name, tensor in back_end.items()}
+    torch.save(state, tmp_path / "published.pth")
+    words = ["import", tmp_path / "published.pth", tmp_path / "net.pt"]
+    status, told, _ = run(*words, f"front_end.architecture={architecture.to_text()}")
+    assert status == 0 and "recognised: Nes2Net-X: wav2vec 2.0 and Nes2Net-X" in told
+    assert "back_end.nes2net_splits = (8, 8), by the shapes" in told
+    assert "back_end.nes2net_dilation = 2, as published; no shape tells it" in told
+    network = read_network(tmp_path / "net.pt")[0]
+    assert isinstance(network, SSL_Nes2NetX)
+    expected = np.load(reference(f"nes2net_x_{pooling}.npz"))
+    with torch.no_grad():
+        logits = network.back_end(torch.from_numpy(expected["features"]).transpose(1, 2))[1]
+    np.testing.assert_allclose(logits.numpy(), expected["logits"], atol=1e-4, rtol=0)
+
+
+def test_xlsr_is_known_by_its_shapes():
+    from asdf.networks.architectures import KNOWN
+    from asdf.networks.sizes import architecture_of
+
+    for name in ("wav2vec2_xlsr_300m", "wav2vec2_base", "wavlm_base"):
+        shapes = KNOWN[name].shapes()
+        state = {f"front_end.model.{layer}": torch.empty(shape, device="meta") for layer, shape in shapes.items()}
+        assert architecture_of(Path("x"), state) == name
+
+
+def test_a_checkpoint_of_asdf_leaves_its_training_behind(run, tmp_path):
+    settings = Sections()
+    settings.front_end.architecture, settings.front_end.layer = "tiny", "weighted"
+    network = SSL_AASIST(settings)
+    extra = {"optimizer_state_dict": {}, "progress": {"step": 3}, "calibration": {"scale": 1.0}}
+    write_network(tmp_path / "epoch.1.pt", network, settings, extra)
+    status, told, _ = run("import", tmp_path / "epoch.1.pt", tmp_path / "net.pt")
+    assert status == 0 and "of the training that made it: optimizer_state_dict, progress (2)" in told
+    read, content = read_network(tmp_path / "net.pt")
+    torch.testing.assert_close(read.state_dict(), network.state_dict(), rtol=0, atol=0)
+    assert content["calibration"] == {"scale": 1.0} and "progress" not in content
+    assert settings_in(content, Path("net.pt")).front_end == settings.front_end
+
+
+@pytest.mark.parametrize("change", ["missing", "misshapen", "too many"])
+def test_a_layer_that_does_not_fit_is_an_error(change, reference, run, tmp_path):
+    state = torch.load(reference("AASIST-L.pth"), weights_only=True, map_location="cpu")
+    if change == "missing":
+        del state["out_layer.bias"]
+        told = "1 missing from the file: out_layer.bias"
+    elif change == "misshapen":
+        state["out_layer.bias"] = torch.zeros(3)
+        told = "1 of another shape: out_layer.bias (3 in the file, 2 in the network)"
+    else:
+        state["another.bias"] = torch.zeros(3)
+        told = "1 without a place: another.bias"
+    torch.save(state, tmp_path / "net.pth")
+    status, out, errors = run("import", tmp_path / "net.pth", tmp_path / "net.pt")
+    assert (status, out) == (1, "") and told in errors and "nothing was loaded" in errors
+    assert not (tmp_path / "net.pt").exists()
+
+
+def test_front_ends_alone_are_sent_to_training(reference, run, tmp_path):
+    status, _, errors = run("import", reference("fairseq_xlsr_like.pt"), tmp_path / "net.pt")
+    assert status == 1 and "a front end and no detector" in errors
+    assert f"front_end.weights={reference('fairseq_xlsr_like.pt')} in a config" in errors
+    (tmp_path / "config.json").write_text('{"model_type": "wavlm"}')
+    status, _, errors = run("import", tmp_path, tmp_path / "net.pt")
+    assert status == 1 and "holds a network of Hugging Face: a front end" in errors
+    status, _, errors = run("import", "torchaudio:WAVLM_BASE", tmp_path / "net.pt")
+    assert status == 1 and "is a bundle of torchaudio: a front end" in errors
+
+
+def test_back_ends_alone_and_unknown_files_are_told(reference, run, tmp_path):
+    status, _, errors = run("import", reference("nes2net_x_mean.pth"), tmp_path / "net.pt")
+    assert status == 1 and "holds the back end of SSL_Nes2NetX alone" in errors
+    torch.save({"a": torch.ones(1)}, tmp_path / "a.pth")
+    status, _, errors = run("import", tmp_path / "a.pth", tmp_path / "net.pt")
+    assert status == 1 and "is no detector that is known: it holds a. Read are a network of ASDF" in errors
+    names = ("fc0.weight", "fc1.weight", "fc3.weight", "ssl_model.model.feature_extractor.conv_layers.0.0.weight")
+    torch.save({name: torch.ones(1) for name in names}, tmp_path / "b.pth")
+    status, _, errors = run("import", tmp_path / "b.pth", tmp_path / "net.pt", "front_end.architecture=tiny")
+    assert status == 1 and "of shapes that it cannot have" in errors
+
+
+def test_mistakes_on_the_command_line(reference, run, tmp_path):
+    words = ["import", reference("AASIST-L.pth"), tmp_path / "net.pt"]
+    status, _, errors = run(*words, "front_end.architectur=tiny")
+    assert status == 2 and "the nearest is 'front_end.architecture'" in errors
+    (tmp_path / "net.pt").write_text("mine")
+    status, _, errors = run(*words)
+    assert status == 2 and "is there already; nothing was written" in errors
+    assert (tmp_path / "net.pt").read_text() == "mine"
+    status, _, errors = run("import", tmp_path / "gone.pth", tmp_path / "other.pt")
+    assert status == 1 and "there is no such file" in errors
+
+
+class Malicious:
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
+
+
+def test_a_malicious_file_leaves_no_trace(run, tmp_path):
+    torch.save({"model_state_dict": {"a": torch.ones(1)}, "x": Malicious(tmp_path / "trace")}, tmp_path / "evil.pth")
+    status, out, errors = run("import", tmp_path / "evil.pth", tmp_path / "net.pt")
+    assert (status, out) == (1, "") and "nothing in it was run" in errors and "mkdir" in errors
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.pth"]
+
+
+@pytest.mark.parametrize("claim", [{"dimension": 2**20, "feed_forward": 2**30}, {"layers": 10**9}])
+def test_settings_cannot_ask_for_more_memory_than_the_file_brings(claim, run, tmp_path):
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    write_network(tmp_path / "net.pt", SSL_AASIST(settings), settings)
+    content = torch.load(tmp_path / "net.pt", weights_only=True, map_location="cpu")
+    content["settings"]["front_end"]["architecture"] = repr({**asdict(KNOWN["tiny"]), **claim})
+    torch.save(content, tmp_path / "net.pt")
+    for command in (["import", tmp_path / "net.pt"], ["export", tmp_path / "net.pt", "--format", "safetensors"]):
+        status, _, errors = run(*command, tmp_path / "out")
+        assert status == 1
+        assert ("is described with 1,000,000,000 layers" if "layers" in claim else "1048576") in errors
+
+
+def test_a_hostile_safetensors_file_is_told(run, tmp_path):
+    (tmp_path / "net.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}")
+    status, _, errors = run("import", tmp_path / "net.safetensors", tmp_path / "net.pt")
+    assert status == 1 and "announces a header of" in errors
+
+
+def test_help(run, capsys):
+    for command in ("import", "export"):
+        with pytest.raises(SystemExit) as ended:
+            main([command, "--help"])
+        assert ended.value.code == 0
+        assert f"python -m asdf {command} " in capsys.readouterr().out
