@@ -25,7 +25,7 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import save_checkpoint
-from asdf.training.network_files import RESUME, by_eer, write_evaluations
+from asdf.training.network_files import RESUME, write_evaluations
 from asdf.training.optimisers import update_plateau
 from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
@@ -185,10 +185,12 @@ class Trainer:
         evaluations, patience = self.progress.evaluations, self.settings.network.early_stop_evaluations
         if patience is None or not evaluations:
             return
-        best = by_eer(evaluations)[0]
-        since = len(evaluations) - 1 - evaluations.index(best)
+        eers = [next(iter(evaluation["eer"].values())) for evaluation in evaluations]
+        best = eers.index(min(eers))  # the first of equals: to reach it again is no gain
+        since = len(evaluations) - 1 - best
         if since >= patience:
-            self.progress.finished = f"{since} evaluations without a better EER than that of {best['network']}"
+            name = evaluations[best]["network"]
+            self.progress.finished = f"{since} evaluations without a better EER than that of {name}"
 
     def _is_late(self) -> bool:
         interval = self.settings.network.checkpoint_interval_s

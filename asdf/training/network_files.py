@@ -44,5 +44,5 @@ def read_evaluations(folder: Path) -> list[dict[str, Any]]:
 
 
 def by_eer(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Evaluations from the best on, judged by the first validation set; of equals the earlier one comes first."""
-    return sorted(evaluations, key=lambda evaluation: (next(iter(evaluation["eer"].values())), evaluation["step"]))
+    """Evaluations from the best on, judged by the first validation set; of equals the later one comes first."""
+    return sorted(evaluations, key=lambda evaluation: (next(iter(evaluation["eer"].values())), -evaluation["step"]))

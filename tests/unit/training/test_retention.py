@@ -38,7 +38,7 @@ def test_all_networks_stay_unless_told_otherwise(tmp_path):
     [
         ({"keep_last_networks": 2, "keep_best_networks": 0}, [7, 8]),
         ({"keep_last_networks": 1, "keep_best_networks": 1}, [4, 8]),
-        ({"keep_last_networks": 1, "keep_best_networks": 2}, [2, 4, 8]),  # of equals the earlier one
+        ({"keep_last_networks": 1, "keep_best_networks": 2}, [4, 5, 8]),  # of equals the later one
         ({"keep_last_networks": 1, "keep_best_networks": 0, "average_best_networks": 3}, [2, 4, 5, 8]),
         ({"keep_last_networks": 1, "keep_best_networks": 0, "keep_every_epochs": 3}, [3, 6, 8]),
         ({"keep_last_networks": 1, "keep_best_networks": 0, "selected": (1, "best", 6)}, [1, 6, 8]),
@@ -65,7 +65,7 @@ def test_evaluations_are_kept_and_the_best_comes_first(tmp_path):
     write_evaluations(tmp_path, EVALUATIONS)
     assert read_evaluations(tmp_path) == EVALUATIONS
     order = [one["network"] for one in by_eer(read_evaluations(tmp_path))]
-    assert order == [f"epoch.{epoch}.pt" for epoch in (4, 2, 5, 6, 3, 8, 7, 1)]
+    assert order == [f"epoch.{epoch}.pt" for epoch in (4, 5, 2, 6, 8, 3, 7, 1)]
 
 
 def test_the_average_is_the_mean_of_the_best(tmp_path):
@@ -76,7 +76,7 @@ def test_the_average_is_the_mean_of_the_best(tmp_path):
     path = average_networks(tmp_path, EVALUATIONS, 3)
     content = torch.load(path, weights_only=True)
     mean = (weights[4].double() + weights[2].double() + weights[5].double()) / 3
-    assert path.name == "average.pt" and content["averaged"] == ["epoch.4.pt", "epoch.2.pt", "epoch.5.pt"]
+    assert path.name == "average.pt" and content["averaged"] == ["epoch.4.pt", "epoch.5.pt", "epoch.2.pt"]
     assert torch.equal(content["model_state_dict"]["weight"], mean.float())
     assert content["model_state_dict"]["half"].dtype == torch.bfloat16
     assert content["model_state_dict"]["batches"] == 4 and content["network_class"] == "mine.Net"
