@@ -39,7 +39,7 @@ def main(system: Path) -> None:
     beside.set(ylabel=f"EER on {name} (%)", ylim=(0, None))
     beside.yaxis.label.set_color(ORANGE)
     for path, colour, style in zip(
-        sorted((system / "scores").rglob("demo-*.txt")), (ORANGE, BLUE) * 99, ("--", "-") * 99
+        sorted((system / "scores").rglob("demo-*.txt")), (ORANGE, BLUE) * 99, ("--", "-") * 99, strict=False
     ):
         if path.parent.name != best_network(system):
             continue

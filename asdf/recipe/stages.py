@@ -142,6 +142,11 @@ def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
     path = run.world.run_on_main(lambda: newest_checkpoint(folder)) if start == "auto" else start and folder / start
     if path:
         content = read_checkpoint(path)
+        if "progress" not in content:
+            raise AsdfError(
+                f"{path} holds weights, but not how far its training had come, as files of other programs do. It "
+                "can be scored (recipe.start_stage=2); to train, give this run another paths.system_folder."
+            )
         fill_network(path, content, trainer.step.network)
         trainer.resume(content, run.world.agree(read_evaluations(folder)))
         LOG.info("going on from %s: epoch %d, step %d", path.name, trainer.progress.epochs, trainer.progress.step)

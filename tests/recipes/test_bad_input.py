@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 from asdf.evaluation import read_scores
 
@@ -179,6 +180,19 @@ def test_a_checkpoint_of_another_network(own):
     assert "epoch.1.pt is of another network than the settings build (small_networks.Plain):" in message
     assert "norm.bias: not in the file, the network has (48,)" in message
     assert "Set network.network_class" in message and "another paths.system_folder" in message
+
+
+def test_a_network_of_the_original_framework_is_scored_but_not_trained_further(own):
+    trained(own)
+    path = own.recipe.system() / "networks" / "epoch.1.pt"
+    content = torch.load(path, weights_only=True)
+    torch.save({name: content[name] for name in ("model_state_dict", "optimizer_state_dict")}, path)
+    message = own.refusal("network.max_epochs=2")
+    assert "epoch.1.pt holds weights, but not how far its training had come" in message
+    scores = own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
+    before = scores.read_bytes()
+    scores.unlink()
+    assert own.call("recipe.start_stage=2").status == 0 and scores.read_bytes() == before
 
 
 def test_a_checkpoint_of_another_optimiser(own):
