@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from asdf.evaluation import det_curve, eer, read_scores
+from asdf.training.network_files import by_eer
 
 BLUE, ORANGE = "#0072b2", "#d55e00"  # told apart by colour-blind eyes
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
@@ -36,29 +37,33 @@ def main(system: Path) -> None:
     beside = left.twinx()
     name = next(iter(evaluations[0]["eer"]))
     beside.plot([e["epoch"] for e in evaluations], [100 * e["eer"][name] for e in evaluations], "o-", color=ORANGE)
-    beside.set(ylabel=f"EER on {name} (%)", ylim=(0, None))
+    beside.set(ylabel=f"EER on {name} (%)", ylim=(-1, 50))
     beside.yaxis.label.set_color(ORANGE)
-    for path, colour, style in zip(
-        sorted((system / "scores").rglob("demo-*.txt")), (ORANGE, BLUE) * 99, ("--", "-") * 99, strict=False
-    ):
-        if path.parent.name != best_network(system):
-            continue
-        scores = read_scores(path)
-        miss, false_alarm, _ = det_curve(scores.bona_fide, scores.spoof)
-        rate = eer(scores.bona_fide, scores.spoof)[0]
-        right.plot(probit(false_alarm), probit(miss), style, color=colour, label=f"{path.stem}: EER {100 * rate:.1f} %")
+    best = by_eer(evaluations)[0]["network"].removesuffix(".pt")
+    scores = read_scores(system / "scores" / best / "demo-eval.txt")
+    spoofs = {"unseen attack": [], "seen attacks": []}
+    attacks = attack_of(system.parent / "demo_corpus")
+    for utterance, label, score in zip(scores.ids, scores.labels, scores.scores, strict=True):
+        if not label:
+            spoofs["unseen attack" if attacks[Path(utterance).stem] == "A04" else "seen attacks"].append(score)
+    curves = {"all": scores.spoof, **{kind: np.array(values) for kind, values in spoofs.items()}}
+    for (kind, spoof), style, colour in zip(curves.items(), ("-", "--", ":"), ("black", ORANGE, BLUE), strict=True):
+        miss, false_alarm, _ = det_curve(scores.bona_fide, spoof)
+        label = f"{kind}: EER {100 * eer(scores.bona_fide, spoof)[0]:.1f} %"
+        right.step(probit(false_alarm), probit(miss), style, color=colour, label=label, where="post")
     for axis, set_ticks in (("x", right.set_xticks), ("y", right.set_yticks)):
         set_ticks(probit(np.array(TICKS)), [f"{100 * one:g}" for one in TICKS])
-        getattr(right, f"set_{axis}lim")(*probit(np.array([0.008, 0.5])))
+        getattr(right, f"set_{axis}lim")(*probit(np.array([0.008, 0.6])))
     right.set(xlabel="false alarms: spoof accepted (%)", ylabel="misses: bona fide rejected (%)", aspect="equal")
     right.grid(alpha=0.3)
-    right.legend(loc="upper right", frameon=False)
+    right.legend(loc="center left", fontsize=8, framealpha=1, title="demo-eval")
     figure.savefig(Path(__file__).parent / "quickstart.svg", metadata={"Date": None})
 
 
-def best_network(system: Path) -> str:
-    evaluations = json.loads((system / "networks" / "evaluations.json").read_text())
-    return min(evaluations, key=lambda one: next(iter(one["eer"].values())))["network"].removesuffix(".pt")
+def attack_of(corpus: Path) -> dict[str, str]:
+    """The attack of each utterance of the evaluation set."""
+    protocol = corpus / "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm.eval.trl.txt"
+    return {columns[1]: columns[3] for columns in map(str.split, protocol.read_text().splitlines())}
 
 
 if __name__ == "__main__":

@@ -82,6 +82,11 @@ def test_the_average_is_the_mean_of_the_best(tmp_path):
     assert content["model_state_dict"]["batches"] == 4 and content["network_class"] == "mine.Net"
     before = torch.load(tmp_path / "epoch.4.pt", weights_only=True)["model_state_dict"]
     assert torch.equal(before["weight"], weights[4])
+    # Fewer than asked for: of the best five one has not been kept.
+    (tmp_path / "epoch.2.pt").unlink()
+    content = torch.load(average_networks(tmp_path, EVALUATIONS, 5), weights_only=True)
+    assert content["averaged"] == [f"epoch.{epoch}.pt" for epoch in (4, 5, 6, 3)]
+    assert content["model_state_dict"]["weight"][1] == -(4 + 5 + 6 + 3) / 4
 
 
 def test_an_average_of_nothing_is_an_error(tmp_path):
