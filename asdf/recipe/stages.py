@@ -31,11 +31,6 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
     from asdf.training.step import Step
 
     settings, world = run.settings, run.world
-    if run.scores_only:
-        LOG.info("network.resume_epoch = %s: no training", settings.network.resume_epoch)
-        name = f"epoch.{-int(settings.network.resume_epoch)}.pt"
-        evaluate_network(run, run.load_network(name), name, run.validation_sets)
-        return
     start = _starting_point(run)
     if world.device.type == "cuda" and world.size > 1 and settings.computing.sync_batch_norm:
         network = torch_nn.SyncBatchNorm.convert_sync_batchnorm(network)
@@ -69,6 +64,13 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
     if settings.network.average_best_networks:
         count, folder = settings.network.average_best_networks, run.folders.networks
         world.run_on_main(lambda: average_networks(folder, trainer.progress.evaluations, count) and None)
+
+
+def validate_network(run: Run) -> None:
+    """Score the validation sets with the network that network.resume_epoch = -N names."""
+    name = f"epoch.{-int(run.settings.network.resume_epoch)}.pt"
+    LOG.info("network.resume_epoch = %s: no training", run.settings.network.resume_epoch)
+    evaluate_network(run, run.load_network(name), name, run.validation_sets)
 
 
 def evaluate_network(run: Run, network: nn.Module, name: str, sets: Iterable[str]) -> dict[str, float]:

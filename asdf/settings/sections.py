@@ -182,9 +182,7 @@ class Network(KnownNames):
     min_room_for_improvement: float = setting(0.1, "plateau test: least denominator", above=0)
     target_loss: float = setting(0.1, "plateau test: the loss aimed at", at_least=0)
 
-    keep_last_networks: int | None = setting(
-        None, "newest networks kept; None: all networks of whole epochs are kept", at_least=1
-    )
+    keep_last_networks: int | None = setting(None, "newest networks kept; None: all networks are kept", at_least=1)
     keep_best_networks: int = setting(
         3, "networks also kept for their EER on the first validation set, if not all are", at_least=0
     )

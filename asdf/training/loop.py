@@ -26,7 +26,7 @@ from asdf.settings.sections import Sections
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import save_checkpoint
 from asdf.training.network_files import RESUME, write_evaluations
-from asdf.training.optimisers import update_plateau
+from asdf.training.optimisers import plateau_end, update_plateau
 from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
 from asdf.training.step import Step
@@ -86,6 +86,8 @@ class Trainer:
             )
         progress.world_size, progress.list_digest = self.world.size, self.utterances.digest()
         progress.evaluations = [one for one in evaluations if one["step"] <= progress.step]
+        # Why training ended is asked anew: the settings may now let it go on.
+        progress.finished = plateau_end(self.settings, progress)
         self.progress = progress
         self._early_stop()
 

@@ -115,12 +115,18 @@ def update_plateau(settings: Sections, progress: Progress, loss: float) -> str:
         return ""
     progress.learning_rate_factor *= net.lr_update_ratio
     progress.consecutive_lr_updates += 1
-    if progress.consecutive_lr_updates >= net.max_consecutive_lr_updates:
-        progress.finished = f"{progress.consecutive_lr_updates} learning rate updates in a row"
+    progress.finished = plateau_end(settings, progress)
     return (
         f"the loss improved by {100 * change:.2f} %, less than {100 * net.min_loss_change_ratio:g} %: "
         f"learning rate times {net.lr_update_ratio:g}, update {progress.consecutive_lr_updates} in a row"
     )
+
+
+def plateau_end(settings: Sections, progress: Progress) -> str:
+    """Why the plateau schedule ends the training; '' while it does not."""
+    updates, net = progress.consecutive_lr_updates, settings.network
+    ended = net.schedule == "plateau" and updates >= net.max_consecutive_lr_updates
+    return f"{updates} learning rate updates in a row" if ended else ""
 
 
 def _warm(settings: Sections, progress: Progress) -> float:

@@ -18,7 +18,7 @@ import sys
 
 from asdf.data.demo_corpus import make_demo_corpus
 from asdf.recipe import Corpus, Run, open_recipe
-from asdf.recipe.stages import evaluate_network, report_results, train_network
+from asdf.recipe.stages import evaluate_network, report_results, train_network, validate_network
 
 LA = "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm"
 
@@ -43,8 +43,10 @@ def measure(run: Run) -> None:
 
 def train(run: Run) -> None:
     """train the network"""
+    if run.scores_only:  # network.resume_epoch = -N
+        return validate_network(run)
     utterances, lengths = run.training_utterances()
-    train_network(run, run.build_network(), utterances, lengths)
+    return train_network(run, run.build_network(), utterances, lengths)
 
 
 def score(run: Run) -> None:

@@ -85,8 +85,8 @@ def test_the_average_is_the_mean_of_the_best(tmp_path):
     # Fewer than asked for: of the best five one has not been kept.
     (tmp_path / "epoch.2.pt").unlink()
     content = torch.load(average_networks(tmp_path, EVALUATIONS, 5), weights_only=True)
-    assert content["averaged"] == [f"epoch.{epoch}.pt" for epoch in (4, 5, 6, 3)]
-    assert content["model_state_dict"]["weight"][1] == -(4 + 5 + 6 + 3) / 4
+    assert content["averaged"] == [f"epoch.{epoch}.pt" for epoch in (4, 5, 6, 8)]
+    assert content["model_state_dict"]["weight"][1] == -(4 + 5 + 6 + 8) / 4
 
 
 def test_an_average_of_nothing_is_an_error(tmp_path):
