@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 
 from asdf.errors import AsdfError
@@ -44,6 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     except AsdfError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
+    except BrokenPipeError:  # `asdf networks | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         return 130
 

@@ -161,16 +161,21 @@ def _post_norm(dimension: int, layers: int, heads: int) -> Architecture:
     return Architecture(stem(512), "group_norm", False, dimension, layers, heads, 4 * dimension, False)
 
 
-# Small ones to train from scratch. Group norm keeps loudness over time, which layer norm takes out of every frame: with
-# it a network this small learns in a minute or two, without it it stays near chance for that long.
-_TINY = Architecture(stem(32), "group_norm", False, 64, 2, 4, 128, True, pos_conv_kernel=32, pos_conv_groups=4)
+def _from_scratch(channels: int) -> Architecture:
+    """A small one to train from scratch.
+
+    Group norm keeps loudness over time, which layer norm takes out of every frame: with it this network learns the demo
+    corpus in a minute, without it it stays near chance for that long.
+    """
+    return Architecture(stem(channels), "group_norm", False, 64, 2, 4, 128, True, pos_conv_kernel=32, pos_conv_groups=4)
+
 
 _UNBIASED = replace(_pre_norm(1024, 24, 16), conv_bias=False)
 _WAVLM = (320, 800)
 
 KNOWN: dict[str, Architecture] = {
-    "tiny": _TINY,
-    "small": _pre_norm(256, 4, 4, channels=128, pos_conv_kernel=64, pos_conv_groups=8),
+    "tiny": _from_scratch(32),
+    "small": _from_scratch(64),
     "wav2vec2_base": _post_norm(768, 12, 12),
     "wav2vec2_large": _post_norm(1024, 24, 16),
     "wav2vec2_xlsr_300m": _pre_norm(1024, 24, 16),

@@ -119,6 +119,9 @@ def _tell(error: BaseException) -> int:
         status = error.exit_status
     elif isinstance(error, KeyboardInterrupt):
         return 130
+    elif isinstance(error, BrokenPipeError):  # `run.py --list | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     else:
         from asdf.distributed.failures import lost_contact, wait_for_launcher, waited_too_long
 

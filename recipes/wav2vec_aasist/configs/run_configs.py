@@ -10,14 +10,25 @@
 # Makes a demo corpus, trains a small wav2vec 2.0 + AASIST on it from scratch, scores and reports.
 # Two minutes on two CPU cores; it shows that everything works, not how good the network is.
 #     python run.py quickstart
-quickstart
+quickstart < from-scratch
 paths.database_folder = 'output/demo_corpus'
 paths.system_folder = 'quickstart'
 recipe.training_sets = ('demo-train',)
 recipe.validation_sets = ('demo-dev',)
 recipe.evaluation_sets = ('demo-dev', 'demo-eval')
-recipe.selected_epochs = ('best',)
 front_end.architecture = 'tiny'
+network.max_epochs = 20
+network.epochs_per_train_call = 5
+network.minibatch_size = 14
+# Half a second: short clips train quickly; scoring still hears whole utterances.
+network.train_clip_size = 8000
+network.eval_minibatch_size_factor = 4
+# One thread, so that the scores are the same on any machine's number of cores and on any number of processes.
+computing.threads = 1
+
+# What configs inherit that train a small network from random weights on a few hundred recordings. Not run by itself.
+from-scratch
+recipe.selected_epochs = ('best',)
 front_end.normalize_waveforms = True
 network.optimizer = 'adamw'
 network.initial_learning_rate = 0.001
@@ -25,16 +36,8 @@ network.schedule = 'cosine'
 network.warmup_steps = 30
 network.weight_decay = 0.01
 network.gradient_clip_norm = 1.0
-network.max_epochs = 20
-network.epochs_per_train_call = 5
-network.minibatch_size = 14
-# Half a second: short clips train quickly; scoring still hears whole utterances.
-network.train_clip_size = 8000
-network.eval_minibatch_size_factor = 4
 # Reading a few hundred short files is quicker than starting processes for it.
 computing.network_dataloader_workers = 0
-# One thread, so that the scores are the same on any machine's number of cores and on any number of processes.
-computing.threads = 1
 
 
 # Stage 0 alone: measures how long the utterances are. The later configs inherit the choice of no speech activity
@@ -146,33 +149,25 @@ front_end.weights = 'torchaudio:WAV2VEC2_LARGE'
 # A small corpus of real recordings in ASVspoof 2019 LA's layout; any folder with train_list.txt and dev_list.txt works.
 # Real speech on two CPU cores, so both networks are small and the clips short.
 #     python run.py mini-wav2vec paths.database_folder=/where/it/is
-mini-wav2vec
+mini-wav2vec < from-scratch
 paths.system_folder = 'mini-wav2vec'
 recipe.training_sets = ('mini-train',)
 recipe.validation_sets = ('mini-dev',)
 recipe.evaluation_sets = ('mini-dev',)
-recipe.selected_epochs = ('best',)
-front_end.architecture = 'tiny'
-network.optimizer = 'adamw'
-network.initial_learning_rate = 0.001
-network.schedule = 'cosine'
-network.warmup_steps = 30
-network.weight_decay = 0.01
-network.gradient_clip_norm = 1.0
-network.max_epochs = 48
+front_end.architecture = 'small'
+network.max_epochs = 40
 network.epochs_per_train_call = 8
 network.minibatch_size = 20
 network.train_clip_size = 16000
-computing.network_dataloader_workers = 0
 
-# A clip costs a CPU core four times as much as above, so the clips are shorter and the epochs fewer, and only the first
-# two seconds of an utterance are scored.
+# Raw AASIST costs a CPU core a second for a clip of 4 s, so the clips are shorter and the epochs fewer than above, and
+# only the first second of an utterance is scored: enough to see it learn, too little for a good network.
 #     python run.py mini-aasist paths.database_folder=/where/it/is
 mini-aasist < mini-wav2vec
 paths.system_folder = 'mini-aasist'
 network.network_class = 'asdf.networks.AASIST'
-network.max_epochs = 12
-network.epochs_per_train_call = 6
+network.max_epochs = 10
+network.epochs_per_train_call = 5
 network.minibatch_size = 12
 network.train_clip_size = 8000
-network.max_evaluation_utterance_length_in_samples = 32000
+network.max_evaluation_utterance_length_in_samples = 16000
