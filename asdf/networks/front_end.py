@@ -128,7 +128,7 @@ class Wav2Vec2FrontEnd(nn.Module):
         waveforms_BT = repeat_short(waveforms_BT, self.architecture.shortest(frames=1))
         if self.normalize_waveforms:
             # Each row by itself: torchaudio's bundles normalise a batch as a whole.
-            waveforms_BT = F.layer_norm(waveforms_BT, waveforms_BT.shape[-1:])
+            waveforms_BT = F.layer_norm(waveforms_BT, [int(waveforms_BT.shape[-1])])  # int: ONNX wants a constant
         features_BLC, _ = self.model.feature_extractor(waveforms_BT, None)
         x_BLC = self.model.encoder.feature_projection(features_BLC)
         if self.masking is not None:

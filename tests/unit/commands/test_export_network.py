@@ -182,12 +182,16 @@ def test_a_folder_of_another_program_and_damaged_metadata_are_told(make, run, tm
     assert status == 2 and "--samples is for onnx and torchscript; hub keeps to no length" in errors
 
 
-KINDS = ["AASIST_L", "SSL_AASIST", "SSL_SLS", "WavLM"]
+KINDS = ["AASIST_L", "SSL_AASIST", "normalising", "SSL_SLS", "WavLM"]
 
 
 def graph_network(kind: str, make) -> tuple[nn.Module, Path]:
     from dataclasses import replace
 
+    if kind == "normalising":
+        settings = settings_of("SSL_AASIST")
+        settings.front_end.normalize_waveforms = True
+        return make("SSL_AASIST", settings)
     if kind != "WavLM":
         return make(kind)
     settings = settings_of("SSL_MHFA")
