@@ -122,6 +122,8 @@ class RecipeFolder:
         before, sys.argv = sys.argv, [str(self.folder / "run.py"), *words]
         modules = set(sys.modules)
         capsys.readouterr()
+        for path in self.folder.glob("*.py"):
+            sys.modules.pop(path.stem, None)  # another test's module of that name
         try:
             runpy.run_path(sys.argv[0], run_name="__main__")
             status = 0

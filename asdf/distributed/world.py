@@ -148,7 +148,10 @@ def open_world(computing: Computing) -> Iterator[World]:
     try:
         _open_group(backend, rank, size, timeout, device)
         control = dist.new_group(backend="gloo", timeout=timeout) if backend != "gloo" else None
-        yield World(rank, size, local_rank, local_size, device, backend, control)
+        world = World(rank, size, local_rank, local_size, device, backend, control)
+        yield world
+        # A process that closes its connections while another still works on them can bring that one down.
+        world.barrier()
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,8 @@ def test_export_then_import_is_the_identity(kind, layout, make, run, tmp_path):
 @pytest.mark.parametrize("group_norm", [False, True])
 def test_the_published_names_are_those_of_published_files(group_norm, make, run, tmp_path):
     settings = settings_of("SSL_AASIST")
-    settings.front_end.architecture = "tiny" if group_norm else "small"
+    layer_norm = replace(KNOWN["tiny"], extractor_mode="layer_norm", conv_bias=True).to_text()
+    settings.front_end.architecture = "tiny" if group_norm else layer_norm
     _, path = make("SSL_AASIST", settings)
     assert run("export", path, "--format", "ssl_anti_spoofing", tmp_path / "published.pth")[0] == 0
     names = set(torch.load(tmp_path / "published.pth", weights_only=True))
@@ -186,8 +188,6 @@ KINDS = ["AASIST_L", "SSL_AASIST", "normalising", "SSL_SLS", "WavLM"]
 
 
 def graph_network(kind: str, make) -> tuple[nn.Module, Path]:
-    from dataclasses import replace
-
     if kind == "normalising":
         settings = settings_of("SSL_AASIST")
         settings.front_end.normalize_waveforms = True
