@@ -7,6 +7,7 @@ own on gloo: they neither wait for the GPU nor need it. A world of one opens no 
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -154,6 +155,9 @@ def open_world(computing: Computing) -> Iterator[World]:
         world.barrier()
     finally:
         if dist.is_initialized():
+            # DistributedDataParallel is part of a reference cycle and holds the group. Left to the interpreter's end,
+            # the group's threads go down in the wrong order, and the process aborts after all its work is done.
+            gc.collect()
             dist.destroy_process_group()
 
 

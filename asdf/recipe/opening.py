@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import traceback
@@ -101,11 +102,25 @@ def open_recipe(file: str, corpora: Mapping[str, Corpus], description: str | Non
             _start_processes(settings)
             _import_torch()
             yield recipe
+            if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+                atexit.register(_leave)
         except Stopped as request:
             LOG.info("%s", request)
             raise SystemExit(0) from None
         except (Exception, KeyboardInterrupt) as error:
             raise SystemExit(_tell(error)) from None
+
+
+def _leave() -> None:
+    """End a process of several, whose work is done and whose group is closed, without taking the interpreter apart.
+
+    Threads of torch's communication that are still about then abort the process now and then, and the launcher would
+    count a run that is complete as failed. What a recipe's own code raises after its runs still ends as it should.
+    """
+    if not hasattr(sys, "last_value"):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _tell(error: BaseException) -> int:
