@@ -87,6 +87,7 @@ def open_recipe(file: str, corpora: Mapping[str, Corpus], description: str | Non
     and its exit status, without a traceback; a stop that was asked for, with status 0.
     """
     folder = Path(file).resolve().parent
+    ended_well: list[str] = []
     with ExitStack() as ending:
         try:
             command = parse_command_line(sys.argv[1:], description or "")
@@ -101,23 +102,27 @@ def open_recipe(file: str, corpora: Mapping[str, Corpus], description: str | Non
                 raise SystemExit(0)
             _start_processes(settings)
             _import_torch()
-            yield recipe
             if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-                atexit.register(_leave)
+                # Registered now, so that whatever registers itself during the runs is still called before it.
+                atexit.register(_leave, ended_well)
+            yield recipe
+            ended_well.append("finished")
         except Stopped as request:
             LOG.info("%s", request)
+            ended_well.append("stopped")
             raise SystemExit(0) from None
         except (Exception, KeyboardInterrupt) as error:
             raise SystemExit(_tell(error)) from None
 
 
-def _leave() -> None:
-    """End a process of several, whose work is done and whose group is closed, without taking the interpreter apart.
+def _leave(ended_well: list[str]) -> None:
+    """End a process of several whose runs `ended_well`, the group closed, without taking the interpreter apart.
 
     Threads of torch's communication that are still about then abort the process now and then, and the launcher would
-    count a run that is complete as failed. What a recipe's own code raises after its runs still ends as it should.
+    count a run that is complete, or that stopped as asked, as failed. What a recipe's own code raises after its runs
+    still ends as it should.
     """
-    if not hasattr(sys, "last_value"):
+    if ended_well and not hasattr(sys, "last_value"):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
