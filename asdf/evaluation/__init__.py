@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from asdf.evaluation.asv_scores import AsvScores, read_asv_scores
 from asdf.evaluation.bootstrap import Interval, Intervals, confidence_intervals, paired_test
 from asdf.evaluation.checks import Finding, check_scores, tied_proportion
 from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
 from asdf.evaluation.detection import auc, det_curve, eer
 from asdf.evaluation.formats import (
-    AsvScores,
     read_any_scores,
-    read_asv_scores,
     read_keyed_scores,
     read_unlabelled_scores,
 )

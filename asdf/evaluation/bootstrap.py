@@ -10,7 +10,7 @@ Source: Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR per
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,14 @@ from asdf.errors import AsdfError
 from asdf.evaluation.blocks import Blocks, into_blocks
 from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, min_dcf
 from asdf.evaluation.detection import Floats, as_scores, eer
-from asdf.evaluation.resampling import Weights, block_draws, speaker_draws, trial_draws, weighted_metrics
+from asdf.evaluation.resampling import (
+    Weights,
+    block_draws,
+    speaker_block_draws,
+    speaker_draws,
+    trial_draws,
+    weighted_metrics,
+)
 from asdf.evaluation.score_file import Scores
 
 
@@ -49,11 +56,13 @@ def confidence_intervals(
     level: float = 0.95,
     seed: int = 0,
     cost: DetectionCost = ASVSPOOF5,
+    progress: Callable[[int], None] | None = None,
 ) -> Intervals:
     """Bootstrap intervals of EER and minDCF.
 
     Without `speakers` bona fide and spoof trials are drawn apart, each class keeping its size; with `speakers` (one a
-    trial) speakers are drawn with all their trials. The same seed gives the same intervals.
+    trial) speakers are drawn with all their trials. The same seed gives the same intervals. `progress` is told how many
+    replicates have been drawn since it was last called.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or there are fewer than two speakers.
@@ -62,9 +71,14 @@ def confidence_intervals(
     bona_fide, spoof = as_scores("bona fide", scores.bona_fide), as_scores("spoof", scores.spoof)
     blocks = into_blocks(bona_fide, spoof)
     if speakers is None:
-        parts = [weighted_metrics(*counts, cost) for counts in block_draws(blocks, replicates, rng)]
+        draws = block_draws(blocks, replicates, rng)
     else:
-        parts = [_metrics(blocks, w, cost) for w in speaker_draws(scores.labels, speakers, replicates, rng)]
+        draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
+    parts = []
+    for counts in draws:
+        parts.append(weighted_metrics(*counts, cost))
+        if progress is not None:
+            progress(parts[-1].shape[1])
     drawn = np.concatenate(parts, axis=1)
     values = eer(bona_fide, spoof)[0], min_dcf(bona_fide, spoof, cost)
     return Intervals(*(_interval(value, row, level) for value, row in zip(values, drawn, strict=True)))

@@ -7,8 +7,8 @@ has none, the caller's protocol gives them, and it must know exactly the utteran
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,6 @@ from asdf.evaluation.lines import numbered_lines
 from asdf.evaluation.score_file import Scores, checked, parse_score, read_scores
 
 KEYS = {"bonafide": 1, "bona-fide": 1, "spoof": 0}
-
-
-@dataclass(frozen=True, eq=False)
-class AsvScores:
-    """Scores of a speaker verification system: of target, nontarget and spoof trials."""
-
-    target: npt.NDArray[np.float64]
-    nontarget: npt.NDArray[np.float64]
-    spoof: npt.NDArray[np.float64]
 
 
 def read_any_scores(
@@ -40,11 +31,10 @@ def read_any_scores(
     Raises:
         AsdfError: as the readers of the formats; or there are no labels, neither in the file nor given.
     """
-    _, first = next(iter(numbered_lines(path)), (0, ""))
-    columns = first.split()
-    if not columns or (len(columns) >= 3 and columns[-2] in ("0", "1")):
+    kind, first = score_format(path, None if labels is None else labels.__contains__)
+    if kind == "asdf":
         return read_scores(path)
-    if len(columns) >= 4 and columns[-2] in KEYS:
+    if kind == "keyed":
         return read_keyed_scores(path)
     if labels is None:
         raise AsdfError(
@@ -54,7 +44,27 @@ def read_any_scores(
     return read_unlabelled_scores(path, labels, ignore_others=ignore_others)
 
 
-def read_keyed_scores(path: str | os.PathLike[str]) -> Scores:
+def score_format(
+    path: str | os.PathLike[str], is_trial: Callable[[str], bool] | None = None
+) -> tuple[Literal["asdf", "keyed", "two columns"], str]:
+    """The format of a score file and its first line; an empty file is one of ASDF's.
+
+    `is_trial` tells whether the protocol has an utterance. It decides about lines such as `take 1 0.5`, which may be
+    the score of `take 1`, or that of `take` with its label.
+    """
+    _, first = next(iter(numbered_lines(path)), (0, ""))
+    columns = first.split()
+    utterance = first.rsplit(None, 1)[0] if columns else ""
+    if first.count("\t") == 1 or (is_trial is not None and is_trial(utterance)):
+        return "two columns", first
+    if not columns or (len(columns) >= 3 and columns[-2] in ("0", "1")):
+        return "asdf", first
+    if len(columns) >= 4 and columns[-2] in KEYS:
+        return "keyed", first
+    return "two columns", first
+
+
+def read_keyed_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> Scores:
     """Read `UTT ATTACK KEY SCORE`, KEY bonafide or spoof, as the systems of ASVspoof 2019 write it.
 
     Raises:
@@ -70,7 +80,8 @@ def read_keyed_scores(path: str | os.PathLike[str]) -> Scores:
         attacks.append(columns[1])
         labels.append(KEYS[columns[2]])
         scores.append(parse_score(columns[3], path, line))
-    return checked(path, lines, Scores(ids, np.array(labels, np.int64), np.array(scores), attacks))
+    found = Scores(ids, np.array(labels, np.int64), np.array(scores), attacks)
+    return checked(path, lines, found, both_classes=both_classes)
 
 
 def read_unlabelled_scores(
@@ -85,18 +96,7 @@ def read_unlabelled_scores(
     Raises:
         AsdfError: as `read_scores`; or file and protocol disagree about the utterances.
     """
-    lines: list[int] = []
-    ids: list[str] = []
-    scores: list[float] = []
-    for line, text in numbered_lines(path):
-        columns = text.rsplit("\t" if "\t" in text else None, 1)
-        if len(columns) != 2:
-            raise AsdfError(f"{path}, line {line}: expected 'UTT SCORE', found '{text}'.")
-        if not ids and columns[1].lower() in ("cm-score", "score"):
-            continue
-        lines.append(line)
-        ids.append(columns[0].strip())
-        scores.append(parse_score(columns[1], path, line))
+    lines, ids, scores = _two_columns(path)
     known = [i for i, utterance in enumerate(ids) if utterance in labels]
     if len(known) < len(ids) and not ignore_others:
         _disagree(path, "scored utterances are not in the protocol", [u for u in ids if u not in labels])
@@ -114,25 +114,32 @@ def read_unlabelled_scores(
     )
 
 
-def read_asv_scores(path: str | os.PathLike[str]) -> AsvScores:
-    """Read the organisers' ASV scores, `SOURCE KEY SCORE`, KEY target, nontarget or spoof.
+def read_two_columns(path: str | os.PathLike[str]) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """The utterances and scores of a file as `read_unlabelled_scores` reads it, without labels.
 
     Raises:
-        AsdfError: names file and line of a malformed line or of a score that is not finite; or a key never occurs.
+        AsdfError: as `read_scores`, but for the classes.
     """
-    scores: dict[str, list[float]] = {"target": [], "nontarget": [], "spoof": []}
+    lines, ids, scores = _two_columns(path)
+    # There is no class to look at yet; all else is checked here, where the lines are known.
+    found = Scores(ids, np.zeros(len(ids), np.int64), np.array(scores))
+    return ids, checked(path, lines, found, both_classes=False).scores
+
+
+def _two_columns(path: str | os.PathLike[str]) -> tuple[list[int], list[str], list[float]]:
+    lines: list[int] = []
+    ids: list[str] = []
+    scores: list[float] = []
     for line, text in numbered_lines(path):
-        columns = text.rsplit(None, 2)
-        if len(columns) != 3 or columns[1] not in scores:
-            raise AsdfError(f"{path}, line {line}: expected 'SOURCE target|nontarget|spoof SCORE', found '{text}'.")
-        score = parse_score(columns[2], path, line)
-        if not np.isfinite(score):
-            raise AsdfError(f"{path}, line {line}: the score '{columns[2]}' is not finite.")
-        scores[columns[1]].append(score)
-    for key, values in scores.items():
-        if not values:
-            raise AsdfError(f"{path}: no {key} trial in it. Tandem metrics need target, nontarget and spoof trials.")
-    return AsvScores(*(np.array(scores[key]) for key in ("target", "nontarget", "spoof")))
+        columns = text.rsplit("\t" if "\t" in text else None, 1)
+        if len(columns) != 2:
+            raise AsdfError(f"{path}, line {line}: expected 'UTT SCORE', found '{text}'.")
+        if not ids and columns[1].lower() in ("cm-score", "score"):
+            continue
+        lines.append(line)
+        ids.append(columns[0].strip())
+        scores.append(parse_score(columns[1], path, line))
+    return lines, ids, scores
 
 
 def _disagree(path: str | os.PathLike[str], what: str, utterances: list[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,8 +99,9 @@ def checked(path: str | os.PathLike[str], lines: list[int], scores: Scores, *, b
     for line, utterance in zip(lines, scores.ids, strict=True):
         if first.setdefault(utterance, line) != line:
             raise AsdfError(
-                f"{path}, line {line}: '{utterance}' was already scored in line {first[utterance]}. Repeated trials "
-                "change the EER; was the file opened for appending? Score the set again."
+                f"{path}, line {line}: '{utterance}' was already scored in line {first[utterance]} "
+                f"({len(scores) - len(set(scores.ids))} of {len(scores)} lines repeat a trial). Repeated trials change "
+                "the EER; was the file opened for appending? Score the set again."
             )
     if both_classes and (missing := missing_class(scores.labels)):
         raise AsdfError(
@@ -144,11 +145,16 @@ def write_scores(
             "were scored more than once", "Check the list for repeated lines")  # fmt: skip
     _refuse(path, [u for u in ids if not u or u != u.strip() or "\n" in u or "\r" in u or not _is_utf8(u)], len(ids),
             "have a name that cannot stand in a line of text", "Rename the files")  # fmt: skip
-    with np.errstate(over="ignore"):
-        short = values.astype(np.float32)
-    texts = map(str, short) if (short == values).all() else map(repr, values.tolist())
     with atomic_write(path) as file:
-        file.writelines(f"{u} {key:d} {score}\n" for u, key, score in zip(ids, keys.astype(int), texts, strict=True))
+        rows = zip(ids, keys.astype(int), score_texts(values), strict=True)
+        file.writelines(f"{utterance} {key:d} {score}\n" for utterance, key, score in rows)
+
+
+def score_texts(scores: npt.NDArray[np.float64]) -> Iterator[str]:
+    """Each score in the shortest form that gives it back: the float32 if all are float32 numbers, else the float64."""
+    with np.errstate(over="ignore"):
+        short = scores.astype(np.float32)
+    return map(str, short) if (short == scores).all() else map(repr, scores.tolist())
 
 
 def _refuse(path: str | os.PathLike[str], utterances: list[str], total: int, what: str, advice: str) -> None:

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
+from asdf.evaluation.asv_scores import AsvScores
 from asdf.evaluation.detection import Floats, as_scores, det_curve, eer
-from asdf.evaluation.formats import AsvScores
 
 
 @dataclass(frozen=True)

@@ -109,3 +109,29 @@ def test_asv_scores(tmp_path):
     path.write_text("bonafide client 1\n")
     with pytest.raises(AsdfError, match="line 1: expected 'SOURCE target"):
         read_asv_scores(path)
+
+
+ASV_KEYS = """LA_1 LA_E_1 alaw ita_tx bonafide target notrim eval
+LA_1 LA_E_2 alaw ita_tx bonafide nontarget notrim eval
+LA_1 LA_E_3 alaw ita_tx A07 spoof notrim eval
+LA_1 LA_E_4 none loc_tx bonafide target notrim progress
+"""
+
+
+def test_asv_scores_whose_keys_stand_in_another_file(tmp_path):
+    scores, keys = tmp_path / "score.txt", tmp_path / "trial_metadata.txt"
+    scores.write_text("LA_1 LA_E_1 2.5\nLA_1 LA_E_2 -1\nLA_1 LA_E_3 0.5\nLA_1 LA_E_4 3\n")
+    keys.write_text(ASV_KEYS)
+    every = read_asv_scores(scores, keys)
+    assert (every.target.tolist(), every.nontarget.tolist(), every.spoof.tolist()) == ([2.5, 3.0], [-1.0], [0.5])
+    assert read_asv_scores(scores, keys, "eval").target.tolist() == [2.5]
+    with pytest.raises(AsdfError, match=r"no nontarget trial of subset progress"):
+        read_asv_scores(scores, keys, "progress")
+    with pytest.raises(AsdfError, match=r"line 1: expected .* need --asv-keys"):
+        read_asv_scores(scores)
+    keys.write_text(ASV_KEYS.replace("LA_1 LA_E_4 none loc_tx bonafide target notrim progress\n", ""))
+    with pytest.raises(AsdfError, match=r"has 4 scores, .* 3 keys: they must be of the same trials"):
+        read_asv_scores(scores, keys)
+    keys.write_text(ASV_KEYS.replace("spoof notrim", "fake notrim"))
+    with pytest.raises(AsdfError, match=r"trial_metadata\.txt, line 3: expected eight columns"):
+        read_asv_scores(scores, keys)

@@ -1,0 +1,84 @@
+"""DET curves of score files, for papers (needs matplotlib: the extra `report`).
+
+    python -m asdf detplot scores/epoch.20/asvspoof19-eval.txt --output det.pdf
+    python -m asdf detplot first.txt second.txt --protocol trial_metadata.txt --subset eval --output det.pdf
+    python -m asdf detplot scores.txt --protocol P --by attack --output det.png --title "XLS-R + AASIST"
+
+Score files and protocols are those of `python -m asdf evaluate`. With --by, one file's curves by that column: the
+spoofs of each value against the bona fide trials. The suffix of OUT tells the format: pdf, png, svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.score_files import add_score_files, read_protocol_asked, read_scores_asked, short_names
+from asdf.errors import UsageError
+
+if TYPE_CHECKING:
+    from asdf.evaluation import Scores
+    from asdf.evaluation.detection import Floats
+    from asdf.evaluation.trials import Trials
+
+
+def main(arguments: list[str]) -> int:
+    """Write the plot; 0.
+
+    Raises:
+        UsageError: matplotlib is not installed, or a mistake in the options.
+        AsdfError: a file cannot be read or written, or a class has no trial.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m asdf detplot",
+        usage="python -m asdf detplot SCORES... --output OUT [options]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_score_files(parser)
+    parser.add_argument("--by", metavar="COLUMN", help="curves by a column of P, such as attack; one score file")
+    parser.add_argument("--title", default="", metavar="TEXT", help="above the plot")
+    parser.add_argument("--output", type=Path, required=True, metavar="OUT", help="the file: .pdf, .png or .svg")
+    given = parser.parse_args(arguments)
+    if given.by and len(given.scores) > 1:
+        raise UsageError(
+            f"--by {given.by} draws one system by condition: give one score file, not {len(given.scores)}."
+        )
+    from asdf.evaluation.plots import det_plot, save_figure
+
+    whole, trials = read_protocol_asked(given)
+    systems = {}
+    for path, name in zip(given.scores, short_names(given.scores), strict=True):
+        scores = read_scores_asked(path, trials, whole, given.ignore_others)
+        systems[name] = (scores.bona_fide, scores.spoof)
+    if given.by:
+        systems = {**systems, **_by_column(scores, trials, given.by)}
+    save_figure(det_plot(systems, given.title), given.output)
+    print(f"written to {given.output}: {len(systems)} curves")
+    return 0
+
+
+def _by_column(scores: Scores, trials: Trials | None, column: str) -> dict[str, tuple[Floats, Floats]]:
+    """The scores of each condition of a column, as `evaluate` takes them."""
+    from asdf.evaluation.conditions import conditions_of, trials_of
+
+    values = _values(scores, trials, column)
+    conditions, findings = conditions_of(scores, column, values)
+    for finding in findings:
+        print(f"{finding.level}: {finding.message}", file=sys.stderr)
+    return {condition.value: trials_of(condition, scores, values) for condition in conditions}
+
+
+def _values(scores: Scores, trials: Trials | None, column: str) -> Sequence[str]:
+    from asdf.evaluation.matching import columns_of
+
+    columns = dict(columns_of("the score file", scores, trials)) if trials is not None else {}
+    if scores.attacks is not None:
+        columns.setdefault("attack", scores.attacks)
+    if column not in columns:
+        known = f"There is {', '.join(columns)}." if columns else "The score file tells none: give --protocol."
+        raise UsageError(f"--by {column}: no such column. {known}")
+    return columns[column]

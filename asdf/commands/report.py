@@ -1,0 +1,79 @@
+"""Write a report of runs: one page with results, DET curves, scores, attacks, training and settings.
+
+    python -m asdf report output/net                            output/net/results/report.html
+    python -m asdf report output/net output/larger --output both.html
+    python -m asdf report output --output all.html              all runs in a folder
+    python -m asdf report output/net --networks all             every network that has been scored
+    python -m asdf report output/net --plots figures            every plot as PDF and PNG too, for a paper
+
+FOLDER is a system folder (paths.output_folder/paths.system_folder), or one that holds several. The page is a single
+file for any browser; it needs no network and no other file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from asdf.errors import UsageError
+from asdf.evaluation.report import Gathered, gather, report_page, runs_in
+from asdf.runs.files import write_text
+
+PLOT_FORMATS = ("pdf", "png")
+
+
+def main(arguments: list[str]) -> int:
+    """Write the report; 0.
+
+    Raises:
+        UsageError: several runs, and no place for their report.
+        AsdfError: a folder is not that of a run, or one of its files is malformed.
+    """
+    given = _parser().parse_args(arguments)
+    if given.replicates and given.replicates < 20:
+        raise UsageError(f"--replicates {given.replicates}: fewer than 20 tell nothing of a 95 % interval; 0 is none.")
+    runs = runs_in(given.folders)
+    if given.output is None and len(runs) > 1:
+        raise UsageError(f"these are {len(runs)} runs: say where their report is to be written, --output report.html.")
+    output = given.output or runs[0].path / "results" / "report.html"
+    gathered = gather(runs, given.networks, replicates=given.replicates, told=lambda what: print(what, file=sys.stderr))
+    write_text(output, report_page(gathered))
+    print(f"written to {output}")
+    if given.plots:
+        written = _write_plots(given.plots, gathered)
+        print(f"written to {given.plots}: {written} plots, each as {' and '.join(PLOT_FORMATS)}")
+    return 0
+
+
+def _write_plots(folder: Path, gathered: Gathered) -> int:
+    from asdf.evaluation.plots.every import write_plots
+    from asdf.evaluation.summary import summarise
+
+    summaries = []
+    for one in gathered.measurements:
+        run, name = gathered.runs[one.run], one.summary.set
+        scores, trials = run.scores(one.network, name), run.trials(name)
+        summaries.append(summarise(one.system, name, scores, trials, by=one.summary.columns, replicates=0))
+    training = {name: run.training() for name, run in zip(gathered.names, gathered.runs, strict=True)}
+    return len(write_plots(folder, summaries, training, PLOT_FORMATS)) // len(PLOT_FORMATS)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m asdf report",
+        usage="python -m asdf report FOLDER... [options]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="system folders of runs")
+    parser.add_argument("--output", type=Path, metavar="PAGE", help="the page (FOLDER/results/report.html)")
+    parser.add_argument(
+        "--networks",
+        choices=("best", "reported", "all"),
+        default="reported",
+        help="of each run: the best on its validation set, those of its last report (default), or all",
+    )
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="write every plot as PDF and PNG too (matplotlib)")
+    parser.add_argument("--replicates", type=int, default=1000, metavar="N", help="of the intervals' bootstrap (1000)")
+    return parser

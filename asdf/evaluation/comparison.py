@@ -1,0 +1,126 @@
+"""Two runs side by side: what differs in their settings, in what they ran on, and in their results.
+
+Invariant: a difference of results comes with its test on the very trials that both scored; folders that a run was
+merely told to write to are shown with the other settings, since a wrong one is a reason too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from asdf.errors import AsdfError
+from asdf.evaluation.bootstrap import Intervals, paired_test
+from asdf.evaluation.results import Result, evaluate
+from asdf.evaluation.run_folder import KeptSetting, RunFolder
+from asdf.evaluation.score_file import Scores
+from asdf.evaluation.trials import Trials
+
+_ABSENT = KeptSetting("(no such setting)", "")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A name with its value in the first and in the second run, and where each value came from, if it is told."""
+
+    name: str
+    first: str
+    second: str
+    first_source: str = ""
+    second_source: str = ""
+
+
+@dataclass(frozen=True)
+class ResultDifference:
+    """The results of both runs on a set; `second - first` tells the differences with intervals and p-values."""
+
+    set: str
+    first: Result
+    second: Result
+    difference: Intervals
+    by_speakers: bool
+
+
+def different_settings(first: RunFolder, second: RunFolder) -> list[Difference]:
+    """Settings that differ, in the order of the files."""
+    one, other = first.settings(), second.settings()
+    found = []
+    for name in dict.fromkeys((*one, *other)):
+        a, b = one.get(name, _ABSENT), other.get(name, _ABSENT)
+        if a.text != b.text:
+            found.append(Difference(name, a.text, b.text, a.source, b.source))
+    return found
+
+
+def different_environments(first: RunFolder, second: RunFolder) -> list[Difference]:
+    """What differs between the last starts of both: code, versions, machine, devices."""
+    one, other = (_flat((run.environments() or [{}])[-1]) for run in (first, second))
+    names = [name for name in dict.fromkeys((*one, *other)) if name != "started"]
+    return [
+        Difference(name, one.get(name, "-"), other.get(name, "-"))
+        for name in names
+        if one.get(name, "-") != other.get(name, "-")
+    ]
+
+
+def chosen_network(run: RunFolder, asked: str | None = None) -> str:
+    """The network whose scores stand for the run: the one `asked` for, or the first of its last report.
+
+    Raises:
+        AsdfError: the run has no scores, or none of that network.
+    """
+    there = run.score_files()
+    if not there:
+        raise AsdfError(f"{run.path} holds no score files yet: let its run come to the end of stage 2.")
+    reported = [network for network, _ in run.reported() if network in there]
+    name = asked or (reported or [*there])[0]
+    if name not in there:
+        raise AsdfError(f"{run.path} holds no scores of {name}. There are scores of {', '.join(there)}.")
+    return name
+
+
+def different_results(
+    first: RunFolder, second: RunFolder, networks: tuple[str, str], replicates: int = 1000
+) -> list[ResultDifference]:
+    """Results of the sets that both networks scored, tested on the same trials, by speakers where they are known.
+
+    Raises:
+        AsdfError: they were not scored on the same trials, or a score file cannot be read.
+    """
+    files = [run.score_files()[network] for run, network in zip((first, second), networks, strict=True)]
+    found = []
+    for name in (name for name in files[0] if name in files[1]):
+        scores = [run.scores(network, name) for run, network in zip((first, second), networks, strict=True)]
+        speakers = speakers_of(scores[0], first.trials(name) or second.trials(name))
+        found.append(
+            ResultDifference(
+                name,
+                evaluate(scores[0]),
+                evaluate(scores[1]),
+                paired_test(scores[0], scores[1], speakers=speakers, replicates=replicates),
+                speakers is not None,
+            )
+        )
+    return found
+
+
+def speakers_of(scores: Scores, trials: Trials | None) -> list[str] | None:
+    """The speaker of each scored trial; None unless all are known and there are at least two."""
+    column = trials.columns.get("speaker") if trials else None
+    if trials is None or column is None:
+        return None
+    places = [trials.place(utterance) for utterance in scores.ids]
+    speakers = [column[place] if place is not None else "" for place in places]
+    return speakers if all(speakers) and len(set(speakers)) > 1 else None
+
+
+def _flat(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in record.items():
+        full = f"{above}{name}"
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{full}."))
+        else:
+            flat[full] = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return flat

@@ -1,0 +1,146 @@
+"""What a report is about: the runs, the networks chosen of each, and their summaries on every set that was scored.
+
+Invariant: every number comes from `summarise` or straight from the run's files; the order is that in which the runs
+were named, so the same folders give the same report. What cannot be measured is told as a finding, not left out
+silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.errors import AsdfError
+from asdf.evaluation.report.choosing import Choice, chosen, distinct_names
+from asdf.evaluation.report.curves import DET_TICKS, Histogram, det_points, histogram, miss_at
+from asdf.evaluation.run_folder import RunFolder
+from asdf.evaluation.score_file import Scores
+from asdf.evaluation.summary import Summary, summarise
+from asdf.evaluation.trials import Trials
+
+_MOST_VALUES = 64
+_MOST_CURVES = 800
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One network on one set.
+
+    Attributes:
+        run: the index of its run.
+        system: the name that it goes by in the report, the same on every set.
+        network: 'epoch.20'.
+        summary: without its scores, of which there may be more than fit into memory.
+        misses: miss rates (fractions) at the false alarm rates of `DET_TICKS`, over all spoofs.
+        curves: DET curves as of `det_points`: '' is that of all spoofs, the others those of the attacks.
+    """
+
+    run: int
+    system: str
+    network: str
+    summary: Summary
+    misses: list[float]
+    curves: dict[str, list[float]]
+    histogram: Histogram
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All that a report shows.
+
+    Attributes:
+        names: one for each run, no two alike.
+        findings: (system and set, level, message) of what looks wrong.
+    """
+
+    runs: list[RunFolder]
+    names: list[str]
+    measurements: list[Measurement]
+    findings: list[tuple[str, str, str]]
+
+    @property
+    def sets(self) -> list[str]:
+        """The sets that something was measured on, in the order of the first run."""
+        return list(dict.fromkeys(one.summary.set for one in self.measurements))
+
+    @property
+    def systems(self) -> list[str]:
+        """All systems, in the order of the runs and of their networks."""
+        return list(dict.fromkeys(one.system for one in self.measurements))
+
+    def on(self, name: str) -> list[Measurement]:
+        """The measurements on the set `name`."""
+        return [one for one in self.measurements if one.summary.set == name]
+
+
+def gather(
+    runs: Sequence[RunFolder],
+    choice: Choice = "reported",
+    *,
+    replicates: int = 1000,
+    told: Callable[[str], None] = lambda what: None,
+) -> Gathered:
+    """Measure the chosen networks of `runs`; `told` hears of each before it is measured.
+
+    A score file that is malformed or lacks a class is a finding, and the rest is measured.
+
+    Raises:
+        AsdfError: a run's file cannot be read.
+    """
+    names = distinct_names(runs)
+    wanted = [chosen(run, choice) for run in runs]
+    measurements: list[Measurement] = []
+    findings: list[tuple[str, str, str]] = []
+    curves = 0
+    for number, (run, name, pairs) in enumerate(zip(runs, names, wanted, strict=True)):
+        several = len({network for network, _ in pairs}) > 1
+        if not pairs:
+            findings.append((name, "note", "nothing has been scored yet, so there is no result of this run."))
+        for network, corpus in pairs:
+            system = f"{name} {network}" if several else name
+            told(f"{system} on {corpus}")
+            try:
+                scores, trials = run.scores(network, corpus), run.trials(corpus)
+                by = shown_columns(trials)
+                summary = summarise(system, corpus, scores, trials, by=by, replicates=replicates)
+            except AsdfError as error:  # it begins with the system's name
+                findings.append((f"{system} on {corpus}", "error", str(error).removeprefix(f"{system}: ")))
+                continue
+            findings += [(f"{system} on {corpus}", one.level, one.message) for one in summary.findings]
+            spoofs = summary.spoofs_by_attack()
+            spoofs = spoofs if len(spoofs) <= _MOST_VALUES else {}
+            curves += 1 + len(spoofs)
+            measurements.append(
+                _measurement(number, system, network, summary, spoofs if curves <= _MOST_CURVES else {})
+            )
+    if curves > _MOST_CURVES:
+        few = (
+            f"only the first {_MOST_CURVES} curves are drawn by attack, to keep the page small; all are in the tables."
+        )
+        findings.append(("DET curves and histograms", "note", few))
+    return Gathered(list(runs), names, measurements, findings)
+
+
+def shown_columns(trials: Trials | None) -> list[str]:
+    """The attack first, then the other columns that have few enough values to be a table."""
+    columns = {} if trials is None else trials.columns
+    few = [name for name, values in columns.items() if len(set(values)) <= _MOST_VALUES and name != "speaker"]
+    return sorted({"attack", *few}, key=lambda name: (name != "attack", few.index(name) if name in few else 0))
+
+
+def _measurement(
+    run: int, system: str, network: str, summary: Summary, attacks: dict[str, npt.NDArray[np.float64]]
+) -> Measurement:
+    bona_fide, spoof = summary.scores.bona_fide, summary.scores.spoof
+    return Measurement(
+        run=run,
+        system=system,
+        network=network,
+        summary=replace(summary, scores=Scores([], np.empty(0, np.int64), np.empty(0))),
+        misses=miss_at(bona_fide, spoof, [tick / 100 for tick in DET_TICKS]),
+        curves={name: det_points(bona_fide, values) for name, values in {"": spoof, **attacks}.items()},
+        histogram=histogram(bona_fide, spoof, attacks, summary.result.eer_threshold),
+    )

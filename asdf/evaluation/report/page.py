@@ -1,0 +1,114 @@
+"""The page put together: one file with its style, script and data inside, which asks the network for nothing.
+
+Invariant: the same folders give the same bytes, and the page may run its own script and style only: its policy names
+their hashes and forbids everything else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from importlib.resources import files
+
+from asdf.evaluation.report import conditions, results, runs
+from asdf.evaluation.report.data import as_json, page_data
+from asdf.evaluation.report.gathering import Gathered
+from asdf.evaluation.report.markup import Html, join, markup, tag
+
+# In the order in which they build on each other.
+SCRIPTS = ("dom", "looks", "axes", "det", "histograms", "training", "tables", "settings", "theme", "start")
+
+
+def report_page(gathered: Gathered) -> str:
+    """The report as HTML."""
+    style, script = _text("style.css"), _script()
+    sections = [(f"set-{number}", name) for number, name in enumerate(gathered.sets)]
+    contents = [("results", "Results"), *sections]
+    contents += [("training", "Training"), ("settings", "Settings"), ("environment", "Environment")]
+    parts = {
+        "policy": Html(f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"),
+        "title": markup(_title(gathered)),
+        "when": markup(runs.when_and_how(gathered.runs)),
+        "summary": markup(*(tag("p", sentence) for sentence in results.main_sentences(gathered))),
+        "findings": results.findings(gathered),
+        "contents": join(tag("li", tag("a", name, href=f"#{place}")) for place, name in contents),
+        "results": _results(gathered),
+        "sets": markup(*(_set(gathered, place, name) for place, name in sections)),
+        "training": _training(gathered),
+        "settings": _settings(gathered),
+        "environment": markup(
+            *(runs.environment_of(name, run) for name, run in zip(gathered.names, gathered.runs, strict=True))
+        ),
+        "data": Html(as_json(page_data(gathered))),
+        "style": Html(style),
+        "script": Html(script),
+    }
+    # One pass, so that what is filled in is never searched for names of parts.
+    page = re.sub(r"\{\{(\w+)\}\}", lambda found: str(parts[found[1]]), _text("page.html"))
+    # A folder's name may hold bytes that are no text.
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _title(gathered: Gathered) -> str:
+    names = gathered.names
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"Results of {shown}"
+
+
+def _results(gathered: Gathered) -> Html:
+    if not gathered.measurements:
+        return tag("p", "No scores yet: score the sets first (stage 2).")
+    note = tag("p", results.costs_note(), class_="note")
+    return markup(results.overview(gathered), results.selection_note(gathered), note)
+
+
+def _set(gathered: Gathered, place: str, name: str) -> Html:
+    measured = gathered.on(name)
+    det = _figure("det", name, "DET curves", "Both axes are normal deviates of the rates; marks are the EERs.")
+    histograms = _figure(
+        "histograms",
+        name,
+        "Scores",
+        "Share of each class; the upright line is the threshold of the EER, the outermost bars hold all beyond them.",
+    )
+    inside = [
+        tag("h2", name),
+        results.result_table(name, measured),
+        tag("div", det, histograms, class_="pair"),
+        tag("details", tag("summary", "The DET curves as a table"), results.det_table(name, measured)),
+        conditions.heat_maps(name, measured),
+        results.published(name, measured),
+    ]
+    return tag("section", *inside, id=place)
+
+
+def _figure(kind: str, name: str, title: str, text: str) -> Html:
+    caption = tag("figcaption", tag("h3", title), tag("p", text))
+    return tag("figure", caption, tag("div", class_="canvas"), class_="plot", data_plot=kind, data_set=name)
+
+
+def _training(gathered: Gathered) -> Html:
+    if not any(run.training() for run in gathered.runs):
+        return tag("p", "The runs kept no record of a training.")
+    plot = tag("figure", tag("div", class_="canvas"), class_="plot", data_plot="training")
+    folded = tag("details", tag("summary", "The evaluations as a table"), runs.training_table(gathered))
+    return markup(runs.ends(gathered), plot, folded)
+
+
+def _settings(gathered: Gathered) -> Html:
+    return markup(runs.differences(gathered), runs.settings_of(gathered))
+
+
+def _script() -> str:
+    """All scripts in one function, so that their names are their own."""
+    inside = "\n".join(_text(f"{name}.js") for name in SCRIPTS)
+    return f"(() => {{\n'use strict';\n{inside}}})();\n"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _text(name: str) -> str:
+    return (files("asdf.evaluation.report") / "page" / name).read_text(encoding="utf-8")

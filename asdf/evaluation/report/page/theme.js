@@ -1,0 +1,26 @@
+// Light, dark, or as the system has it; kept for the next visit where the browser lets a page keep anything.
+const THEMES = ['auto', 'light', 'dark'];
+
+function startTheme(nav) {
+  const kept = (value) => {
+    try {
+      if (value) localStorage.setItem('asdf-report-theme', value);
+      return localStorage.getItem('asdf-report-theme');
+    } catch {
+      return null;
+    }
+  };
+  const button = el('button', { type: 'button', id: 'theme' });
+  const use = (theme) => {
+    document.documentElement.dataset.theme = theme;
+    button.textContent = `Theme: ${theme}`;
+  };
+  button.addEventListener('click', () => {
+    const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
+    kept(next);
+    use(next);
+  });
+  const before = kept();
+  use(THEMES.includes(before) ? before : 'auto');
+  nav.append(button);
+}

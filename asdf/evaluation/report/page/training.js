@@ -1,0 +1,56 @@
+// Loss, learning rate and EER by epoch, a line a run.
+const PANELS = [['loss', 'Loss'], ['rate', 'Learning rate'], ['eer', 'EER (%)']];
+
+function drawPanel([kind, label], set, runs, width) {
+  const series = runs.map((run) => (kind === 'eer' ? run.eer[set] || [] : run[kind]));
+  const all = series.flat(), xs = all.filter((_, i) => i % 2 === 0), ys = all.filter((_, i) => i % 2);
+  if (!xs.length) return null;
+  const last = xs.reduce((a, b) => Math.max(a, b)), top = ys.reduce((a, b) => Math.max(a, b), 0) * 1.05 || 1;
+  const bottom = ys.reduce((a, b) => Math.min(a, b), 0) * 1.05;
+  const title = kind === 'eer' ? `EER on ${set}` : label;
+  const told = runs.map((run, i) => [run.name, series[i]]).filter(([, points]) => points.length)
+    .map(([name, points]) => `${name}: ${Number(points.at(-1).toPrecision(4))} at epoch ${Number(points.at(-2).toPrecision(4))}`);
+  const { root, X, Y } = frame({
+    width, height: Math.round(Math.min(Math.max(width * 0.68, 210), 300)), title,
+    x: { low: 0, high: last, ticks: niceTicks(0, last, Math.max(3, width / 75)), label: 'Epoch' },
+    y: { low: bottom, high: top, ticks: niceTicks(bottom, top, 5), label }, description: `${title} by epoch. ${told.join('; ')}`,
+  });
+  const courses = [];
+  series.forEach((points, i) => {
+    if (!points.length) return;
+    const drawn = line(runs[i].index, path(points, X, Y));
+    drawn.setAttribute('data-run', runs[i].name);
+    root.append(drawn);
+    if (kind === 'loss' && runs[i].course.length) {
+      drawn.classList.add('noise');
+      drawn.removeAttribute('stroke-dasharray');
+      courses.push(line(runs[i].index, path(runs[i].course, X, Y)));
+    }
+    if (kind !== 'eer') return;
+    for (let p = 0; p < points.length; p += 2) {
+      root.append(marker(runs[i].index, X(points[p]), Y(points[p + 1]), `${runs[i].name}, epoch ${points[p]}: ${points[p + 1]} %`));
+    }
+  });
+  root.append(...courses);
+  root.classList.add(kind);
+  return root;
+}
+
+function startTraining(figure) {
+  const canvas = figure.querySelector('.canvas');
+  const sets = [...new Set(data.runs.flatMap((run) => Object.keys(run.eer)))];
+  let set = sets[0];
+  canvas.classList.add('many');
+  if (sets.length > 1) {
+    canvas.before(el('div', { class: 'controls' }, choice('EER on', sets.map((name) => [name, name]), set, (value) => {
+      set = value;
+      redraw();
+    })));
+  }
+  if (data.runs.length > 1) canvas.after(legend('Runs', data.runs.map(({ name }, index) => ({ name, index }))));
+  drawnIn(canvas, (width) => {
+    const runs = data.runs.map((run, index) => ({ ...run, index })).filter((run) => !hidden.has(run.name));
+    const each = inColumns(canvas, width, 270, PANELS.length);
+    return PANELS.map((panel) => drawPanel(panel, set, runs, each)).filter(Boolean);
+  });
+}

@@ -1,0 +1,87 @@
+"""Score files in the formats that the ASVspoof challenges and their evaluation packages take.
+
+Invariant: what is written is read by the official package: bare names, each once, one score a line, in the order of
+the protocol where there is one. Their files are split at white space (2019, 2021) or TABs (5), and a name that this
+would tear apart is refused.
+
+    asvspoof2019    UTT ATTACK KEY SCORE    `-` for the attack of bona fide; the evaluation package of 2019
+    asvspoof2021    UTT SCORE               all trials of the set, whatever their subset; the packages of LA, DF and PA
+    asvspoof5       filename TAB cm-score   with this header; track 1
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.evaluation.score_file import Scores, score_texts
+from asdf.evaluation.trials import Trials, bare_name
+from asdf.runs.files import atomic_write
+
+FORMATS = ("asvspoof2019", "asvspoof2021", "asvspoof5")
+_SHOWN = 5
+
+
+def write_submission(path: str | os.PathLike[str], kind: str, scores: Scores, trials: Trials | None = None) -> None:
+    """Write the scores in one of the `FORMATS`, atomically.
+
+    Args:
+        scores: with attacks for asvspoof2019.
+        trials: the protocol whose order is taken; None: that of the scores.
+
+    Raises:
+        AsdfError: two trials have the same bare name, a name cannot stand in the file, or attacks are not known.
+    """
+    names = [bare_name(utterance) for utterance in scores.ids]
+    _refuse(path, [name for name, count in Counter(names).items() if count > 1],
+            "names stand for several trials without their folders")  # fmt: skip
+    separators = "\t\n\r" if kind == "asvspoof5" else None
+    _refuse(path, [name for name in names if _is_torn(name, separators)], f"names cannot stand in a file of {kind}")
+    order = np.arange(len(scores))
+    if trials is not None:
+        places = np.array([trials.place(utterance) for utterance in scores.ids], float)
+        order = np.argsort(places, kind="stable")
+    with atomic_write(path) as file:
+        file.writelines(_lines(kind, names, scores, order.tolist()))
+
+
+def _lines(kind: str, names: Sequence[str], scores: Scores, order: Sequence[int]) -> Iterator[str]:
+    texts = list(score_texts(scores.scores))
+    if kind == "asvspoof5":
+        yield "filename\tcm-score\n"
+        yield from (f"{names[i]}\t{texts[i]}\n" for i in order)
+    elif kind == "asvspoof2021":
+        yield from (f"{names[i]} {texts[i]}\n" for i in order)
+    elif kind == "asvspoof2019":
+        of_trial = _attacks(scores)
+        keys = ["bonafide" if label else "spoof" for label in scores.labels.tolist()]
+        yield from (f"{names[i]} {of_trial[i]} {keys[i]} {texts[i]}\n" for i in order)
+    else:
+        raise ValueError(f"{kind!r} is none of {FORMATS}")
+
+
+def _attacks(scores: Scores) -> list[str]:
+    """One word a trial, `-` for bona fide."""
+    found = [
+        "-" if label else attack for label, attack in zip(scores.labels.tolist(), scores.attacks or (), strict=False)
+    ]
+    if len(found) != len(scores) or not all(found) or any(len(attack.split()) != 1 for attack in found):
+        raise AsdfError(
+            "the format of ASVspoof 2019 names the attack of every spoof in one word, and neither the score file nor "
+            "the protocol tells them. Give the protocol of the set."
+        )
+    return found
+
+
+def _is_torn(name: str, separators: str | None) -> bool:
+    return not name or (len(name.split()) > 1 if separators is None else any(one in name for one in separators))
+
+
+def _refuse(path: str | os.PathLike[str], names: Sequence[str], what: str) -> None:
+    if names:
+        shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+        raise AsdfError(f"cannot write {path}: {len(names)} {what}: {shown}. Rename these utterances.")

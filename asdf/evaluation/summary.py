@@ -1,0 +1,209 @@
+"""All that is told of one system on one set: pooled metrics, intervals, conditions, what looks wrong.
+
+Invariant: tables, reports and plots only render a `Summary`; no number of theirs is computed anywhere else. What cannot
+be computed from what was given is None or absent, never a guess:
+
+- the t-DCF and the t-EER need the scores of a speaker verification system (ASV), of which only how target, nontarget
+  and spoof trials are distributed matters; the a-DCF would need its score of each trial of the countermeasure, fused
+  with the latter's, so it is not part of a summary (see `asdf.evaluation.tandem.min_a_dcf`);
+- an interval over speakers needs the speaker of every trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.evaluation.asv_scores import AsvScores
+from asdf.evaluation.bootstrap import Intervals, confidence_intervals
+from asdf.evaluation.checks import Finding, check_scores
+from asdf.evaluation.conditions import Average, Condition, average, conditions_of, trials_of
+from asdf.evaluation.costs import min_cllr
+from asdf.evaluation.detection import Floats, auc, eer
+from asdf.evaluation.known_sets import another_subset
+from asdf.evaluation.matching import columns_of
+from asdf.evaluation.results import Result, evaluate
+from asdf.evaluation.score_file import Scores
+from asdf.evaluation.tandem import asv_rates, min_tdcf, min_tdcf_legacy, t_eer
+from asdf.evaluation.trials import Trials
+
+__all__ = ["Average", "Condition", "Summary", "Tandem", "summarise"]
+
+Progress = Callable[[int, int], None]
+"""Told of replicates: how many are done, of how many."""
+
+
+@dataclass(frozen=True)
+class Tandem:
+    """What the scores of an ASV system add; the EERs are fractions.
+
+    Attributes:
+        asv_eer, asv_threshold: of target against nontarget trials; the t-DCFs are taken at this threshold.
+        tdcf_2019, tdcf_2021: the least normalised t-DCF, legacy and revised.
+        t_eer: the concurrent t-EER; None where no pair of thresholds has it.
+    """
+
+    asv_eer: float
+    asv_threshold: float
+    tdcf_2019: float
+    tdcf_2021: float
+    t_eer: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One system on one set.
+
+    Attributes:
+        name: of the system, or of its score file.
+        set: the set's name.
+        scores: with the attacks of the trials, where they are known.
+        result: the pooled metrics, EER as a fraction.
+        tandem: None without ASV scores.
+        intervals, speaker_intervals: over trials and over speakers; None where not asked for or no speakers are known.
+        conditions: column by column in the order asked for, values in alphabetical order.
+        findings: warnings; errors are raised.
+    """
+
+    name: str
+    set: str
+    scores: Scores
+    result: Result
+    auc: float
+    min_cllr: float
+    tandem: Tandem | None = None
+    intervals: Intervals | None = None
+    speaker_intervals: Intervals | None = None
+    conditions: tuple[Condition, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def tdcf_2019(self) -> float | None:
+        """The legacy min t-DCF; None without ASV scores."""
+        return self.tandem.tdcf_2019 if self.tandem else None
+
+    @property
+    def tdcf_2021(self) -> float | None:
+        """The revised min t-DCF; None without ASV scores."""
+        return self.tandem.tdcf_2021 if self.tandem else None
+
+    @property
+    def t_eer(self) -> float | None:
+        """The concurrent t-EER as a fraction; None without ASV scores."""
+        return self.tandem.t_eer if self.tandem else None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that there are conditions of."""
+        return tuple(dict.fromkeys(condition.column for condition in self.conditions))
+
+    def of_column(self, column: str) -> tuple[Condition, ...]:
+        """The conditions of one column."""
+        return tuple(condition for condition in self.conditions if condition.column == column)
+
+    def spoofs_by_attack(self) -> dict[str, Floats]:
+        """Scores of the spoofs of each attack, in alphabetical order; empty where fewer than two attacks are known."""
+        conditions, attacks = self.of_column("attack"), self.scores.attacks
+        if attacks is None or len(conditions) < 2:
+            return {}
+        return {one.value: trials_of(one, self.scores, attacks)[1] for one in conditions}
+
+    def average(self, column: str) -> Average:
+        """The means over the conditions of `column`, which must be one of `columns`."""
+        return average(self.of_column(column))
+
+
+def summarise(
+    name: str,
+    set: str,
+    scores: Scores,
+    trials: Trials | None = None,
+    *,
+    by: Sequence[str] = ("attack",),
+    asv: AsvScores | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Summary:
+    """Everything that can be told of `scores` with the columns that the corpus has on its trials.
+
+    `by` names columns; one that is not known, or has a single value, gives no conditions. `replicates` is that of each
+    bootstrap, 0 for no intervals; the same seed gives the same intervals.
+
+    Raises:
+        AsdfError: a class is missing, a score is not finite, a scored trial is not among `trials` or labelled otherwise
+            there, or the ASV scores leave the t-DCF undefined. The message begins with `name`.
+    """
+    findings = check_scores(scores.labels, scores.scores, scores.ids)
+    if errors := [finding.message for finding in findings if finding.level == "error"]:
+        raise AsdfError(f"{name}: {' '.join(errors)}")
+    columns = _columns(name, scores, trials)
+    if any(columns.get("attack", ())):
+        scores = replace(scores, attacks=list(columns["attack"]))
+    conditions: list[Condition] = []
+    for column in dict.fromkeys(by):
+        found, left_out = conditions_of(scores, column, columns.get(column, ()))
+        conditions += found
+        findings += left_out
+    findings += another_subset(len(scores), columns.get("subset", ()))
+    speakers = columns.get("speaker", ())
+    draw_speakers = replicates > 0 and all(speakers) and len(frozenset(speakers)) > 1
+    told = _Told(progress, replicates * (1 + draw_speakers))
+    draw = partial(confidence_intervals, scores, replicates=replicates, seed=seed, progress=told)
+    return Summary(
+        name=name,
+        set=set,
+        scores=scores,
+        result=evaluate(scores),
+        auc=auc(scores.bona_fide, scores.spoof),
+        min_cllr=min_cllr(scores.bona_fide, scores.spoof),
+        tandem=_tandem(name, scores, asv) if asv else None,
+        intervals=draw() if replicates else None,
+        speaker_intervals=draw(speakers=speakers) if draw_speakers else None,
+        conditions=tuple(conditions),
+        findings=tuple(findings),
+    )
+
+
+def _columns(name: str, scores: Scores, trials: Trials | None) -> Mapping[str, Sequence[str]]:
+    """The columns of the scored trials, in the order of `scores`."""
+    found = dict(columns_of(name, scores, trials)) if trials is not None else {}
+    if scores.attacks is not None and not any(found.get("attack", ())):
+        found["attack"] = scores.attacks
+    return found
+
+
+def _tandem(name: str, scores: Scores, asv: AsvScores) -> Tandem:
+    rate, threshold = eer(asv.target, asv.nontarget)
+    rates = asv_rates(asv)
+    try:
+        # The countermeasure sees utterances, not claims of identity: targets and nontargets are its bona fide trials.
+        concurrent = t_eer(asv, AsvScores(scores.bona_fide, np.empty(0), scores.spoof))
+    except AsdfError:
+        concurrent = None
+    try:
+        return Tandem(
+            asv_eer=rate,
+            asv_threshold=threshold,
+            tdcf_2019=min_tdcf_legacy(scores.bona_fide, scores.spoof, rates),
+            tdcf_2021=min_tdcf(scores.bona_fide, scores.spoof, rates),
+            t_eer=concurrent,
+        )
+    except AsdfError as error:
+        raise AsdfError(f"{name}: {error}") from None
+
+
+class _Told:
+    """Counts the replicates of all bootstraps of a summary together."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def __call__(self, replicates: int) -> None:
+        self._done += replicates
+        if self._progress is not None:
+            self._progress(self._done, self._total)

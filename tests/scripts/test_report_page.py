@@ -1,0 +1,248 @@
+"""The report in a real browser: it draws, sorts, searches, asks the network for nothing, complains of nothing.
+
+It needs Chromium and its driver on the machine; they are never fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from asdf.__main__ import main
+from asdf.evaluation import evaluate, read_scores
+from tests.unit.evaluation.report.folders import HOSTILE, make_run
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+OPTIONS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --force-prefers-reduced-motion --window-size=1280,1000"
+)
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium with chromedriver on this machine")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for option in OPTIONS.split():
+        options.add_argument(option)
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> list[Path]:
+    base = tmp_path_factory.mktemp("runs")
+    large = make_run(base / "large", shift=4, clip_size=16000, attacks=("A01", HOSTILE))
+    return [make_run(base / "small"), large, make_run(base / "third", clip_size=4000)]
+
+
+@pytest.fixture(scope="module")
+def page(folders, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    assert main(["report", *map(str, folders), "--output", str(path), "--replicates", "50"]) == 0
+    return path
+
+
+@pytest.fixture
+def opened(browser, page):
+    """The page, freshly loaded; whatever a test does to it, it must not complain or ask for anything."""
+    browser.get_log("performance")
+    browser.get(page.as_uri())
+    yield browser
+    assert browser.get_log("browser") == []
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"}
+    assert {url for url in asked if not url.startswith("chrome:")} <= {page.as_uri()}
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in re.findall(r"[ML]([-\d.]+),([-\d.]+)", path)]
+
+
+def data(browser) -> dict:
+    return json.loads(browser.find_element(By.ID, "data").get_attribute("textContent"))
+
+
+def column(browser, table: str, number: int) -> list[str]:
+    return browser.execute_script(
+        "return [...document.querySelector(arguments[0]).tBodies[0].rows].map((r) => r.cells[arguments[1]].innerText)",
+        table, number,
+    )  # fmt: skip
+
+
+def test_curves_are_drawn_point_by_point(opened):
+    curves = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det path.line")
+    assert [curve.get_attribute("data-curve") for curve in curves] == ["small", "large", "third"]
+    sent = data(opened)["sets"]["dev"]
+    x_of = {}
+    for curve, one in zip(curves, sent, strict=True):
+        drawn, rates = points(curve.get_attribute("d")), one["curves"][""]
+        assert len(drawn) == len(rates) // 2
+        assert rates[:2] == [100, 0]
+        assert rates[-2:] == [0, 100]
+        # From the lower right to the upper left; where one rate is the same, so is the place on the page.
+        assert drawn[0][0] > drawn[-1][0]
+        assert drawn[0][1] > drawn[-1][1]
+        for (x, _), rate in zip(drawn, rates[::2], strict=True):
+            assert x_of.setdefault(rate, x) == x
+    ticks = [text.text for text in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det text.soft")]
+    assert ticks[:9] == ["0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "40"]
+
+
+def test_both_axes_are_normal_deviates(opened):
+    lines = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det path.grid")
+    marks = [re.match(r"M([-\d.]+),([-\d.]+)", line.get_attribute("d")) for line in lines]
+    upright, level = [float(mark[1]) for mark in marks[:9]], [float(mark[2]) for mark in marks[9:]]
+    deviates = (-3.0902, -2.8782, -2.5758, -2.3263, -2.0537, -1.6449, -1.2816, -0.8416, -0.2533)
+    for places in (upright, level):
+        scale = (places[-1] - places[0]) / (deviates[-1] - deviates[0])
+        assert [(p - places[0]) / scale + deviates[0] for p in places] == pytest.approx(deviates, abs=1e-3)
+
+
+def test_results_are_those_of_evaluate(opened, folders):
+    shown = column(opened, "#set-0 table.metrics", 2)
+    eers = [evaluate(read_scores(run / "scores" / "epoch.2" / "dev.txt")).eer for run in folders]
+    assert [float(text.split()[0]) for text in shown] == [round(100 * eer, 2) for eer in eers]
+    assert [text.upper().endswith("BEST") for text in shown] == [eer == min(eers) for eer in eers]
+
+
+def test_tables_sort_by_click_and_by_keyboard(opened):
+    button = opened.find_element(By.CSS_SELECTOR, "#set-0 table.metrics th:nth-child(3) button")
+    head = opened.find_element(By.CSS_SELECTOR, "#set-0 table.metrics th:nth-child(3)")
+    assert head.get_attribute("aria-sort") is None
+    button.click()
+    rising = [float(text.split()[0]) for text in column(opened, "#set-0 table.metrics", 2)]
+    assert rising == sorted(rising)
+    assert head.get_attribute("aria-sort") == "ascending"
+    button.send_keys(Keys.ENTER)
+    assert [float(text.split()[0]) for text in column(opened, "#set-0 table.metrics", 2)] == rising[::-1]
+    assert head.get_attribute("aria-sort") == "descending"
+    opened.find_element(By.CSS_SELECTOR, "#set-0 table.heat th:nth-child(2) button").click()
+    assert column(opened, "#set-0 table.heat", 0)[0] == "all"
+
+
+def test_an_attack_is_chosen_for_curves_and_histograms(opened):
+    chooser = opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=det] select")
+    chooser.send_keys("only A03")
+    names = [e.get_attribute("data-curve") for e in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .line")]
+    assert names == ["small", "third"]
+    drawn = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det .line").get_attribute("d")
+    assert len(points(drawn)) == len(data(opened)["sets"]["dev"][0]["curves"]["A03"]) // 2
+    before = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.histogram .line.c1").get_attribute("d")
+    opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=histograms] select").send_keys("A03")
+    assert opened.find_element(By.CSS_SELECTOR, "#set-0 svg.histogram .line.c1").get_attribute("d") != before
+
+
+def test_a_system_is_switched_off_everywhere(opened):
+    opened.find_element(By.CSS_SELECTOR, "#set-0 .legend input[data-name=large]").click()
+    for kind in ("#set-0 svg.det .line", "#set-1 svg.det .line"):
+        names = [e.get_attribute("data-curve") for e in opened.find_elements(By.CSS_SELECTOR, kind)]
+        assert names == ["small", "third"]
+    assert not opened.find_element(By.CSS_SELECTOR, "#training .legend input[data-name=large]").is_selected()
+
+
+def test_training_curves_end_where_the_training_did(opened):
+    assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg[role=img]")) == 3
+    told = opened.find_element(By.CSS_SELECTOR, "#training svg.loss").get_attribute("aria-label")
+    assert told == "Loss by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; third: 0.5 at epoch 2"
+    assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg.eer .marker")) == 6
+
+
+def test_settings_are_searched_and_two_runs_are_compared(opened):
+    box = opened.find_element(By.ID, "search")
+    box.send_keys("NETWORK line")
+    rows = opened.find_elements(By.CSS_SELECTOR, "#settings table.settings tbody tr")
+    assert [row.text for row in rows if row.is_displayed()] == [
+        "network.max_epochs 2 command line, over 1000 (default)"
+    ] * 3
+    box.clear()
+    box.send_keys(Keys.SPACE)
+    assert [row for row in rows if row.is_displayed()] == []
+    cells = "#settings table.differences tbody td:not([hidden]) code"
+    assert [cell.text for cell in opened.find_elements(By.CSS_SELECTOR, cells)] == ["8000", "16000"]
+    opened.find_elements(By.CSS_SELECTOR, "#settings select")[1].send_keys("third")
+    assert [cell.text for cell in opened.find_elements(By.CSS_SELECTOR, cells)] == ["8000", "4000"]
+
+
+def test_tables_are_copied_with_all_digits(opened, folders):
+    opened.execute_script(
+        "navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }"
+    )
+    csv, tex = opened.find_elements(By.CSS_SELECTOR, "#set-0 .tools")[0].find_elements(By.TAG_NAME, "button")
+    csv.click()
+    result = evaluate(read_scores(folders[0] / "scores" / "epoch.2" / "dev.txt"))
+    lines = opened.find_element(By.TAG_NAME, "body").get_attribute("data-copied").splitlines()
+    assert lines[0].startswith("System,Network,EER %,95 % interval,")
+    assert lines[1].startswith(f"small,epoch.2,{100 * result.eer!r},")
+    tex.click()
+    latex = opened.find_element(By.TAG_NAME, "body").get_attribute("data-copied")
+    assert latex.startswith("\\begin{tabular}{llr")
+    assert "EER \\%" in latex
+    assert latex.count("\\textbf{") == 2
+
+
+def test_hostile_names_are_shown_as_they_are(opened):
+    assert opened.execute_script("return document.querySelectorAll('b, [onclick]').length") == 0
+    texts = opened.find_elements(By.CSS_SELECTOR, "#set-0 figure[data-plot=det] option")
+    assert f"only {HOSTILE}" in [text.get_attribute("textContent") for text in texts]
+
+
+def test_it_is_dark_where_the_system_is_and_where_the_reader_says_so(opened):
+    def background() -> str:
+        return opened.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    def system(scheme: str) -> None:
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    system("light")
+    light = background()
+    system("dark")
+    dark = background()
+    assert (light, dark) == ("rgb(253, 253, 251)", "rgb(21, 23, 26)")
+    button = opened.find_element(By.ID, "theme")
+    button.click()
+    assert (button.text, background()) == ("Theme: light", light)
+    system("light")
+    button.click()
+    assert (button.text, background()) == ("Theme: dark", dark)
+    button.click()
+    assert (button.text, background()) == ("Theme: auto", light)
+
+
+@pytest.mark.parametrize("width", [360, 1600])
+def test_nothing_sticks_out_at_any_width(opened, width):
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        assert opened.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+        wide = (
+            "return [...document.querySelectorAll('figure svg[role=img]')].map((s) => s.getBoundingClientRect().right)"
+        )
+        assert max(opened.execute_script(wide)) <= width
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_plots_have_words_and_headings_are_in_order(opened):
+    labels = [e.get_attribute("aria-label") for e in opened.find_elements(By.CSS_SELECTOR, "svg[role=img]")]
+    assert len(labels) == 2 * (1 + 3) + 3
+    eers = [f"{100 * one:.2f}" for one in (data(opened)["sets"]["dev"][i]["eer"][""] / 100 for i in range(3))]
+    assert labels[0] == f"DET curves on dev. small: EER {eers[0]} %; large: EER {eers[1]} %; third: EER {eers[2]} %"
+    opened.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
+    assert opened.switch_to.active_element.text == "Skip to the results"

@@ -1,0 +1,50 @@
+"""`python -m asdf detplot`: which curves are drawn, and what is refused."""
+
+import pytest
+
+pytest.importorskip("matplotlib", reason="needs the extra `report`")
+
+from asdf.__main__ import main
+
+KEYED = "U1 - bonafide 2\nU2 - bonafide 1\nU3 A07 spoof -1\nU4 A08 spoof 1.5\n"
+
+
+@pytest.fixture
+def scores(tmp_path):
+    path = tmp_path / "net.txt"
+    path.write_text(KEYED)
+    return path
+
+
+def labels(path) -> list[str]:
+    return [
+        line.split(">")[-2].split("<")[0] for line in path.read_text().splitlines() if "EER" in line and "<text" in line
+    ]
+
+
+def test_curves_by_attack(scores, tmp_path, capsys):
+    out = tmp_path / "det.svg"
+    assert main(["detplot", str(scores), "--by", "attack", "--output", str(out)]) == 0
+    assert "3 curves" in capsys.readouterr().out
+    assert labels(out) == ["net: EER 50.00 %", "A07: EER 0.00 %", "A08: EER 75.00 %"]
+
+
+def test_systems_on_the_trials_of_a_protocol(scores, tmp_path, capsys):
+    protocol, other = tmp_path / "protocol.txt", tmp_path / "other.txt"
+    protocol.write_text("S1 U1 - - bonafide\nS1 U3 - A07 spoof\n")
+    other.write_text("U1 0.5\nU3 0.75\n")
+    out = tmp_path / "det.svg"
+    words = [str(scores), str(other), "--protocol", str(protocol), "--ignore-others", "--output", str(out)]
+    assert main(["detplot", *words]) == 0
+    assert "2 scored trials are left out, 2 evaluated" in capsys.readouterr().err
+    assert labels(out) == ["net: EER 0.00 %", "other: EER 100.00 %"]
+
+
+def test_what_is_refused(scores, tmp_path, capsys):
+    out = str(tmp_path / "det.pdf")
+    assert main(["detplot", str(scores), "--by", "codec", "--output", out]) == 2
+    assert "--by codec: no such column. There is attack." in capsys.readouterr().err
+    assert main(["detplot", str(scores), str(scores), "--by", "attack", "--output", out]) == 2
+    assert main(["detplot", str(scores), "--output", str(tmp_path / "det.doc")]) == 2
+    assert "plots are written as pdf, png, svg" in capsys.readouterr().err
+    assert not list(tmp_path.glob("det*"))

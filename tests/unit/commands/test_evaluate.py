@@ -1,0 +1,230 @@
+"""`python -m asdf evaluate`: the digits of the official packages come out of it, and mistakes are told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asdf.__main__ import main
+from asdf.evaluation import eer
+from tests.unit.evaluation.test_reference_values import TABLE
+
+SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "reference" / "scores"
+RNG = np.random.default_rng(2)
+COUNT = 90
+NAMES = [f"E_{i:03d}" for i in range(COUNT)]
+LABELS = [int(i % 3 == 0) for i in range(COUNT)]
+VALUES = (RNG.normal(0, 1, COUNT) + 2 * np.array(LABELS)).round(3)
+SUBSETS = ["eval" if i < 60 else "progress" for i in range(COUNT)]
+
+
+def run(capsys, *words):
+    status = main(["evaluate", *map(str, words)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def value(out, name):
+    """The first number behind a name at the beginning of a line."""
+    return re.search(rf"^ *{re.escape(name)} +(\S+)", out, re.MULTILINE).group(1)
+
+
+@pytest.fixture
+def scores(tmp_path):
+    path = tmp_path / "scores.txt"
+    path.write_text("".join(f"{name} {score}\n" for name, score in zip(NAMES, VALUES, strict=True)))
+    return path
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    """In the format of ASVspoof 2021 LA."""
+    path = tmp_path / "trial_metadata.txt"
+    rows = [
+        f"LA_{i % 7:04d} {name} {'alaw' if i % 2 else 'none'} loc_tx {'bonafide' if label else f'A{i % 3:02d}'} "
+        f"{'bonafide' if label else 'spoof'} notrim {subset}\n"
+        for i, (name, label, subset) in enumerate(zip(NAMES, LABELS, SUBSETS, strict=True))
+    ]
+    path.write_text("".join(rows))
+    return path
+
+
+def test_the_digits_of_the_official_packages(capsys):
+    if not SHARED.is_dir():
+        pytest.skip("the published score files are not beside this checkout (shared/reference/scores)")
+    files = SHARED / "asvspoof2019_la_rawgat_mul.txt.gz", SHARED / "asvspoof2019_la_asv_eval.txt.gz"
+    status, out, err = run(capsys, files[0], "--asv-scores", files[1], "--replicates", "0")
+    assert (status, err) == (0, "")
+    expected = {
+        "EER": "1.060134752", "minDCF": "0.029893113", "actDCF": "0.044395", "Cllr": "0.066252",
+        "min t-DCF 2019": "0.033538947", "min t-DCF 2021": "0.094167831",
+        "ASV EER": "2.45778", "ASV threshold": "-5.680051",
+        "A07": "0.3429", "A08": "0.5297", "A09": "0.0815", "A10": "0.3905", "A11": "0.2852", "A12": "0.3429",
+        "A13": "0.3022", "A14": "0.2852", "A15": "0.2682", "A16": "0.8149", "A17": "1.7452", "A18": "3.0898",
+        "A19": "0.7096",
+    }  # fmt: skip
+    found = {name: f"{float(value(out, name)):.{len(digits.split('.')[1])}f}" for name, digits in expected.items()}
+    assert found == expected
+    assert "71237: 7355 bona fide, 63882 spoof" in out
+
+
+@pytest.mark.parametrize(("bona_fide", "spoof", "rate", "threshold", "minimum", "actual", "llr_cost"), TABLE)
+def test_the_digits_of_small_examples(capsys, tmp_path, bona_fide, spoof, rate, threshold, minimum, actual, llr_cost):
+    path = tmp_path / "small.txt"
+    lines = [f"b{i} 1 {score}\n" for i, score in enumerate(bona_fide)]
+    path.write_text("".join(lines + [f"s{i} 0 {score}\n" for i, score in enumerate(spoof)]))
+    status, out, _ = run(capsys, path, "--replicates", "0")
+    assert status == 0
+    assert [float(value(out, name)) for name in ("EER threshold", "minDCF", "actDCF", "Cllr")] == [
+        threshold, minimum, actual, llr_cost,
+    ]  # fmt: skip
+    assert value(out, "EER") == f"{100 * rate:.9f}"
+
+
+def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protocol):
+    status, out, err = run(
+        capsys, scores, "--protocol", protocol, "--subset", "eval", "--by", "attack,codec", "--set", "LA", "--json",
+        tmp_path / "out.json", "--replicates", "50",
+    )  # fmt: skip
+    assert status == 0
+    assert err == f"{scores}: 30 scored trials are left out, 60 evaluated\n"
+    labels = np.array(LABELS[:60])
+    expected = eer(VALUES[:60][labels == 1], VALUES[:60][labels == 0])[0]
+    assert out.startswith("scores on LA\n")
+    assert value(out, "EER") == f"{100 * expected:.9f}"
+    assert " over trials, " in out
+    assert " over speakers\n" in out
+    (record,) = json.loads((tmp_path / "out.json").read_text())
+    assert record["eer"] == expected
+    assert [(one["column"], one["value"], one["against"]) for one in record["conditions"]] == [
+        ("attack", "A01", "all"), ("attack", "A02", "all"), ("codec", "alaw", "same"), ("codec", "none", "same"),
+    ]  # fmt: skip
+    assert record["intervals_95"]["speakers"]["eer"]["low"] <= expected
+
+
+def test_all_subsets_together_are_warned_of(capsys, scores, protocol):
+    status, out, err = run(capsys, scores, "--protocol", protocol, "--replicates", "0")
+    assert status == 0
+    assert "90: 30 bona fide, 60 spoof" in out
+    assert err.startswith("warning: scores: these are 90 trials of all subsets (eval 60, progress 30)")
+    assert "--subset eval" in err
+
+
+def test_scores_turned_round_are_warned_of(capsys, tmp_path):
+    path = tmp_path / "s.txt.gz"
+    lines = [f"a b {i} {label} {-score}\n" for i, (label, score) in enumerate(zip(LABELS, VALUES, strict=True))]
+    path.write_bytes(gzip.compress("".join(lines).encode()))
+    status, _, err = run(capsys, path, "--replicates", "0")
+    assert status == 0
+    assert err.startswith("warning: s: the scores look turned round")
+
+
+def test_others_are_errors_unless_left_out(capsys, scores, protocol):
+    with scores.open("a") as file:
+        file.write("stranger 1\n")
+    status, _, err = run(capsys, scores, "--protocol", protocol)
+    assert status == 1
+    assert "1 of 91 scored trials are not in the protocol: 'stranger'" in err
+    status, out, err = run(capsys, scores, "--protocol", protocol, "--ignore-others", "--replicates", "0")
+    assert status == 0
+    assert f"{scores}: 1 scored trials are left out, 90 evaluated\n" in err
+    assert "90: 30 bona fide, 60 spoof" in out
+
+
+def test_missing_trials_are_an_error(capsys, scores, protocol):
+    scores.write_text("".join(scores.read_text().splitlines(keepends=True)[:80]))
+    status, _, err = run(capsys, scores, "--protocol", protocol)
+    assert status == 1
+    assert "10 of the 90 trials of the protocol have no score: 'E_080', 'E_081'" in err
+
+
+def test_systems_side_by_side(capsys, tmp_path, scores, protocol):
+    better = tmp_path / "better.txt"
+    better.write_text("".join(f"{n} {v + label}\n" for n, v, label in zip(NAMES, VALUES, LABELS, strict=True)))
+    outputs = [tmp_path / name for name in ("t.csv", "t.tex")]
+    status, out, _ = run(
+        capsys, scores, better, "--protocol", protocol, "--subset", "eval", "--replicates", "0", "--csv", outputs[0],
+        "--latex", outputs[1],
+    )  # fmt: skip
+    assert status == 0
+    last = next(line for line in out.splitlines() if line.startswith("EER %")).split()
+    assert last[-1].endswith("*")
+    assert not last[-2].endswith("*")
+    assert float(last[-1][:-1]) < float(last[-2])
+    assert len(outputs[0].read_text().splitlines()) == 1 + 2 * (1 + 2 + 1)
+    assert r"\textbf{" in outputs[1].read_text()
+
+
+def test_systems_of_different_trials_are_warned_of(capsys, tmp_path):
+    for name, count in (("a", 30), ("b", 60)):
+        rows = zip(NAMES[:count], LABELS, VALUES, strict=False)
+        (tmp_path / name).write_text("".join(f"{n} {label} {score}\n" for n, label, score in rows))
+    _, _, err = run(capsys, tmp_path / "a", tmp_path / "b", "--replicates", "0")
+    assert "warning: the systems were scored on different trials (bona fide + spoof: 10 + 20, 20 + 40)" in err
+
+
+def test_submission(capsys, tmp_path, scores, protocol):
+    out = tmp_path / "submission.tsv"
+    status, told, _ = run(
+        capsys, scores, "--protocol", protocol, "--replicates", "0", "--submission", out, "--format", "asvspoof5"
+    )
+    assert status == 0
+    assert f"written to {out}: 90 scores in the format asvspoof5" in told
+    lines = out.read_text().splitlines()
+    assert lines[0] == "filename\tcm-score"
+    assert [line.split("\t")[0] for line in lines[1:]] == NAMES
+    assert [float(line.split("\t")[1]) for line in lines[1:]] == VALUES.tolist()
+    *_, err = run(
+        capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0", "--submission", out,
+        "--format", "asvspoof2021",
+    )  # fmt: skip
+    assert f"warning: only subset eval is in {out}" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--subset", "eval"], "give --protocol too"),
+        (["--ignore-others"], "give --protocol too"),
+        (["--submission", "x"], "--submission and --format go together"),
+        (["--format", "asvspoof5"], "--submission and --format go together"),
+        (["--replicates", "3"], "--replicates 3: 20 or more"),
+        (["--replicates", "-1"], "--replicates -1: 20 or more"),
+        (["--by", "codec"], "no column codec. There is only attack without --protocol"),
+        (["--json", "x", "--csv", "x"], "an output would overwrite another one"),
+    ],
+)
+def test_mistakes_in_the_options(capsys, tmp_path, monkeypatch, scores, options, message):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, scores, *options)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert not (tmp_path / "x").exists()
+
+
+def test_an_output_never_overwrites_the_scores(capsys, scores):
+    before = scores.read_bytes()
+    status, _, err = run(capsys, scores, "--json", scores)
+    assert status == 2
+    assert "an output would overwrite" in err
+    assert scores.read_bytes() == before
+
+
+def test_unknown_columns_and_subsets_name_those_there_are(capsys, scores, protocol):
+    status, _, err = run(capsys, scores, "--protocol", protocol, "--by", "attack,codek")
+    assert status == 2
+    assert "no column codek. There is attack, speaker, codec" in err
+    status, _, err = run(capsys, scores, "--protocol", protocol, "--subset", "evaluation")
+    assert status == 2
+    assert "eval, progress" in err
+
+
+def test_without_labels_the_protocol_is_asked_for(capsys, scores):
+    status, _, err = run(capsys, scores)
+    assert status == 1
+    assert "there is no label in 'E_000" in err

@@ -1,0 +1,65 @@
+"""Folders of runs as recipes leave them, small and the same each time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from asdf.evaluation import evaluate, read_scores, write_results, write_scores
+from asdf.evaluation.trials import Trials, write_trials
+
+HOSTILE = "</script><b onclick=alert(1)>&\u2028'\"{{data}}"
+"""An attack whose name would break a page that does not escape it."""
+
+
+def make_run(
+    folder: Path,
+    *,
+    shift: float = 2.0,
+    attacks: tuple[str, ...] = ("A01", "A02", "A03"),
+    epochs: tuple[int, ...] = (1, 2),
+    sets: tuple[str, ...] = ("dev", "eval"),
+    clip_size: int = 8000,
+) -> Path:
+    """A run of some epochs; the later an epoch, the farther apart its classes. Its report is of the last one."""
+    rng = np.random.default_rng(len(attacks))
+    labels = np.array([1] * 40 + [0] * 60)
+    ids = [f"flac/U_{i:03d}.flac" for i in range(100)]
+    of_trial = ["-"] * 40 + [attacks[i % len(attacks)] for i in range(60)]
+    speakers, codecs = [f"S{i % 10}" for i in range(100)], [("none", "opus")[i // 3 % 2] for i in range(100)]
+    rows, records = [], []
+    for epoch in epochs:
+        for name in sets:
+            scores = rng.normal(size=100) + labels * shift * epoch / 2
+            path = folder / "scores" / f"epoch.{epoch}" / f"{name}.txt"
+            write_scores(path, ids, labels, scores.astype(np.float32))
+            if epoch == epochs[-1]:
+                rows.append((f"epoch.{epoch}", name, evaluate(read_scores(path))))
+        loss = {"kind": "step", "step": 10 * epoch, "epoch": epoch, "loss": 1 / epoch, "learning_rate": 1e-3 / epoch}
+        eer = {"kind": "evaluation", "step": 10 * epoch, "epoch": epoch, "network": f"epoch.{epoch}.pt"}
+        records += [loss, {**eer, "eer": {"dev": 0.5 / epoch}}]
+    for name in sets:
+        columns = {"speaker": speakers, "attack": of_trial, "codec": codecs}
+        write_trials(folder / "trials" / f"{name}.tsv", Trials(ids, labels, columns))
+    write_results(folder / "results", rows)
+    records.append({"kind": "end", "step": 20, "epoch": 2.0, "reason": "network.max_epochs = 2"})
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (folder / "settings.py").write_text(
+        "# Settings of config net\n\n"
+        f"network.train_clip_size = {clip_size}  # run_configs.py:3 (net), over 16000 (default)\n"
+        "network.max_epochs = 2  # command line, over 1000 (default)\n"
+        "network.optimizer = 'sgd'  # default\n"
+    )
+    record = {
+        "started": "2026-01-02T03:04:05+00:00",
+        "command": "python run.py net",
+        "host": "node<1>",
+        "python": "3.11.7",
+        "versions": {"asdf-antispoofing": "0.1.0", "torch": "2.9.0"},
+        "git": {"commit": "0123456789abcdef", "branch": "main", "changed": ["M a.py"]},
+        "devices": ["rank 0 of 1: device cpu"],
+    }
+    (folder / "environment.json").write_text(json.dumps([record]))
+    return folder

@@ -1,0 +1,104 @@
+"""Curves small enough for a page show what the whole ones show."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import pytest
+
+from asdf.evaluation import det_curve
+from asdf.evaluation.report.curves import (
+    DET_TICKS,
+    averaged,
+    det_points,
+    histogram,
+    miss_at,
+    probit,
+    simplified,
+    thinned,
+)
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.01, 0.2, 0.5, 0.9])
+def test_probit_is_the_normal_deviate(rate):
+    assert probit(rate) == pytest.approx(statistics.NormalDist().inv_cdf(rate), abs=2e-5)
+
+
+def test_det_points_of_four_trials_are_all_corners_of_the_staircase():
+    assert det_points([1, 2], [0, 1.5]) == [100, 0, 50, 0, 50, 50, 0, 50, 0, 100]
+
+
+def test_a_long_curve_is_thinned_by_less_than_a_pixel():
+    rng = np.random.default_rng(3)
+    bona_fide, spoof = rng.normal(2.5, 1, 20_000), rng.normal(0, 1, 180_000)
+    points = np.array(det_points(bona_fide, spoof)).reshape(-1, 2) / 100
+    assert len(points) < 600
+    assert points[0].tolist() == [1, 0]
+    assert points[-1].tolist() == [0, 1]
+    miss, false_alarm, _ = det_curve(bona_fide, spoof)
+    shown = (false_alarm > 0.001) & (false_alarm < 0.4) & (miss > 0.001) & (miss < 0.4)
+    x, y = probit(false_alarm[shown]), probit(miss[shown])
+    drawn = np.interp(-x, -probit(points[:, 0]), probit(points[:, 1]))
+    span = probit(0.4) - probit(0.001)
+    # Measured upright, where the distance is at right angles to the line: twice the half pixel covers its slope.
+    assert np.abs(drawn - y).max() / span * 700 < 1.5
+
+
+def test_simplified_keeps_corners_and_drops_what_lies_between():
+    x = np.array([0.0, 1, 2, 3, 3, 3])
+    y = np.array([0.0, 0, 0, 0, 1, 2])
+    assert simplified(x, y, 1e-6).tolist() == [0, 3, 5]
+    assert simplified(x, y + np.array([0, 0.01, 0, 0, 0, 0]), 0.1).tolist() == [0, 3, 5]
+    assert simplified(x, y + np.array([0, 0.5, 0, 0, 0, 0]), 0.1).tolist() == [0, 1, 2, 3, 5]
+
+
+def test_miss_at_is_the_least_miss_rate_allowed():
+    bona_fide, spoof = [1, 2, 3, 4], [0, 1.5, 2.5, 5]
+    assert miss_at(bona_fide, spoof, [1, 0.75, 0.5, 0.3, 0.25, 0.1]) == [0, 0, 0.25, 0.5, 0.5, 1]
+    assert DET_TICKS == (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 40)
+
+
+def test_a_histogram_counts_every_trial_once():
+    bona_fide, spoof = np.array([0.0, 1, 2, 3, 1000]), np.array([-2.0, -1, 0, 1])
+    counts = histogram(bona_fide, spoof, {"A": spoof[:1], "B": spoof[1:]}, 0.5, bins=4)
+    assert sum(counts.bona_fide) == 5
+    assert {name: sum(one) for name, one in counts.spoof.items()} == {"": 4, "A": 1, "B": 3}
+    assert counts.spoof[""] == [a + b for a, b in zip(counts.spoof["A"], counts.spoof["B"], strict=True)]
+
+
+def test_a_histogram_keeps_outliers_in_its_outermost_bins_and_shows_the_threshold():
+    rng = np.random.default_rng(0)
+    bona_fide, spoof = np.append(rng.normal(1, 1, 5000), 1e6), rng.normal(-1, 1, 5000)
+    counts = histogram(bona_fide, spoof, {}, 9.0)
+    assert counts.high == 9.0
+    assert counts.low > -6
+    assert counts.bona_fide[-1] == 1
+
+
+def test_scores_that_are_all_the_same_have_a_histogram_too():
+    same = histogram(np.ones(3), np.ones(2), {}, 1.0, bins=3)
+    assert (same.low, same.high, same.bona_fide, same.spoof[""]) == (0.5, 1.5, [0, 3, 0], [0, 2, 0])
+
+
+def test_a_thinned_series_keeps_ends_and_spikes():
+    y = np.zeros(10_000)
+    y[1234], y[7777] = 5, -3
+    points = np.array(thinned(range(10_000), y.tolist(), most=100)).reshape(-1, 2)
+    assert len(points) <= 102
+    assert points[0].tolist() == [0, 0]
+    assert points[-1].tolist() == [9999, 0]
+    assert [1234, 5] in points.tolist()
+    assert [7777, -3] in points.tolist()
+    assert (np.diff(points[:, 0]) > 0).all()
+
+
+def test_a_short_series_stays_as_it_is():
+    assert thinned([0.5, 1], [0.25, 1 / 3]) == [0.5, 0.25, 1, 0.33333]
+    assert thinned([], []) == []
+
+
+def test_the_course_of_a_series_is_its_means():
+    x, y = list(range(12)), [1, 3] * 6
+    assert averaged(x, y, stretches=3) == [1.5, 2, 5.5, 2, 9.5, 2]
+    assert averaged(x, y, stretches=5) == []

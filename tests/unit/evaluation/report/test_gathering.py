@@ -1,0 +1,122 @@
+"""What a report is about is found in the folders of the runs, and measured as everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asdf.errors import AsdfError
+from asdf.evaluation import evaluate, read_scores
+from asdf.evaluation.report import gather, runs_in
+from asdf.evaluation.report.choosing import best_network, chosen, distinct_names
+from asdf.evaluation.run_folder import open_run_folder
+from tests.unit.evaluation.report.folders import make_run
+
+
+def test_numbers_are_those_of_evaluate(tmp_path):
+    run = make_run(tmp_path / "net")
+    gathered = gather(runs_in([run]), replicates=50)
+    assert [(one.system, one.network, one.summary.set) for one in gathered.measurements] == [
+        ("net", "epoch.2", "dev"),
+        ("net", "epoch.2", "eval"),
+    ]
+    for one in gathered.measurements:
+        result = evaluate(read_scores(run / "scores" / "epoch.2" / f"{one.summary.set}.txt"))
+        assert one.summary.result == result
+        assert one.curves[""][:2] == [100, 0]
+        scores = read_scores(run / "scores" / "epoch.2" / f"{one.summary.set}.txt")
+        # At most 40 % false alarms: all spoofs but the 24 highest are rejected, and what lies below them.
+        assert one.misses[-1] == (scores.bona_fide <= np.sort(scores.spoof)[-25]).mean()
+        assert sum(one.histogram.bona_fide) == 40
+        assert sorted(one.curves) == ["", "A01", "A02", "A03"]
+        assert sum(one.histogram.spoof["A01"]) == 20
+        assert one.summary.columns == ("attack", "codec")
+        assert one.summary.intervals is not None
+        assert one.summary.intervals.eer.low <= result.eer <= one.summary.intervals.eer.high
+
+
+def test_networks_are_the_reported_the_best_or_all(tmp_path):
+    run = open_run_folder(make_run(tmp_path / "net", epochs=(1, 2, 3)))
+    assert chosen(run, "reported") == [("epoch.3", "dev"), ("epoch.3", "eval")]
+    assert chosen(run, "all") == [(f"epoch.{n}", name) for n in (1, 2, 3) for name in ("dev", "eval")]
+    (run.path / "results" / "results.json").unlink()
+    assert chosen(run, "reported") == chosen(run, "best") == [("epoch.3", "dev"), ("epoch.3", "eval")]
+
+
+def test_of_several_networks_each_is_a_system(tmp_path):
+    gathered = gather(runs_in([make_run(tmp_path / "net")]), "all", replicates=0)
+    assert gathered.systems == ["net epoch.1", "net epoch.2"]
+    assert gathered.sets == ["dev", "eval"]
+
+
+def test_the_best_network_is_that_of_the_first_validation_set_and_of_equals_the_later():
+    def at(epoch, eer):
+        return {"kind": "evaluation", "step": epoch, "network": f"epoch.{epoch}.pt", "eer": {"dev": eer, "other": 0.0}}
+
+    networks = ["epoch.1", "epoch.2", "epoch.3", "epoch.4"]
+    records = [{"kind": "step", "step": 1}, at(1, 0.2), at(2, 0.1), at(3, 0.1), at(4, 0.3)]
+    assert best_network(records, networks) == "epoch.3"
+    assert best_network(records, ["epoch.1", "epoch.4"]) == "epoch.1"
+    assert best_network([], networks) == "epoch.4"
+    assert best_network([], []) is None
+
+
+def test_a_folder_of_runs_is_its_runs(tmp_path):
+    first, second = make_run(tmp_path / "out" / "a"), make_run(tmp_path / "out" / "b")
+    assert [run.path for run in runs_in([tmp_path / "out", first])] == [first.resolve(), second.resolve()]
+    with pytest.raises(AsdfError, match="not the folder of a run"):
+        runs_in([tmp_path])
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    paths = [tmp_path / name for name in ("x/net", "y/net", "z/other")]
+    runs = [open_run_folder(make_run(path, sets=("dev",), epochs=(1,))) for path in paths]
+    assert distinct_names(runs) == ["x/net", "y/net", "other"]
+
+
+def test_a_set_of_one_class_is_a_finding_and_the_rest_is_measured(tmp_path):
+    run = make_run(tmp_path / "net")
+    path = run / "scores" / "epoch.2" / "dev.txt"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if " 0 " in line))
+    gathered = gather(runs_in([run]), replicates=0)
+    assert gathered.sets == ["eval"]
+    [(where, level, message)] = gathered.findings
+    assert (where, level) == ("net on dev", "error")
+    assert "none is bona fide" in message
+
+
+def test_a_malformed_score_file_is_a_finding(tmp_path):
+    run = make_run(tmp_path / "net")
+    (run / "scores" / "epoch.2" / "eval.txt").write_text("a 1 nan\nb 0 1\n")
+    gathered = gather(runs_in([run]), replicates=0)
+    assert gathered.sets == ["dev"]
+    assert "nan" in gathered.findings[0][2]
+
+
+def test_scores_turned_round_are_a_finding(tmp_path):
+    gathered = gather(runs_in([make_run(tmp_path / "net", shift=-3, sets=("dev",))]), replicates=0)
+    assert [level for _, level, _ in gathered.findings] == ["warning"]
+    assert "turned round" in gathered.findings[0][2]
+
+
+def test_a_run_that_has_scored_nothing_is_told(tmp_path):
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "settings.py").write_text("recipe.seed = 1  # default\n")
+    gathered = gather(runs_in([tmp_path / "net"]), replicates=0)
+    assert gathered.measurements == []
+    assert gathered.findings[0][:2] == ("net", "note")
+
+
+def test_without_trials_there_are_no_attacks(tmp_path):
+    run = make_run(tmp_path / "net")
+    (run / "trials" / "dev.tsv").unlink()
+    dev, evaluation = gather(runs_in([run]), replicates=0).measurements
+    assert list(dev.curves) == [""]
+    assert list(evaluation.curves) == ["", "A01", "A02", "A03"]
+
+
+def test_a_page_does_not_grow_without_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr("asdf.evaluation.report.gathering._MOST_CURVES", 5)
+    gathered = gather(runs_in([make_run(tmp_path / "net")]), replicates=0)
+    assert [sorted(one.curves) for one in gathered.measurements] == [["", "A01", "A02", "A03"], [""]]
+    assert "only the first 5 curves" in gathered.findings[0][2]
