@@ -15,9 +15,14 @@ from asdf.errors import AsdfError
 COMMANDS = {
     "score": "score recordings with a network: files, folders, lists",
     "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
+    "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables and submissions",
     "networks": "the networks there are, with their sizes and costs",
+    "corpora": "the corpora that are known by name, and whether one of them is whole",
     "import": "turn a published or older detector into a network of ASDF",
     "export": "write a network in the layouts that other systems load: published ones, ONNX, TorchScript, a hub folder",
+    "detplot": "DET curves of score files, as PDF, PNG or SVG",
+    "compare": "what differs between two runs: settings, code, results with a significance test",
+    "report": "a page with the results, curves, attacks, training and settings of one or several runs",
     "launch": "run many configs of a recipe, as many side by side as there are GPUs",
 }
 

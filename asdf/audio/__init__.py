@@ -1,4 +1,5 @@
-"""Recordings: reading, cropping, speech activity, augmentation. Floor 1; torch is imported only to resample."""
+"""Recordings: reading, cropping, speech activity, augmentation. Floor 1; torch is imported only where it is needed,
+to resample and for Silero VAD."""
 
 from asdf.audio.cropping import crop_start, random_crop, repeat_to
 from asdf.audio.rawboost import augment

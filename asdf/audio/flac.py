@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
 
 import numpy as np
 
+from asdf.audio.archives import open_file
 from asdf.audio.pyav import NotDecoded, decode
 
 
@@ -37,6 +37,6 @@ def decode_flac(path: str | os.PathLike[str], frames: int) -> np.ndarray | None:
 
 def _stated_md5(path: str | os.PathLike[str]) -> bytes:
     """The MD5 sum in STREAMINFO, which is the first metadata block (RFC 9639, section 8.2)."""
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         header = file.read(42)
     return header[26:42] if header.startswith(b"fLaC") else b""

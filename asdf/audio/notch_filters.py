@@ -7,6 +7,7 @@ small fraction of the time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ from asdf.settings.sections import RawBoost
 # The grid of angular frequencies 2 pi k / 1024, k < 512, on which scipy's `freqz` finds the greatest gain.
 _GRID = 1024
 _MARGIN_HZ = 1e-3
+# Transforms made by one call.
+_AT_ONCE = 6
 
 
 @dataclass(frozen=True)
@@ -73,27 +76,53 @@ def design(notches: Notches) -> list[np.ndarray]:
     return [coefficients[:length] for coefficients, length in zip(filters, lengths, strict=True)]
 
 
-def filter_sum(signals: np.ndarray, filters: list[np.ndarray]) -> np.ndarray:
-    """The sum of `signals` (K, T) float32, each through its own filter of odd length: (T,).
+def longest(taps: int) -> int:
+    """How long filters of up to `taps` are made: a delay taken to be a sample too much reaches past a single tap."""
+    return max(3, taps)
 
-    The filters' delay is taken out. As in the published code it is taken to be one sample more than it is, so the
-    output runs one sample ahead.
-    """
-    length = signals.shape[1]
-    advance = (max(map(len, filters)) + 1) // 2
-    taps = 2 * advance - 1
+
+def align(filters: Sequence[np.ndarray], taps: int) -> np.ndarray:
+    """The K filters with zeros on both sides, so that all have the same delay: (K, taps) float32; lengths are odd."""
     aligned = np.zeros((len(filters), taps), np.float32)
     for row, coefficients in zip(aligned, filters, strict=True):
-        shift = advance - (len(coefficients) + 1) // 2
+        shift = (taps - len(coefficients)) // 2
         row[shift : shift + len(coefficients)] = coefficients
+    return aligned
 
-    # Overlap-save: blocks of about 8 filter lengths cost the same for any T, and fit the processor's cache.
+
+def overlap_save(samples: int, taps: int) -> tuple[int, int, int, int]:
+    """How to cut a waveform of `samples` into blocks, each to be transformed: (points, hop, before, after).
+
+    A block has `points`, the next one begins `hop` further on, and zeros go before and after the waveform. Blocks of
+    about 8 filter lengths cost the same a sample for any number of samples.
+    """
     points = max(_GRID, 1 << (8 * taps - 1).bit_length())
-    hop = points - taps + 1
-    blocks = -(-(length + advance) // hop)
-    padded = np.zeros((len(filters), blocks * hop + taps - 1), np.float32)
-    padded[:, taps - 1 : taps - 1 + length] = signals
-    windows = np.lib.stride_tricks.sliding_window_view(padded, points, axis=1)[:, ::hop]
-    spectrum = np.einsum("kbf,kf->bf", np.fft.rfft(windows, axis=-1), np.fft.rfft(aligned, points))
-    filtered = np.fft.irfft(spectrum, points)[:, taps - 1 :].reshape(-1)
-    return filtered[advance : advance + length]
+    hop, before = points - taps + 1, taps - 1 - (taps + 1) // 2
+    return points, hop, before, -samples % hop + taps - 1 - before
+
+
+def filter_powers(waveform: np.ndarray, filters: list[np.ndarray]) -> np.ndarray:
+    """`waveform` (T,) float32, its square, its cube ..., each through its own of the K filters, and summed: (T,).
+
+    The filters' lengths are odd. Their delay is taken out; as in the published code it is taken to be one sample more
+    than it is, so the output runs one sample ahead.
+    """
+    taps = longest(max(map(len, filters)))
+    aligned = align(filters, taps)
+    # A few blocks at a time stay in the processor's cache; an array of a megabyte would be fresh pages from the system,
+    # which take longer to come than the transforms.
+    points, hop, before, after = overlap_save(len(waveform), taps)
+    padded = np.pad(np.asarray(waveform, np.float32), (before, after))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, points)[::hop]
+    responses = np.fft.rfft(aligned, points)[:, None]
+    output = np.empty((len(windows), hop), np.float32)
+    step = max(1, _AT_ONCE // len(filters))
+    for start in range(0, len(windows), step):
+        part = windows[start : start + step]
+        powers = np.empty((len(filters), *part.shape), np.float32)
+        powers[0] = part
+        for order in range(1, len(filters)):
+            np.multiply(powers[order - 1], part, out=powers[order])
+        spectrum = (np.fft.rfft(powers) * responses).sum(axis=0)
+        output[start : start + step] = np.fft.irfft(spectrum, points)[:, taps - 1 :]
+    return output.reshape(-1)[: len(waveform)]

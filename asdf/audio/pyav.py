@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from asdf.audio.archives import open_file
 
 CONTAINERS = "mov,matroska,webm,aac,asf,avi,flv,mpegts,mpeg,amr,ac3,eac3,wav,mp3,ogg"
 """What is tried when libsndfile does not know a file; FLAC is not in it, see `asdf.audio.flac`."""
@@ -73,7 +74,7 @@ def decode(path: str | os.PathLike[str], containers: str = CONTAINERS) -> Decode
     except ImportError:
         raise NotDecoded("PyAV is not installed", missing=True) from None
     try:
-        with Path(path).open("rb") as file, av.open(file, options={"format_whitelist": containers}) as container:
+        with open_file(path) as file, av.open(file, options={"format_whitelist": containers}) as container:
             if not container.streams.audio:
                 raise NotDecoded("it holds no sound")
             stream = container.streams.audio[0]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.audio.notch_filters import Notches, design, draw_notches, filter_sum
+from asdf.audio.notch_filters import Notches, design, draw_notches, filter_powers
 from asdf.settings.sections import RawBoost
 
 _WITH_LNL = {1, 4, 5, 6, 8}
@@ -49,14 +49,21 @@ class Draws:
 
 
 def augment(waveform: np.ndarray, settings: RawBoost, rng: np.random.Generator) -> np.ndarray:
-    """`waveform` (T,), T >= 1, with the noise of `settings.algo`, in `applyingRatio` of the calls: (T,) float32.
-
-    As it is, and without a draw, when RawBoost is not enabled or `algo` is 0.
-    """
+    """`waveform` (T,), T >= 1, with what `draw_for_some` drew for it: (T,) float32."""
     waveform = np.asarray(waveform, np.float32)
+    draws = draw_for_some(len(waveform), settings, rng)
+    return waveform if draws is None else boost(waveform, draws, settings)
+
+
+def draw_for_some(length: int, settings: RawBoost, rng: np.random.Generator) -> Draws | None:
+    """What is done to a training example of `length` samples: `settings.algo`'s noise, in `applyingRatio` of the calls.
+
+    None where it stays as it is; then nothing more was drawn, and nothing at all when RawBoost is not enabled or
+    `algo` is 0.
+    """
     if not settings.enabled or settings.algo == 0 or rng.random() >= settings.applyingRatio:
-        return waveform
-    return boost(waveform, draw(len(waveform), settings, rng), settings)
+        return None
+    return draw(length, settings, rng)
 
 
 def draw(length: int, settings: RawBoost, rng: np.random.Generator) -> Draws:
@@ -105,12 +112,9 @@ def _draw_ssi(length: int, settings: RawBoost, rng: np.random.Generator) -> Stat
 
 def _lnl(waveform: np.ndarray, notches: Notches) -> np.ndarray:
     """Linear and non-linear convolutive noise: x, x^2, x^3 ..., each through its own filter, summed."""
-    powers = np.empty((len(notches.gains_db), len(waveform)), np.float32)
-    powers[0] = waveform
-    for order in range(1, len(powers)):
-        np.multiply(powers[order - 1], waveform, out=powers[order])
-    output = filter_sum(powers, design(notches))
-    return _limited(output - output.mean(dtype=np.float64))
+    output = filter_powers(waveform, design(notches))
+    output -= float(output.mean(dtype=np.float64))
+    return _limited(output)
 
 
 def _isd(waveform: np.ndarray, impulses: Impulses, gain: float) -> np.ndarray:
@@ -122,7 +126,7 @@ def _isd(waveform: np.ndarray, impulses: Impulses, gain: float) -> np.ndarray:
 
 def _ssi(waveform: np.ndarray, stationary: Stationary) -> np.ndarray:
     """Stationary, signal-independent additive noise: coloured, at the drawn signal-to-noise ratio."""
-    noise = filter_sum(stationary.white[None], design(stationary.notches))
+    noise = filter_powers(stationary.white, design(stationary.notches))
     noise_norm = np.linalg.norm(noise)
     if noise_norm == 0:
         return waveform
@@ -132,4 +136,5 @@ def _ssi(waveform: np.ndarray, stationary: Stationary) -> np.ndarray:
 
 def _limited(waveform: np.ndarray) -> np.ndarray:
     """Scaled to a peak of 1 where the peak is higher."""
-    return (waveform / max(1.0, np.abs(waveform).max())).astype(np.float32)
+    peak = max(float(waveform.max()), -float(waveform.min()))
+    return (waveform / peak if peak > 1 else waveform).astype(np.float32, copy=False)

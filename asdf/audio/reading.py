@@ -3,7 +3,8 @@
 Invariant: `read_audio` returns exactly the samples that were asked for, all finite, or raises. A recording that ends
 early would otherwise be scored as a shorter one, and a NaN would spoil the batch that it shares.
 
-libsndfile reads what it can; PyAV, where it is installed, the rest (`asdf.audio.pyav`), whole and into memory.
+libsndfile reads what it can; PyAV, where it is installed, the rest (`asdf.audio.pyav`), whole and into memory, which is
+noted (`asdf.audio.fallbacks`). A path may go on into a tar (`asdf.audio.archives`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from asdf.audio import pyav
+from asdf.audio import fallbacks, pyav
+from asdf.audio.archives import find_folder, find_member, known_member
 from asdf.audio.flac import decode_flac
 from asdf.audio.resampling import SAMPLE_RATE, resample, resampled_length, source_span
 from asdf.errors import AsdfError
@@ -83,7 +85,7 @@ def audio_length(path: AnyPath) -> int:
 
 def _open(path: AnyPath) -> soundfile.SoundFile:
     try:
-        file = soundfile.SoundFile(path)
+        file = _open_with_libsndfile(path)
     except soundfile.LibsndfileError as error:
         file = _open_with_pyav(Path(path), error.error_string.strip(" ."))
     except TypeError as error:  # the extension of a format without a header, .raw
@@ -93,6 +95,19 @@ def _open(path: AnyPath) -> soundfile.SoundFile:
         file.close()
         raise AsdfError(f"{path} {problem}")
     return file
+
+
+def _open_with_libsndfile(path: AnyPath) -> soundfile.SoundFile:
+    member = known_member(path)
+    if member is None:
+        try:
+            return soundfile.SoundFile(path)
+        except soundfile.LibsndfileError:
+            # Only now: an ordinary file should not wait until it is clear that it is in no archive.
+            member = None if Path(path).exists() else find_member(path)
+            if member is None:
+                raise
+    return soundfile.SoundFile(member.open())
 
 
 def _open_with_pyav(path: Path, reason: str) -> soundfile.SoundFile:
@@ -105,6 +120,7 @@ def _open_with_pyav(path: Path, reason: str) -> soundfile.SoundFile:
         raise AsdfError(_why_not_opened(path, reason, error)) from None
     if decoded.cut_off:
         raise AsdfError(f"{path} {_cut_off(decoded.cut_off)}")
+    fallbacks.note(path)
     content = io.BytesIO()
     soundfile.write(content, decoded.as_float(), decoded.rate, format="W64", subtype="FLOAT")
     content.seek(0)
@@ -112,7 +128,15 @@ def _open_with_pyav(path: Path, reason: str) -> soundfile.SoundFile:
 
 
 def _is_readable(path: Path) -> bool:
+    member = known_member(path)
+    if member is not None:
+        return member.size > 0
     return path.is_file() and os.access(path, os.R_OK) and path.stat().st_size > 0 and not path.name.startswith("._")
+
+
+def _is_folder_of_archive(path: Path) -> bool:
+    found = None if path.exists() else find_folder(path)
+    return found is not None and found[0].is_folder(found[1])
 
 
 def _header_problem(file: soundfile.SoundFile) -> str:
@@ -141,12 +165,13 @@ def _decode(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> 
     if problem and begin > 0:
         # Some versions of libFLAC cannot seek to some samples of sound files, and no handle survives an error.
         begin = 0
-        with soundfile.SoundFile(path) as again:
+        with _open_with_libsndfile(path) as again:
             block, problem = _read(again, 0, last)
     if problem and file.format == "FLAC":
         decoded = decode_flac(path, file.frames)
         if decoded is not None:
             begin, block, problem = 0, decoded, ""
+            fallbacks.note(path)
     if problem:
         raise AsdfError(f"{path} {_cut_off(problem, flac=file.format == 'FLAC')}")
     part = block[first - begin : last - begin]
@@ -174,16 +199,17 @@ def _cut_off(detail: str, flac: bool = False) -> str:
 
 
 def _why_not_opened(path: Path, reason: str, second: pyav.NotDecoded | None = None) -> str:
-    if not path.exists():
+    member = known_member(path)
+    if path.is_dir() or (member is None and _is_folder_of_archive(path)):
+        return f"{path} is a folder, not a recording. A line of the list is likely cut off: correct it."
+    if member is None and not path.exists():
         return (
             f"there is no file {path}. The list and the folder of the corpus likely do not belong together: "
             "check paths.database_folder and the list."
         )
-    if path.is_dir():
-        return f"{path} is a folder, not a recording. A line of the list is likely cut off: correct it."
-    if not os.access(path, os.R_OK):
+    if member is None and not os.access(path, os.R_OK):
         return f"{path} may not be read by this user. Its permissions are likely wrong: `chmod a+r` it."
-    if path.stat().st_size == 0:
+    if (path.stat().st_size if member is None else member.size) == 0:
         return f"{path} is empty (0 bytes). A copy was likely interrupted: copy or download it again."
     if path.name.startswith("._"):
         return f"{path} is not audio. It is likely a file that macOS leaves beside each real one: take it off the list."

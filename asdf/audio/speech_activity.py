@@ -1,7 +1,7 @@
-"""Where there is speech in a recording: an energy detector with hangover.
+"""Where there is speech in a recording: a detector of frames, by energy or by a network, with hangover.
 
-Invariant: speech is judged in relation to the loudest frame of the recording itself, so the result does not depend on
-its level. A recording in which nothing is speech (digital silence) is left whole: a trial list asks for a score of
+Invariant: energy is judged in relation to the loudest frame of the recording itself, so what it finds does not depend
+on the level. A recording in which nothing is speech (digital silence) is left whole: a trial list asks for a score of
 every trial, and an empty waveform has none.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from asdf.audio.resampling import SAMPLE_RATE
+from asdf.audio.silero import WINDOW, silero_version, speech_probabilities
 from asdf.settings.sections import SpeechActivity
 
 FRAME_S = 0.02
@@ -20,22 +21,54 @@ _FLOOR = 1e-10
 
 
 def speech_mask(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
-    """Whether each sample of `waveform` (T,) lies in a frame of speech: (T,) bool.
+    """Whether each sample of `waveform` (T,), T >= 1, lies in a frame of speech: (T,) bool.
 
-    Frames of 20 ms do not overlap; the last may be shorter. A frame is loud when its variance is within
-    `threshold_db` of the loudest frame's; the variance, since an offset of the converter has power but no sound.
-    Speech goes on for `hangover_s` after the last loud frame.
+    Frames, of 20 ms ('energy') or 32 ms ('silero'), do not overlap; the last may be shorter. Speech goes on for
+    `hangover_s`, rounded to whole frames, after the last frame that the detector finds it in.
+
+    Raises:
+        UsageError: the detector is 'silero', and it is not installed.
+    """
+    if sad.detector == "silero":
+        frame, found = WINDOW, speech_probabilities(waveform) >= sad.silero_threshold
+    else:
+        frame, found = _FRAME, _loud(waveform, sad.threshold_db)
+    frames = np.arange(len(found))
+    hangover = round(sad.hangover_s * SAMPLE_RATE / frame)
+    last_found = np.maximum.accumulate(np.where(found, frames, -hangover - 1))
+    return np.repeat(frames - last_found <= hangover, frame)[: len(waveform)]
+
+
+def _loud(waveform: np.ndarray, threshold_db: float) -> np.ndarray:
+    """Which frames' variance is within `threshold_db` of the loudest frame's: (frames,) bool.
+
+    The variance, since an offset of the converter has power but no sound.
     """
     starts = np.arange(0, len(waveform), _FRAME)
     lengths = np.diff(starts, append=len(waveform))
     exact = waveform.astype(np.float64)
     means = np.add.reduceat(exact, starts) / lengths
     energies = np.add.reduceat(np.square(exact - np.repeat(means, lengths)), starts) / lengths
-    loud = energies >= max(energies.max() * 10 ** (-sad.threshold_db / 10), _FLOOR)
-    frames = np.arange(len(starts))
-    hangover = round(sad.hangover_s / FRAME_S)
-    last_loud = np.maximum.accumulate(np.where(loud, frames, -hangover - 1))
-    return np.repeat(frames - last_loud <= hangover, lengths)
+    return energies >= max(energies.max() * 10 ** (-threshold_db / 10), _FLOOR)
+
+
+def check_detector(sad: SpeechActivity) -> None:
+    """Raise a UsageError when the detector that is asked for is not installed."""
+    if sad.mode != "off" and sad.detector == "silero":
+        silero_version()
+
+
+def identity(sad: SpeechActivity) -> str:
+    """All that decides which samples `apply` keeps, as a text to be told from others by.
+
+    Raises:
+        UsageError: as `speech_mask`, before there is any work.
+    """
+    if sad.mode == "off":
+        return "off"
+    if sad.detector == "silero":
+        return f"{sad.mode}, silero {silero_version()}, {sad.silero_threshold}, {sad.hangover_s}"
+    return f"{sad.mode}, energy, {sad.threshold_db}, {sad.hangover_s}"
 
 
 def segments(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:

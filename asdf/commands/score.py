@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> int:
     given = _parser().parse_args(arguments)
     window = _window(given)
     # From here on torch is needed, which takes seconds to import.
+    from asdf.audio import fallbacks
     from asdf.detector import Detector
     from asdf.detector.recordings import find_recordings
     from asdf.detector.result_files import write_csv, write_json, write_pictures
@@ -50,6 +51,7 @@ def main(arguments: list[str]) -> int:
     recordings = find_recordings(given.recordings, given.folder)
     if given.scores and any(recording.label is None for recording in recordings):
         raise UsageError("--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' a line.")
+    fallbacks.take()  # those of checking the recordings: each is to be counted once
     detector = Detector(given.network, given.device, given.network_folder)
     heading = _heading(detector, given.network, given.threshold)
     lines: list[Line] = []
@@ -71,6 +73,7 @@ def main(arguments: list[str]) -> int:
         _write_scores(given.scores, recordings, results, broken)
     told = [heading.decision, f"pictures beside {out}: {len(pictures)}" if pictures else ""]
     told.append(f"{broken} of {len(lines)} recordings could not be scored" if broken else "")
+    told.append(fallbacks.describe(fallbacks.take(), [recording.path for recording in recordings], len(lines)))
     for words in filter(None, told):
         print(words, file=sys.stderr)
     return int(broken > 0)

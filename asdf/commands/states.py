@@ -18,7 +18,7 @@ from asdf.settings import Sections
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 
 # Where and how fast a run computes, not what: other values make no finished run unfinished.
-_PLACE = ("use_gpu", "gpu_ids", "backend", "timeout_s", "threads", "network_dataloader_workers")
+_PLACE = ("use_gpu", "gpu_ids", "backend", "timeout_s", "threads", "network_dataloader_workers", "profile_steps")
 
 
 @dataclass

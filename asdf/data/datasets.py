@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from asdf.audio import augment, crop_start, read_audio, repeat_to
+from asdf.audio import crop_start, read_audio, repeat_to
+from asdf.audio.augmentation import Chain, source_samples
+from asdf.audio.rawboost import Draws, boost, draw_for_some
+from asdf.audio.rawboost_batch import Unboosted, prepare
 from asdf.audio.speech_activity import apply as apply_speech_activity
 from asdf.data.lists import UtteranceList
 from asdf.errors import AsdfError
@@ -22,8 +26,23 @@ from asdf.runs.seeds import generator
 from asdf.settings.sections import RawBoost, SpeechActivity
 
 
+class ClipAndDraws(NamedTuple):
+    """A clip (T,) that RawBoost is to reach with its batch, and what was drawn for it; None: it stays as it is."""
+
+    clip: np.ndarray
+    draws: Draws | None
+    rawboost: RawBoost
+
+
 class TrainingClips(Dataset):
-    """Random crops of `clip_size` samples; shorter utterances are repeated. Key: (epoch, utterance)."""
+    """Crops of `clip_size` samples; shorter utterances are repeated. Key: (epoch, utterance).
+
+    Args:
+        position: where an utterance is cut: at 'random', or always at its 'start'.
+        augmentation: what is done to a clip before RawBoost; None: nothing.
+        rawboost: with `on_device` an item is a clip without its noises, and what was drawn for them; they are added by
+            `BatchLoader`, on the device.
+    """
 
     def __init__(
         self,
@@ -33,29 +52,38 @@ class TrainingClips(Dataset):
         rawboost: RawBoost,
         sad: SpeechActivity,
         seed: int,
+        position: Literal["random", "start"] = "random",
+        augmentation: Chain | None = None,
     ) -> None:
         self.utterances, self.lengths, self.clip_size = utterances, lengths, clip_size
         self.rawboost, self.sad, self.seed = rawboost, sad, seed
+        self.position, self.augmentation = position, augmentation or Chain()
 
     def __len__(self) -> int:
         return len(self.utterances)
 
-    def __getitem__(self, key: tuple[int, int]) -> np.ndarray | AsdfError:
+    def __getitem__(self, key: tuple[int, int]) -> np.ndarray | ClipAndDraws | AsdfError:
         epoch, index = key
         draws = generator(self.seed, "clip", epoch, index)
         try:
-            clip = self._clip(self.utterances.path(index), int(self.lengths[index]), draws)
+            speed = self.augmentation.draw_speed(draws)
+            taken = source_samples(self.clip_size, speed)
+            clip = self._clip(self.utterances.path(index), int(self.lengths[index]), taken, draws)
+            clip = self.augmentation.apply(clip, speed, self.clip_size, draws)
         except AsdfError as error:
             return error
-        return augment(clip, self.rawboost, draws)
+        noises = draw_for_some(len(clip), self.rawboost, draws)
+        if self.rawboost.on_device:
+            return ClipAndDraws(clip, noises, self.rawboost)
+        return clip if noises is None else boost(clip, noises, self.rawboost)
 
-    def _clip(self, path: Path, length: int, draws: np.random.Generator) -> np.ndarray:
-        start = crop_start(length, self.clip_size, draws)
+    def _clip(self, path: Path, length: int, samples: int, draws: np.random.Generator) -> np.ndarray:
+        start = 0 if self.position == "start" else crop_start(length, samples, draws)
         if self.sad.mode == "off":
-            clip = read_audio(path, start, min(length, self.clip_size))
+            clip = read_audio(path, start, min(length, samples))
         else:
-            clip = apply_speech_activity(read_audio(path), self.sad)[start : start + self.clip_size]
-        return repeat_to(clip, self.clip_size)
+            clip = apply_speech_activity(read_audio(path), self.sad)[start : start + samples]
+        return repeat_to(clip, samples)
 
 
 class WholeUtterances(Dataset):
@@ -78,9 +106,13 @@ class WholeUtterances(Dataset):
             return error
 
 
-def collate(items: Sequence[np.ndarray | AsdfError]) -> torch.Tensor | AsdfError:
-    """Waveforms (batch, samples), float32; or the first error among the items."""
+def collate(items: Sequence[np.ndarray | ClipAndDraws | AsdfError]) -> torch.Tensor | Unboosted | AsdfError:
+    """Items of equal shape as (batch, ...): waveforms, float32, or features; or the first error among them."""
     errors = [item for item in items if isinstance(item, AsdfError)]
     if errors:
         return errors[0]
+    clips = [item for item in items if isinstance(item, ClipAndDraws)]
+    if clips:
+        waveforms_BT = torch.from_numpy(np.stack([item.clip for item in clips]))
+        return prepare(waveforms_BT, [item.draws for item in clips], clips[0].rawboost)
     return torch.from_numpy(np.stack([item for item in items if isinstance(item, np.ndarray)]))

@@ -1,7 +1,7 @@
 """Stage 0: how long the utterances are, after speech activity detection, in samples at 16 kHz.
 
 Invariant: a measurement is kept under a name that holds the digest of all it depends on (the list, the sizes of a
-sample of its recordings, the speech activity settings), so that one made for another list, other recordings or other
+sample of its recordings, the speech activity detector), so that one made for another list, other recordings or other
 settings cannot be used by mistake. Where the recordings lie does not matter: a node's local disk changes its name.
 """
 
@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
 
-from asdf.audio import audio_length, read_audio
+from asdf.audio import audio_length, fallbacks, read_audio
+from asdf.audio.archives import file_size
 from asdf.audio.speech_activity import apply as apply_speech_activity
+from asdf.audio.speech_activity import identity
+from asdf.data.decoders import tell_fallbacks
 from asdf.data.lists import UtteranceList
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
@@ -29,14 +31,14 @@ from asdf.settings.sections import SpeechActivity
 _THREADS = 8
 _SHOWN = 10
 _SIZES = 64
+_AT_ONCE = 10_000
 
 
 def lengths_file(folder: Path, utterances: UtteranceList, sad: SpeechActivity) -> Path:
     """Where the measured lengths of `utterances` are kept."""
-    how = "off" if sad.mode == "off" else repr(astuple(sad))
     sample = range(0, len(utterances), max(1, len(utterances) // _SIZES))
     sizes = [_size(utterances.path(index)) for index in sample]
-    digest = hashlib.sha256(f"{utterances.digest()} {how} {sizes}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{utterances.digest()} {identity(sad)} {sizes}".encode()).hexdigest()[:12]
     return folder / f"{utterances.name}.sad-{sad.mode}.{digest}.tsv"
 
 
@@ -55,8 +57,11 @@ def measure_lengths(
         return _read(path, utterances)
     own = range(world.rank, len(utterances), world.size)
     lengths, broken = [], []
+    fallbacks.take()
     with ThreadPoolExecutor(_THREADS) as pool:
-        results = pool.map(lambda index: _measure(utterances.path(index), sad), own)
+        # A part at a time: a pool notes all that it is to do, in more than a kilobyte for each call.
+        parts = (own[place : place + _AT_ONCE] for place in range(0, len(own), _AT_ONCE))
+        results = (one for part in parts for one in pool.map(lambda index: _measure(utterances.path(index), sad), part))
         what = f"measuring {utterances.name}"
         for result in track(results, len(own), what, speaks=world.is_main, unit="utterances"):
             if isinstance(result, AsdfError):
@@ -68,14 +73,13 @@ def measure_lengths(
     world.stop_together(stop, f"while measuring {utterances.name}")
     gathered = world.gather((lengths, broken))
     world.run_on_main(lambda: _write(path, utterances, gathered or []))
+    tell_fallbacks(f"measuring {utterances.name}", fallbacks.take(), utterances, len(utterances), world)
     return _read(path, utterances)
 
 
 def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
+    size = file_size(path)
+    return -1 if size is None else size
 
 
 def _measure(path: Path, sad: SpeechActivity) -> int | AsdfError:
@@ -105,13 +109,20 @@ def _write(path: Path, utterances: UtteranceList, parts: list[tuple[list[int], l
 
 
 def _read(path: Path, utterances: UtteranceList) -> np.ndarray:
-    rows = list(_rows(path))
-    if [name for name, _ in rows] != utterances.ids:
-        raise AsdfError(f"{path} does not hold the utterances of {utterances.name}. Delete it; stage 0 makes it anew.")
-    return np.array([int(samples) for _, samples in rows], dtype=np.int64)
+    try:
+        lengths = np.fromiter(_lengths(path, utterances.ids), np.int64)
+    except ValueError:
+        raise AsdfError(
+            f"{path} does not hold the utterances of {utterances.name}. Delete it; stage 0 makes it anew."
+        ) from None
+    return lengths
 
 
-def _rows(path: Path) -> Iterator[tuple[str, str]]:
-    for line in path.read_text(encoding="utf-8").splitlines():
-        name, _, samples = line.rpartition("\t")
-        yield name, samples
+def _lengths(path: Path, ids: list[str]) -> Iterator[int]:
+    """The lengths in the file `path`, one for each of `ids`; ValueError where the file is of others."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for utterance, line in zip(ids, file, strict=True):
+            name, _, samples = line.rpartition("\t")
+            if name != utterance:
+                raise ValueError(name)
+            yield int(samples)

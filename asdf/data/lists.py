@@ -1,4 +1,4 @@
-"""Lists of utterances: ASDF's own format, and the countermeasure protocols of ASVspoof 2019.
+"""Lists of utterances: ASDF's own formats, and the countermeasure protocols of ASVspoof 2019.
 
 Invariant: an `UtteranceList` has no bad label and no utterance twice, and keeps the order of its file; ids are the
 paths that stand in the file, so that score files and lists can be joined line by line.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from asdf.audio.archives import find_folder, read_text
 from asdf.errors import AsdfError
+from asdf.evaluation.trials import Trials, is_trials_file, read_trials
 
 _SHOWN = 10
 
@@ -26,22 +28,28 @@ class UtteranceList:
     Attributes:
         folder: the folder that `ids` are relative to, unless `files` says otherwise.
         labels: int8; 1 bona fide, 0 spoof.
-        attacks: '-' for bona fide, '' if unknown.
-        files: the recording of each utterance; None: `folder / id`.
+        columns: what else the corpus says of each utterance, one value an utterance: 'speaker', 'attack' ('-' for bona
+            fide), and conditions of its own such as 'codec'; '' where it says nothing.
+        origins: of a list made of several: folders, and how many characters of an id come before the path in it.
+        origin: which of them each utterance has, int16. A path for each utterance would take more than all the rest.
     """
 
     name: str
     folder: Path
     ids: list[str]
     labels: np.ndarray
-    attacks: list[str]
-    files: list[Path] | None = None
+    columns: Mapping[str, list[str]] = field(default_factory=dict)
+    origins: tuple[tuple[Path, int], ...] = ()
+    origin: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def path(self, index: int) -> Path:
-        return self.folder / self.ids[index] if self.files is None else self.files[index]
+        if self.origin is None:
+            return self.folder / self.ids[index]
+        folder, before = self.origins[self.origin[index]]
+        return folder / self.ids[index][before:]
 
     def select(self, indices: np.ndarray) -> UtteranceList:
         """The utterances at `indices`, in that order."""
@@ -51,9 +59,14 @@ class UtteranceList:
             self.folder,
             [self.ids[i] for i in chosen],
             self.labels[indices],
-            [self.attacks[i] for i in chosen],
-            None if self.files is None else [self.files[i] for i in chosen],
+            {name: [values[i] for i in chosen] for name, values in self.columns.items()},
+            self.origins,
+            None if self.origin is None else self.origin[indices],
         )
+
+    def trials(self) -> Trials:
+        """The utterances as trials of an evaluation set."""
+        return Trials(self.ids, self.labels.astype(np.int64), self.columns)
 
     def digest(self) -> str:
         """A name for the content of the list, wherever its recordings lie: a node's local disk changes its name."""
@@ -63,14 +76,19 @@ class UtteranceList:
 def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
     """Read a list in ASDF's format: `relative/path.flac 1` a line; 1 is bona fide, 0 is spoof.
 
+    A table of trials (see `asdf.evaluation.trials`) is a list too; its columns come with it.
+
     Args:
         folder: the folder that the paths in the list are relative to.
 
     Raises:
         AsdfError: missing or empty list, a bad label, an utterance named twice; with file and line.
     """
-    ids, labels, numbers = [], [], []
+    ids, labels = [], []
     for number, line in _lines(path):
+        if not ids and is_trials_file(line):
+            trials = read_trials(path)
+            return UtteranceList(name, folder, list(trials.ids), trials.labels.astype(np.int8), _lists(trials.columns))
         utterance, _, label = line.rpartition(" ")
         if not utterance.strip() or label not in ("0", "1"):
             raise AsdfError(
@@ -79,8 +97,7 @@ def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
             )
         ids.append(utterance.strip())
         labels.append(int(label))
-        numbers.append(number)
-    return _checked(path, numbers, UtteranceList(name, folder, ids, np.array(labels, np.int8), [""] * len(ids)))
+    return _checked(path, UtteranceList(name, folder, ids, np.array(labels, np.int8)))
 
 
 def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str = "") -> UtteranceList:
@@ -89,7 +106,8 @@ def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str =
     Raises:
         AsdfError: missing or empty protocol, a malformed line, an utterance named twice.
     """
-    ids, labels, attacks, numbers = [], [], [], []
+    ids, labels, speakers, attacks = [], [], [], []
+    same: dict[str, str] = {}  # one string for all lines of a speaker or an attack
     for number, line in _lines(path):
         columns = line.split()
         if len(columns) != 5 or columns[4] not in ("bonafide", "spoof"):
@@ -99,20 +117,32 @@ def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str =
             )
         ids.append(f"{audio}/{columns[1]}.flac")
         labels.append(int(columns[4] == "bonafide"))
-        attacks.append(columns[3])
-        numbers.append(number)
-    return _checked(path, numbers, UtteranceList(name, folder, ids, np.array(labels, np.int8), attacks))
+        speakers.append(same.setdefault(columns[0], columns[0]))
+        attacks.append(same.setdefault(columns[3], columns[3]))
+    conditions = {"speaker": speakers, "attack": attacks}
+    return _checked(path, UtteranceList(name, folder, ids, np.array(labels, np.int8), conditions))
 
 
 def join(lists: list[UtteranceList]) -> UtteranceList:
     """One list of several, for training on several corpora; an id is `corpus:id`."""
+    origins: list[tuple[Path, int]] = []
+    origin = []
+    for part in lists:
+        inner = np.zeros(len(part), np.int16) if part.origin is None else part.origin
+        origin.append(inner + np.int16(len(origins)))
+        before = len(part.name) + 1
+        origins += [(folder, before + more) for folder, more in part.origins or ((part.folder, 0),)]
     return UtteranceList(
         "+".join(part.name for part in lists),
         Path(),
         [f"{part.name}:{utterance}" for part in lists for utterance in part.ids],
         np.concatenate([part.labels for part in lists]),
-        [attack for part in lists for attack in part.attacks],
-        [part.path(index) for part in lists for index in range(len(part))],
+        {
+            name: [value for part in lists for value in part.columns.get(name, [""] * len(part))]
+            for name in dict.fromkeys(name for part in lists for name in part.columns)
+        },
+        tuple(origins),
+        np.concatenate(origin),
     )
 
 
@@ -129,7 +159,8 @@ def check_both_classes(utterances: UtteranceList, use: str) -> None:
 def check_files(lists: Iterable[UtteranceList]) -> None:
     """Raise one AsdfError that counts and names what is missing in all `lists`.
 
-    Each folder is listed once instead of asking for every file: on a parallel file system that is far quicker.
+    Each folder is listed once instead of asking for every file: on a parallel file system that is far quicker. Of a
+    folder in a tar the archive's index tells.
     """
     problems = []
     for utterances in lists:
@@ -156,31 +187,41 @@ def check_files(lists: Iterable[UtteranceList]) -> None:
         )
 
 
+def _lists(columns: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {name: list(values) for name, values in columns.items()}
+
+
 def _lines(path: Path) -> Iterable[tuple[int, str]]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path)
     except (FileNotFoundError, NotADirectoryError):
         raise AsdfError(
             f"there is no list {path}. Check paths.database_folder and the corpus's entry in the recipe."
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise AsdfError(f"cannot read the list {path}: {error}. It should be a text file in UTF-8.") from None
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield number, line.strip()
+    number, start = 0, 0
+    while start <= len(text):
+        # One line at a time: all of them at once would take as much memory as the list that is made of them.
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start:end].strip()
+        number, start = number + 1, end + 1
+        if line:
+            yield number, line
 
 
-def _checked(path: Path, numbers: list[int], utterances: UtteranceList) -> UtteranceList:
-    """`utterances`, read from the lines `numbers` of `path`, if there are any and none of them comes twice."""
+def _checked(path: Path, utterances: UtteranceList) -> UtteranceList:
+    """`utterances`, one from each line of `path` that is not blank, if there are any and none of them comes twice."""
     if not utterances.ids:
         raise AsdfError(f"the list {path} is empty: it should name one utterance a line.")
-    first: dict[str, int] = {}
-    again = [
-        (number, name)
-        for number, name in zip(numbers, utterances.ids, strict=True)
-        if first.setdefault(name, number) != number
-    ]
-    if again:
+    if len(set(utterances.ids)) < len(utterances):
+        first: dict[str, int] = {}
+        again = [
+            (number, name)
+            for (number, _), name in zip(_lines(path), utterances.ids, strict=True)
+            if first.setdefault(name, number) != number
+        ]
         number, name = again[0]
         count = f"{len(again)} lines repeat an utterance" if len(again) > 1 else "1 line repeats an utterance"
         raise AsdfError(
@@ -194,6 +235,7 @@ def _entries(folder: Path) -> set[str]:
     try:
         return {entry.name for entry in os.scandir(folder)}
     except (FileNotFoundError, NotADirectoryError):
-        return set()
+        found = find_folder(folder)
+        return set() if found is None else {name for name in found[0].names(found[1]) if "/" not in name}
     except OSError as error:
         raise AsdfError(f"cannot list the folder {folder}: {error.strerror}. Check its permissions.") from None

@@ -6,35 +6,46 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from asdf.audio import fallbacks
+from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.datasets import collate
 from asdf.distributed.world import World, usable_cores
 from asdf.errors import AsdfError
 
 
 class BatchLoader:
-    """Reads batches of a dataset, named by their keys; its workers live on from one list of batches to the next."""
+    """Reads batches of a dataset, named by their keys; its workers live on from one list of batches to the next.
+
+    Attributes:
+        workers: how many there are.
+        cores: how many cores this process can have; there are no more workers.
+        decoded_by_ffmpeg: paths of this pass that libsndfile could not decode (see `asdf.audio.fallbacks`).
+    """
 
     def __init__(self, dataset: Dataset, workers: int, world: World) -> None:
+        """`workers`: how many are asked for; 0: this process reads by itself, when a batch is asked for."""
         self._keys = _Keys()
-        workers = min(workers, max(1, usable_cores() // world.local_size)) if workers else 0
+        self.cores = max(1, usable_cores() // world.local_size)
+        self.workers = workers = min(workers, self.cores)
         self._loader = DataLoader(
             dataset,
             batch_sampler=self._keys,
             num_workers=workers,
-            collate_fn=collate,
+            collate_fn=_collate_and_tell,
             persistent_workers=workers > 0,
             pin_memory=world.device.type == "cuda",
             # Its own generator: the loader draws a number at each pass, which must not be one of the network's.
             generator=torch.Generator(),
-            worker_init_fn=_leave_signals_to_the_main_process,
+            worker_init_fn=_start_worker,
         )
-        self._device = world.device
+        self._to_device = ToDevice(world.device)
+        self.decoded_by_ffmpeg: set[str] = set()
 
     def batches(self, keys: Iterable[list[Any]]) -> Iterator[torch.Tensor]:
         """Waveforms (batch, samples) on the world's device, for each list of keys in turn.
@@ -43,10 +54,38 @@ class BatchLoader:
             AsdfError: a recording of the batch cannot be read.
         """
         self._keys.keys = keys
-        for batch in self._loader:
+        fallbacks.take()
+        self.decoded_by_ffmpeg = set()
+        for batch, decoded in self._loader:
+            self.decoded_by_ffmpeg |= decoded
             if isinstance(batch, AsdfError):
                 raise batch
-            yield batch.to(self._device, non_blocking=True)
+            sent = self._to_device(batch)
+            yield sent.boosted() if isinstance(sent, Unboosted) else sent
+
+
+class ToDevice:
+    """Copies batches to the device beside its work, on a stream of their own.
+
+    The host runs ahead of a GPU: it asks for a batch while the GPU is at work on the one before, and the copy happens
+    then. What the GPU does with the batch waits for the copy; the host waits for nothing.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def __call__(self, batch: torch.Tensor | Unboosted) -> torch.Tensor | Unboosted:
+        """`batch`, of pinned memory where there is a GPU, on the device."""
+        if self._stream is None:
+            return batch.to(self._device)
+        with torch.cuda.stream(self._stream):
+            sent = batch.to(self._device, non_blocking=True)
+        current = torch.cuda.current_stream(self._device)
+        current.wait_stream(self._stream)
+        # The memory is the copying stream's: it must not be given to a later copy before this batch has been used.
+        sent.record_stream(current)
+        return sent
 
 
 class _Keys:
@@ -56,6 +95,16 @@ class _Keys:
 
     def __iter__(self) -> Iterator[list[Any]]:
         return iter(self.keys)
+
+
+def _collate_and_tell(items: Sequence[Any]) -> tuple[torch.Tensor | Unboosted | AsdfError, set[str]]:
+    """The batch, and what FFmpeg decoded for it: a worker has no other way to tell the main process."""
+    return collate(items), fallbacks.take()
+
+
+def _start_worker(worker: int) -> None:
+    fallbacks.take()  # a forked process has what its parent had noted
+    _leave_signals_to_the_main_process(worker)
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:

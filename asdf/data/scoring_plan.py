@@ -41,10 +41,8 @@ def scoring_batches(lengths: np.ndarray, settings: Network, grid: Callable[[int]
     With `max_cut_proportion` > 0 a trial may lose that part of its end to share a batch with shorter ones.
     """
     budget = settings.minibatch_size * settings.eval_minibatch_size_factor * settings.train_clip_size
-    known: dict[int, int] = {}
-    for length in np.unique(lengths).tolist():
-        known[length] = scored_length(length, settings, grid)
-    scored = np.array([known[length] for length in lengths.tolist()])
+    kinds, kind_of = np.unique(lengths, return_inverse=True)
+    scored = np.array([scored_length(length, settings, grid) for length in kinds.tolist()])[kind_of]
     if settings.max_cut_proportion > 0:
         scored = _cut(scored, settings.max_cut_proportion)
     batches = []
@@ -59,11 +57,10 @@ def scoring_batches(lengths: np.ndarray, settings: Network, grid: Callable[[int]
 
 def _cut(scored: np.ndarray, proportion: float) -> np.ndarray:
     """Lower each length to the shortest one that costs it at most `proportion`, whole groups at a time."""
-    kinds = np.unique(scored)
-    shortest = kinds[0]
-    lowered = {}
+    kinds, kind_of = np.unique(scored, return_inverse=True)
+    shortest, lowered = kinds[0], []
     for kind in kinds.tolist():
         if shortest < kind * (1 - proportion):
             shortest = kind
-        lowered[kind] = shortest
-    return np.array([lowered[kind] for kind in scored.tolist()])
+        lowered.append(shortest)
+    return np.array(lowered)[kind_of]

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from asdf.audio import SAMPLE_RATE, audio_length, read_audio, repeat_to
+from asdf.audio.archives import find_member
 from asdf.detector.ahead import pool_of_readers, read_ahead
 from asdf.detector.calibration import Calibration, calibration_in
 from asdf.detector.scorer import Scorer, find_device
@@ -208,7 +209,7 @@ def _without_rate(sample_rate: int | None) -> None:
 
 
 def _present(path: str | os.PathLike[str]) -> Path:
-    if not Path(path).exists():
+    if not Path(path).exists() and find_member(path) is None:
         raise AsdfError(f"there is no file {path}. Check the path; a relative one is relative to {Path.cwd()}.")
     return Path(path)
 

@@ -16,6 +16,7 @@ from torch import nn
 
 from asdf.audio import repeat_to
 from asdf.audio.speech_activity import apply as apply_speech_activity
+from asdf.audio.speech_activity import check_detector
 from asdf.data.scoring_plan import ScoringBatch, scoring_batches
 from asdf.errors import UsageError
 from asdf.networks import fixed_samples, scoring_length
@@ -33,6 +34,7 @@ class Scorer:
     def __init__(self, network: nn.Module, settings: Sections, device: torch.device) -> None:
         self.device = device
         self._network = network.to(device).eval()
+        check_detector(settings.sad)
         self._sad = settings.sad
         fixed, plan = fixed_samples(network), replace(settings.network, max_cut_proportion=0.0)
         if fixed is not None:

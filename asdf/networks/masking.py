@@ -35,11 +35,11 @@ class Masking(nn.Module):
             return x_BLC
         batch, frames, dimension = x_BLC.shape
         if self.time[0]:
-            mask_BL1 = draw_spans(batch, frames, *self.time).to(x_BLC.device).unsqueeze(2)
+            mask_BL1 = _beside(x_BLC, draw_spans(batch, frames, *self.time)).unsqueeze(2)
             # Chosen by `where`, the vector gets a gradient also when no frame is masked.
             x_BLC = torch.where(mask_BL1, self.embedding.to(x_BLC.dtype), x_BLC)
         if self.channels[0]:
-            mask_B1C = draw_spans(batch, dimension, *self.channels).to(x_BLC.device).unsqueeze(1)
+            mask_B1C = _beside(x_BLC, draw_spans(batch, dimension, *self.channels)).unsqueeze(1)
             x_BLC = x_BLC.masked_fill(mask_B1C, 0.0)
         return x_BLC
 
@@ -61,3 +61,8 @@ def draw_spans(rows: int, size: int, proportion: float, length: int) -> Tensor:
     total = begins.cumsum(dim=1)
     total[:, length:] -= total[:, :-length].clone()
     return total > 0
+
+
+def _beside(x: Tensor, mask: Tensor) -> Tensor:
+    """`mask` on the device of `x`; from pinned memory, so that the host does not wait until a GPU comes to it."""
+    return mask.pin_memory().to(x.device, non_blocking=True) if x.is_cuda else mask.to(x.device)

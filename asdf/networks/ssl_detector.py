@@ -72,18 +72,35 @@ class SSLDetector(DetectorNetwork):
 
         Waveforms shorter than `shortest_input` are repeated up to it; with `fixed_samples` all are cut or repeated.
         """
+        return self.forward_features(self.front_end_features(waveforms_BT))
+
+    def front_end_features(self, waveforms_BT: Tensor) -> Tensor | list[Tensor]:
+        """What `forward` computes of waveforms (batch, samples) before anything that learns with a frozen front end.
+
+        Returns:
+            (batch, frames, dimension); or a list of such tensors, one a layer, if layers are weighed after it.
+        """
         if self.fixed_samples is not None:
             waveforms_BT = cut_or_repeat(waveforms_BT, self.fixed_samples)
         waveforms_BT = repeat_short(waveforms_BT, self.shortest_input)
-        features: Tensor | list[Tensor]
-        if self.back_end.takes == "hidden_states":
-            features = self.front_end.hidden_states(waveforms_BT)
-        elif self.back_end.takes == "layer_outputs":
-            features = self.front_end.layer_outputs(waveforms_BT)
-        else:
-            features = self.front_end(waveforms_BT)
-        outputs: tuple[Tensor, Tensor] = self.back_end(features)
+        if self.given == "hidden_states":
+            return self.front_end.hidden_states(waveforms_BT)
+        if self.given == "layer_outputs":
+            return self.front_end.layer_outputs(waveforms_BT)
+        features_BLC: Tensor = self.front_end(waveforms_BT)
+        return features_BLC
+
+    def forward_features(self, features: Any) -> tuple[Tensor, Tensor]:
+        """Embeddings and logits (batch, 2) of what `front_end_features` returns: the rest of `forward`."""
+        layer_sum = self.front_end.layer_sum
+        outputs: tuple[Tensor, Tensor] = self.back_end(features if layer_sum is None else layer_sum(features))
         return outputs
+
+    @property
+    def given(self) -> Takes:
+        """What `front_end_features` returns."""
+        # A learned sum of layers learns also behind a frozen front end.
+        return self.back_end.takes if self.front_end.layer_sum is None else "hidden_states"
 
     def scoring_length(self, samples: int) -> int:
         """Samples up to the end of the front end's last whole window; at most `fixed_samples`."""

@@ -1,20 +1,25 @@
-"""A corpus as a recipe declares it: a name, and here the folder and the list that the name stands for."""
+"""A corpus as a recipe knows it: a name, and here what the name stands for.
+
+A recipe declares its own corpora; the corpora of the field (`asdf.data.corpora`) are known to all recipes by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from asdf.data.corpora import KNOWN, choose, differences, find_tree, is_known, known_names, read_known, read_protocol
 from asdf.data.lists import UtteranceList, check_both_classes, join, read_asvspoof2019_protocol, read_list
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where the utterances of a corpus are.
+    """Where the utterances of a corpus are: a list, or a corpus of the field that lies in a folder of your own.
 
     Attributes:
         list: the list file, relative to `folder`: ASDF's own format, or, when `audio` is given, a protocol of
@@ -22,36 +27,71 @@ class Corpus:
         folder: relative to paths.database_folder; the paths in the list are relative to it.
         audio: see `list`; relative to `folder`.
         make: makes the corpus in paths.database_folder when it is not there (the demo corpus).
+        protocol: a label file, relative to `folder`, that tells speaker, attack ... of the utterances of `list`; where
+            it is not there the list has no such columns.
+        reader: instead of `list`: a name of `asdf.data.corpora`, with its subset.
     """
 
-    list: str
+    list: str = ""
     folder: str = ""
     audio: str | None = None
     make: Callable[[Path], None] | None = None
+    protocol: str = ""
+    reader: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.list) == bool(self.reader):
+            raise UsageError(f"{self}: a Corpus has either a list or a reader. Mend it at the top of run.py.")
+
+    def place(self, database_folder: Path) -> Path:
+        """Where it is looked for."""
+        return database_folder / self.folder / self.list
 
     def read(self, name: str, database_folder: Path) -> UtteranceList:
-        """The utterances of this corpus.
+        """The utterances of this corpus; what the user should know of them goes to the log.
 
         Raises:
-            AsdfError: the list is missing, empty or malformed.
+            AsdfError: the list or the corpus is missing, empty or malformed.
         """
+        utterances, notes = self.read_noted(name, database_folder)
+        for note in notes:
+            # Not as a warning: those are shown by every process, and each of them reads the list.
+            LOG.info("warning: %s", note)
+        return utterances
+
+    def read_noted(self, name: str, database_folder: Path) -> tuple[UtteranceList, Sequence[str]]:
+        """The utterances, and what the user should know of them; errors as for `read`."""
         folder = database_folder / self.folder
-        if self.audio is None:
-            return read_list(folder / self.list, folder, name)
-        return read_asvspoof2019_protocol(folder / self.list, folder, self.audio, name)
+        if self.reader:
+            chosen = choose(self.reader)
+            utterances, reading = read_known(chosen, find_tree(chosen.corpus, folder, bool(self.folder)), name)
+            return utterances, [*differences(chosen, utterances.labels), *reading.notes]
+        if self.audio is not None:
+            return read_asvspoof2019_protocol(folder / self.list, folder, self.audio, name), []
+        utterances = read_list(folder / self.list, folder, name)
+        protocol = folder / self.protocol
+        return (_with_columns(utterances, protocol) if self.protocol and protocol.is_file() else utterances), []
 
 
 def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
-    """The corpus of that name.
+    """The corpus of that name: one of the recipe's own `corpora`, or one of the field.
 
     Raises:
-        UsageError: the recipe knows no such corpus; the message names the nearest one.
+        UsageError: there is none; the message names the nearest one, or the subsets to choose from.
     """
     if name in corpora:
+        if corpora[name].reader:
+            choose(corpora[name].reader)
         return corpora[name]
-    near = get_close_matches(name, corpora, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"It knows {', '.join(corpora)}."
-    raise UsageError(f"the recipe knows no corpus {name!r}. {hint} Corpora are declared at the top of its run.py.")
+    if is_known(name):
+        choose(name)
+        return Corpus(reader=name)
+    near = get_close_matches(name, [*corpora, *known_names()], n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"It knows {', '.join([*corpora, *KNOWN])}."
+    raise UsageError(
+        f"the recipe knows no corpus {name!r}. {hint} Your own are declared at the top of its run.py; "
+        "'python -m asdf corpora' tells of the others."
+    )
 
 
 def validation_sets(settings: Sections) -> tuple[str, ...]:
@@ -90,3 +130,24 @@ def check_classes(lists: Sequence[UtteranceList], settings: Sections) -> None:
     training = [utterances for utterances in lists if utterances.name in recipe.training_sets]
     if training and recipe.execute_stage(1) and not scores_only(settings):
         check_both_classes(join(training), "training")
+
+
+def _with_columns(utterances: UtteranceList, protocol: Path) -> UtteranceList:
+    """`utterances` with the columns that a label file has of them, '' where it says nothing.
+
+    Raises:
+        AsdfError: an utterance is bona fide in one and spoof in the other.
+    """
+    trials = read_protocol(protocol)
+    places = [trials.place(utterance) for utterance in utterances.ids]
+    for utterance, label, place in zip(utterances.ids, utterances.labels, places, strict=True):
+        if place is not None and trials.labels[place] != label:
+            says = {1: "bona fide", 0: "spoof"}
+            raise AsdfError(
+                f"{utterance} is {says[int(label)]} in the list {utterances.name}, and "
+                f"{says[int(trials.labels[place])]} in {protocol}. One of them is wrong."
+            )
+    found = {
+        name: ["" if place is None else values[place] for place in places] for name, values in trials.columns.items()
+    }
+    return replace(utterances, columns={**utterances.columns, **found})

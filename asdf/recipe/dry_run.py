@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from asdf.audio.augmentation import open_chain
+from asdf.audio.speech_activity import check_detector
 from asdf.data.lists import check_files
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.devices import describe_mapping
@@ -33,15 +35,17 @@ def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[
     lists = []
     for name in sets_in_use(settings):
         corpus = find_corpus(name, corpora)
-        place = folders.database / corpus.folder / corpus.list
+        place = corpus.place(folders.database)
         if corpus.make is not None and not place.exists():
             lines.append(f"  {name}: {place} (will be made)")
             continue
         try:
-            utterances = corpus.read(name, folders.database)
+            utterances, notes = corpus.read_noted(name, folders.database)
             sizes[name] = len(utterances)
             bona_fide = int(utterances.labels.sum())
+            place = place if corpus.list else utterances.folder
             lines.append(f"  {name}: {place}: {bona_fide} bona fide, {len(utterances) - bona_fide} spoof")
+            lines += [f"    warning: {note}" for note in notes]
             lists.append(utterances)
             check_files([utterances])
         except AsdfError as error:
@@ -62,6 +66,7 @@ def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[
     for check in (
         lambda: check_classes(lists, settings),
         lambda: check_choices(settings),
+        lambda: _check_audio(settings, folders),
         lambda: _check_networks(settings, folders),
     ):
         try:
@@ -71,6 +76,14 @@ def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[
     if mistakes:
         raise AsdfError("\n".join(lines) + "\n\n" + "\n".join(mistakes))
     return "\n".join(lines)
+
+
+def _check_audio(settings: Sections, folders: Folders) -> None:
+    """What augmentation and speech activity detection need."""
+    if settings.recipe.execute_stage(1) and not scores_only(settings):
+        open_chain(settings.augmentation, folders.database)
+    if sets_in_use(settings):
+        check_detector(settings.sad)
 
 
 def _check_networks(settings: Sections, folders: Folders) -> None:
@@ -92,6 +105,7 @@ def _stages(settings: Sections, folders: Folders) -> list[str]:
         1: (
             f"train on {', '.join(recipe.training_sets)}"
             + (f", front end from {weights}" if weights else "")
+            + (f", its features kept in {folders.features}" if settings.front_end.cache_features else "")
             + f", validate on {', '.join(validation_sets(settings)) or 'nothing'}",
             folders.networks,
         ),

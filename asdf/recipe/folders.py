@@ -27,6 +27,10 @@ class Folders:
     def results(self) -> Path:
         return self.system / "results"
 
+    @property
+    def features(self) -> Path:
+        return self.output / "features"
+
     def weights(self, weights: str | None) -> str | None:
         """`front_end.weights` as it is to be read: a path from the recipe's folder, a bundle by its name."""
         return weights if weights is None or weights.startswith("torchaudio:") else str(self.recipe / weights)
@@ -34,6 +38,10 @@ class Folders:
     def scores(self, network: str, corpus: str) -> Path:
         """The score file of a network (a file name in `networks`) on a corpus."""
         return self.system / "scores" / network.removesuffix(".pt") / f"{corpus}.txt"
+
+    def trials(self, corpus: str) -> Path:
+        """What is known of the trials of a corpus, for results by attack and the like."""
+        return self.system / "trials" / f"{corpus}.tsv"
 
 
 def folders_of(paths: Paths, recipe_folder: Path) -> Folders:

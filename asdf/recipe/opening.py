@@ -27,6 +27,7 @@ from asdf.runs.record import append_record, environment_record
 from asdf.settings import Sections, Settings, list_configs
 
 _LATER = (
+    "asdf.data.feature_pass",
     "asdf.networks.build",
     "asdf.evaluation",
     "asdf.scoring.scoring",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
+    from asdf.audio.augmentation import Chain
     from asdf.distributed.stopping import StopRequest
     from asdf.distributed.world import World
 
@@ -39,6 +40,7 @@ class Run:
     world: World
     stop: StopRequest
     _lists: dict[str, UtteranceList] = field(default_factory=dict)
+    _augmentation: Chain | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
         """Do `function(self)` if the settings choose stage `number`; all ranks enter and leave it together.
@@ -81,6 +83,19 @@ class Run:
         from asdf.data.lengths import measure_lengths
 
         return measure_lengths(utterances, self.settings.sad, self.folders.sad, self.world, self.stop)
+
+    def augmentation(self) -> Chain:
+        """The augmentation of training examples; its recordings are found once, by the main rank.
+
+        Raises:
+            UsageError: a folder of recordings is missing or holds none, or a codec is not there.
+        """
+        from asdf.audio.augmentation import open_chain
+
+        if self._augmentation is None:
+            section, base = self.settings.augmentation, self.folders.database
+            self._augmentation = self.world.run_on_main(lambda: open_chain(section, base))
+        return self._augmentation
 
     def training_utterances(self) -> tuple[UtteranceList, np.ndarray]:
         """All training sets as one list, without utterances that are too short or too long, and their lengths."""
@@ -134,10 +149,21 @@ class Run:
         """Find what is missing before any work starts.
 
         Raises:
-            UsageError: networks are to be scored that the training will not make.
+            UsageError: networks are to be scored that the training will not make; features of the network's front end
+                cannot be kept; the augmentation's recordings or the speech activity detector are not there.
             AsdfError: lists or recordings that are not there, all of them in one message; a list without one class.
         """
+        from asdf.audio.speech_activity import check_detector
+
         check_choices(self.settings)
+        if self.settings.recipe.execute_stage(1) and not self.scores_only:
+            self.augmentation()
+        if self.sets_in_use():
+            self.world.run_on_main(lambda: check_detector(self.settings.sad))
+        if self.settings.front_end.cache_features and self.settings.recipe.execute_stage(1) and not self.scores_only:
+            from asdf.networks.split import check_split_of
+
+            check_split_of(self.settings.network.network_class, self.recipe_folder)
         lists, missing = [], []
         for name in self.sets_in_use():
             try:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from asdf.data.lists import UtteranceList
+    from asdf.data.loaders import BatchLoader
     from asdf.training.callbacks import Callback
     from asdf.training.loop import Trainer
 
@@ -36,10 +37,19 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
         network = torch_nn.SyncBatchNorm.convert_sync_batchnorm(network)
     LOG.info("%s: %s", settings.network.network_class, summary(network))
     clips = TrainingClips(
-        utterances, lengths, settings.network.train_clip_size, settings.rawboost, settings.sad, settings.recipe.seed
+        utterances,
+        lengths,
+        settings.network.train_clip_size,
+        settings.rawboost,
+        settings.sad,
+        settings.recipe.seed,
+        settings.network.clip_position,
+        run.augmentation(),
     )
+    if settings.augmentation.chain:
+        LOG.info("training examples are augmented: %s", clips.augmentation.describe())
     trainer = Trainer(
-        Step(network, utterances, settings, world),
+        Step(network, utterances, settings, world, from_features=settings.front_end.cache_features),
         utterances,
         BatchLoader(clips, settings.computing.network_dataloader_workers, world),
         settings,
@@ -50,6 +60,9 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
         _callbacks(run),
     )
     _resume(run, trainer, start)
+    if settings.front_end.cache_features:
+        # Only now has the front end the weights that it keeps.
+        trainer.loader = _kept_features(run, network, trainer.loader, utterances, lengths)
     LOG.info("%s", trainer.step.precision.reason)
     LOG.info(
         "%d utterances an optimiser step (%d a process and minibatch, %d processes, %d minibatches), %d steps an epoch",
@@ -66,6 +79,24 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
         world.run_on_main(lambda: average_networks(folder, trainer.progress.evaluations, count) and None)
 
 
+def _kept_features(
+    run: Run, network: nn.Module, clips: BatchLoader, utterances: UtteranceList, lengths: np.ndarray
+) -> BatchLoader:
+    """A loader of the front end's features of `clips`, which are computed now unless an earlier run did."""
+    from asdf.data.feature_cache import FeatureCache, identity_of
+    from asdf.data.feature_pass import FeaturePass
+    from asdf.data.loaders import BatchLoader
+    from asdf.networks import SSLDetector
+    from asdf.networks.split import feature_identity
+
+    assert isinstance(network, SSLDetector)  # the step has looked
+    world, settings = run.world, run.settings
+    work = FeaturePass(network.front_end_features, clips, utterances, settings.network, world, run.stop)
+    identity = world.run_on_main(lambda: identity_of(feature_identity(network), utterances, lengths, settings))
+    features = work.keep(FeatureCache(run.folders.features, identity, work.shape()))
+    return BatchLoader(features, settings.computing.network_dataloader_workers, world)
+
+
 def validate_network(run: Run) -> None:
     """Score the validation sets with the network that network.resume_epoch = -N names."""
     name = f"epoch.{-int(run.settings.network.resume_epoch)}.pt"
@@ -76,6 +107,7 @@ def validate_network(run: Run) -> None:
 def evaluate_network(run: Run, network: nn.Module, name: str, sets: Iterable[str]) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     from asdf.evaluation import eer, write_scores
+    from asdf.evaluation.trials import write_trials
     from asdf.scoring.scoring import score_list
 
     eers = {}
@@ -88,6 +120,8 @@ def evaluate_network(run: Run, network: nn.Module, name: str, sets: Iterable[str
         def write(utterances: UtteranceList = utterances, scores: np.ndarray | None = scores) -> float:
             assert scores is not None  # the main rank has them
             write_scores(path, utterances.ids, utterances.labels, scores)  # noqa: B023 (called at once)
+            if utterances.columns:
+                write_trials(run.folders.trials(utterances.name), utterances.trials())
             return eer(scores[utterances.labels == 1], scores[utterances.labels == 0])[0]
 
         eers[corpus] = run.world.run_on_main(write)
@@ -96,8 +130,11 @@ def evaluate_network(run: Run, network: nn.Module, name: str, sets: Iterable[str
 
 
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
-    """Compute the metrics of the score files, show them as a table and write them to the results folder."""
+    """Compute the metrics of the score files, show them as a table and write them and a page to the results folder."""
     from asdf.evaluation import evaluate, read_scores, results_table, write_results
+    from asdf.evaluation.report import gather, report_page
+    from asdf.evaluation.run_folder import open_run_folder
+    from asdf.runs.files import write_text
 
     rows = []
     for network in networks:
@@ -108,7 +145,10 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
             rows.append((network.removesuffix(".pt"), corpus, evaluate(read_scores(path))))
     LOG.info("%s", results_table(rows))
     write_results(run.folders.results, rows)
-    LOG.info("written to %s", run.folders.results)
+    # The page is of the rows just written, which are the run's last report.
+    page = report_page(gather([open_run_folder(run.folders.system)]))
+    write_text(run.folders.results / "report.html", page)
+    LOG.info("written to %s; report.html there shows them with curves and settings", run.folders.results)
 
 
 def _starting_point(run: Run) -> str | None:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from asdf.data.datasets import WholeUtterances
+from asdf.data.decoders import tell_fallbacks
 from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import scoring_batches
@@ -75,6 +76,7 @@ def score_list(
                 break
     network.train(was_training)
     world.stop_together(stop, f"while scoring {utterances.name}")
+    tell_fallbacks(f"scoring {utterances.name}", loader.decoded_by_ffmpeg, utterances, len(utterances), world)
     # Kept on the device until the end: fetching each batch's scores would make the device wait for the host.
     own_scores = torch.cat(scores).cpu().numpy() if scores else np.zeros(0, np.float32)
     own_trials = np.concatenate([batch.trials for batch in own]) if own else np.zeros(0, np.int64)

@@ -3,6 +3,7 @@
 from asdf.settings.listing import list_configs, markdown_table
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.sections import (
+    Augmentation,
     BackEnd,
     Computing,
     FrontEnd,
@@ -16,6 +17,7 @@ from asdf.settings.sections import (
 from asdf.settings.store import Settings
 
 __all__ = [
+    "Augmentation",
     "BackEnd",
     "Computing",
     "FrontEnd",

@@ -158,11 +158,12 @@ def _check_not_empty(value: Any) -> None:
         raise Complaint("must not be empty")
 
 
-def _check_path(value: str) -> None:
-    if not value.strip():
-        raise Complaint("the path is empty; the current folder is written '.'")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise Complaint("the path holds a character that no file name can have")
+def _check_path(value: str | tuple[str, ...]) -> None:
+    for path in value if isinstance(value, tuple) else (value,):
+        if not path.strip():
+            raise Complaint("the path is empty; the current folder is written '.'")
+        if "\0" in path or any("\ud800" <= character <= "\udfff" for character in path):
+            raise Complaint("the path holds a character that no file name can have")
 
 
 _EACH: dict[str, Callable[[Any], None]] = {

@@ -102,9 +102,10 @@ def resolve(header: str, log: Log) -> Resolved:
     unset = {}
     for known in catalogue().values():
         step = latest[known.full]
-        if known.metadata["each"] == "path" and isinstance(step.value, str) and not step.broken:
+        if known.metadata["each"] == "path" and isinstance(step.value, str | tuple) and not step.broken:
             try:
-                values[known.full] = expand(step.value)
+                paths = step.value
+                values[known.full] = expand(paths) if isinstance(paths, str) else tuple(map(expand, paths))
             except Complaint as complaint:
                 unset[known.full] = complaint.at(step.place or Place("default"), f"{known.full} = {step.value!r}")
     return Resolved(header, log, values, unset)

@@ -19,11 +19,16 @@ ORDERED = (
     ("rawboost.minG", "rawboost.maxG"),
     ("rawboost.minBiasLinNonLin", "rawboost.maxBiasLinNonLin"),
     ("rawboost.SNRmin", "rawboost.SNRmax"),
+    ("augmentation.speed_min", "augmentation.speed_max"),
+    ("augmentation.noise_snr_min_db", "augmentation.noise_snr_max_db"),
     ("network.min_train_utterance_length_in_samples", "network.max_train_utterance_length_in_samples"),
     ("network.min_evaluation_utterance_length_in_samples", "network.max_evaluation_utterance_length_in_samples"),
     ("network.min_learning_rate", "network.initial_learning_rate"),
     ("recipe.start_stage", "recipe.end_stage"),
 )
+
+# What each part of the chain takes its material from.
+CHAIN_NEEDS = {"noise": "noise_folders", "reverberation": "reverberation_folders", "codec": "codecs"}
 
 
 def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
@@ -38,8 +43,31 @@ def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
     front_end = sections.front_end
     if front_end.frozen and front_end.unfreeze_after_epochs is not None:
         yield "front_end.frozen", "front_end.unfreeze_after_epochs", "leaves nothing to"
+    if computing.compile and front_end.layer_drop:
+        yield "computing.compile", "front_end.layer_drop", "asks for one fixed graph, which there is none with"
+    for part, needs in CHAIN_NEEDS.items():
+        if part in sections.augmentation.chain and not getattr(sections.augmentation, needs):
+            yield "augmentation.chain", f"augmentation.{needs}", f"names '{part}', which finds nothing in"
     network, needed = sections.network, sections.back_end.sls_samples
     trains_sls = network.network_class == "asdf.networks.SSL_SLS" and sections.recipe.execute_stage(1)
     if trains_sls and network.train_clip_size != needed:
         relation = f"learns from clips of back_end.sls_samples = {needed} only, not of"
         yield "network.network_class", "network.train_clip_size", relation
+    if front_end.cache_features and sections.recipe.execute_stage(1):
+        for name, value, why in _not_repeatable(sections):
+            yield "front_end.cache_features", name, f"needs {why} ({name} = {value}), not"
+
+
+def _not_repeatable(sections: Sections) -> Iterator[tuple[str, str, str]]:
+    """What makes the front end's features of an utterance change between epochs: setting, value needed, and why."""
+    front_end, network, rawboost = sections.front_end, sections.network, sections.rawboost
+    if not front_end.frozen:
+        yield "front_end.frozen", "True", "a front end that never learns"
+    if front_end.unfreeze_after_epochs is not None:
+        yield "front_end.unfreeze_after_epochs", "None", "a front end that never learns"
+    if network.clip_position != "start":
+        yield "network.clip_position", "'start'", "the same clip of an utterance in every epoch"
+    if rawboost.enabled and rawboost.algo:
+        yield "rawboost.enabled", "False", "clips without augmentation"
+    if sections.augmentation.chain:
+        yield "augmentation.chain", "()", "clips without augmentation"

@@ -26,8 +26,8 @@ def setting(
     """A dataclass field with what a user is told about it.
 
     `at_least`, `above`, `at_most` bound a number, or every number of a tuple. `each` names a further check of
-    `checks.py`: 'class_path', 'unique' (no value twice), 'path' (environment variables are expanded),
-    'not_empty'.
+    `checks.py`: 'class_path', 'unique' (no value twice), 'path' (one or several; environment variables are
+    expanded), 'not_empty'.
     """
     metadata = {
         "meaning": meaning,
@@ -98,6 +98,14 @@ class Computing(KnownNames):
         "auto", "of training; auto: bf16 where the GPU computes in it, else fp32; scoring is always fp32"
     )
     tf32: bool = setting(False, "allow TF32 matrix products on the GPU (faster, about 3 digits)")
+    compile: bool = setting(
+        False, "compile the network for training: faster steps after a first one of minutes; scoring stays as it is"
+    )
+    profile_steps: tuple[int, int] | None = setting(
+        None,
+        "optimiser steps (first, last) whose profile is written to profile/ in the system folder",
+        at_least=1,
+    )
 
 
 @dataclass
@@ -124,6 +132,11 @@ class Network(KnownNames):
     minibatch_size: int = setting(24, "utterances a process and minibatch", at_least=1)
     optimizer_step_interval: int = setting(1, "minibatches an optimiser step", at_least=1)
     train_clip_size: int = setting(16000, "length of a training example", unit="samples", at_least=400)
+    clip_position: Literal["random", "start"] = setting(
+        "random",
+        "which part of a training utterance: 'random', another one in each epoch; 'start', its first samples, as "
+        "published XLS-R + AASIST recipes do",
+    )
     min_train_utterance_length_in_samples: int = setting(
         0, "shorter training utterances are left out", unit="samples", at_least=0
     )
@@ -226,6 +239,11 @@ class FrontEnd(KnownNames):
     unfreeze_after_epochs: int | None = setting(
         None, "frozen in the first N epochs, trained from then on; None: no change", unit="epochs", at_least=1
     )
+    cache_features: bool = setting(
+        False,
+        "frozen front end: compute its features of the training clips once and keep them, as float16, below "
+        "output_folder; needs network.clip_position = 'start' and no augmentation",
+    )
     learning_rate: float | None = setting(None, "its own learning rate; None: initial_learning_rate", above=0)
     gradient_checkpointing: bool = setting(
         False, "recompute the encoder's layers in the backward pass: less memory, about a third more time"
@@ -307,6 +325,37 @@ class RawBoost(KnownNames):
     g_sd: float = setting(2, "ISD: gain", above=0)
     SNRmin: float = setting(10, "SSI: lowest signal-to-noise ratio", unit="dB")
     SNRmax: float = setting(40, "SSI: highest signal-to-noise ratio", unit="dB")
+    on_device: bool = setting(
+        False, "augment whole batches on the device instead of single clips in the loader's processes"
+    )
+
+
+@dataclass
+class Augmentation(KnownNames):
+    """Augmentation of training examples, before RawBoost; recordings that are scored never meet it."""
+
+    chain: tuple[Literal["speed", "noise", "reverberation", "codec"], ...] = setting(
+        (), "what is done to a training example, in this order; (): nothing", each="unique"
+    )
+    speed_probability: float = setting(0.5, "proportion of the examples played faster or slower", at_least=0, at_most=1)
+    speed_min: float = setting(0.9, "slowest; 0.9 takes 1/0.9 of the time, and lowers the pitch", at_least=0.5)
+    speed_max: float = setting(1.1, "fastest; drawn in steps of 0.01", at_most=2)
+    noise_probability: float = setting(0.5, "proportion of the examples with a noise added", at_least=0, at_most=1)
+    noise_folders: tuple[str, ...] = setting(
+        (), "folders with recordings of noise, relative to database_folder, as MUSAN's noise and music", each="path"
+    )
+    noise_snr_min_db: float = setting(5.0, "lowest signal-to-noise ratio", unit="dB")
+    noise_snr_max_db: float = setting(20.0, "highest signal-to-noise ratio", unit="dB")
+    reverberation_probability: float = setting(0.5, "proportion of the examples put in a room", at_least=0, at_most=1)
+    reverberation_folders: tuple[str, ...] = setting(
+        (), "folders with room impulse responses, relative to database_folder, as RIRS_NOISES", each="path"
+    )
+    codec_probability: float = setting(0.5, "proportion of the examples coded and decoded", at_least=0, at_most=1)
+    codecs: tuple[Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac"], ...] = setting(
+        ("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"),
+        "one of these is drawn, and its bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac need PyAV",
+        each="unique",
+    )
 
 
 @dataclass
@@ -317,9 +366,13 @@ class SpeechActivity(KnownNames):
         "off", "off; endpoint: the silent ends are trimmed; on: all non-speech is dropped"
     )
     threshold_db: float = setting(
-        30.0, "a frame is speech when its energy is within this of the loudest", unit="dB", above=0
+        30.0, "energy: a frame is speech when its energy is within this of the loudest", unit="dB", above=0
     )
-    hangover_s: float = setting(0.1, "speech goes on this long after its last loud frame", unit="s", at_least=0)
+    hangover_s: float = setting(0.1, "speech goes on this long after its last frame", unit="s", at_least=0)
+    detector: Literal["energy", "silero"] = setting(
+        "energy", "what tells speech: the energy, or the network of Silero VAD (pip install silero-vad)"
+    )
+    silero_threshold: float = setting(0.5, "silero: a frame is speech from this probability on", at_least=0, at_most=1)
 
 
 @dataclass
@@ -357,5 +410,6 @@ class Sections(KnownNames):
     front_end: FrontEnd = field(default_factory=FrontEnd)
     back_end: BackEnd = field(default_factory=BackEnd)
     rawboost: RawBoost = field(default_factory=RawBoost)
+    augmentation: Augmentation = field(default_factory=Augmentation)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     recipe: Recipe = field(default_factory=Recipe)

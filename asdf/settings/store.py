@@ -20,6 +20,7 @@ from asdf.settings.layers import Resolved, Step, defaults, final_mistakes, resol
 from asdf.settings.loading import FilePath, read_init_config, read_run_configs
 from asdf.settings.mistakes import RECIPE_CODE, Collector, UnknownName, nearest, raise_all
 from asdf.settings.sections import (
+    Augmentation,
     BackEnd,
     Computing,
     FrontEnd,
@@ -47,6 +48,7 @@ class Settings:
     front_end: FrontEnd
     back_end: BackEnd
     rawboost: RawBoost
+    augmentation: Augmentation
     sad: SpeechActivity
     recipe: Recipe
 

@@ -24,7 +24,10 @@ class Callback:
         """Before the first step; `step` optimiser steps were taken by earlier starts of this run."""
 
     def on_step(self, record: dict[str, Any]) -> None:
-        """After an optimiser step that is printed: step, epoch, loss, learning_rate, utterances_per_s."""
+        """After an optimiser step that is printed: step, epoch, loss, learning_rate, utterances_per_s, data_wait.
+
+        data_wait is the proportion of the time, 0 to 1, that was spent waiting for clips.
+        """
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
         """After the validation sets have been scored: step, epoch, network, eer (a number for each set)."""
@@ -55,7 +58,7 @@ class TensorBoard(Callback):
         self._writer = self._kind(self.folder / "tensorboard", purge_step=step + 1)
 
     def on_step(self, record: dict[str, Any]) -> None:
-        for name in ("loss", "learning_rate", "utterances_per_s"):
+        for name in ("loss", "learning_rate", "utterances_per_s", "data_wait"):
             self._writer.add_scalar(f"training/{name}", record[name], record["step"])
 
     def on_evaluation(self, record: dict[str, Any]) -> None:

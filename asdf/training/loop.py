@@ -16,6 +16,7 @@ from typing import Any
 from torch import nn
 from tqdm import tqdm
 
+from asdf.data.decoders import tell_fallbacks
 from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan
@@ -25,8 +26,10 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import save_checkpoint
+from asdf.training.data_wait import DataWait, waiting
 from asdf.training.network_files import RESUME, write_evaluations
 from asdf.training.optimisers import plateau_end, update_plateau
+from asdf.training.profile import StepProfile
 from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
 from asdf.training.step import Step
@@ -36,6 +39,8 @@ Evaluate = Callable[[nn.Module, str], dict[str, float]]
 
 class Trainer:
     """Trains a network; the names of the files that it writes to `folder` are those of `Progress.name`.
+
+    Profiles are written beside that folder.
 
     Args:
         loader: reads clips of `utterances` by the keys (epoch, utterance).
@@ -63,8 +68,10 @@ class Trainer:
         size, seed = len(utterances), settings.recipe.seed
         self.plan = TrainingPlan(size, net.minibatch_size, net.optimizer_step_interval, world.size, world.rank, seed)
         self.progress = Progress(world_size=world.size, list_digest=utterances.digest())
+        self.profile = StepProfile(settings.computing.profile_steps, folder.parent / "profile", step.clock, world)
+        self.data_wait = DataWait(loader.workers, loader.cores)
         self._saved_at = time.monotonic()
-        self._printed = (time.monotonic(), replace(self.progress))
+        self._note_printed()
 
     def resume(self, content: dict[str, Any], evaluations: list[dict[str, Any]]) -> None:
         """Go on from the content of a checkpoint whose weights the network already has.
@@ -99,10 +106,14 @@ class Trainer:
             AsdfError: the loss is not finite, or a recording cannot be read; no network was written from it.
         """
         self._tell("on_start", self.progress.step)
+        self.profile.begin(self.progress.step)
         self.step.network.train()
-        self._evaluate_if_due()
-        while not self.finished():
-            self._train_epoch()
+        try:
+            self._evaluate_if_due()
+            while not self.finished():
+                self._train_epoch()
+        finally:
+            self.profile.close()
         self._tell("on_end", {**self._place(), "reason": self.finished()})
 
     def finished(self) -> str:
@@ -121,20 +132,27 @@ class Trainer:
         self.step.begin_epoch(progress.epochs)
         shares = (share for window in plan.windows(epoch, start) for share in window.shares)
         clips = self.loader.batches([(epoch, i) for i in share.utterances.tolist()] for share in shares)
-        self._printed = (time.monotonic(), replace(progress))
+        self.step.clock.restart()
+        self._note_printed()
+        steady = False
         hidden = not (self.world.is_main and sys.stderr.isatty())
         total, done = plan.steps_per_epoch(), start // plan.window_size
         with tqdm(total=total, initial=done, desc=f"epoch {epoch}", unit="step", leave=False, disable=hidden) as bar:
             for window in plan.windows(epoch, start):
                 flags = [float(bool(self.stop)), float(self._is_late() and self.world.is_main)]
+                self.profile.before_step(progress.step + 1)
                 rate, stop, late = self.step.take(window, clips, progress, flags)
                 bar.update()
                 if progress.step % self.settings.network.print_interval == 0:
-                    self._print(rate)
+                    self._print(rate, steady)
+                    steady = True
                 if window.end < plan.size:
                     self._inside_epoch(bool(stop), bool(late))
                     if self.finished():
                         return
+                self.profile.after_step(progress.step)
+        decoded = self.loader.decoded_by_ffmpeg
+        tell_fallbacks(f"training, epoch {epoch}", decoded, self.utterances, plan.size - start, self.world)
         self._end_epoch(bool(stop))
 
     def _inside_epoch(self, stop: bool, late: bool) -> None:
@@ -149,6 +167,7 @@ class Trainer:
             raise self._stopped()
 
     def _end_epoch(self, stop: bool) -> None:
+        self.profile.end()
         progress = self.progress
         loss = progress.loss_sum / progress.weight_sum
         progress.epochs += 1
@@ -170,6 +189,7 @@ class Trainer:
         due = whole or _divides(net.evaluation_interval_steps, progress.step) or self.finished()
         if progress.step == 0 or progress.evaluated() or not due:
             return
+        self.profile.end()
         self.world.broadcast_buffers(self.step.network)
         eers = self.evaluate(self.step.network, progress.name())
         if eers:
@@ -207,14 +227,22 @@ class Trainer:
         self._saved_at = time.monotonic()
         self._tell("on_checkpoint", path)
 
-    def _print(self, rate: float) -> None:
-        progress, (since, before) = self.progress, self._printed
-        self._printed = (time.monotonic(), replace(progress))
+    def _note_printed(self) -> None:
+        self._printed = (time.monotonic(), replace(self.progress), self.step.clock.seconds())
+
+    def _print(self, rate: float, steady: bool) -> None:
+        progress, (since, before, clock) = self.progress, self._printed
+        self._note_printed()
+        seconds = {part: now - clock[part] for part, now in self._printed[2].items()}
         loss = (progress.loss_sum - before.loss_sum) / (progress.weight_sum - before.weight_sum)
         speed = (progress.position - before.position) / (time.monotonic() - since)
         place = f"epoch {progress.epochs + 1}, utterance {progress.position} of {self.plan.size}, step {progress.step}"
         LOG.info("%s: loss %.4f, learning rate %.3g, %.1f utterances/s", place, loss, rate, speed)
+        advice = self.data_wait.advice(seconds, steady)
+        if advice:
+            LOG.info("%s", advice)
         record = {**self._place(), "loss": loss, "learning_rate": rate, "utterances_per_s": speed}
+        record["data_wait"] = waiting(seconds)
         self._tell("on_step", record)
 
     def _tell(self, event: str, what: Any) -> None:

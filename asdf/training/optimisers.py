@@ -43,10 +43,13 @@ def build_optimiser(network: nn.Module, settings: Sections) -> torch.optim.Optim
             rate = settings.front_end.learning_rate
         decay = net.weight_decay if decays else 0.0
         options.append({"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay})
+    # One kernel for all parameters; None leaves the choice to torch, which on the CPU takes them one by one.
+    trained = [parameter for group in options for parameter in group["params"]]
+    fused = all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained) or None
     if net.optimizer == "sgd":
-        return torch.optim.SGD(options, lr=net.initial_learning_rate, momentum=net.momentum)
+        return torch.optim.SGD(options, lr=net.initial_learning_rate, momentum=net.momentum, fused=fused)
     kind_of_adam = torch.optim.Adam if net.optimizer == "adam" else torch.optim.AdamW
-    return kind_of_adam(options, lr=net.initial_learning_rate, betas=net.adam_betas)
+    return kind_of_adam(options, lr=net.initial_learning_rate, betas=net.adam_betas, fused=fused)
 
 
 def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
@@ -63,10 +66,9 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
             "network.optimizer, network.weight_decay_skiplist and front_end.frozen to what they were "
             "(settings.py in the system folder), or give this run another paths.system_folder."
         )
-    options = [{name: value for name, value in group.items() if name != "params"} for group in own]
-    optimiser.load_state_dict(state)
-    for group, option in zip(optimiser.param_groups, options, strict=True):
-        group.update(option)
+    # The own options go in with the moments: where Adam's count of steps lives follows from whether it is fused.
+    groups = [{**group, "params": one["params"]} for group, one in zip(own, found, strict=True)]
+    optimiser.load_state_dict({**state, "param_groups": groups})
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, settings: Sections, progress: Progress, size: int) -> float:

@@ -54,6 +54,9 @@ class Progress:
 def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
     """Seed every source of random numbers that a network may draw from in this minibatch of this step."""
     number = derived_seed(seed, "step", step, minibatch, rank)
-    torch.manual_seed(number)
+    # What torch.manual_seed does, without the stack that it formats for each kind of GPU that is not in use.
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
     np.random.seed(number % 2**32)
     random.seed(number)

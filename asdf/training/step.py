@@ -7,7 +7,8 @@ part; the step is a function of the weights before it, the seed, its number and 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -21,12 +22,16 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples
 from asdf.networks.freezing import freeze_front_end, frozen_in_epoch
+from asdf.networks.split import FromFeatures
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
+from asdf.training.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, StepClock
+from asdf.training.compiling import Compiled, check_compilable, told_if_compiling_fails
 from asdf.training.loss import cross_entropies, normaliser
 from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
+from asdf.training.reading import read_later, send
 
 _SHOWN = 8
 
@@ -36,12 +41,20 @@ class Step:
 
     Args:
         network: on the world's device, with what is never trained frozen.
+        from_features: the minibatches are kept features of a frozen front end instead of waveforms.
 
     Raises:
         UsageError: the network takes clips of another length, or nothing of it is trained.
     """
 
-    def __init__(self, network: nn.Module, utterances: UtteranceList, settings: Sections, world: World) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        utterances: UtteranceList,
+        settings: Sections,
+        world: World,
+        from_features: bool = False,
+    ) -> None:
         clip, fixed = settings.network.train_clip_size, fixed_samples(network)
         if fixed not in (None, clip):
             raise UsageError(
@@ -50,9 +63,13 @@ class Step:
             )
         self.network, self.utterances, self.settings, self.world = network, utterances, settings, world
         self.labels = torch.from_numpy(utterances.labels).long()
+        self._class_weights = torch.tensor(settings.network.class_weights, dtype=torch.float32, device=world.device)
+        self.clock = StepClock(world.device)
+        check_compilable(settings)
         self.precision = choose_precision(settings.computing.precision, world.device)
         self.scaler = self.precision.scaler()
         self.optimiser = build_optimiser(network, settings)
+        self._trained = FromFeatures(network) if from_features else network
         self._model: nn.Module | None = None
         self._front_end_frozen = settings.front_end.frozen
 
@@ -95,49 +112,67 @@ class Step:
         net = self.settings.network
         rate = set_learning_rate(self.optimiser, self.settings, progress, len(self.utterances))
         weight = normaliser(self.labels[window.utterances], net.class_weights)
-        losses = torch.cat(list(self._backward(window, clips, weight, progress.step))).double()
-        finite = bool(torch.isfinite(losses).all())
-        loss, broken, *summed = self.world.sum([float(losses.sum()), float(not finite), *flags])
+        losses, own_loss = self._backward(window, clips, weight, progress.step)
+        with self.clock.part(COMMUNICATION):
+            # float32 losses cannot overflow a sum in float64: it is finite if they are.
+            own = own_loss()
+            loss, broken, *summed = self.world.sum([own, float(not math.isfinite(own)), *flags])
         if broken:
             self._refuse(window, losses, progress)
-        if net.gradient_clip_norm is not None:
-            self.scaler.unscale_(self.optimiser)
-            nn.utils.clip_grad_norm_(self.network.parameters(), net.gradient_clip_norm)
-        self.scaler.step(self.optimiser)
-        self.scaler.update()
-        self.optimiser.zero_grad(set_to_none=True)
+        with self.clock.part(OPTIMISER):
+            if net.gradient_clip_norm is not None:
+                self.scaler.unscale_(self.optimiser)
+                nn.utils.clip_grad_norm_(self.network.parameters(), net.gradient_clip_norm)
+            self.scaler.step(self.optimiser)
+            self.scaler.update()
+            self.optimiser.zero_grad(set_to_none=True)
         progress.step += 1
         progress.position = window.end
         progress.loss_sum += loss
         progress.weight_sum += weight
         return [rate, *summed]
 
-    def _backward(self, window: Window, clips: Iterator[Tensor], weight: float, step: int) -> Iterator[Tensor]:
-        """Add up the window's gradient; yields the losses of this rank's own utterances, minibatch by minibatch."""
-        model = self._wrapped()
+    def _backward(
+        self, window: Window, clips: Iterator[Tensor], weight: float, step: int
+    ) -> tuple[Tensor, Callable[[], float]]:
+        """Add up the window's gradient; the losses of this rank's own utterances, and their sum in float64.
+
+        The sum is on its way to the host before the last backward pass begins. So the ranks agree on the step, and
+        the host prepares the next one, while the GPU is still at work.
+        """
+        model, device = self._wrapped(), self.world.device
+        done: list[Tensor] = []
         for number, share in enumerate(window.shares, 1):
-            waveforms = next(clips)
+            last = number == len(window.shares)
+            with self.clock.part(DATA):
+                waveforms = next(clips)
             # After reading: whatever a loader draws must not move the draws of the network.
             seed_step(self.settings.recipe.seed, step, number, self.world.rank)
-            labels = self.labels[share.utterances].to(self.world.device)
-            with self._exchange(number == len(window.shares)):
-                with self.precision.autocast():
-                    _, logits = model(waveforms)
-                own = cross_entropies(logits, labels, self.settings.network.class_weights)[: share.counted]
-                # DistributedDataParallel takes the mean over the ranks; the loss is a sum over all of them.
-                self.scaler.scale(own.sum() * (self.world.size / weight)).backward()
-            yield own.detach()
+            labels = send(self.labels[share.utterances], device)
+            with self._exchange(last), told_if_compiling_fails(self.settings.computing.compile):
+                with self.clock.part(FORWARD):
+                    with self.precision.autocast():
+                        _, logits = model(waveforms)
+                    own = cross_entropies(logits, labels, self._class_weights)[: share.counted]
+                    done.append(own.detach())
+                    if last:
+                        losses = torch.cat(done)
+                        own_loss = read_later(losses.double().sum())
+                with self.clock.part(BACKWARD):
+                    # DistributedDataParallel takes the mean over the ranks; the loss is a sum over all of them.
+                    self.scaler.scale(own.sum() * (self.world.size / weight)).backward()
+        return losses, own_loss
 
     def _wrapped(self) -> nn.Module:
-        """The network, under DistributedDataParallel where there are several processes."""
+        """The network, compiled if it is to be, under DistributedDataParallel where there are several processes."""
         if self._model is None:
-            ids = [self.world.device] if self.world.device.type == "cuda" else None
-            single = self.world.size == 1
-            self._model = (
-                self.network
-                if single
-                else DistributedDataParallel(self.network, device_ids=ids, gradient_as_bucket_view=True)
-            )
+            self._model = self._trained
+            if self.settings.computing.compile:
+                LOG.info("the network is compiled in the next step, which takes its time")
+                self._model = Compiled(self._model, self.settings.network.minibatch_size)
+            if self.world.size > 1:
+                ids = [self.world.device] if self.world.device.type == "cuda" else None
+                self._model = DistributedDataParallel(self._model, device_ids=ids, gradient_as_bucket_view=True)
         return self._model
 
     def _exchange(self, last: bool) -> AbstractContextManager[None]:

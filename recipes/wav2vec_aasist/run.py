@@ -22,16 +22,15 @@ from asdf.recipe.stages import evaluate_network, report_results, train_network, 
 
 LA = "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm"
 
-# name -> list (and folder), relative to paths.database_folder; more in the README.
+# name -> list, relative to paths.database_folder. The corpora of the field are known without being declared:
+# 'asvspoof19', 'asvspoof21-la:eval', 'in-the-wild' ... (python -m asdf corpora). One in a folder of its own:
+#     "my-itw": Corpus(reader="in-the-wild", folder="downloads/itw"),
 CORPORA = {
-    "demo-train": Corpus("train_list.txt", make=make_demo_corpus),
-    "demo-dev": Corpus("dev_list.txt", make=make_demo_corpus),
-    "demo-eval": Corpus("eval_list.txt", make=make_demo_corpus),
-    "mini-train": Corpus("train_list.txt"),
-    "mini-dev": Corpus("dev_list.txt"),
-    "asvspoof19": Corpus(f"{LA}.train.trn.txt", audio="LA/ASVspoof2019_LA_train/flac"),
-    "asvspoof19-dev": Corpus(f"{LA}.dev.trl.txt", audio="LA/ASVspoof2019_LA_dev/flac"),
-    "asvspoof19-eval": Corpus(f"{LA}.eval.trl.txt", audio="LA/ASVspoof2019_LA_eval/flac"),
+    "demo-train": Corpus("train_list.txt", protocol=f"{LA}.train.trn.txt", make=make_demo_corpus),
+    "demo-dev": Corpus("dev_list.txt", protocol=f"{LA}.dev.trl.txt", make=make_demo_corpus),
+    "demo-eval": Corpus("eval_list.txt", protocol=f"{LA}.eval.trl.txt", make=make_demo_corpus),
+    "mini-train": Corpus("train_list.txt", protocol=f"{LA}.train.trn.txt"),
+    "mini-dev": Corpus("dev_list.txt", protocol=f"{LA}.dev.trl.txt"),
 }
 
 

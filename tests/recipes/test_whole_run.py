@@ -59,6 +59,8 @@ WAV2VEC = (
     "network.warmup_steps=3",
     "network.gradient_clip_norm=1.0",
     "rawboost.enabled=True",
+    # Small: at a high one the last bits of the augmentation grow into another training.
+    "network.initial_learning_rate=0.0001",
 )
 
 
@@ -66,7 +68,7 @@ WAV2VEC = (
     ("options", "recorded"),
     [
         (("network.initial_learning_rate=0.05", "network.class_weights=(0.1, 0.9)"), [0.4945, 0.3338, 0.3412]),
-        (WAV2VEC, [1.0053, 1.0415, 0.5107]),
+        (WAV2VEC, [1.1721, 1.0709, 0.6873]),
     ],
     ids=["plain", "wav2vec"],
 )

@@ -93,6 +93,7 @@ def test_every_algorithm_equals_the_scipy_reference(algo: int, length: int) -> N
         {"N_f": 1},
         {"N_f": 8, "nBands": 1},
         {"minCoeff": 1, "maxCoeff": 4},
+        {"minCoeff": 1, "maxCoeff": 1},
         {"minCoeff": 400, "maxCoeff": 900},
         {"minF": 0, "maxF": 200},
         {"minF": 7900, "maxF": 8000, "minBW": 2000, "maxBW": 3000},

@@ -105,6 +105,28 @@ def test_workers_change_nothing_neither_order_nor_samples(utterances, monkeypatc
         assert len(read) == 5 and all(torch.equal(a, b) for a, b in zip(read, alone, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("asked", "ranks", "workers", "cores"), [(10, 1, 6, 6), (4, 1, 4, 6), (10, 4, 1, 1), (0, 1, 0, 6), (10, 9, 1, 1)]
+)
+def test_no_more_workers_than_cores_of_the_process(utterances, monkeypatch, asked, ranks, workers, cores):
+    monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 6)
+    loader = BatchLoader(clips(utterances), asked, World(local_size=ranks))
+    assert (loader.workers, loader.cores) == (workers, cores)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_batches_reach_a_gpu_whole_while_it_is_at_work(utterances):
+    keys = [[(epoch, i) for i in range(3)] for epoch in range(1, 30)]
+    expected = list(BatchLoader(clips(utterances), 0, World()).batches(keys))
+    world, matrix = World(device=torch.device("cuda", 0)), torch.ones(3000, 3000, device="cuda")
+    sums = []
+    for batch in BatchLoader(clips(utterances), 0, world).batches(keys):
+        for _ in range(5):
+            matrix @ matrix
+        sums.append(batch.double().sum())  # the memory is free for a later copy from here on
+    assert torch.stack(sums).cpu().tolist() == pytest.approx([float(one.double().sum()) for one in expected])
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_broken_recording_comes_out_as_its_own_message(utterances, workers):
     utterances.path(1).write_bytes(b"no audio")

@@ -1,13 +1,16 @@
 """Measured lengths: right, kept, and never those of something else."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
+from asdf.audio import apply, read_audio
 from asdf.data import lengths as room
+from asdf.data.demo_voices import draw_speaker, speak
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.data.lists import read_list
 from asdf.distributed.world import World
@@ -37,6 +40,21 @@ def test_speech_activity_detection_shortens_them(utterances, tmp_path):
     endpoint = SpeechActivity(mode="endpoint", hangover_s=0.0)
     lengths = measure_lengths(utterances, endpoint, tmp_path / "sad", World())
     assert lengths.tolist()[:2] == [5000, 10000] and abs(lengths[2] - 16000) <= 640
+
+
+@pytest.mark.skipif(find_spec("silero_vad") is None, reason="silero-vad is not installed")
+def test_in_several_threads_silero_measures_what_is_read_later(tmp_path):
+    for index in range(12):
+        rng = np.random.default_rng(index)
+        voice = np.concatenate([np.zeros(8000), speak(draw_speaker(rng), 1.0, rng), np.zeros(8000)])
+        soundfile.write(tmp_path / f"{index}.wav", 0.5 * voice / np.abs(voice).max(), 16000)
+    (tmp_path / "list.txt").write_text("".join(f"{index}.wav {index % 2}\n" for index in range(12)))
+    utterances = read_list(tmp_path / "list.txt", tmp_path, "voices")
+    silero = SpeechActivity("on", detector="silero")
+    lengths = measure_lengths(utterances, silero, tmp_path / "sad", World())
+    assert lengths.tolist() == [len(apply(read_audio(utterances.path(index)), silero)) for index in range(12)]
+    assert (lengths < 31000).all() and len(set(lengths.tolist())) > 4
+    assert lengths_file(tmp_path, utterances, silero) != lengths_file(tmp_path, utterances, SpeechActivity("on"))
 
 
 def test_a_measurement_is_used_again(utterances, tmp_path, monkeypatch):

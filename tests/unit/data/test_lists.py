@@ -69,7 +69,8 @@ PROTOCOL = "LA_0079 LA_T_1 - - bonafide\nLA_0080 LA_T_2 - A01 spoof\n"
 def test_a_protocol_of_asvspoof_2019(write, tmp_path):
     utterances = read_asvspoof2019_protocol(write(PROTOCOL), tmp_path, "LA/train/flac", "asvspoof19")
     assert utterances.ids == ["LA/train/flac/LA_T_1.flac", "LA/train/flac/LA_T_2.flac"]
-    assert utterances.labels.tolist() == [1, 0] and utterances.attacks == ["-", "A01"]
+    assert utterances.labels.tolist() == [1, 0] and utterances.columns["attack"] == ["-", "A01"]
+    assert utterances.columns["speaker"] == ["LA_0079", "LA_0080"]
 
 
 @pytest.mark.parametrize("line", ["LA_0079 LA_T_3 - A01 fake", "LA_0079 LA_T_3 A01 spoof", "LA_T_3.flac 1"])
@@ -78,6 +79,23 @@ def test_a_malformed_protocol_line(write, tmp_path, line):
         read_asvspoof2019_protocol(write(PROTOCOL + line + "\n"), tmp_path, "flac")
     with pytest.raises(AsdfError, match=r"line 3: 'flac/LA_T_2\.flac' stands already in line 2"):
         read_asvspoof2019_protocol(write(PROTOCOL + PROTOCOL.splitlines()[1]), tmp_path, "flac")
+
+
+def test_a_table_of_trials_is_a_list_with_its_columns(write, tmp_path):
+    path = write("utterance\tlabel\tattack\tcodec\na b.flac\t1\t-\topus\nc.flac\t0\tA01\t\n", "trials.tsv")
+    utterances = read_list(path, tmp_path, "table")
+    assert utterances.ids == ["a b.flac", "c.flac"] and utterances.labels.tolist() == [1, 0]
+    assert utterances.labels.dtype == np.int8 and utterances.path(0) == tmp_path / "a b.flac"
+    assert utterances.columns == {"attack": ["-", "A01"], "codec": ["opus", ""]}
+    again = utterances.trials()
+    assert again.ids == utterances.ids and again.columns == utterances.columns and again.labels.dtype == np.int64
+
+
+def test_columns_follow_their_utterances(write, tmp_path):
+    table = read_list(write("utterance\tlabel\tcodec\na\t1\topus\nb\t0\tgsm\n", "t.tsv"), tmp_path / "t", "t")
+    assert table.select(np.array([1])).columns == {"codec": ["gsm"]}
+    both = join([read_list(write("c 0\n"), tmp_path, "plain"), table])
+    assert both.columns == {"codec": ["", "opus", "gsm"]}  # '' where a list says nothing
 
 
 def test_joined_lists_keep_their_files_apart(write, tmp_path):

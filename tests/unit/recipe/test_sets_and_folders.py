@@ -7,6 +7,7 @@ import pytest
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
 from asdf.recipe.folders import folders_of
+from asdf.runs.log import LOG
 from asdf.settings.sections import Paths, Sections
 
 
@@ -43,16 +44,68 @@ def test_a_corpus_in_either_format(tmp_path):
     own = Corpus("list.txt", "in").read("own", tmp_path)
     assert own.path(0) == tmp_path / "in" / "x" / "a.wav" and own.name == "own"
     la = Corpus("protocol.txt", "in", audio="flac").read("la", tmp_path)
-    assert la.path(0) == tmp_path / "in" / "flac" / "U1.flac" and la.attacks == ["A01"]
+    assert la.path(0) == tmp_path / "in" / "flac" / "U1.flac" and la.columns["attack"] == ["A01"]
 
 
-def test_an_unknown_corpus_comes_with_the_nearest():
-    corpora = {"asvspoof19": Corpus("x"), "demo": Corpus("y")}
+def test_an_unknown_corpus_comes_with_the_nearest_of_both_kinds():
+    corpora = {"my-corpus": Corpus("x"), "demo": Corpus("y")}
     assert find_corpus("demo", corpora) is corpora["demo"]
+    with pytest.raises(UsageError, match=r"no corpus 'my-corpsu'\. Did you mean 'my-corpus'\?"):
+        find_corpus("my-corpsu", corpora)
     with pytest.raises(UsageError, match=r"no corpus 'asvspof19'\. Did you mean 'asvspoof19'\?"):
         find_corpus("asvspof19", corpora)
-    with pytest.raises(UsageError, match=r"no corpus 'zzz'\. It knows asvspoof19, demo\."):
+    with pytest.raises(UsageError, match=r"no corpus 'zzz'\. It knows my-corpus, demo, asvspoof19, asvspoof21-la, "):
         find_corpus("zzz", corpora)
+
+
+def test_the_corpora_of_the_field_are_known_but_a_recipes_own_come_first():
+    assert find_corpus("asvspoof19-eval", {}) == Corpus(reader="asvspoof19-eval")
+    own = {"asvspoof19": Corpus("my_list.txt")}
+    assert find_corpus("asvspoof19", own) is own["asvspoof19"]
+    with pytest.raises(UsageError, match=r"'asvspoof21-df' names none.*published numbers are of asvspoof21-df:eval"):
+        find_corpus("asvspoof21-df", {})
+    with pytest.raises(UsageError, match=r"no corpus 'in-the-wlid'\. Did you mean 'in-the-wild'"):
+        find_corpus("mine", {"mine": Corpus(reader="in-the-wlid")})
+
+
+def test_a_corpus_has_a_list_or_a_reader():
+    for wrong in ({}, {"list": "x.txt", "reader": "in-the-wild"}):
+        with pytest.raises(UsageError, match="either a list or a reader"):
+            Corpus(**wrong)
+
+
+WILD = "file,speaker,label\n0.wav,A B,spoof\n1.wav,C,bona-fide\n"
+
+
+@pytest.mark.parametrize("folder", ["", "downloads/itw"])
+def test_a_corpus_of_the_field_in_its_usual_folder_or_in_ones_own(tmp_path, caplog, monkeypatch, folder):
+    place = tmp_path / (folder or "In-the-Wild") / "release_in_the_wild"
+    place.mkdir(parents=True)
+    (place / "meta.csv").write_text(WILD)
+    monkeypatch.setattr(LOG, "propagate", True)  # a run that another test did may have taken it away
+    caplog.set_level("INFO", LOG.name)
+    utterances = Corpus(reader="in-the-wild", folder=folder).read("my-itw", tmp_path)
+    assert utterances.name == "my-itw" and utterances.path(1) == place / "1.wav"
+    assert utterances.columns == {"speaker": ["A B", "C"]}
+    assert set(caplog.messages) == {
+        "warning: in-the-wild has 2 trials, published 31,779: 19,962 bona fide missing, 11,815 spoof missing"
+    }
+
+
+PROTOCOL = "S1 a - - bonafide\nS2 b - A01 spoof\n"
+
+
+def test_a_list_gets_columns_from_a_protocol_where_there_is_one(tmp_path):
+    (tmp_path / "list.txt").write_text("flac/b.flac 0\nflac/a.flac 1\nflac/c.flac 0\n")
+    corpus = Corpus("list.txt", protocol="protocol.txt")
+    assert corpus.read("x", tmp_path).columns == {}
+    (tmp_path / "protocol.txt").write_text(PROTOCOL)
+    found = corpus.read("x", tmp_path)
+    assert found.ids == ["flac/b.flac", "flac/a.flac", "flac/c.flac"]
+    assert found.columns == {"speaker": ["S2", "S1", ""], "attack": ["A01", "-", ""]}
+    (tmp_path / "protocol.txt").write_text(PROTOCOL.replace("- bonafide", "A02 spoof"))
+    with pytest.raises(AsdfError, match=r"flac/a\.flac is bona fide in the list x, and spoof in .*protocol\.txt"):
+        corpus.read("x", tmp_path)
 
 
 def read(tmp_path: Path, name: str, labels: str):

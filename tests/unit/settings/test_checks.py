@@ -93,6 +93,13 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         ("paths.output_folder", " ", "the path is empty; the current folder is written '.'"),
         ("paths.output_folder", "a\0b", "the path holds a character that no file name can have"),
         ("paths.output_folder", "\ud800", "the path holds a character that no file name can have"),
+        ("augmentation.noise_folders", ("a", ""), "the path is empty; the current folder is written '.'"),
+        (
+            "augmentation.chain",
+            ("speed", "nois"),
+            "value 2 ('nois'): expected 'speed', 'noise', 'reverberation' or 'codec'; the nearest is 'noise'",
+        ),
+        ("augmentation.chain", ("noise", "noise"), "'noise' is in it twice"),
         ("paths.system_folder", 2024, "expected a string, not a whole number; write '2024'"),
     ],
 )
@@ -121,7 +128,7 @@ def test_every_default_fits_its_own_setting() -> None:
         (
             "x.qqq",
             "there is no section 'x'; the sections are "
-            "paths, computing, network, front_end, back_end, rawboost, sad, recipe",
+            "paths, computing, network, front_end, back_end, rawboost, augmentation, sad, recipe",
         ),
         ("max_epochs", "'max_epochs' names no section; a setting is section.name; the nearest is 'network.max_epochs'"),
     ],

@@ -56,9 +56,11 @@ def test_explain_a_section_and_all(init: Write, runs: Write) -> None:
     init("sad.threshold_db = 20\n")
     for _ in Settings().load_settings(runs(RUNS), ["a"]):
         assert Settings().explain("sad") == (
-            "sad.mode = 'on'          runs.py:6 (a)\n"
-            "sad.threshold_db = 20.0  init.py:1\n"
-            "sad.hangover_s = 0.1     default"
+            "sad.mode = 'on'             runs.py:6 (a)\n"
+            "sad.threshold_db = 20.0     init.py:1\n"
+            "sad.hangover_s = 0.1        default\n"
+            "sad.detector = 'energy'     default\n"
+            "sad.silero_threshold = 0.5  default"
         )
         assert len(Settings().explain().splitlines()) == len(catalogue())
 

@@ -185,6 +185,16 @@ def test_the_last_override_wins(init: Write, runs: Write) -> None:
         assert Settings().network.max_epochs == 2
 
 
+def test_variables_are_expanded_in_each_of_several_paths(init: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORPORA", "/c")
+    monkeypatch.delenv("NONE", raising=False)
+    init("augmentation.noise_folders = ('$CORPORA/musan', 'noise')\n")
+    assert Settings().augmentation.noise_folders == ("/c/musan", "noise")
+    init("augmentation.noise_folders = ('$CORPORA/musan', '$NONE/x')\n")
+    with pytest.raises(SettingsError, match=r"init.py:1: augmentation.noise_folders = .*variable \$NONE is not set"):
+        Settings().snapshot()
+
+
 def test_variables_are_expanded_in_final_values_only(init: Write, runs: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_SCRATCH", raising=False)
     monkeypatch.setenv("PROJECT", "/p")
@@ -247,6 +257,17 @@ def test_variables_are_expanded_in_final_values_only(init: Write, runs: Write, m
         ),
         ("network.network_class = 'asdf.networks.SSL_SLS'\nnetwork.train_clip_size = 64600", ""),
         ("network.network_class = 'asdf.networks.SSL_SLS'\nrecipe.start_stage = 2", ""),
+        (
+            "augmentation.chain = ('speed', 'noise')",
+            "augmentation.chain = ('speed', 'noise') (runs.py:2) names 'noise', which finds nothing in "
+            "augmentation.noise_folders = () (default)",
+        ),
+        ("augmentation.chain = ('speed', 'codec')", ""),
+        ("augmentation.chain = ('reverberation',)\naugmentation.reverberation_folders = ('RIRS_NOISES',)", ""),
+        (
+            "augmentation.noise_snr_min_db = 30",
+            "augmentation.noise_snr_min_db = 30.0 (runs.py:2) is above augmentation.noise_snr_max_db = 20.0 (default)",
+        ),
     ],
 )
 def test_contradictions(init: Write, runs: Write, text: str, message: str) -> None:

@@ -10,7 +10,7 @@ from asdf.settings.sections import Sections
 from asdf.training.callbacks import TensorBoard
 from asdf.training.metrics_file import MetricsFile
 
-STEP = {"step": 2, "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1, "utterances_per_s": 9.0}
+STEP = {"step": 2, "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1, "utterances_per_s": 9.0, "data_wait": 0.2}
 EVALUATION = {"step": 4, "epoch": 1.0, "network": "epoch.1.pt", "eer": {"dev": 0.25}}
 
 
@@ -76,7 +76,7 @@ def test_tensorboard_shows_losses_rates_and_eers(tmp_path):
     losses = [(event.step, event.value) for event in shown.Scalars("training/loss")]
     assert losses == [(2, 0.25), (4, 0.5), (6, 4.75), (8, 5.0)]
     assert [(event.step, event.value) for event in shown.Scalars("eer/dev")] == [(8, 0.25)]
-    assert set(shown.Tags()["scalars"]) >= {"training/learning_rate", "training/utterances_per_s"}
+    assert set(shown.Tags()["scalars"]) >= {"training/learning_rate", "training/utterances_per_s", "training/data_wait"}
 
 
 def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch):

@@ -174,6 +174,49 @@ def test_going_on_keeps_the_moments_and_takes_rates_from_the_settings():
     assert group["base_lr"] == 0.01 and group["weight_decay"] == 0.0
 
 
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("order", [(None, True), (True, None)])
+def test_going_on_may_change_whether_the_optimiser_is_fused(name, order):
+    """As in a run that goes on on a GPU after the CPU, or the other way round; torch can fuse on the CPU as well."""
+    chosen = settings(optimizer=name, initial_learning_rate=0.1, momentum=0.9)
+
+    def train(*parts: bool | None) -> nn.Module:
+        """Three steps with each of `parts`, as each says fused or not, going on from a checkpoint in between."""
+        torch.manual_seed(1)
+        network, state = nn.Linear(3, 2), None
+        for fused in parts:
+            optimiser = build_optimiser(network, chosen)
+            for group in optimiser.param_groups:
+                group["fused"] = fused
+            if state:
+                load_optimiser_state(optimiser, state)
+            assert [group["fused"] for group in optimiser.param_groups] == [fused]
+            for _ in range(3):
+                network(torch.ones(4, 3)).square().sum().backward()
+                optimiser.step()
+                optimiser.zero_grad()
+            state = optimiser.state_dict()
+        assert name == "sgd" or [float(one["step"]) for one in state["state"].values()] == [6, 6]
+        return network
+
+    changed, same = train(*order), train(None, None)
+    torch.testing.assert_close(changed.state_dict(), same.state_dict(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_state_of_the_cpu_goes_on_fused_on_a_gpu():
+    chosen = settings(optimizer="adam", initial_learning_rate=0.1)
+    state = trained(nn.Linear(3, 2), chosen).state_dict()
+    network = nn.Linear(3, 2).cuda()
+    optimiser = build_optimiser(network, chosen)
+    load_optimiser_state(optimiser, state)
+    assert optimiser.param_groups[0]["fused"] is True
+    assert {one["step"].device.type for one in optimiser.state.values()} == {"cuda"}
+    network(torch.ones(4, 3).cuda()).sum().backward()
+    optimiser.step()
+    assert {float(one["step"]) for one in optimiser.state.values()} == {2.0}
+
+
 def test_a_state_of_another_optimiser_or_of_other_groups_is_refused():
     state = trained(nn.Linear(3, 2), settings(optimizer="sgd")).state_dict()
     for other in (

@@ -19,7 +19,7 @@ from asdf.training.step import Step
 SIZE = 11
 WAVEFORMS = torch.randn(SIZE, 6, generator=torch.Generator().manual_seed(1))
 LABELS = np.array([0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0], np.int8)
-UTTERANCES = UtteranceList("mine", Path(), [f"{i}.wav" for i in range(SIZE)], LABELS, [""] * SIZE)
+UTTERANCES = UtteranceList("mine", Path(), [f"{i}.wav" for i in range(SIZE)], LABELS)
 
 
 class Net(nn.Module):

@@ -1,0 +1,78 @@
+"""The recordings of noise and the room impulse responses below folders of any layout.
+
+Invariant: the order follows from the names below a folder alone, so that a draw means the same recording on every
+machine that has a copy of the folder.
+
+Any folder of recordings will do. Where a list of Kaldi's form lies among them, as in RIRS_NOISES (openslr.org/28,
+whose real_rirs_isotropic_noises holds both), it says which of them are impulse responses (`rir_list`) or noises
+(`noise_list`). Where there is none, all are taken, but as impulse responses none with 'noise' in its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from asdf.errors import UsageError
+
+_LISTS = {"noise": "noise_list", "reverberation": "rir_list"}
+_SUFFIXES = {".aif", ".aiff", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".sph", ".w64", ".wav", ".webm"}
+
+
+def find_noises(folders: Iterable[str], base: Path) -> tuple[str, ...]:
+    """Paths of the recordings of noise below `folders`, which are relative to `base`.
+
+    Raises:
+        UsageError: a folder is missing, or there is none in it.
+    """
+    return _find_all("noise", folders, base)
+
+
+def find_responses(folders: Iterable[str], base: Path) -> tuple[str, ...]:
+    """Paths of the impulse responses below `folders`; otherwise as `find_noises`."""
+    return _find_all("reverberation", folders, base)
+
+
+def _find_all(part: str, folders: Iterable[str], base: Path) -> tuple[str, ...]:
+    found: list[str] = []
+    for folder in folders:
+        place = base / folder
+        where = f"augmentation.{part}_folders names {place}, "
+        if not place.is_dir():
+            raise UsageError(
+                f"{where}and there is no such folder. Unpack the corpus there, or correct the name: it is relative to "
+                "paths.database_folder."
+            )
+        paths = sorted(_below(place, part), key=lambda path: path.relative_to(place).as_posix())
+        if not paths:
+            what = "recordings of noise" if part == "noise" else "room impulse responses"
+            raise UsageError(
+                f"{where}which holds no {what} (in WAV, FLAC or the like, links to folders are not followed). The "
+                "corpus was likely unpacked elsewhere: name the folder that holds them."
+            )
+        found += map(str, paths)
+    return tuple(found)
+
+
+def _below(folder: Path, part: str) -> Iterator[Path]:
+    """The recordings for `part` of the chain below `folder`, in any order; hidden files, as `._a.wav`, are none."""
+    listed: dict[str, frozenset[str]] = {}
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        # A list counts for all below it.
+        inherited = listed.get(str(Path(parent).parent), frozenset()) if parent != str(folder) else frozenset()
+        listed[parent] = chosen = _listed(Path(parent), names, part) or inherited
+        for name in names:
+            if name.startswith(".") or Path(name).suffix.lower() not in _SUFFIXES:
+                continue
+            if name in chosen if chosen else part == "noise" or "noise" not in name.lower():
+                yield Path(parent, name)
+
+
+def _listed(folder: Path, names: list[str], part: str) -> frozenset[str]:
+    """The file names in the list that lies in `folder`: its lines are `--rir-id 1 --room-id 1 path/name.wav`."""
+    if _LISTS[part] not in names:
+        return frozenset()
+    lines = (folder / _LISTS[part]).read_text(encoding="utf-8", errors="replace").splitlines()
+    return frozenset(PurePosixPath(line.split()[-1]).name for line in lines if line.strip())

@@ -1,0 +1,159 @@
+"""Kept features: the files of a cache, when they are valid, and the dataset that reads them.
+
+Invariant: a cache lies in a folder whose name is the digest of all that its numbers depend on, and its manifest, which
+says so in full, is written after everything else is on disk. So neither features of other weights, recordings or
+settings nor those of a pass that was killed are ever taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from asdf.data.lengths import lengths_file
+from asdf.data.lists import UtteranceList
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
+from asdf.settings.sections import Sections
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class FeatureCache:
+    """The features of all clips of a training list, in one file of one array.
+
+    Attributes:
+        folder: of all caches.
+        identity: what the features depend on: plain values, as JSON has them.
+        shape: (clips, frames, dimension), or (clips, layers, frames, dimension).
+    """
+
+    folder: Path
+    identity: Mapping[str, Any]
+    shape: tuple[int, ...]
+
+    @property
+    def own(self) -> Path:
+        """The folder of this cache."""
+        text = json.dumps(self.identity, sort_keys=True)
+        return self.folder / hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def features(self) -> Path:
+        return self.own / "features.bin"
+
+    @property
+    def unfinished(self) -> Path:
+        return self.own / "features.part"
+
+    @property
+    def finished_batches(self) -> Path:
+        """Which batches of a pass that was stopped are in `unfinished`."""
+        return self.own / "stopped.json"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.identity["dtype"])
+
+    @property
+    def clip_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    @property
+    def bytes(self) -> int:
+        return self.shape[0] * self.clip_bytes
+
+    def is_whole(self) -> bool:
+        """Whether the features are there, all of them, and these."""
+        try:
+            manifest = json.loads((self.own / "manifest.json").read_text(encoding="utf-8"))
+            return bool(manifest == self._manifest() and self.features.stat().st_size == self.bytes)
+        except (OSError, ValueError):
+            return False
+
+    def conclude(self) -> None:
+        """Declare the features in `unfinished`, which are on disk, whole."""
+        self.unfinished.replace(self.features)
+        write_text(self.own / "manifest.json", json.dumps(self._manifest(), indent=1) + "\n")
+        self.finished_batches.unlink(missing_ok=True)
+
+    def check_space(self) -> None:
+        """Raise an AsdfError where the features do not fit on the disk."""
+        place = next(folder for folder in (self.own, *self.own.parents) if folder.exists())
+        # What a stopped pass left takes its place already.
+        taken = self.unfinished.stat().st_blocks * 512 if self.unfinished.exists() else 0
+        free = shutil.disk_usage(place).free
+        if self.bytes - taken > free:
+            raise AsdfError(
+                f"the features of {self.shape[0]:,} clips take {in_bytes(self.bytes)}, and {self.folder} has "
+                f"{in_bytes(free)} left. Free some space (each folder there holds the features of one front end and "
+                "training list, and can be deleted: they are computed again when needed), choose another "
+                "paths.output_folder, a shorter network.train_clip_size, or front_end.cache_features = False."
+            )
+
+    def _manifest(self) -> dict[str, Any]:
+        return {"identity": dict(self.identity), "shape": list(self.shape)}
+
+
+def identity_of(
+    front_end: Mapping[str, Any],
+    utterances: UtteranceList,
+    lengths: np.ndarray,
+    settings: Sections,
+    dtype: str = "float16",
+) -> dict[str, Any]:
+    """All that the features of the training clips depend on.
+
+    Args:
+        front_end: what they depend on beside the waveforms (`asdf.networks.split.feature_identity`).
+        lengths: of the utterances, in samples, after speech activity detection.
+    """
+    return {
+        "format": FORMAT,
+        "dtype": dtype,
+        "front_end": dict(front_end),
+        # Its name holds a digest of the list, of the recordings' sizes and of speech activity detection.
+        "utterances": lengths_file(Path(), utterances, settings.sad).name,
+        "lengths": hashlib.sha256(lengths.astype(np.int64).tobytes()).hexdigest(),
+        "samples": settings.network.train_clip_size,
+        "position": settings.network.clip_position,
+    }
+
+
+def in_bytes(count: int) -> str:
+    """A number of bytes for a reader: '12.3 GB'."""
+    unit, size = next(((unit, size) for unit, size in (("GB", 1e9), ("MB", 1e6)) if count >= size), ("kB", 1e3))
+    return f"{count / size:,.1f} {unit}"
+
+
+class CachedFeatures(Dataset):
+    """The features of the training clips, from a memory-mapped file. Key: (epoch, utterance), as of `TrainingClips`.
+
+    They are the same in every epoch.
+    """
+
+    def __init__(self, cache: FeatureCache) -> None:
+        self.path, self.shape, self.dtype = cache.features, cache.shape, cache.dtype
+        self._array: np.memmap[Any, Any] | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: tuple[int, int]) -> np.ndarray:
+        if self._array is None:
+            self._array = np.memmap(self.path, self.dtype, "r", shape=self.shape)
+        return np.array(self._array[key[1]])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A memory map would be pickled with all that is in the file.
+        return {**self.__dict__, "_array": None}

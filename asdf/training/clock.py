@@ -1,0 +1,89 @@
+"""Where the time of training goes, always measured, at the cost of microseconds a step.
+
+Invariant: the parts add up to the whole: from one mark to the next, all time belongs to one part. On a GPU the marks
+are events in the stream of its work, read long after they have passed, so nothing waits for the measurement; and as
+the host runs ahead of the GPU, a part is the time in which the GPU was at work for it, or had nothing else to do.
+Reading clips behind the GPU's back costs nothing, and counts as nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+DATA = "waiting for data"
+FORWARD = "forward"
+BACKWARD = "backward"
+OPTIMISER = "optimiser"
+COMMUNICATION = "communication"
+REST = "rest"
+PARTS = (DATA, FORWARD, BACKWARD, OPTIMISER, COMMUNICATION, REST)
+
+_HELD = 64
+
+
+class StepClock:
+    """Sums up the time of each of `PARTS`; what happens between two parts is 'rest'.
+
+    Each part is a range of that name in a profile, if one is being taken.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream_time = device.type == "cuda"
+        self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._since: float | None = None
+        self._events: deque[tuple[str, torch.cuda.Event]] = deque()
+
+    def restart(self) -> None:
+        """From zero; what has passed since the last part belongs to none."""
+        self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._since = None
+        self._events.clear()
+        self._mark(REST)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """The time of this block is that part's."""
+        self._mark(REST)
+        with torch.profiler.record_function(name):
+            yield
+        self._mark(name)
+
+    def seconds(self, wait: bool = False) -> dict[str, float]:
+        """The time of each part since the last `restart`.
+
+        Args:
+            wait: for the GPU to finish what it was given; without it, what it has not passed yet is not counted yet.
+        """
+        if wait:
+            self._mark(REST)
+        self._settle(wait)
+        return dict(self._seconds)
+
+    def _mark(self, name: str) -> None:
+        """All time since the last mark is that of `name`."""
+        if self._stream_time:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self._events.append((name, event))
+            if len(self._events) > _HELD:
+                self._settle(wait=False)
+            return
+        now = time.perf_counter()
+        if self._since is not None:
+            self._seconds[name] += now - self._since
+        self._since = now
+
+    def _settle(self, wait: bool) -> None:
+        while len(self._events) > 1:
+            (_, before), (name, event) = self._events[0], self._events[1]
+            if wait:
+                event.synchronize()
+            elif not event.query():
+                return
+            self._seconds[name] += before.elapsed_time(event) / 1000
+            self._events.popleft()

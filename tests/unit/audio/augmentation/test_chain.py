@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.testing import assert_array_equal
+
+from asdf.audio import read_audio
+from asdf.audio.augmentation import Chain, open_chain, source_samples
+from asdf.audio.augmentation.codecs import draw_coding, transcode
+from asdf.audio.augmentation.noise import draw_noise, mix
+from asdf.audio.augmentation.reverberation import draw_response, reverberate
+from asdf.audio.augmentation.speed import at_speed, draw_speed
+from asdf.errors import UsageError
+from asdf.settings.sections import Augmentation
+
+PARTS = ("speed", "noise", "reverberation", "codec")
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(5)
+    for folder, length in (("noises", 20000), ("rooms", 2000)):
+        (tmp_path / folder).mkdir()
+        for index in range(3):
+            waveform = rng.uniform(-0.5, 0.5, length) * np.exp(-np.arange(length) / 3000)
+            soundfile.write(tmp_path / folder / f"{index}.wav", waveform, 16000)
+    return tmp_path
+
+
+def section(*parts: str, probability: float = 1.0) -> Augmentation:
+    made = Augmentation(parts, noise_folders=("noises",), reverberation_folders=("rooms",))
+    for part in PARTS:
+        setattr(made, f"{part}_probability", probability)
+    return made
+
+
+def run(chain: Chain, speech: np.ndarray, rng: np.random.Generator, samples: int = 8000) -> np.ndarray:
+    percent = chain.draw_speed(rng)
+    return chain.apply(speech[: source_samples(samples, percent)], percent, samples, rng)
+
+
+def test_an_empty_chain_draws_nothing_and_changes_nothing(speech: np.ndarray) -> None:
+    rng, untouched = np.random.default_rng(0), np.random.default_rng(0)
+    assert run(Chain(), speech, rng).base is speech
+    assert_array_equal(run(Chain(), speech, rng), speech[:8000])
+    assert rng.bit_generator.state == untouched.bit_generator.state
+    assert open_chain(Augmentation(noise_folders=("missing",)), Path("/nowhere")) == Chain(
+        Augmentation(noise_folders=("missing",))
+    )
+
+
+def test_the_parts_are_done_in_the_order_of_the_chain(speech: np.ndarray, base: Path) -> None:
+    settings = section("codec", "noise", "speed", "reverberation")
+    chain, rng = open_chain(settings, base), np.random.default_rng(7)
+    augmented = run(chain, speech, rng)
+
+    rng = np.random.default_rng(7)
+    percent = draw_speed(settings, rng)
+    clip = speech[: source_samples(8000, percent)]
+    rng.random()
+    clip = transcode(clip, *draw_coding(settings.codecs, rng))
+    rng.random()
+    clip = mix(clip, *draw_noise(chain.noises, len(clip), settings, rng))
+    clip = at_speed(clip, percent)[:8000]
+    rng.random()
+    assert_array_equal(augmented, reverberate(clip, draw_response(chain.responses, rng)))
+    assert percent != 100 and augmented.shape == (8000,) and augmented.dtype == np.float32
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_reaches_its_proportion_and_keeps_the_length(speech: np.ndarray, base: Path, part: str) -> None:
+    settings = section(part, probability=0.4)
+    settings.codecs = ("mu-law",)
+    chain, rng = open_chain(settings, base), np.random.default_rng(1)
+    augmented = [run(chain, speech, rng, 2000) for _ in range(300)]
+    assert all(clip.shape == (2000,) and clip.dtype == np.float32 for clip in augmented)
+    changed = np.mean([not np.array_equal(clip, speech[:2000]) for clip in augmented])
+    assert abs(changed - (0.38 if part == "speed" else 0.4)) < 0.08
+
+
+def test_a_chain_reaches_another_process_whole(speech: np.ndarray, base: Path) -> None:
+    chain = open_chain(section(*PARTS), base)
+    again = pickle.loads(pickle.dumps(chain))
+    assert again == chain and len(again.noises) == len(again.responses) == 3
+    first, second = (run(one, speech, np.random.default_rng(3)) for one in (chain, again))
+    assert_array_equal(first, second)
+    assert chain.describe() == (
+        "speed, noise (3 recordings), reverberation (3 impulse responses), "
+        "codec (mu-law, a-law, gsm, mp3, vorbis, opus)"
+    )
+    assert read_audio(chain.noises[0]).shape == (20000,)
+
+
+def test_only_what_the_chain_names_is_looked_for(base: Path) -> None:
+    settings = section("speed", "reverberation")
+    settings.noise_folders = ("missing",)
+    assert open_chain(settings, base).noises == ()
+    settings.chain = ("noise",)
+    with pytest.raises(UsageError, match="no such folder"):
+        open_chain(settings, base)

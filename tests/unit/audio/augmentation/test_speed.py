@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asdf.audio.augmentation.speed import at_speed, draw_speed, source_samples
+from asdf.settings.sections import Augmentation
+
+
+@pytest.mark.parametrize("percent", [50, 90, 97, 100, 103, 110, 200])
+def test_the_source_is_just_long_enough(percent: int) -> None:
+    for samples in (400, 401, 4000, 4001):
+        source = source_samples(samples, percent)
+        assert len(at_speed(np.zeros(source, np.float32), percent)) >= samples
+        assert len(at_speed(np.zeros(source - 1, np.float32), percent)) < samples
+
+
+@pytest.mark.parametrize("percent", [90, 110])
+def test_tempo_and_pitch_change_together(percent: int) -> None:
+    tone = np.sin(2 * np.pi * 1000 * np.arange(16000) / 16000).astype(np.float32)
+    played = at_speed(tone, percent)
+    assert len(played) == -(-16000 * 100 // percent)
+    wanted = np.sin(2 * np.pi * 10 * percent * np.arange(len(played)) / 16000)
+    assert np.abs(played - wanted)[50:-50].max() < 5e-3
+
+
+def test_the_speed_as_it_is_changes_no_sample(speech: np.ndarray) -> None:
+    assert at_speed(speech, 100) is speech and source_samples(64600, 100) == 64600
+
+
+def test_draws_lie_in_the_range_in_the_proportion_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    settings = Augmentation(speed_probability=0.7, speed_min=0.9, speed_max=1.1)
+    drawn = np.array([draw_speed(settings, rng) for _ in range(2000)])
+    assert set(drawn) == set(range(90, 111))
+    # One in twenty of those that are drawn comes out as 100 all the same.
+    assert abs(np.mean(drawn != 100) - 0.7 * 0.95) < 0.03
+    assert draw_speed(Augmentation(speed_probability=1.0, speed_min=1.07, speed_max=1.07), rng) == 107

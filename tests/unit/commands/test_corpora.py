@@ -1,0 +1,149 @@
+"""`python -m asdf corpora`: what it tells of the corpora, and of one that is checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from asdf.__main__ import main
+from asdf.data.corpora import KNOWN
+from asdf.data.lists import read_list
+from asdf.evaluation.trials import read_trials
+
+AUDIO = "ASVspoof2021_LA_eval/flac"
+KEYS = """LA_0009 LA_E_1 alaw ita_tx A07 spoof notrim eval
+LA_0009 LA_E_2 none loc_tx bonafide bonafide notrim eval
+LA_0010 LA_E_3 alaw ita_tx A08 spoof notrim eval
+LA_0011 LA_E_4 gsm mad_tx bonafide bonafide trim hidden
+"""
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Four trials of 2021 LA, of 1 to 4 seconds; the third has no recording, and a fifth recording no trial."""
+    (tmp_path / "keys/LA/CM").mkdir(parents=True)
+    (tmp_path / "keys/LA/CM/trial_metadata.txt").write_text(KEYS, encoding="utf-8")
+    (tmp_path / AUDIO).mkdir(parents=True)
+    for number in (1, 2, 4, 5):
+        soundfile.write(tmp_path / AUDIO / f"LA_E_{number}.flac", np.zeros(16000 * number), 16000)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = main(["corpora", *map(str, arguments)])
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+def test_the_names_and_what_each_corpus_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys)
+    assert status == 0
+    names = [line.split()[0] for line in out.split("\n\n")[0].splitlines() if not line.startswith(" ")]
+    assert names == list(KNOWN)
+    assert "eval 148,176 trials, progress 16,464 trials, hidden 16,926 trials, all 181,566 trials" in out
+    assert "everything 117,985 trials (0 bona fide), or any system of it" in out
+    assert all(f"needs {one.needs}" in out for one in KNOWN.values())
+    assert "asvspoof19-dev is asvspoof19:dev" in out
+
+
+def test_all_that_is_known_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "asvspoof5")
+    assert status == 0 and out.splitlines()[:3] == [
+        "title        ASVspoof 5, track 1",
+        "subsets      train 182,357 trials (18,797 bona fide), dev 140,950 trials (31,334 bona fide), "
+        "eval 680,774 trials (138,688 bona fide)",
+        "published    numbers are of subset eval",
+    ]
+    assert "licence      ODC-By 1.0\n" in out
+
+
+def test_a_corpus_with_a_recording_missing(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:
+    status, out, err = run(capsys, "asvspoof21-la:eval", corpus, "--durations")
+    assert status == 1 and err == "asvspoof21-la:eval: reading ...\n"
+    assert out.splitlines() == [
+        "asvspoof21-la:eval",
+        f"  folder       {corpus}",
+        "  trials       3: 1 bona fide, 2 spoof",
+        "  speaker      2 of them",
+        "  codec        alaw 2, none 1",
+        "  transmission ita_tx 2, loc_tx 1",
+        "  attack       - 1, A07 1, A08 1",
+        "  trim         notrim 3 (1 bona fide)",
+        "  subset       eval 3 (1 bona fide)",
+        "  durations    bona fide: 0.00 h, 2.00 s to 2.00 s, median 2.00 s",
+        "  durations    spoof: 0.00 h, 1.00 s to 1.00 s, median 1.00 s",
+        "  DIFFERENCE   asvspoof21-la:eval has 3 trials, published 148,176: 148,173 missing",
+        "  MISSING      1 named and not on disk:",
+        f"               {AUDIO}/LA_E_3.flac",
+        "  not named    1 on disk and not named:",
+        f"               {AUDIO}/LA_E_5.flac",
+        "",
+    ]
+
+
+def test_a_corpus_that_is_whole(
+    capsys: pytest.CaptureFixture[str], corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wild = corpus / "release_in_the_wild"
+    wild.mkdir()
+    (wild / "meta.csv").write_text("file,speaker,label\n0.wav,A B,spoof\n", encoding="utf-8")
+    (wild / "0.wav").touch()
+    monkeypatch.setitem(KNOWN["in-the-wild"].published, "", type(KNOWN["in-the-wild"].published[""])(1, 0))
+    status, out, _ = run(capsys, "in-the-wild", corpus)
+    assert status == 0 and out.splitlines()[-2:] == ["  all there, as many trials as published", ""]
+
+
+def test_every_subset_is_checked_where_none_is_named(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:
+    protocols = corpus / "ASVspoof5.train.tsv"
+    protocols.write_text("T_1 T_2 F - - - AC3 A05 spoof -\n", encoding="utf-8")
+    status, out, _ = run(capsys, "asvspoof5", corpus)
+    assert status == 1 and out.count("NOT THERE") == 2
+    assert "asvspoof5:train\n" in out and f"asvspoof5:dev\n  NOT THERE    {corpus}: there is no ASVspoof5.dev" in out
+    status, out, _ = run(capsys, "asvspoof21-la", corpus)
+    assert (
+        status == 1 and out.startswith("asvspoof21-la:all\n") and "subset       eval 3 (1 bona fide), hidden 1" in out
+    )
+    assert "note         these are all trials, of eval, progress and hidden" in out
+
+
+def test_its_list_and_its_table_are_read_back(capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path) -> None:
+    listed, table = tmp_path / "out" / "la.txt", tmp_path / "out" / "la.tsv"
+    run(capsys, "asvspoof21-la:eval", corpus, "--list", listed, "--trials", table)
+    assert listed.read_text() == f"{AUDIO}/LA_E_1.flac 0\n{AUDIO}/LA_E_2.flac 1\n{AUDIO}/LA_E_3.flac 0\n"
+    assert read_list(listed, corpus).ids == list(read_trials(table).ids)
+    assert read_trials(table).columns["attack"] == ["A07", "-", "A08"]
+
+
+def test_a_list_of_ones_own(capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text(f"{AUDIO}/LA_E_1.flac 0\n{AUDIO}/LA_E_2.flac 1\n", encoding="utf-8")
+    status, out, _ = run(capsys, own, corpus)
+    assert status == 0 and "trials       2: 1 bona fide, 1 spoof" in out and "not named    2 on disk" in out
+    own.write_text("gone.flac 0\n", encoding="utf-8")
+    assert run(capsys, own, corpus)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (["asvspoof21"], 2, "error: there is no corpus 'asvspoof21'. Did you mean"),
+        (["asvspoof21-la:evl", "."], 2, "error: asvspoof21-la has no subset 'evl'. Did you mean asvspoof21-la:eval?"),
+        (["mlaad", "--durations"], 2, "error: say where the corpus is: python -m asdf corpora NAME FOLDER ..."),
+        (["asvspoof5", ".", "--list", "x"], 2, "error: --list is for one subset: name one of asvspoof5:train, "),
+        (["asvspoof5:train", "nowhere"], 1, "error: there is no folder nowhere"),
+    ],
+)
+def test_a_mistake(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    status: int,
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, out, err = run(capsys, *arguments)
+    assert (found, out) == (status, "") and told in err

@@ -1,0 +1,114 @@
+"""Names of corpora: one name means one list, and a list that is no whole is spoken of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asdf.data.corpora import KNOWN, choose, differences, find_tree, known_names
+from asdf.errors import AsdfError, UsageError
+from tests.unit.data.corpora.conftest import Lay
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("asvspoof19", "asvspoof19:train"),
+        ("asvspoof19-dev", "asvspoof19:dev"),
+        ("asvspoof19-eval", "asvspoof19:eval"),
+        ("asvspoof21-df:hidden", "asvspoof21-df:hidden"),
+        ("in-the-wild", "in-the-wild"),
+        ("mlaad", "mlaad"),
+        ("mlaad:de", "mlaad:de"),
+        ("wavefake:jsut_parallel_wavegan", "wavefake:jsut_parallel_wavegan"),
+    ],
+)
+def test_what_a_name_means(name: str, full: str) -> None:
+    assert choose(name).name == full
+
+
+def test_every_name_that_is_hinted_at_is_one() -> None:
+    assert len(known_names()) == len(set(known_names())) == 36
+    assert all(choose(name).corpus in KNOWN.values() for name in known_names())
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "asvspoof21-la",
+            "asvspoof21-la has subsets, and 'asvspoof21-la' names none. There are asvspoof21-la:eval, "
+            "asvspoof21-la:progress, asvspoof21-la:hidden, asvspoof21-la:all; published numbers are of "
+            "asvspoof21-la:eval.",
+        ),
+        (
+            "asvspoof5:evl",
+            "asvspoof5 has no subset 'evl'. Did you mean asvspoof5:eval? There are asvspoof5:train, asvspoof5:dev, "
+            "asvspoof5:eval; published numbers are of asvspoof5:eval.",
+        ),
+        (
+            "for",
+            "for has subsets, and 'for' names none. There are for:training, for:validation, for:testing; published "
+            "numbers are of for:testing.",
+        ),
+        ("in-the-wild:eval", "in-the-wild has no subsets: name it without ':eval'."),
+        ("wave-fake", "there is no corpus 'wave-fake'. Did you mean 'wavefake'?"),
+    ],
+)
+def test_a_mistake_in_a_name_is_told_with_what_there_is(name: str, told: str) -> None:
+    with pytest.raises(UsageError) as error:
+        choose(name)
+    assert str(error.value) == told
+
+
+def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> None:
+    base = lay(empty="In-the-Wild/release_in_the_wild/meta.csv\nMLAAD/fake/de/x/a.wav\nASVspoof5/protocols/p.tsv")
+    assert find_tree(KNOWN["in-the-wild"], base).root == base / "In-the-Wild"
+    assert find_tree(KNOWN["mlaad"], base).root == base / "MLAAD"
+    assert find_tree(KNOWN["mlaad"], base / "MLAAD", itself=True).root == base / "MLAAD"
+    with pytest.raises(AsdfError) as error:
+        find_tree(KNOWN["asvspoof5"], base)
+    told = str(error.value)
+    assert told.startswith(f"ASVspoof 5, track 1 is not in {base}: it needs ASVspoof5_protocols.tar.gz and")
+    assert f"Looked in {base / 'ASVspoof5'}, " in told and "https://zenodo.org/records/14498691" in told
+    with pytest.raises(AsdfError, match="there is no folder"):
+        find_tree(KNOWN["mlaad"], base / "none")
+
+
+def labels(bona_fide: int, spoof: int) -> np.ndarray:
+    return np.repeat(np.array([1, 0], np.int8), [bona_fide, spoof])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("asvspoof19-eval", (7355, 63882), []),
+        (
+            "asvspoof19-eval",
+            (7354, 63882),
+            ["asvspoof19:eval has 71,236 trials, published 71,237: 1 bona fide missing"],
+        ),
+        (
+            "asvspoof19:dev",
+            (2549, 22295),
+            ["asvspoof19:dev has 24,844 trials, published 24,844: 1 bona fide too many, 1 spoof missing"],
+        ),
+        ("asvspoof21-la:eval", (10000, 138176), []),
+        (
+            "asvspoof21-la:eval",
+            (10000, 138000),
+            ["asvspoof21-la:eval has 148,000 trials, published 148,176: 176 missing"],
+        ),
+        ("in-the-wild", (19963, 11816), []),
+        ("mlaad", (0, 5), []),
+        ("wavefake:jsut_parallel_wavegan", (0, 5), []),
+    ],
+)
+def test_a_difference_to_the_published_numbers_is_named(name: str, given: tuple[int, int], told: list[str]) -> None:
+    assert differences(choose(name), labels(*given)) == told
+
+
+@pytest.mark.parametrize("key", ["asvspoof21-la", "asvspoof21-df"])
+def test_the_subsets_of_2021_are_all_of_it(key: str) -> None:
+    published = KNOWN[key].published
+    assert sum(published[subset].trials for subset in ("eval", "progress", "hidden")) == published["all"].trials

@@ -1,0 +1,136 @@
+"""Training clips with augmentation: real speech to their last sample, the same for a key; scoring never meets it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from numpy.testing import assert_array_equal
+
+from asdf.audio import augment, crop_start, read_audio
+from asdf.audio.augmentation import Chain, open_chain, source_samples
+from asdf.audio.augmentation.speed import at_speed, draw_speed
+from asdf.data.datasets import TrainingClips
+from asdf.data.lists import read_list
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.runs.seeds import generator
+from asdf.scoring.scoring import score_list
+from asdf.settings.sections import Augmentation, RawBoost, Sections, SpeechActivity
+from tests.small_networks import Plain
+
+LENGTHS = np.array([9000, 1500, 4000])
+SIZE = 4000
+BOOST = RawBoost(enabled=True, algo=4, applyingRatio=0.7)
+
+
+@pytest.fixture
+def utterances(tmp_path):
+    rng = np.random.default_rng(1)
+    for index, length in enumerate(LENGTHS):
+        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16")
+    (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
+    (tmp_path / "noise").mkdir()
+    soundfile.write(tmp_path / "noise" / "n.wav", rng.uniform(-0.5, 0.5, 20000), 16000)
+    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+
+
+@pytest.fixture
+def chain(utterances, tmp_path) -> Chain:
+    settings = Augmentation(("speed", "noise", "reverberation", "codec"), codecs=("mu-law", "opus", "vorbis"))
+    settings.noise_folders = settings.reverberation_folders = ("noise",)
+    soundfile.write(tmp_path / "noise" / "r.wav", np.exp(-np.arange(800) / 90) * np.cos(np.arange(800)), 16000)
+    return open_chain(settings, tmp_path)
+
+
+def clips(utterances, augmentation=None, seed=0, rawboost=None, position="random") -> TrainingClips:
+    return TrainingClips(
+        utterances, LENGTHS, SIZE, rawboost or RawBoost(), SpeechActivity(), seed, position, augmentation
+    )
+
+
+def test_without_a_chain_nothing_is_drawn(utterances):
+    for key in ((1, 0), (1, 1), (2, 2)):
+        draws, length = generator(0, "clip", *key), int(LENGTHS[key[1]])
+        start = crop_start(length, SIZE, draws)
+        crop = np.resize(read_audio(utterances.path(key[1]), start, min(length, SIZE)), SIZE)
+        wanted = augment(crop, BOOST, draws)
+        for nothing in (None, Chain()):
+            assert_array_equal(clips(utterances, nothing, rawboost=BOOST)[key], wanted)
+
+
+@pytest.mark.parametrize(("speed", "percent"), [(0.9, 90), (1.1, 110)])
+def test_a_clip_at_another_speed_is_full_of_speech(utterances, speed, percent):
+    settings = Augmentation(("speed",), speed_probability=1.0, speed_min=speed, speed_max=speed)
+    data, taken, starts = clips(utterances, Chain(settings)), source_samples(SIZE, percent), []
+    for epoch in range(1, 40):
+        for index, length in enumerate(LENGTHS):
+            draws = generator(0, "clip", epoch, index)
+            assert draw_speed(settings, draws) == percent
+            start = crop_start(int(length), taken, draws)
+            source = np.resize(read_audio(utterances.path(index))[start : start + taken], taken)
+            assert_array_equal(data[epoch, index], at_speed(source, percent)[:SIZE])
+            assert data[epoch, index].shape == (SIZE,) and start + min(taken, length) <= length
+            starts.append(start)
+    assert min(starts[::3]) < 500 and max(starts[::3]) > 9000 - taken - 500
+    at_start = clips(utterances, Chain(settings), position="start")[1, 0]
+    assert_array_equal(at_start, at_speed(read_audio(utterances.path(0), 0, taken), percent)[:SIZE])
+
+
+def test_a_clip_follows_from_seed_epoch_and_utterance_alone(utterances, chain):
+    first = clips(utterances, chain, 3, BOOST)
+    wanted = {(epoch, index): first[epoch, index] for epoch in range(1, 9) for index in range(3)}
+    again = clips(utterances, chain, 3, BOOST)
+    for key in reversed(wanted):
+        assert_array_equal(again[key], wanted[key])
+    assert all(clip.shape == (SIZE,) and clip.dtype == np.float32 for clip in wanted.values())
+    plain = clips(utterances, None, 3, BOOST)
+    assert np.mean([not np.array_equal(plain[key], clip) for key, clip in wanted.items()]) > 0.8
+    assert not np.array_equal(clips(utterances, chain, 4, BOOST)[1, 0], wanted[1, 0])
+
+
+def test_workers_change_no_sample(utterances, chain, monkeypatch):
+    monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
+    keys = [[(epoch, index) for index in range(3)] for epoch in range(1, 4)]
+    alone = list(BatchLoader(clips(utterances, chain), 0, World()).batches(keys))
+    read = list(BatchLoader(clips(utterances, chain), 2, World()).batches(keys))
+    assert len(read) == 3 and all(torch.equal(a, b) for a, b in zip(read, alone, strict=True))
+
+
+def test_a_broken_recording_of_noise_comes_out_as_the_item(utterances, tmp_path):
+    settings = Augmentation(("noise",), noise_probability=1.0, noise_folders=("noise",))
+    data = clips(utterances, open_chain(settings, tmp_path))
+    (tmp_path / "noise" / "n.wav").write_bytes(b"no audio")
+    error = data[1, 0]
+    assert isinstance(error, AsdfError) and "augmentation.noise_folders" in str(error)
+
+
+def test_speech_activity_comes_before_the_speed(tmp_path):
+    speech = np.random.default_rng(1).uniform(-0.5, 0.5, 6400)
+    soundfile.write(tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000)
+    (tmp_path / "list.txt").write_text("x.wav 1\n")
+    fast = Chain(Augmentation(("speed",), speed_probability=1.0, speed_min=1.6, speed_max=1.6))
+    sad = SpeechActivity("endpoint", hangover_s=0.0)
+    utterances = read_list(tmp_path / "list.txt", tmp_path)
+    data = TrainingClips(utterances, np.array([6400]), SIZE, RawBoost(), sad, 0, "start", fast)
+    taken = read_audio(tmp_path / "x.wav")[8000 : 8000 + source_samples(SIZE, 160)]
+    assert_array_equal(data[1, 0], at_speed(taken, 160)[:SIZE])
+
+
+def test_scores_are_the_same_with_augmentation_on(utterances, chain):
+    settings = Sections()
+    settings.computing.network_dataloader_workers = 0
+    settings.network.train_clip_size = settings.network.min_evaluation_utterance_length_in_samples = SIZE
+    torch.manual_seed(0)
+    network = Plain(settings)
+    without = score_list(network, utterances, LENGTHS, settings, World(), StopRequest())
+    settings.augmentation = replace(
+        chain.settings, speed_probability=1.0, noise_probability=1.0, reverberation_probability=1.0
+    )
+    assert_array_equal(score_list(network, utterances, LENGTHS, settings, World(), StopRequest()), without)
+    assert len(np.unique(without)) == 3

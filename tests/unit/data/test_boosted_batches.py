@@ -1,0 +1,104 @@
+"""RawBoost done to whole batches after the loader: the same examples as when its processes do it to single clips."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from numpy.testing import assert_array_equal
+
+from asdf.audio.augmentation import Chain
+from asdf.audio.rawboost_batch import Unboosted
+from asdf.data.datasets import TrainingClips, collate
+from asdf.data.lists import read_list
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.settings.sections import Augmentation, RawBoost, SpeechActivity
+
+SIZE = 4000
+LENGTHS = np.array([6000, 1500, 4000])
+KEYS = [[(epoch, (epoch + place) % 3) for place in range(3)] for epoch in range(1, 6)]
+FAST = Chain(Augmentation(("speed",), speed_probability=0.5))
+
+
+@pytest.fixture
+def utterances(tmp_path):
+    rng = np.random.default_rng(1)
+    for index, length in enumerate(LENGTHS):
+        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16")
+    (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
+    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+
+
+def clips(utterances, on_device: bool, algo: int = 4, **changes) -> TrainingClips:
+    settings = replace(RawBoost(enabled=True, algo=algo, applyingRatio=0.7, on_device=on_device), **changes)
+    return TrainingClips(utterances, LENGTHS, SIZE, settings, SpeechActivity(), 3, "random", FAST)
+
+
+def read(data: TrainingClips, workers: int = 0) -> list[torch.Tensor]:
+    return list(BatchLoader(data, workers, World()).batches(KEYS))
+
+
+@pytest.mark.parametrize("algo", range(1, 9))
+def test_batches_are_those_of_the_loaders_way(utterances, algo):
+    single, whole = read(clips(utterances, False, algo)), read(clips(utterances, True, algo))
+    assert len(whole) == 5
+    torch.testing.assert_close(whole, single, rtol=0, atol=1e-5)
+    # What is left as it is, is left so to the bit.
+    plain = read(clips(utterances, True, algo, enabled=False))
+    kept = [torch.equal(a, b) for one, two in zip(whole, plain, strict=True) for a, b in zip(one, two, strict=True)]
+    assert 0 < sum(kept) < 10
+    same = [torch.equal(a, b) for one, two in zip(single, plain, strict=True) for a, b in zip(one, two, strict=True)]
+    assert kept == same
+
+
+def test_workers_that_live_on_change_no_sample(utterances, monkeypatch):
+    monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
+    alone = read(clips(utterances, True))
+    loader = BatchLoader(clips(utterances, True), 2, World())
+    next(iter(loader.batches(KEYS[3:])))  # an abandoned pass
+    for _ in range(2):
+        again = list(loader.batches(iter(KEYS)))
+        assert len(again) == 5 and all(torch.equal(a, b) for a, b in zip(again, alone, strict=True))
+
+
+@pytest.mark.parametrize("changes", [{"enabled": False}, {"algo": 0}, {"applyingRatio": 0.0}])
+def test_without_rawboost_the_clips_are_as_they_are(utterances, changes):
+    plain = read(clips(utterances, False, **changes))
+    assert all(torch.equal(a, b) for a, b in zip(read(clips(utterances, True, **changes)), plain, strict=True))
+
+
+def test_an_item_is_the_clip_and_what_was_drawn_for_it(utterances):
+    plain, data = clips(utterances, False, enabled=False), clips(utterances, True)
+    items = [data[epoch, 2] for epoch in range(1, 40)]
+    assert 0.5 < np.mean([item.draws is not None for item in items]) < 0.9
+    for epoch, item in enumerate(items, 1):
+        assert_array_equal(item.clip, plain[epoch, 2])
+    batch = collate(items)
+    assert isinstance(batch, Unboosted) and batch.waveforms_BT.shape == (39, SIZE)
+    assert batch.rows_R.tolist() == [row for row, item in enumerate(items) if item.draws is not None]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_broken_recording_comes_out_as_its_own_message(utterances, workers):
+    utterances.path(1).write_bytes(b"no audio")
+    with pytest.raises(AsdfError) as told:
+        read(clips(utterances, True), workers)
+    assert str(told.value).startswith(f"{utterances.path(1)} is not audio")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_are_boosted_on_a_gpu_while_it_is_at_work(utterances, workers):
+    world, matrix = World(device=torch.device("cuda", 0)), torch.ones(3000, 3000, device="cuda")
+    boosted = []
+    for batch in BatchLoader(clips(utterances, True), workers, world).batches(KEYS):
+        for _ in range(5):
+            matrix @ matrix
+        assert batch.device.type == "cuda"
+        boosted.append(batch.clone())  # the memory is free for a later copy from here on
+    torch.testing.assert_close([one.cpu() for one in boosted], read(clips(utterances, False)), rtol=0, atol=1e-4)

@@ -1,0 +1,367 @@
+"""Kept features: the right numbers, never those of something else, never half of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from asdf.audio import read_audio
+from asdf.data import feature_cache, feature_pass
+from asdf.data.datasets import TrainingClips
+from asdf.data.feature_cache import FeatureCache, identity_of, in_bytes
+from asdf.data.feature_pass import FeaturePass
+from asdf.data.lists import UtteranceList, read_list
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.runs.owner import owner_mark
+from asdf.settings.relations import contradictions
+from asdf.settings.sections import Sections
+
+SIZE, SAMPLES = 7, 400
+LENGTHS = np.array([500 - 20 * index for index in range(SIZE)])
+
+
+class Counting:
+    """Features (batch, 4, 100) of waveforms (batch, 400), and how many batches there were."""
+
+    def __init__(self, scale: float = 1.0, fails_at: int = 0) -> None:
+        self.scale, self.fails_at, self.sizes = scale, fails_at, []
+
+    def __call__(self, waveforms_BT):
+        assert not torch.is_grad_enabled()
+        if torch.any(waveforms_BT != 0):  # not the blank that tells the shape
+            self.sizes.append(len(waveforms_BT))
+            if len(self.sizes) == self.fails_at:
+                raise KeyboardInterrupt
+        return (self.scale * waveforms_BT).unflatten(1, (4, 100))
+
+
+class After(StopRequest):
+    """Asked to stop at the `looks`-th look."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+
+    def __bool__(self) -> bool:
+        self.looks -= 1
+        self.reason = "signal SIGTERM" if self.looks <= 0 else ""
+        return bool(self.reason)
+
+
+@pytest.fixture
+def utterances(tmp_path) -> UtteranceList:
+    rng = np.random.default_rng(1)
+    for index, length in enumerate(LENGTHS):
+        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16")
+    (tmp_path / "list.txt").write_text("".join(f"{index}.wav {index % 2}\n" for index in range(SIZE)))
+    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+
+
+@pytest.fixture
+def settings() -> Sections:
+    settings = Sections()
+    net = settings.network
+    net.train_clip_size, net.clip_position = SAMPLES, "start"
+    net.minibatch_size, net.eval_minibatch_size_factor = 2, 1.0
+    settings.front_end.frozen = settings.front_end.cache_features = True
+    return settings
+
+
+@pytest.fixture
+def keep(utterances, settings, tmp_path):
+    def keep(front_end=None, stop=None, dtype="float16", batch_size=2):
+        settings.network.minibatch_size = batch_size
+        net = settings.network
+        clips = TrainingClips(utterances, LENGTHS, SAMPLES, settings.rawboost, settings.sad, 0, position="start")
+        loader, stop = BatchLoader(clips, 0, World()), stop if stop is not None else StopRequest()
+        work = FeaturePass(front_end or Counting(), loader, utterances, net, World(), stop)
+        cache = FeatureCache(tmp_path / "features", identity_of({}, utterances, LENGTHS, settings, dtype), work.shape())
+        return work.keep(cache), cache
+
+    return keep
+
+
+def expected(utterances, dtype) -> np.ndarray:
+    clips = [np.resize(read_audio(utterances.path(index)), SAMPLES) for index in range(SIZE)]
+    return np.stack(clips).reshape(SIZE, 4, 100).astype(dtype)
+
+
+def test_a_clip_from_the_start_is_the_first_samples_or_their_repetition(utterances, settings):
+    clips = TrainingClips(utterances, LENGTHS, 450, settings.rawboost, settings.sad, 0, position="start")
+    for index in range(SIZE):
+        whole = read_audio(utterances.path(index))
+        for epoch in (1, 2):
+            assert np.array_equal(clips[epoch, index], np.concatenate([whole, whole])[:450])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_features_of_all_clips_are_kept_under_the_keys_of_the_clips(keep, utterances, dtype):
+    features, cache = keep(dtype=dtype)
+    wanted = expected(utterances, dtype)
+    assert len(features) == SIZE and cache.bytes == wanted.nbytes == cache.features.stat().st_size
+    for index in range(SIZE):
+        for epoch in (1, 9):
+            item = features[epoch, index]
+            assert type(item) is np.ndarray and item.dtype == dtype and np.array_equal(item, wanted[index])
+
+
+def test_layers_are_kept_one_beside_the_other(keep, utterances):
+    features, cache = keep(lambda waveforms: [n * waveforms.unflatten(1, (4, 100)) for n in (1, 2, 3)], dtype="float32")
+    assert cache.shape == (SIZE, 3, 4, 100)
+    wanted = expected(utterances, np.float32)
+    assert np.array_equal(features[1, 5], np.stack([wanted[5], 2 * wanted[5], 3 * wanted[5]]))
+
+
+def test_features_are_computed_once_and_in_batches_of_the_list_s_order(keep):
+    first, second = Counting(), Counting()
+    _, cache = keep(first)
+    before = cache.features.read_bytes()
+    assert first.sizes == [2, 2, 2, 1]
+    keep(second)
+    assert second.sizes == [] and cache.features.read_bytes() == before
+    assert sorted(path.name for path in cache.own.iterdir()) == ["features.bin", "manifest.json"]
+
+
+def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, monkeypatch):
+    def key(utterances=utterances, lengths=LENGTHS, dtype="float16", front_end="a", **network):
+        sections = Sections()
+        sections.sad, sections.network = settings.sad, settings.network
+        for name, value in network.items():
+            setattr(sections.network, name, value)
+        identity = identity_of({"weights": front_end}, utterances, lengths, sections, dtype)
+        return FeatureCache(Path(), identity, (1, 1, 1)).own
+
+    keys = [key(), key(dtype="float32"), key(front_end="b"), key(lengths=LENGTHS + np.eye(1, SIZE, 3, dtype=int)[0])]
+    keys.append(key(utterances.select(np.array([1, 0, 2, 3, 4, 5, 6]))))
+    keys += [key(train_clip_size=500), key(train_clip_size=SAMPLES, clip_position="random")]
+    settings.network.clip_position = "start"
+    settings.sad.mode = "endpoint"
+    keys.append(key())
+    settings.sad.threshold_db = 20.0
+    keys.append(key())
+    settings.sad.mode = "off"
+    assert key() == keys[0]  # what does not matter while the detector is off does not count
+    soundfile.write(utterances.path(3), np.zeros(9000), 16000)
+    keys.append(key())
+    monkeypatch.setattr(feature_cache, "FORMAT", 2)
+    keys.append(key())
+    assert len(set(keys)) == len(keys) == 11
+
+
+def test_a_list_that_moved_to_another_disk_keeps_its_features(utterances, settings, tmp_path):
+    moved = tmp_path / "local_disk"
+    moved.mkdir()
+    for name in utterances.ids:
+        shutil.copy(tmp_path / name, moved / name)
+    there = read_list(tmp_path / "list.txt", moved, "mine")
+    assert identity_of({}, there, LENGTHS, settings) == identity_of({}, utterances, LENGTHS, settings)
+
+
+def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances):
+    with pytest.raises(KeyboardInterrupt):
+        keep(Counting(fails_at=3))
+    again = Counting()
+    features, _ = keep(again)
+    assert again.sizes == [2, 2, 2, 1] and np.array_equal(features[1, 6], expected(utterances, "float16")[6])
+
+
+@pytest.mark.parametrize("harm", ["no manifest", "broken manifest", "short", "other manifest", "no features"])
+def test_a_cache_that_is_not_as_it_says_is_computed_anew(keep, utterances, harm):
+    _, cache = keep()
+    manifest = cache.own / "manifest.json"
+    if harm == "no manifest":
+        manifest.unlink()
+    elif harm == "broken manifest":
+        manifest.write_text(manifest.read_text()[:-9])
+    elif harm == "short":
+        os.truncate(cache.features, cache.bytes - 1)
+    elif harm == "other manifest":
+        content = json.loads(manifest.read_text())
+        content["identity"]["utterances"] = "another"
+        manifest.write_text(json.dumps(content))
+    else:
+        cache.features.unlink()
+    again = Counting()
+    features, _ = keep(again)
+    assert len(again.sizes) == 4 and np.array_equal(features[1, 6], expected(utterances, "float16")[6])
+
+
+@pytest.mark.parametrize("looks", [1, 3, 4])
+def test_a_pass_that_was_stopped_goes_on_where_it_was(keep, utterances, looks):
+    with pytest.raises(Stopped, match="stopped by signal SIGTERM while computing features; the same command goes on"):
+        keep(stop=After(looks))
+    again = Counting()
+    features, cache = keep(again)
+    assert again.sizes == [2, 2, 2, 1][looks:]
+    assert np.array_equal(np.stack([features[1, index] for index in range(SIZE)]), expected(utterances, "float16"))
+    assert sorted(path.name for path in cache.own.iterdir()) == ["features.bin", "manifest.json"]
+
+
+def test_a_stopped_pass_in_batches_of_another_size_begins_anew(keep, utterances):
+    with pytest.raises(Stopped):
+        keep(stop=After(2))
+    again = Counting()
+    features, _ = keep(again, batch_size=3)
+    assert again.sizes == [3, 3, 1] and np.array_equal(features[1, 0], expected(utterances, "float16")[0])
+
+
+def test_a_kill_after_a_stop_loses_only_what_came_between(keep, utterances):
+    with pytest.raises(Stopped):
+        keep(stop=After(1))
+    with pytest.raises(KeyboardInterrupt):
+        keep(Counting(fails_at=2))
+    again = Counting()
+    features, _ = keep(again)
+    assert again.sizes == [2, 2, 1]
+    assert np.array_equal(np.stack([features[1, index] for index in range(SIZE)]), expected(utterances, "float16"))
+
+
+def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypatch):
+    monkeypatch.setattr(feature_pass, "POLL_S", 0.0)
+    _, cache = keep()
+    (cache.own / "manifest.json").rename(cache.own / "later")
+    other = ExitStack()
+    other.enter_context(owner_mark(cache.own))
+
+    class Other(StopRequest):
+        """The other run, which is ready while this one looks for the third time whether to stop."""
+
+        looks = 0
+
+        def __bool__(self):
+            self.looks += 1
+            if self.looks == 3:
+                (cache.own / "later").rename(cache.own / "manifest.json")
+                other.close()
+            return False
+
+    mine, stop = Counting(), Other()
+    features, _ = keep(mine, stop)
+    assert mine.sizes == [] and stop.looks == 3
+    assert np.array_equal(features[1, 2], expected(utterances, "float16")[2])
+
+
+def test_a_run_that_waits_for_another_can_be_stopped(keep):
+    _, cache = keep()
+    (cache.own / "manifest.json").unlink()
+    with owner_mark(cache.own), pytest.raises(Stopped, match="while another run computed the features"):
+        keep(stop=After(1))
+
+
+def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed(keep, monkeypatch, tmp_path):
+    full = type("Usage", (), {"free": SIZE * 800 - 1})
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: full)
+    front_end = Counting()
+    with pytest.raises(AsdfError) as told:
+        keep(front_end)
+    said = f"the features of 7 clips take 5.6 kB, and {tmp_path / 'features'} has 5.6 kB left. Free some space"
+    assert str(told.value).startswith(said) and "front_end.cache_features = False" in str(told.value)
+    assert front_end.sizes == [] and not (tmp_path / "features").exists()
+    full.free += 1
+    assert len(keep(front_end)[0]) == SIZE
+
+
+def test_a_disk_that_fills_up_during_the_pass_is_one_message(keep, tmp_path):
+    """A limit on the size of files stands for the full disk: once for the whole file, once within the pass."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    class Filling(Counting):
+        def __call__(self, waveforms_BT):
+            if len(self.sizes) == 1:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1700, hard))
+            return super().__call__(waveforms_BT)
+
+    try:
+        for front_end in (Filling(), Counting()):
+            with pytest.raises(AsdfError, match=r"cannot write .*features\.part: File too large\. What was there"):
+                keep(front_end)
+            assert len(front_end.sizes) == (2 if isinstance(front_end, Filling) else 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    again = Counting()
+    keep(again)
+    assert again.sizes == [2, 2, 2, 1]
+
+
+def test_features_beyond_the_format_are_an_error_that_names_the_recording(keep, utterances):
+    peak = max(range(SIZE), key=lambda index: np.abs(read_audio(utterances.path(index))[:SAMPLES]).max())
+    scale = 65530 / np.abs(read_audio(utterances.path(peak))[:SAMPLES]).max()
+    with pytest.raises(AsdfError, match=rf"features of {peak}\.wav are beyond what float16 holds: the largest is 6.5"):
+        keep(Counting(scale))
+    assert len(keep(Counting(scale), dtype="float32")[0]) == SIZE
+
+
+def test_a_recording_that_cannot_be_read_is_its_own_message(keep, utterances):
+    utterances.path(4).write_bytes(b"no audio")
+    with pytest.raises(AsdfError, match=r"4\.wav is not audio"):
+        keep()
+
+
+def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, monkeypatch):
+    monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
+    features, _ = keep()
+    assert features[1, 0].shape == (4, 100)
+    assert len(pickle.dumps(features)) < 1000
+    assert np.array_equal(pickle.loads(pickle.dumps(features))[1, 3], features[1, 3])
+    keys = [[(1, 4), (1, 0)], [(2, 6)]]
+    for workers in (0, 2):
+        one, two = BatchLoader(features, workers, World()).batches(keys)
+        assert one.dtype == torch.float16 and one.shape == (2, 4, 100) and two.shape == (1, 4, 100)
+        assert np.array_equal(one[0].numpy(), features[1, 4]) and np.array_equal(two[0].numpy(), features[1, 6])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, []),
+        ({"rawboost.enabled": True, "rawboost.algo": 0}, []),
+        ({"recipe.start_stage": 2, "front_end.frozen": False}, []),
+        ({"front_end.frozen": False}, ["front_end.frozen: a front end that never learns (front_end.frozen = True)"]),
+        (
+            {"front_end.frozen": False, "front_end.unfreeze_after_epochs": 2, "network.clip_position": "random"},
+            [
+                "front_end.frozen: a front end that never learns (front_end.frozen = True)",
+                "front_end.unfreeze_after_epochs: a front end that never learns "
+                "(front_end.unfreeze_after_epochs = None)",
+                "network.clip_position: the same clip of an utterance in every epoch (network.clip_position = 'start')",
+            ],
+        ),
+        (
+            {"rawboost.enabled": True, "augmentation.chain": ("speed",)},
+            [
+                "rawboost.enabled: clips without augmentation (rawboost.enabled = False)",
+                "augmentation.chain: clips without augmentation (augmentation.chain = ())",
+            ],
+        ),
+    ],
+)
+def test_settings_under_which_features_change_are_refused(settings, change, told):
+    for name, value in change.items():
+        section, _, setting = name.partition(".")
+        setattr(getattr(settings, section), setting, value)
+    refused = [
+        f"{other}: {relation.removeprefix('needs ').removesuffix(', not')}"
+        for name, other, relation in contradictions(settings)
+        if name == "front_end.cache_features"
+    ]
+    assert refused == told
+    settings.front_end.cache_features = False
+    assert not [one for one in contradictions(settings) if one[0] == "front_end.cache_features"]
+
+
+def test_sizes_are_told_in_the_unit_that_fits():
+    sizes = (1_234_500_000_000, 1_000_000_000, 999_000_000, 5600, 40)
+    assert [in_bytes(size) for size in sizes] == ["1,234.5 GB", "1.0 GB", "999.0 MB", "5.6 kB", "0.0 kB"]

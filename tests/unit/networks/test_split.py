@@ -1,0 +1,148 @@
+"""A detector in two parts: together they are the whole, and what the first depends on has a name."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from asdf.errors import UsageError
+from asdf.networks import ASPBackEnd, SSLDetector, build_network
+from asdf.networks.split import FromFeatures, check_split, check_split_of, feature_identity, state_digest
+from asdf.settings.sections import Sections
+
+CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
+KINDS = [*((name, "last") for name in CLASSES), ("SSL_ASP", "weighted"), ("SSL_ASP", 1), ("SSL_MHFA", 1)]
+
+
+def build(settings: Sections, network_class: str = "SSL_ASP", **front_end: object) -> SSLDetector:
+    settings.network.network_class = f"asdf.networks.{network_class}"
+    settings.front_end.frozen = True
+    settings.back_end.sls_samples, settings.back_end.nes2net_splits = 8000, (2, 2)
+    for name, value in front_end.items():
+        setattr(settings.front_end, name, value)
+    torch.manual_seed(0)
+    network = build_network(settings)
+    assert isinstance(network, SSLDetector)
+    return network
+
+
+def stacked(features: torch.Tensor | list[torch.Tensor]) -> torch.Tensor:
+    return features if isinstance(features, torch.Tensor) else torch.stack(features, dim=1)
+
+
+@pytest.mark.parametrize(("network_class", "layer"), KINDS)
+def test_the_parts_make_the_whole_with_the_same_gradients(tiny, waveforms, network_class, layer):
+    """In training mode, with masks and dropout in the settings: a frozen front end runs without them."""
+    drops = {"dropout": 0.5, "layer_drop": 0.5, "time_mask_proportion": 0.5, "channel_mask_proportion": 0.5}
+    results = []
+    for split in (False, True):
+        network = build(tiny, network_class, layer=layer, **drops).train()
+        torch.manual_seed(1)
+        model = FromFeatures(network) if split else network
+        embeddings, logits = model(stacked(network.front_end_features(waveforms)) if split else waveforms)
+        logits.square().sum().backward()
+        gradients = {name: one.grad for name, one in network.named_parameters() if one.grad is not None}
+        results.append((embeddings, logits, gradients, network.state_dict()))
+    assert results[0][2]
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+
+
+def test_features_are_taken_up_in_float32(tiny, waveforms):
+    network = build(tiny).eval()
+    features = stacked(network.front_end_features(waveforms)).half()
+    embeddings, logits = FromFeatures(network)(features)
+    assert torch.equal(logits, network.back_end(features.float())[1]) and embeddings.dtype == torch.float32
+
+
+def test_clips_shorter_or_longer_than_the_network_takes_are_fitted_in_the_first_part(tiny, waveforms):
+    fixed = build(tiny, "SSL_SLS")
+    assert stacked(fixed.front_end_features(waveforms[:, :5000])).shape == (2, 2, 24, 64)
+    short = build(tiny, "SSL_AASIST")
+    assert stacked(short.front_end_features(waveforms[:, :400])).shape == (2, 3, 64)
+
+
+def test_the_identity_is_of_what_the_features_depend_on(tiny):
+    identities = [
+        feature_identity(build(tiny)),
+        feature_identity(build(tiny, layer=1)),
+        feature_identity(build(tiny, layer="weighted")),
+        feature_identity(build(tiny, layer="last", normalize_waveforms=True)),
+        feature_identity(build(tiny, "SSL_MHFA", normalize_waveforms=False)),
+        feature_identity(build(tiny, "SSL_SLS")),
+        feature_identity(build(tiny, "SSL_AASIST")),
+    ]
+    network = build(tiny)
+    with torch.no_grad():
+        network.front_end.model.encoder.transformer.layers[0].attention.k_proj.weight[0, 0] += 1e-6
+    identities.append(feature_identity(network))
+    # MHFA and a learned sum take the same hidden states; so may share them.
+    assert identities[2] == identities[4]
+    different = [identity for number, identity in enumerate(identities) if number != 4]
+    assert all(one != other for n, one in enumerate(different) for other in different[:n])
+
+
+def test_what_learns_or_sleeps_behind_a_frozen_front_end_changes_no_identity(tiny):
+    network = build(tiny, layer="weighted")
+    before = feature_identity(network)
+    with torch.no_grad():
+        network.front_end.layer_sum.weights += 1
+        for parameter in network.back_end.parameters():
+            parameter += 1
+    assert feature_identity(network) == before
+    assert feature_identity(build(tiny, layer="weighted", dropout=0.5, time_mask_proportion=0.5)) == before
+
+
+def test_the_digest_tells_names_types_shapes_and_numbers_apart():
+    def digest(name: str = "a", dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = (4,), first: float = 0.0):
+        module, tensor = nn.Module(), torch.zeros(shape, dtype=dtype)
+        tensor.view(-1)[0] = first
+        module.register_buffer(name, tensor)
+        return state_digest(module)
+
+    kinds = [{}, {"name": "b"}, {"dtype": torch.int32}, {"dtype": torch.bfloat16}, {"shape": (2, 2)}, {"first": 1e-30}]
+    assert len({digest(**kind) for kind in kinds}) == len(kinds) and digest() == digest()
+
+
+class Bare(nn.Module):
+    pass
+
+
+class Mine(SSLDetector):
+    def make_back_end(self, settings):
+        return ASPBackEnd(self.front_end.dimension, 4)
+
+
+class Whole(Mine):
+    def forward(self, waveforms_BT):
+        return super().forward(waveforms_BT * 2)
+
+
+class Louder(Mine):
+    def front_end_features(self, waveforms_BT):
+        return super().front_end_features(waveforms_BT * 2)
+
+
+def test_networks_that_cannot_be_split_are_refused(tiny):
+    check_split(Mine)
+    with pytest.raises(UsageError, match=r"cache_features = True: Bare is not known to have a front end of ASDF's"):
+        check_split(Bare)
+    with pytest.raises(UsageError, match="Bare is not known"):
+        FromFeatures(Bare())
+    with pytest.raises(UsageError, match="AASIST_L is not known"):
+        check_split_of("asdf.networks.AASIST_L", None)
+    for kind, method in ((Whole, "forward"), (Louder, "front_end_features")):
+        with pytest.raises(UsageError, match=rf"{kind.__name__} has a {method} of its own, which training on kept"):
+            check_split(kind)
+
+
+def test_a_front_end_that_learns_or_is_another_has_no_identity(tiny):
+    network = build(tiny)
+    network.front_end.freeze(False)
+    with pytest.raises(UsageError, match="the front end of SSL_ASP is not frozen, or not ASDF's"):
+        feature_identity(network)
+    network.front_end.freeze(True)
+    feature_identity(network)
+    network.front_end = nn.Sequential(network.front_end)
+    with pytest.raises(UsageError, match="is not frozen, or not ASDF's"):
+        feature_identity(network)

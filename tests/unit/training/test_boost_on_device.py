@@ -1,0 +1,87 @@
+"""Training with RawBoost done to whole batches: the losses of the loader's way, and a stop that changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from asdf.data.datasets import TrainingClips
+from asdf.data.lists import read_list
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.world import World
+from asdf.settings.sections import RawBoost, Sections
+from asdf.training.checkpoints import fill_network, read_checkpoint
+from asdf.training.loop import Trainer
+from asdf.training.step import Step
+from tests.small_networks import Plain
+
+SIZE = 6  # three steps an epoch
+LENGTH = 3000
+
+
+@pytest.fixture
+def train(tmp_path):
+    rng = np.random.default_rng(1)
+    for index in range(SIZE):
+        soundfile.write(tmp_path / f"{index}.wav", rng.normal(0, 0.05 + 0.1 * (index % 2), LENGTH), 16000)
+    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
+    utterances = read_list(tmp_path / "list.txt", tmp_path)
+
+    def train(system: str, rawboost: RawBoost, start: str = "", stop: StopRequest | None = None) -> list[dict]:
+        """The contents of the checkpoints of the three epochs."""
+        settings = Sections(rawboost=rawboost)
+        net = settings.network
+        net.optimizer, net.initial_learning_rate, net.schedule = "adam", 0.01, "constant"
+        net.minibatch_size, net.train_clip_size, net.max_epochs, net.checkpoint_interval_s = 2, 2000, 3, None
+        torch.manual_seed(0)
+        step = Step(Plain(settings), utterances, settings, World())
+        clips = TrainingClips(utterances, np.full(SIZE, LENGTH), 2000, rawboost, settings.sad, 0)
+        loader, folder = BatchLoader(clips, 0, World()), tmp_path / system
+        asked = StopRequest() if stop is None else stop
+        trainer = Trainer(step, utterances, loader, settings, World(), folder, lambda *_: {}, asked, [])
+        if start:
+            content = read_checkpoint(folder / start)
+            fill_network(folder / start, content, step.network)
+            trainer.resume(content, [])
+        trainer.run()
+        return [read_checkpoint(folder / f"epoch.{epoch}.pt") for epoch in (1, 2, 3)]
+
+    return train
+
+
+def losses(contents: list[dict]) -> list[float]:
+    return [content["training_loss"] for content in contents]
+
+
+@pytest.mark.parametrize("algo", [4, 5, 8])
+def test_losses_are_those_of_the_loaders_way(train, algo):
+    single, whole, plain = (
+        losses(train(system, RawBoost(enabled=enabled, algo=algo, on_device=on_device)))
+        for system, enabled, on_device in (("a", True, False), ("b", True, True), ("c", False, True))
+    )
+    assert whole == pytest.approx(single, abs=1e-4)
+    assert plain != pytest.approx(single, abs=1e-3)
+
+
+@pytest.mark.parametrize("steps", [2, 4])
+def test_a_stop_changes_no_number(train, steps):
+    rawboost = RawBoost(enabled=True, algo=4, on_device=True)
+    whole = train("whole", rawboost)
+
+    class After(StopRequest):
+        looks = 0
+
+        def __bool__(self):
+            self.looks += 1
+            self.reason = "signal SIGTERM" if self.looks >= steps else ""
+            return bool(self.reason)
+
+    with pytest.raises(Stopped, match=f"after step {steps}"):
+        train("stopped", rawboost, stop=After())
+    again = train("stopped", rawboost, start="resume.pt")
+    for key in ("model_state_dict", "optimizer_state_dict"):
+        torch.testing.assert_close(again[-1][key], whole[-1][key], rtol=0, atol=0)
+    assert again[-1]["progress"] == whole[-1]["progress"]

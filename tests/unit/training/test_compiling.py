@@ -1,0 +1,83 @@
+"""Training with a compiled network: the same losses, and a network that scoring and checkpoints see as ever."""
+
+import shutil
+
+import pytest
+import torch
+
+from asdf.data.training_plan import TrainingPlan
+from asdf.distributed.world import World
+from asdf.errors import AsdfError, UsageError
+from asdf.settings.sections import Sections
+from asdf.training.compiling import Compiled, told_if_compiling_fails
+from asdf.training.progress import Progress
+from asdf.training.step import Step
+from tests.unit.training.test_step import SIZE, UTTERANCES, WAVEFORMS, Net
+
+
+class Counting(Net):
+    """Notes how its forward is called; a compiled graph does not run Python."""
+
+    def forward(self, waveforms_BT):
+        if not torch.compiler.is_compiling():
+            self.eager = getattr(self, "eager", 0) + 1
+        return super().forward(waveforms_BT)
+
+
+def trained(compiles: bool, minibatch: int = 4) -> tuple[Step, list[float]]:
+    """Two epochs of 11 utterances: with minibatch 4 two whole ones and one of 3 in each; and the losses."""
+    settings = Sections()
+    settings.computing.compile = compiles
+    settings.network.minibatch_size, settings.network.initial_learning_rate = minibatch, 0.5
+    settings.network.schedule = "constant"
+    torch.manual_seed(0)
+    step, progress, losses = Step(Counting(), UTTERANCES, settings, World()), Progress(), []
+    for epoch in (1, 2):
+        for window in TrainingPlan(SIZE, minibatch).windows(epoch):
+            clips = (WAVEFORMS[torch.from_numpy(share.utterances)] for share in window.shares)
+            before = progress.loss_sum
+            step.take(window, clips, progress, [])
+            losses.append(progress.loss_sum - before)
+    return step, losses
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling for the CPU needs g++")
+def test_losses_are_those_of_the_network_as_it_is():
+    compiled, losses = trained(True)
+    eager, expected = trained(False)
+    assert losses == pytest.approx(expected, abs=1e-5) and len(losses) == 6
+    assert list(compiled.network.state_dict()) == list(eager.network.state_dict())
+    # The short minibatches and no other ran as ever; and so does what scoring calls.
+    assert (compiled.network.eager, eager.network.eager) == (2, 6)
+    assert type(compiled.network) is Counting
+    compiled.network(WAVEFORMS)
+    assert compiled.network.eager == 3
+
+
+def test_a_network_owns_its_parameters_once():
+    network = Net()
+    names = [name for name, _ in Compiled(network, 4).named_parameters(remove_duplicate=False)]
+    assert names == [f"network.{name}" for name, _ in network.named_parameters()]
+
+
+def test_a_missing_compiler_is_said_in_one_message():
+    import torch._inductor.config as inductor
+
+    with inductor.patch({"cpp.cxx": ("/no/such/g++",)}), pytest.raises(UsageError) as told:
+        trained(True, minibatch=5)
+    text = str(told.value)
+    assert text.startswith("the network could not be compiled: No working C++ compiler found") and "\n" not in text
+    assert "/no/such/g++" in text and text.endswith("Set computing.compile = False to train without.")
+
+
+def test_other_failures_stay_what_they_are():
+    for error in (AsdfError("an utterance without samples"), RuntimeError("out of memory")):
+        with pytest.raises(type(error), match=str(error)), told_if_compiling_fails(True):
+            raise error
+
+
+def test_layers_dropped_at_random_are_refused():
+    settings = Sections()
+    settings.computing.compile, settings.front_end.layer_drop = True, 0.1
+    with pytest.raises(UsageError, match=r"computing\.compile = True and front_end\.layer_drop = 0\.1 do not go tog"):
+        Step(Net(), UTTERANCES, settings, World())

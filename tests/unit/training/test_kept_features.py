@@ -1,0 +1,84 @@
+"""Training on kept features is training with the frozen front end, up to the number format that they are kept in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from asdf.data.datasets import TrainingClips
+from asdf.data.feature_cache import FeatureCache, identity_of
+from asdf.data.feature_pass import FeaturePass
+from asdf.data.lists import read_list
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.networks import build_network
+from asdf.networks.architectures import Architecture
+from asdf.networks.split import feature_identity
+from asdf.settings.sections import Sections
+from asdf.training.callbacks import Callback
+from asdf.training.loop import Trainer
+from asdf.training.step import Step
+
+SIZE = 7  # four steps an epoch, the last of them filled up
+SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 3, 2, 16, True, 4, 2)
+
+
+class Losses(Callback):
+    def __init__(self):
+        self.all = []
+
+    def on_step(self, record):
+        self.all.append(record["loss"])
+
+
+@pytest.fixture
+def train(tmp_path):
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(1)
+    for index in range(SIZE):
+        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 300 + 50 * index), 16000)
+    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
+    utterances, lengths = read_list(tmp_path / "list.txt", tmp_path), np.array([300 + 50 * i for i in range(SIZE)])
+
+    def train(dtype: str | None, network_class: str, layer: str | int) -> tuple[list[float], dict[str, torch.Tensor]]:
+        settings = Sections()
+        net = settings.network
+        net.network_class = f"asdf.networks.{network_class}"
+        net.optimizer, net.initial_learning_rate, net.schedule = "adamw", 0.001, "constant"
+        net.minibatch_size, net.train_clip_size, net.max_epochs, net.clip_position = 2, 500, 3, "start"
+        net.checkpoint_interval_s, net.print_interval = None, 1
+        settings.front_end.architecture, settings.front_end.layer = SMALL.to_text(), layer
+        settings.front_end.frozen, settings.front_end.dropout = True, 0.5
+        torch.manual_seed(0)
+        network, world = build_network(settings), World()
+        clips = TrainingClips(utterances, lengths, 500, settings.rawboost, settings.sad, 0, position="start")
+        loader = BatchLoader(clips, 0, world)
+        if dtype is not None:
+            work = FeaturePass(network.front_end_features, loader, utterances, net, world, StopRequest())
+            identity = identity_of(feature_identity(network), utterances, lengths, settings, dtype)
+            features = work.keep(FeatureCache(tmp_path / "features", identity, work.shape()))
+            # What follows reads no recording and computes no front end.
+            network.front_end.forward = network.front_end.hidden_states = None
+            loader = BatchLoader(features, 0, world)
+        losses, folder = Losses(), tmp_path / f"networks-{dtype}"
+        step = Step(network, utterances, settings, world, from_features=dtype is not None)
+        Trainer(step, utterances, loader, settings, world, folder, lambda *_: {}, StopRequest(), [losses]).run()
+        content = torch.load(folder / "epoch.3.pt", weights_only=True)
+        return losses.all, content["model_state_dict"]
+
+    return train
+
+
+@pytest.mark.parametrize(("network_class", "layer"), [("SSL_ASP", "last"), ("SSL_ASP", "weighted"), ("SSL_MHFA", 2)])
+def test_training_on_kept_features_is_training_with_the_front_end(train, network_class, layer):
+    losses, weights = train(None, network_class, layer)
+    assert len(losses) == 12 and sum(losses[8:]) < sum(losses[:4])
+    same, same_weights = train("float32", network_class, layer)
+    assert same == losses
+    torch.testing.assert_close(same_weights, weights, rtol=0, atol=0)
+    near, near_weights = train("float16", network_class, layer)
+    assert near == pytest.approx(losses, rel=1e-3) and near != losses
+    assert near_weights.keys() == weights.keys()
