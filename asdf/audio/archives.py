@@ -81,10 +81,11 @@ class Archive:
     def names(self, folder: str = "") -> Iterator[str]:
         """Names of the files in `folder` and below it, relative to `folder`, in order."""
         places = self._below(folder)
-        whole = self.index.name(places[0]) if places else ""
-        skipped = len(self.root + folder) if whole.startswith(self.root + folder) else len(folder)
+        start = f"{self.root}{folder}/" if folder else self.root
+        if places and not self.index.name(places[0]).startswith(start):
+            start = f"{folder}/"
         for place in places:
-            yield self.index.name(place)[skipped:].lstrip("/")
+            yield self.index.name(place)[len(start) :]
 
     def is_folder(self, name: str) -> bool:
         return not name or len(self._below(name)) > 0

@@ -26,4 +26,11 @@ def repeat_to(waveform: np.ndarray, samples: int) -> np.ndarray:
         return waveform
     if len(waveform) == 0:
         raise ValueError("a waveform without samples cannot be repeated")
-    return np.resize(waveform, samples)
+    repeated = np.empty(samples, waveform.dtype)
+    done = len(waveform)
+    repeated[:done] = waveform
+    while done < samples:  # what is there is a whole number of repetitions, so it can be repeated as well
+        more = min(done, samples - done)
+        repeated[done : done + more] = repeated[:more]
+        done += more
+    return repeated

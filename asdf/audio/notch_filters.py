@@ -18,8 +18,6 @@ from asdf.settings.sections import RawBoost
 # The grid of angular frequencies 2 pi k / 1024, k < 512, on which scipy's `freqz` finds the greatest gain.
 _GRID = 1024
 _MARGIN_HZ = 1e-3
-# Transforms made by one call.
-_AT_ONCE = 6
 
 
 @dataclass(frozen=True)
@@ -94,9 +92,9 @@ def overlap_save(samples: int, taps: int) -> tuple[int, int, int, int]:
     """How to cut a waveform of `samples` into blocks, each to be transformed: (points, hop, before, after).
 
     A block has `points`, the next one begins `hop` further on, and zeros go before and after the waveform. Blocks of
-    about 8 filter lengths cost the same a sample for any number of samples.
+    about 4 filter lengths cost the same a sample for any number of samples.
     """
-    points = max(_GRID, 1 << (8 * taps - 1).bit_length())
+    points = max(_GRID, 1 << (4 * taps - 1).bit_length())
     hop, before = points - taps + 1, taps - 1 - (taps + 1) // 2
     return points, hop, before, -samples % hop + taps - 1 - before
 
@@ -109,20 +107,14 @@ def filter_powers(waveform: np.ndarray, filters: list[np.ndarray]) -> np.ndarray
     """
     taps = longest(max(map(len, filters)))
     aligned = align(filters, taps)
-    # A few blocks at a time stay in the processor's cache; an array of a megabyte would be fresh pages from the system,
-    # which take longer to come than the transforms.
     points, hop, before, after = overlap_save(len(waveform), taps)
     padded = np.pad(np.asarray(waveform, np.float32), (before, after))
     windows = np.lib.stride_tricks.sliding_window_view(padded, points)[::hop]
-    responses = np.fft.rfft(aligned, points)[:, None]
-    output = np.empty((len(windows), hop), np.float32)
-    step = max(1, _AT_ONCE // len(filters))
-    for start in range(0, len(windows), step):
-        part = windows[start : start + step]
-        powers = np.empty((len(filters), *part.shape), np.float32)
-        powers[0] = part
-        for order in range(1, len(filters)):
-            np.multiply(powers[order - 1], part, out=powers[order])
-        spectrum = (np.fft.rfft(powers) * responses).sum(axis=0)
-        output[start : start + step] = np.fft.irfft(spectrum, points)[:, taps - 1 :]
+    responses = np.fft.rfft(aligned, points)
+    first = power = np.ascontiguousarray(windows)
+    spectrum = np.fft.rfft(power) * responses[0]
+    for response in responses[1:]:
+        power = power * first
+        spectrum += np.fft.rfft(power) * response
+    output = np.fft.irfft(spectrum, points)[:, taps - 1 :]
     return output.reshape(-1)[: len(waveform)]

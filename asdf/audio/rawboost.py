@@ -99,7 +99,7 @@ def _draw_lnl(settings: RawBoost, rng: np.random.Generator) -> Notches:
 
 def _draw_isd(length: int, settings: RawBoost, rng: np.random.Generator) -> Impulses:
     count = int(length * (settings.P * rng.random() / 100))
-    positions = rng.permutation(length)[:count]
+    positions = rng.choice(length, count, replace=False, shuffle=False)
     first, second = 2 * rng.random((2, count)) - 1
     return Impulses(positions, first * second)
 

@@ -5,13 +5,15 @@
     python -m asdf compare output/net output/larger_net --json differences.json
 
 RUN is a system folder: paths.output_folder/paths.system_folder. Of each run the first network of its last report is
-taken. Results are tested on the same trials: whole speakers are drawn where they are known, else trials.
+taken, of one without a report the best on its validation set. Results are tested on the same trials: whole speakers are
+drawn where they are known, else trials.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -33,10 +35,11 @@ _SIGNIFICANT = 0.05
 
 
 def main(arguments: list[str]) -> int:
-    """Print the differences; 0.
+    """Print the differences; 0, or 1 where a set that both scored cannot be tested, which is told on stderr.
 
     Raises:
-        AsdfError: a folder is not that of a run, or the runs did not score the same trials.
+        UsageError: too few replicates.
+        AsdfError: a folder is not that of a run, or it has no scores of a network asked for.
     """
     parser = argparse.ArgumentParser(
         prog="python -m asdf compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -53,21 +56,28 @@ def main(arguments: list[str]) -> int:
     asked = given.networks or (None, None)
     networks = chosen_network(runs[0], asked[0]), chosen_network(runs[1], asked[1])
     settings, environments = different_settings(*runs), different_environments(*runs)
-    results = different_results(*runs, networks, given.replicates)
     for letter, run, network in zip("AB", runs, networks, strict=True):
-        print(f"{letter}  {run.path}, {network}")
+        print(f"{letter}  {run.path}, {network or 'no scores yet'}")
     print("\nSettings that differ\n" + (_settings(settings) if settings else "  none"))
     print("\nCode and machine that differ\n" + (_environments(environments) if environments else "  none"))
-    print("\nResults (B - A: below zero, B is better)\n" + _results(results, runs))
+    results: list[ResultDifference] = []
+    refused: list[str] = []
+    if networks[0] is not None and networks[1] is not None:
+        results, refused = different_results(*runs, (networks[0], networks[1]), given.replicates)
+    if results or not refused:
+        print("\nResults (B - A: below zero, B is better)\n" + _results(results, runs))
+    for message in refused:
+        print(f"error: {message}", file=sys.stderr)
     if given.json:
         content = {
             "runs": [{"folder": str(run.path), "network": name} for run, name in zip(runs, networks, strict=True)],
             "settings": [asdict(one) for one in settings],
             "environment": [asdict(one) for one in environments],
             "results": [asdict(one) for one in results],
+            "not_tested": refused,
         }
         write_text(given.json, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    return 0
+    return 1 if refused else 0
 
 
 def _settings(differences: Sequence[Difference]) -> str:

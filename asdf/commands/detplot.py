@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.score_files import add_score_files, read_protocol_asked, read_scores_asked, short_names
+from asdf.commands.score_files import UNDIVIDED, add_score_files, read_protocol_asked, read_scores_asked, short_names
 from asdf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,21 +63,16 @@ def main(arguments: list[str]) -> int:
 def _by_column(scores: Scores, trials: Trials | None, column: str) -> dict[str, tuple[Floats, Floats]]:
     """The scores of each condition of a column, as `evaluate` takes them."""
     from asdf.evaluation.conditions import conditions_of, trials_of
+    from asdf.evaluation.summary import known_columns
 
-    values = _values(scores, trials, column)
-    conditions, findings = conditions_of(scores, column, values)
-    for finding in findings:
-        print(f"{finding.level}: {finding.message}", file=sys.stderr)
-    return {condition.value: trials_of(condition, scores, values) for condition in conditions}
-
-
-def _values(scores: Scores, trials: Trials | None, column: str) -> Sequence[str]:
-    from asdf.evaluation.matching import columns_of
-
-    columns = dict(columns_of("the score file", scores, trials)) if trials is not None else {}
-    if scores.attacks is not None:
-        columns.setdefault("attack", scores.attacks)
+    columns = known_columns("the score file", scores, trials)
     if column not in columns:
         known = f"There is {', '.join(columns)}." if columns else "The score file tells none: give --protocol."
         raise UsageError(f"--by {column}: no such column. {known}")
-    return columns[column]
+    values = columns[column]
+    conditions, findings = conditions_of(scores, column, values)
+    for finding in findings:
+        print(f"{finding.level}: {finding.message}", file=sys.stderr)
+    if not conditions:
+        raise UsageError(f"--by {column}: {UNDIVIDED}. Leave --by out.")
+    return {condition.value: trials_of(condition, scores, values) for condition in conditions}

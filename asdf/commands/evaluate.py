@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from asdf.commands.score_files import add_score_files, read_protocol_asked, read_scores_asked, short_names
+from asdf.commands.score_files import UNDIVIDED, add_score_files, read_protocol_asked, read_scores_asked, short_names
 from asdf.errors import UsageError
 from asdf.evaluation import Scores, read_asv_scores
 from asdf.evaluation.exports import to_csv, to_json, to_latex
@@ -52,6 +52,9 @@ def main(arguments: list[str]) -> int:
         print(summary_text(summary), end="\n\n" if len(given.scores) > 1 else "\n", flush=True)
         for finding in summary.findings:
             print(f"{finding.level}: {name}: {finding.message}", file=sys.stderr)
+        for column in columns if given.by else ():
+            if column not in summary.columns:
+                print(f"warning: {name}: no results by {column}: {UNDIVIDED}.", file=sys.stderr)
         summaries.append(summary)
     if len(summaries) > 1:
         print(systems_text(summaries))

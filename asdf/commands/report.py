@@ -24,7 +24,7 @@ PLOT_FORMATS = ("pdf", "png")
 
 
 def main(arguments: list[str]) -> int:
-    """Write the report; 0.
+    """Write the report; 0, also when something looks wrong, which is told on the page and on stderr.
 
     Raises:
         UsageError: several runs, and no place for their report.
@@ -39,6 +39,8 @@ def main(arguments: list[str]) -> int:
     output = given.output or runs[0].path / "results" / "report.html"
     gathered = gather(runs, given.networks, replicates=given.replicates, told=lambda what: print(what, file=sys.stderr))
     write_text(output, report_page(gathered))
+    for where, level, message in gathered.findings:
+        print(f"{level}: {where}: {message}", file=sys.stderr)
     print(f"written to {output}")
     if given.plots:
         written = _write_plots(given.plots, gathered)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from asdf.evaluation import Scores
     from asdf.evaluation.trials import Trials
 
+UNDIVIDED = "of the spoofs no values of it are known, or every trial has the same one"
+"""Why a column has no conditions, see `asdf.evaluation.conditions.conditions_of`."""
+
 _SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
 
 
@@ -64,4 +67,6 @@ def short_names(paths: Sequence[Path]) -> list[str]:
     """The shortest names that tell the score files apart: file names without suffixes, or else paths as given."""
     stems = [path.name.removesuffix(".gz") for path in paths]
     stems = [stem.rsplit(".", 1)[0] if stem.endswith(_SUFFIXES) else stem for stem in stems]
-    return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+    names = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+    # A file's name may hold bytes that are no text, and outputs are text.
+    return [name.encode("utf-8", "backslashreplace").decode("utf-8") for name in names]

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, default_collate
 
 from asdf.audio import crop_start, read_audio, repeat_to
 from asdf.audio.augmentation import Chain, source_samples
@@ -55,7 +55,7 @@ class TrainingClips(Dataset):
         position: Literal["random", "start"] = "random",
         augmentation: Chain | None = None,
     ) -> None:
-        self.utterances, self.lengths, self.clip_size = utterances, lengths, clip_size
+        self.utterances, self.lengths, self.clip_size = utterances.packed(), lengths, clip_size
         self.rawboost, self.sad, self.seed = rawboost, sad, seed
         self.position, self.augmentation = position, augmentation or Chain()
 
@@ -90,7 +90,7 @@ class WholeUtterances(Dataset):
     """The first samples of utterances, repeated where there are fewer. Key: (utterance, samples)."""
 
     def __init__(self, utterances: UtteranceList, lengths: np.ndarray, sad: SpeechActivity) -> None:
-        self.utterances, self.lengths, self.sad = utterances, lengths, sad
+        self.utterances, self.lengths, self.sad = utterances.packed(), lengths, sad
 
     def __len__(self) -> int:
         return len(self.utterances)
@@ -113,6 +113,11 @@ def collate(items: Sequence[np.ndarray | ClipAndDraws | AsdfError]) -> torch.Ten
         return errors[0]
     clips = [item for item in items if isinstance(item, ClipAndDraws)]
     if clips:
-        waveforms_BT = torch.from_numpy(np.stack([item.clip for item in clips]))
-        return prepare(waveforms_BT, [item.draws for item in clips], clips[0].rawboost)
-    return torch.from_numpy(np.stack([item for item in items if isinstance(item, np.ndarray)]))
+        return prepare(_stacked([item.clip for item in clips]), [item.draws for item in clips], clips[0].rawboost)
+    return _stacked([item for item in items if isinstance(item, np.ndarray)])
+
+
+def _stacked(arrays: Sequence[np.ndarray]) -> torch.Tensor:
+    """One tensor of arrays of equal shape; a worker makes it in shared memory, so that it need not be copied there."""
+    tensor: torch.Tensor = default_collate([torch.from_numpy(array) for array in arrays])
+    return tensor

@@ -8,7 +8,7 @@ settings cannot be used by mistake. Where the recordings lie does not matter: a 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -110,7 +110,7 @@ def _write(path: Path, utterances: UtteranceList, parts: list[tuple[list[int], l
 
 def _read(path: Path, utterances: UtteranceList) -> np.ndarray:
     try:
-        lengths = np.fromiter(_lengths(path, utterances.ids), np.int64)
+        lengths = np.fromiter(_lengths(path, utterances.ids), np.int64, len(utterances))
     except ValueError:
         raise AsdfError(
             f"{path} does not hold the utterances of {utterances.name}. Delete it; stage 0 makes it anew."
@@ -118,7 +118,7 @@ def _read(path: Path, utterances: UtteranceList) -> np.ndarray:
     return lengths
 
 
-def _lengths(path: Path, ids: list[str]) -> Iterator[int]:
+def _lengths(path: Path, ids: Sequence[str]) -> Iterator[int]:
     """The lengths in the file `path`, one for each of `ids`; ValueError where the file is of others."""
     with path.open(encoding="utf-8", newline="\n") as file:
         for utterance, line in zip(ids, file, strict=True):

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.audio.archives import find_folder, read_text
+from asdf.data.names import Names
 from asdf.errors import AsdfError
 from asdf.evaluation.trials import Trials, is_trials_file, read_trials
 
@@ -36,7 +37,7 @@ class UtteranceList:
 
     name: str
     folder: Path
-    ids: list[str]
+    ids: Sequence[str]
     labels: np.ndarray
     columns: Mapping[str, list[str]] = field(default_factory=dict)
     origins: tuple[tuple[Path, int], ...] = ()
@@ -54,15 +55,21 @@ class UtteranceList:
     def select(self, indices: np.ndarray) -> UtteranceList:
         """The utterances at `indices`, in that order."""
         chosen = indices.tolist()
+        ids = (self.ids[i] for i in chosen)
         return UtteranceList(
             self.name,
             self.folder,
-            [self.ids[i] for i in chosen],
+            Names(ids) if isinstance(self.ids, Names) else list(ids),
             self.labels[indices],
             {name: [values[i] for i in chosen] for name, values in self.columns.items()},
             self.origins,
             None if self.origin is None else self.origin[indices],
         )
+
+    def packed(self) -> UtteranceList:
+        """The same recordings and labels, without columns, for processes that are forked (see `asdf.data.names`)."""
+        ids = self.ids if isinstance(self.ids, Names) else Names(self.ids)
+        return UtteranceList(self.name, self.folder, ids, self.labels, {}, self.origins, self.origin)
 
     def trials(self) -> Trials:
         """The utterances as trials of an evaluation set."""
@@ -84,7 +91,8 @@ def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
     Raises:
         AsdfError: missing or empty list, a bad label, an utterance named twice; with file and line.
     """
-    ids, labels = [], []
+    ids: list[str] = []
+    labels: list[int] = []
     for number, line in _lines(path):
         if not ids and is_trials_file(line):
             trials = read_trials(path)
@@ -135,7 +143,7 @@ def join(lists: list[UtteranceList]) -> UtteranceList:
     return UtteranceList(
         "+".join(part.name for part in lists),
         Path(),
-        [f"{part.name}:{utterance}" for part in lists for utterance in part.ids],
+        Names(f"{part.name}:{utterance}" for part in lists for utterance in part.ids),
         np.concatenate([part.labels for part in lists]),
         {
             name: [value for part in lists for value in part.columns.get(name, [""] * len(part))]

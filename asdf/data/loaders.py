@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from torch.utils.data import DataLoader, Dataset
 from asdf.audio import fallbacks
 from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.datasets import collate
+from asdf.data.slots import PREFETCHED, InSlot, Slots, Slotted, with_slots
+from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.world import World, usable_cores
 from asdf.errors import AsdfError
 
@@ -28,16 +30,25 @@ class BatchLoader:
         decoded_by_ffmpeg: paths of this pass that libsndfile could not decode (see `asdf.audio.fallbacks`).
     """
 
-    def __init__(self, dataset: Dataset, workers: int, world: World) -> None:
-        """`workers`: how many are asked for; 0: this process reads by itself, when a batch is asked for."""
+    def __init__(self, dataset: Dataset, workers: int, world: World, reused: int = 0) -> None:
+        """A loader of the items of `dataset`.
+
+        Args:
+            workers: how many are asked for; 0: this process reads by itself, when a batch is asked for.
+            reused: how many numbers the largest batch has, if workers may write batches into the same memory again: a
+                batch is then good only until the next one is asked for. 0: they may not. On a GPU it changes nothing,
+                since a batch is copied there from pinned memory.
+        """
         self._keys = _Keys()
         self.cores = max(1, usable_cores() // world.local_size)
         self.workers = workers = min(workers, self.cores)
+        self._slots = Slots(workers, reused) if workers and reused and world.device.type != "cuda" else None
         self._loader = DataLoader(
-            dataset,
+            Slotted(dataset) if self._slots else dataset,
             batch_sampler=self._keys,
             num_workers=workers,
-            collate_fn=_collate_and_tell,
+            collate_fn=_Collate(self._slots),
+            prefetch_factor=PREFETCHED if workers else None,
             persistent_workers=workers > 0,
             pin_memory=world.device.type == "cuda",
             # Its own generator: the loader draws a number at each pass, which must not be one of the network's.
@@ -53,13 +64,16 @@ class BatchLoader:
         Raises:
             AsdfError: a recording of the batch cannot be read.
         """
-        self._keys.keys = keys
+        self._keys.keys = with_slots(keys, self._slots) if self._slots else keys
         fallbacks.take()
         self.decoded_by_ffmpeg = set()
         for batch, decoded in self._loader:
             self.decoded_by_ffmpeg |= decoded
             if isinstance(batch, AsdfError):
                 raise batch
+            if isinstance(batch, InSlot):
+                assert self._slots is not None
+                batch = self._slots.view(batch)
             sent = self._to_device(batch)
             yield sent.boosted() if isinstance(sent, Unboosted) else sent
 
@@ -97,13 +111,25 @@ class _Keys:
         return iter(self.keys)
 
 
-def _collate_and_tell(items: Sequence[Any]) -> tuple[torch.Tensor | Unboosted | AsdfError, set[str]]:
-    """The batch, and what FFmpeg decoded for it: a worker has no other way to tell the main process."""
-    return collate(items), fallbacks.take()
+class _Collate:
+    """Makes batches, in their slots if there are any."""
+
+    def __init__(self, slots: Slots | None) -> None:
+        self._slots = slots
+
+    def __call__(self, items: Any) -> tuple[torch.Tensor | Unboosted | InSlot | AsdfError, set[str]]:
+        """The batch, and what FFmpeg decoded for it: a worker has no other way to tell the main process."""
+        batch = None
+        if self._slots is not None:
+            slot, items = items
+            broken = any(isinstance(item, AsdfError) for item in items)
+            batch = None if broken else self._slots.put(slot, items)
+        return collate(items) if batch is None else batch, fallbacks.take()
 
 
 def _start_worker(worker: int) -> None:
     fallbacks.take()  # a forked process has what its parent had noted
+    keep_freed_memory()  # a spawned process does not inherit it
     _leave_signals_to_the_main_process(worker)
 
 

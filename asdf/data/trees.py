@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from asdf.audio.archives import Archive, find_folder, read_text
@@ -25,11 +26,18 @@ class Tree:
         return self.root / name
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or a folder `name`."""
-        return (self.root / name).exists()
+        """Whether there is a file or a folder `name`.
+
+        Raises:
+            AsdfError: this user may not look there.
+        """
+        try:
+            return self.path(name).exists()
+        except OSError as error:
+            raise AsdfError(f"cannot look for {self.path(name)}: {error.strerror}. Check its permissions.") from None
 
     def files(self, under: str = "") -> list[str]:
-        """Names of all files in the folder `under` and below it, sorted."""
+        """Names of all files in the folder `under` and below it, sorted; a tar in it is the folder of its name."""
         return sorted(_files(self.root, under))
 
     def read_text(self, name: str) -> str:
@@ -76,8 +84,9 @@ def open_tree(folder: Path) -> Tree:
     Raises:
         AsdfError: it is not there; or the tar is compressed, cut off or damaged.
     """
-    if folder.is_dir():
-        return Tree(folder)
+    with suppress(PermissionError):
+        if folder.is_dir():
+            return Tree(folder)
     found = find_folder(folder)
     if found is not None and found[0].is_folder(found[1]):
         archive, inner = found
@@ -100,11 +109,15 @@ def _files(root: Path, under: str) -> Iterator[str]:
         return
     except OSError as error:
         raise AsdfError(f"cannot list the folder {root / under}: {error.strerror}. Check its permissions.") from None
+    taken = {entry.name for entry in entries}
     for entry in entries:
         if entry.name.startswith("."):
             continue
         name = f"{under}/{entry.name}" if under else entry.name
+        folder = name.removesuffix(".tar")
         if entry.is_dir():
             yield from _files(root, name)
+        elif folder != name and entry.name.removesuffix(".tar") not in taken:
+            yield from (f"{folder}/{inner}" for inner in open_tree(root / folder).files())
         else:
             yield name

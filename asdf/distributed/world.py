@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.devices import choose_device
 from asdf.distributed.meeting import meet
 from asdf.distributed.stopping import Stopped, StopRequest
@@ -132,6 +133,7 @@ def open_world(computing: Computing) -> Iterator[World]:
         torch.cuda.set_device(device)
         torch.backends.cuda.matmul.allow_tf32 = computing.tf32
         torch.backends.cudnn.allow_tf32 = computing.tf32
+    keep_freed_memory()
     torch.set_num_threads(computing.threads or max(1, usable_cores() // local_size))
     if size == 1:
         yield World(device=device)

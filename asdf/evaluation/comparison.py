@@ -12,6 +12,7 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.evaluation.bootstrap import Intervals, paired_test
+from asdf.evaluation.report.choosing import best_network
 from asdf.evaluation.results import Result, evaluate
 from asdf.evaluation.run_folder import KeptSetting, RunFolder
 from asdf.evaluation.score_file import Scores
@@ -64,45 +65,44 @@ def different_environments(first: RunFolder, second: RunFolder) -> list[Differen
     ]
 
 
-def chosen_network(run: RunFolder, asked: str | None = None) -> str:
+def chosen_network(run: RunFolder, asked: str | None = None) -> str | None:
     """The network whose scores stand for the run: the one `asked` for, or the first of its last report.
 
+    Of a run without a report it is the best on its validation set; None where nothing was scored.
+
     Raises:
-        AsdfError: the run has no scores, or none of that network.
+        AsdfError: the run has no scores of the network asked for.
     """
     there = run.score_files()
-    if not there:
-        raise AsdfError(f"{run.path} holds no score files yet: let its run come to the end of stage 2.")
     reported = [network for network, _ in run.reported() if network in there]
-    name = asked or (reported or [*there])[0]
-    if name not in there:
-        raise AsdfError(f"{run.path} holds no scores of {name}. There are scores of {', '.join(there)}.")
+    name = asked or (reported[0] if reported else best_network(run.training(), list(there)))
+    if name is not None and name not in there:
+        raise AsdfError(f"{run.path} holds no scores of {name}. There are scores of {', '.join(there) or 'none'}.")
     return name
 
 
 def different_results(
     first: RunFolder, second: RunFolder, networks: tuple[str, str], replicates: int = 1000
-) -> list[ResultDifference]:
+) -> tuple[list[ResultDifference], list[str]]:
     """Results of the sets that both networks scored, tested on the same trials, by speakers where they are known.
 
-    Raises:
-        AsdfError: they were not scored on the same trials, or a score file cannot be read.
+    Returns:
+        The results, and why a set has none, one message a set: it was not scored on the same trials, has one class
+        only, or a file of it cannot be read.
     """
     files = [run.score_files()[network] for run, network in zip((first, second), networks, strict=True)]
-    found = []
+    found, refused = [], []
     for name in (name for name in files[0] if name in files[1]):
-        scores = [run.scores(network, name) for run, network in zip((first, second), networks, strict=True)]
-        speakers = speakers_of(scores[0], first.trials(name) or second.trials(name))
-        found.append(
-            ResultDifference(
-                name,
-                evaluate(scores[0]),
-                evaluate(scores[1]),
-                paired_test(scores[0], scores[1], speakers=speakers, replicates=replicates),
-                speakers is not None,
-            )
-        )
-    return found
+        try:
+            scores = [run.scores(network, name) for run, network in zip((first, second), networks, strict=True)]
+            speakers = speakers_of(scores[0], first.trials(name) or second.trials(name))
+            results = evaluate(scores[0]), evaluate(scores[1])
+            tested = paired_test(scores[0], scores[1], speakers=speakers, replicates=replicates)
+        except AsdfError as error:
+            refused.append(f"{name}: {error}")
+        else:
+            found.append(ResultDifference(name, *results, tested, speakers is not None))
+    return found, refused
 
 
 def speakers_of(scores: Scores, trials: Trials | None) -> list[str] | None:

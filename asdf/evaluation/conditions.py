@@ -51,7 +51,8 @@ def average(conditions: Sequence[Condition]) -> Average:
 def conditions_of(scores: Scores, column: str, values: Sequence[str]) -> tuple[list[Condition], list[Finding]]:
     """The conditions of one column, in alphabetical order, and a finding about values that are left out.
 
-    `values` has the value of each trial, '' where it is not known; with fewer than two values there are no conditions.
+    `values` has the value of each trial, '' where it is not known. With fewer than two values, the `-` of bona fide
+    trials counting as one, there are no conditions.
     """
     labelled = list(zip(values, scores.labels.tolist(), strict=False))
     of_bona_fide = {value for value, label in labelled if label == 1 and value}

@@ -50,7 +50,7 @@ class RunFolder:
             records = json.loads(_text(self.path / "environment.json") or "[]")
         except json.JSONDecodeError:
             return []
-        return records if isinstance(records, list) else []
+        return [record for record in records if isinstance(record, dict)] if isinstance(records, list) else []
 
     def training(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl: records whose 'kind' is 'step', 'evaluation' or 'end'."""

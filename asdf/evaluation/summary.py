@@ -31,7 +31,7 @@ from asdf.evaluation.score_file import Scores
 from asdf.evaluation.tandem import asv_rates, min_tdcf, min_tdcf_legacy, t_eer
 from asdf.evaluation.trials import Trials
 
-__all__ = ["Average", "Condition", "Summary", "Tandem", "summarise"]
+__all__ = ["Average", "Condition", "Summary", "Tandem", "known_columns", "summarise"]
 
 Progress = Callable[[int, int], None]
 """Told of replicates: how many are done, of how many."""
@@ -141,7 +141,7 @@ def summarise(
     findings = check_scores(scores.labels, scores.scores, scores.ids)
     if errors := [finding.message for finding in findings if finding.level == "error"]:
         raise AsdfError(f"{name}: {' '.join(errors)}")
-    columns = _columns(name, scores, trials)
+    columns = known_columns(name, scores, trials)
     if any(columns.get("attack", ())):
         scores = replace(scores, attacks=list(columns["attack"]))
     conditions: list[Condition] = []
@@ -169,8 +169,12 @@ def summarise(
     )
 
 
-def _columns(name: str, scores: Scores, trials: Trials | None) -> Mapping[str, Sequence[str]]:
-    """The columns of the scored trials, in the order of `scores`."""
+def known_columns(name: str, scores: Scores, trials: Trials | None) -> Mapping[str, Sequence[str]]:
+    """The columns of the scored trials, in the order of `scores`; the score file's attacks where `trials` has none.
+
+    Raises:
+        AsdfError: see `columns_of`.
+    """
     found = dict(columns_of(name, scores, trials)) if trials is not None else {}
     if scores.attacks is not None and not any(found.get("attack", ())):
         found["attack"] = scores.attacks

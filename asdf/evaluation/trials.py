@@ -91,8 +91,11 @@ def read_trials(path: str | os.PathLike[str]) -> Trials:
             f"{path}, line {number}: a table of trials begins with the names of its columns, apart by TABs: "
             f"utterance, label, and others, none of them twice; found '{header[:120]}'."
         )
-    rows: list[list[str]] = []
+    columns: dict[str, list[str]] = {name: [] for name in names[2:]}
+    labels: list[int] = []
     first: dict[str, int] = {}
+    # One string for all cells that say the same: a cell of its own for each would take gigabytes.
+    same: dict[str, str] = {}
     for number, line in lines:
         values = line.split("\t")
         if len(values) != len(names) or values[1] not in ("0", "1"):
@@ -102,11 +105,12 @@ def read_trials(path: str | os.PathLike[str]) -> Trials:
             )
         if first.setdefault(values[0], number) != number:
             raise AsdfError(f"{path}, line {number}: '{values[0]}' stands already in line {first[values[0]]}.")
-        rows.append(values)
-    if not rows:
+        labels.append(int(values[1]))
+        for column, value in zip(columns.values(), values[2:], strict=True):
+            column.append(same.setdefault(value, value))
+    if not first:
         raise AsdfError(f"{path}: no trial in it, only the names of the columns.")
-    ids, labels, *columns = map(list, zip(*rows, strict=True))
-    return Trials(ids, np.array(labels, np.int64), dict(zip(names[2:], columns, strict=True)))
+    return Trials(list(first), np.array(labels, np.int64), columns)
 
 
 def write_trials(path: str | os.PathLike[str], trials: Trials) -> None:

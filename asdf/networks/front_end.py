@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from asdf.errors import UsageError
 from asdf.networks.architectures import Architecture
@@ -129,8 +130,7 @@ class Wav2Vec2FrontEnd(nn.Module):
         if self.normalize_waveforms:
             # Each row by itself: torchaudio's bundles normalise a batch as a whole.
             waveforms_BT = F.layer_norm(waveforms_BT, [int(waveforms_BT.shape[-1])])  # int: ONNX wants a constant
-        features_BLC, _ = self.model.feature_extractor(waveforms_BT, None)
-        x_BLC = self.model.encoder.feature_projection(features_BLC)
+        x_BLC = self.model.encoder.feature_projection(self._convolved(waveforms_BT))
         if self.masking is not None:
             x_BLC = self.masking(x_BLC)
         yield from encoder_states(
@@ -141,6 +141,19 @@ class Wav2Vec2FrontEnd(nn.Module):
             self.layer_drop,
             self.gradient_checkpointing,
         )
+
+    def _convolved(self, waveforms_BT: Tensor) -> Tensor:
+        """The convolutional stem's output; recomputed in the backward pass where memory is to be saved.
+
+        Its seven layers keep 127 frames for each that the encoder sees: more than all encoder layers do once these are
+        recomputed. One utterance at a time, which its norms allow, only one utterance's are ever there.
+        """
+        stem = self.model.feature_extractor
+        if not (self.gradient_checkpointing and torch.is_grad_enabled()):
+            features_BLC: Tensor = stem(waveforms_BT, None)[0]
+            return features_BLC
+        parts = [checkpoint(lambda one: stem(one, None)[0], one, use_reentrant=False) for one in waveforms_BT.split(1)]
+        return torch.cat(parts)
 
     def _final_norm(self, x_BLC: Tensor) -> Tensor:
         if not self.architecture.layer_norm_first or self.layers < self.architecture.layers:

@@ -11,8 +11,12 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from asdf.data.corpora import KNOWN, choose, differences, find_tree, is_known, known_names, read_known, read_protocol
+from asdf.data.corpora.known import is_there
+from asdf.data.corpora.protocols import read_from
 from asdf.data.lists import UtteranceList, check_both_classes, join, read_asvspoof2019_protocol, read_list
+from asdf.data.trees import open_tree
 from asdf.errors import AsdfError, UsageError
+from asdf.evaluation.trials import Trials
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 
@@ -69,8 +73,17 @@ class Corpus:
         if self.audio is not None:
             return read_asvspoof2019_protocol(folder / self.list, folder, self.audio, name), []
         utterances = read_list(folder / self.list, folder, name)
-        protocol = folder / self.protocol
-        return (_with_columns(utterances, protocol) if self.protocol and protocol.is_file() else utterances), []
+        trials = self._trials(folder)
+        return (utterances if trials is None else _with_columns(utterances, trials, folder / self.protocol)), []
+
+    def _trials(self, folder: Path) -> Trials | None:
+        """What `protocol` says; None where it is not there."""
+        if not self.protocol:
+            return None
+        if (folder / self.protocol).is_file():
+            return read_protocol(folder / self.protocol)
+        tree = open_tree(folder)
+        return read_from(tree, self.protocol) if is_there(tree, self.protocol) else None
 
 
 def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
@@ -132,13 +145,12 @@ def check_classes(lists: Sequence[UtteranceList], settings: Sections) -> None:
         check_both_classes(join(training), "training")
 
 
-def _with_columns(utterances: UtteranceList, protocol: Path) -> UtteranceList:
-    """`utterances` with the columns that a label file has of them, '' where it says nothing.
+def _with_columns(utterances: UtteranceList, trials: Trials, protocol: Path) -> UtteranceList:
+    """`utterances` with the columns of `trials`, those of the label file `protocol`; '' where it says nothing.
 
     Raises:
         AsdfError: an utterance is bona fide in one and spoof in the other.
     """
-    trials = read_protocol(protocol)
     places = [trials.place(utterance) for utterance in utterances.ids]
     for utterance, label, place in zip(utterances.ids, utterances.labels, places, strict=True):
         if place is not None and trials.labels[place] != label:

@@ -51,7 +51,12 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
     trainer = Trainer(
         Step(network, utterances, settings, world, from_features=settings.front_end.cache_features),
         utterances,
-        BatchLoader(clips, settings.computing.network_dataloader_workers, world),
+        BatchLoader(
+            clips,
+            settings.computing.network_dataloader_workers,
+            world,
+            reused=settings.network.minibatch_size * settings.network.train_clip_size,
+        ),
         settings,
         world,
         run.folders.networks,
@@ -60,7 +65,7 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
         _callbacks(run),
     )
     _resume(run, trainer, start)
-    if settings.front_end.cache_features:
+    if settings.front_end.cache_features and not trainer.finished():
         # Only now has the front end the weights that it keeps.
         trainer.loader = _kept_features(run, network, trainer.loader, utterances, lengths)
     LOG.info("%s", trainer.step.precision.reason)

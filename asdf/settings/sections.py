@@ -246,7 +246,9 @@ class FrontEnd(KnownNames):
     )
     learning_rate: float | None = setting(None, "its own learning rate; None: initial_learning_rate", above=0)
     gradient_checkpointing: bool = setting(
-        False, "recompute the encoder's layers in the backward pass: less memory, about a third more time"
+        False,
+        "recompute the convolutions and the encoder's layers in the backward pass: less than half the memory, about a "
+        "third more time",
     )
     dropout: float = setting(0.0, "in its encoder, in training", at_least=0, at_most=1)
     layer_drop: float = setting(

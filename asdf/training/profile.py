@@ -54,6 +54,7 @@ class StepProfile:
 
     def begin(self, done: int) -> None:
         """Say so if the steps are among the `done` that were taken before."""
+        self._last = done
         if self.steps is not None and self.steps[1] <= done:
             LOG.info("computing.profile_steps = %s: nothing is profiled, step %d is done already", self.steps, done)
             self.steps = None

@@ -5,7 +5,8 @@ machine that has a copy of the folder.
 
 Any folder of recordings will do. Where a list of Kaldi's form lies among them, as in RIRS_NOISES (openslr.org/28,
 whose real_rirs_isotropic_noises holds both), it says which of them are impulse responses (`rir_list`) or noises
-(`noise_list`). Where there is none, all are taken, but as impulse responses none with 'noise' in its name.
+(`noise_list`), and what only the other list could name is not taken. Where there is no list, all are taken, but as
+impulse responses none with 'noise' in its name.
 """
 
 from __future__ import annotations
@@ -57,22 +58,26 @@ def _find_all(part: str, folders: Iterable[str], base: Path) -> tuple[str, ...]:
 
 def _below(folder: Path, part: str) -> Iterator[Path]:
     """The recordings for `part` of the chain below `folder`, in any order; hidden files, as `._a.wav`, are none."""
-    listed: dict[str, frozenset[str]] = {}
+    listed: dict[str, frozenset[str] | None] = {}
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        # A list counts for all below it.
-        inherited = listed.get(str(Path(parent).parent), frozenset()) if parent != str(folder) else frozenset()
-        listed[parent] = chosen = _listed(Path(parent), names, part) or inherited
+        chosen = _listed(Path(parent), names, part)
+        if chosen is None:  # a list counts for all below it
+            chosen = listed.get(str(Path(parent).parent))
+        listed[parent] = chosen
         for name in names:
             if name.startswith(".") or Path(name).suffix.lower() not in _SUFFIXES:
                 continue
-            if name in chosen if chosen else part == "noise" or "noise" not in name.lower():
+            if name in chosen if chosen is not None else part == "noise" or "noise" not in name.lower():
                 yield Path(parent, name)
 
 
-def _listed(folder: Path, names: list[str], part: str) -> frozenset[str]:
-    """The file names in the list that lies in `folder`: its lines are `--rir-id 1 --room-id 1 path/name.wav`."""
+def _listed(folder: Path, names: list[str], part: str) -> frozenset[str] | None:
+    """The file names in the list that lies in `folder`, whose lines are `--rir-id 1 --room-id 1 path/name.wav`.
+
+    None where there is no list; none of them where there is that of the other part alone.
+    """
     if _LISTS[part] not in names:
-        return frozenset()
+        return frozenset() if any(one in names for one in _LISTS.values()) else None
     lines = (folder / _LISTS[part]).read_text(encoding="utf-8", errors="replace").splitlines()
     return frozenset(PurePosixPath(line.split()[-1]).name for line in lines if line.strip())

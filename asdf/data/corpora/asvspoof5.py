@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asdf.data.corpora.known import KnownCorpus, Published, Reading, first_there, with_files
+from asdf.data.corpora.known import KnownCorpus, Published, Reading, first_there, is_there, with_files
 from asdf.data.corpora.protocols import read_from
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
@@ -14,6 +14,7 @@ _PROTOCOLS = {
 }
 _AUDIO = {"train": "flac_T", "dev": "flac_D", "eval": "flac_E_eval"}
 _PLACES = ("", "ASVspoof5_protocols/", "protocols/")
+_PARTS = "abcdefghij"  # flac_E_aa.tar to flac_E_aj.tar, each of which unpacks into the same folder
 
 
 def _read(tree: Tree, subset: str) -> Reading:
@@ -23,16 +24,25 @@ def _read(tree: Tree, subset: str) -> Reading:
             f"{tree.root}: there is no {_PROTOCOLS[subset]}, nor is it in ASVspoof5_protocols. Unpack "
             "ASVspoof5_protocols.tar.gz there."
         )
+    audio = _audio(tree, subset)
+    return Reading(with_files(read_from(tree, protocol), tree, audio), audio)
+
+
+def _audio(tree: Tree, subset: str) -> tuple[str, ...]:
     own = _AUDIO[subset]
-    audio = first_there(tree, (own, f"ASVspoof5_{subset}/{own}", f"audio/{own}", f"{own}/{own}")) or own
-    return Reading(with_files(read_from(tree, protocol), tree, (audio,)), (audio,))
+    whole = first_there(tree, (own, f"ASVspoof5_{subset}/{own}", f"audio/{own}"))
+    if whole is not None:
+        return (whole,)
+    parts = (f"flac_{own[len('flac_')]}_a{letter}/{own}" for letter in _PARTS)
+    return tuple(part for part in parts if is_there(tree, part)) or (own,)
 
 
 ASVSPOOF5 = KnownCorpus(
     title="ASVspoof 5, track 1",
     homepage="https://zenodo.org/records/14498691",
     licence="ODC-By 1.0",
-    needs="ASVspoof5_protocols.tar.gz and flac_{T,D,E}_*.tar unpacked: ASVspoof5.*.tsv, flac_T, flac_D, flac_E_eval",
+    needs="ASVspoof5_protocols.tar.gz and flac_{T,D,E}_*.tar unpacked: ASVspoof5.*.tsv, flac_T, flac_D, flac_E_eval; "
+    "or these tars as they are",
     folders=("ASVspoof5", "asvspoof5", "ASVspoof_5", "ASVspoof2024", ""),
     marks=tuple(place + name for place in _PLACES for name in _PROTOCOLS.values()),
     read=_read,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.audio.reading import SAMPLE_RATE, audio_length
-from asdf.data.corpora.known import Reading, recordings
+from asdf.data.corpora.known import Reading, files_in, is_recording
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
 from asdf.evaluation.trials import Trials
@@ -30,9 +30,9 @@ class OnDisk:
 
 def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
     """What is missing of the trials of a reading, and what lies in its folders besides."""
-    there = {name for folder in reading.audio for name in recordings(tree, folder)}
+    there = {name for folder in reading.audio for name in files_in(tree, folder)}
     named = set(reading.trials.ids)
-    return OnDisk(sorted(named - there), sorted(there - named - reading.others))
+    return OnDisk(sorted(named - there), sorted(filter(is_recording, there - named - reading.others)))
 
 
 def counts(trials: Trials, column: str) -> dict[str, tuple[int, int]]:

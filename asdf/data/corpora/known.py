@@ -69,7 +69,7 @@ class KnownCorpus:
 
 
 def is_there(tree: Tree, name: str) -> bool:
-    """Whether the tree has a file or folder `name`; its first folder may also be a tar of that name."""
+    """Whether the tree has a file or folder `name`; any folder on the way may also be a tar of that name."""
     part, _, rest = _part(tree, name)
     return not rest or part.exists(rest)
 
@@ -81,22 +81,40 @@ def first_there(tree: Tree, names: Iterable[str]) -> str | None:
 
 def recordings(tree: Tree, folder: str) -> list[str]:
     """Names of the audio files in `folder` and below it, sorted."""
+    return [name for name in files_in(tree, folder) if is_recording(name)]
+
+
+def files_in(tree: Tree, folder: str) -> list[str]:
+    """Names of all files in `folder` and below it, sorted."""
     part, start, rest = _part(tree, folder)
-    return [start + name for name in part.files(rest) if name[name.rfind(".") :].lower() in RECORDINGS]
+    return [start + name for name in part.files(rest)]
+
+
+def is_recording(name: str) -> bool:
+    """Whether a file of this name holds speech."""
+    return name[name.rfind(".") :].lower() in RECORDINGS
 
 
 def _part(tree: Tree, name: str) -> tuple[Tree, str, str]:
-    """The tree that `name` is in, a tar's where its first folder is one; how names of it begin here; `name` in it."""
-    first, _, rest = name.partition("/")
-    if first and not tree.exists(first) and tree.exists(f"{first}.tar"):
-        return open_tree(tree.path(first)), f"{first}/", rest
+    """The tree that `name` is in, a tar's where a folder of it is one; how names of it begin here; `name` in it."""
+    parts = name.split("/")
+    for depth in range(1, len(parts) + 1):
+        folder = "/".join(parts[:depth])
+        if not tree.exists(folder):
+            if tree.exists(f"{folder}.tar"):
+                return open_tree(tree.path(folder)), f"{folder}/", "/".join(parts[depth:])
+            break
     return tree, "", name
 
 
 def with_files(trials: Trials, tree: Tree, folders: Sequence[str]) -> Trials:
-    """`trials` with the names that their recordings have in `folders`, whatever the suffix; UTT.flac without any."""
-    names = (name for folder in folders for name in recordings(tree, folder))
-    there = {name[name.rfind("/") + 1 : name.rfind(".")]: name for name in names}
+    """`trials` with the names that their recordings have in `folders`, whatever the suffix; UTT.flac without any.
+
+    Of several of one name that in the first folder counts: an archive may be left where it was unpacked.
+    """
+    there: dict[str, str] = {}
+    for folder in reversed(folders):
+        there |= {name[name.rfind("/") + 1 : name.rfind(".")]: name for name in recordings(tree, folder)}
     default = folders[0]
     ids = [there.get(utterance) or f"{default}/{utterance}.flac" for utterance in trials.ids]
     return Trials(ids, trials.labels, trials.columns)

@@ -63,15 +63,25 @@ class _Collected:
     """What was read so far, each line checked against those before it.
 
     Attributes:
-        names: of the columns, '' for one that holds nothing; `rows` has a value for each of them.
+        names: of the columns, '' for one that holds nothing.
+        places: where the columns that are kept stand in a row.
+        same: one string for all cells that say the same: a cell of its own for each would take gigabytes.
     """
 
     path: Path
     names: Sequence[str] = ()
     ids: list[str] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
-    rows: list[Sequence[str]] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, names: Sequence[str]) -> None:
+        self.names = names
+        not_kept = ("", "utterance", "file", "key", "label")
+        self.places = {name: place for place, name in enumerate(names) if name not in not_kept}
+        self.columns = {name: [] for name in self.places}
 
     def add(self, number: int, utterance: str, label: int, row: Sequence[str]) -> None:
         if self.first.setdefault(utterance, number) != number:
@@ -81,17 +91,13 @@ class _Collected:
             )
         self.ids.append(utterance)
         self.labels.append(label)
-        self.rows.append(row)
+        for name, place in self.places.items():
+            value = "-" if label and name in ("attack", "vocoder") else row[place]
+            self.columns[name].append(self.same.setdefault(value, value))
 
     def trials(self) -> Trials:
-        columns = {}
-        for name, column in zip(self.names, zip(*self.rows, strict=True), strict=False):
-            values = list(column)
-            if name in ("attack", "vocoder"):
-                values = ["-" if label else value for label, value in zip(self.labels, values, strict=True)]
-            # A column of '-' alone says nothing, such as the third one of ASVspoof 2019 LA.
-            if name not in ("", "utterance", "file", "key", "label") and (name == "attack" or set(values) != {"-"}):
-                columns[name] = values
+        # A column of '-' alone says nothing, such as the third one of ASVspoof 2019 LA.
+        columns = {name: values for name, values in self.columns.items() if name == "attack" or set(values) != {"-"}}
         return Trials(self.ids, np.array(self.labels, np.int64), columns)
 
 
@@ -101,7 +107,7 @@ def _read_csv(rows: Iterator[tuple[int, str]], header: list[str], found: _Collec
             f"{found.path}, line 1: a csv with a column 'file' also needs 'label' (In-the-Wild) or 'attack' "
             f"(SpoofCeleb), it has {', '.join(header)}."
         )
-    found.names = header
+    found.begin(header)
     file, key = header.index("file"), header.index("label" if "label" in header else "attack")
     for number, line in rows:
         cells = [cell.strip() for cell in next(csv.reader([line]))]
@@ -120,7 +126,7 @@ def _read_columns(first: str, number: int, rows: Iterator[tuple[int, str]], foun
     if names and first.split()[names.index("key")] not in ("bonafide", "spoof"):
         names = ()
     shape = " ".join(name.upper() or "-" for name in names) or "UTTERANCE KEY"
-    found.names = names or ("utterance", "key")
+    found.begin(names or ("utterance", "key"))
     utterance, key, size = found.names.index("utterance"), found.names.index("key"), len(found.names)
     for place, line in chain([(number, first)], rows):
         # An utterance of two columns may hold spaces; the names of ASVspoof do not.

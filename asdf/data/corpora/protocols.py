@@ -17,6 +17,7 @@ the names that stand in the file.
 from __future__ import annotations
 
 import os
+from itertools import chain
 from pathlib import Path
 
 from asdf.data.corpora.label_lines import parse_protocol
@@ -37,11 +38,12 @@ def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Tr
             labels.
         UsageError: no trial of that subset.
     """
-    lines = list(numbered_lines(path, "\r\n"))
-    if lines and is_trials_file(lines[0][1]):
+    lines = numbered_lines(path, "\r\n")
+    first = next(lines, None)
+    if first is not None and is_trials_file(first[1]):
         trials = read_trials(path)
     else:
-        trials = parse_protocol(lines, Path(path))
+        trials = parse_protocol(chain([] if first is None else [first], lines), Path(path))
     return trials if subset is None else choose_subset(trials, subset, path)
 
 

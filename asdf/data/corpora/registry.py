@@ -100,11 +100,13 @@ def choose(name: str) -> Chosen:
         )
     if subset and not corpus.subsets and not corpus.subset_of:
         raise UsageError(f"{key} has no subsets: name it without ':{subset}'.")
+    if subset.startswith(".") or "/" in subset:  # a folder, and a part of file names
+        raise UsageError(f"{name!r}: a {corpus.subset_of} is the name of one folder, without '/' or a '.' before it.")
     return Chosen(key, subset)
 
 
 def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
-    """The tree of a corpus that lies somewhere in `folder`, or, tried first with `itself`, that `folder` is.
+    """The tree of a corpus that lies somewhere in `folder`, or, with `itself`, that `folder` is or is a folder of.
 
     Raises:
         AsdfError: it is not there; names all places that were tried.
@@ -117,6 +119,12 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
         tree = open_tree(folder / place) if place else base
         if first_there(tree, corpus.marks):
             return tree
+    # A folder that the corpus is told by, such as for-norm or ASVspoof2021_LA_eval, or the tar of it; but not that of
+    # one of its languages or systems, which would stand for all of them.
+    own = folder.absolute().name.removesuffix(".tar") + "/"
+    inside = [f"{mark}/".removeprefix(own).rstrip("/") for mark in corpus.marks if f"{mark}/".startswith(own)]
+    if itself and not corpus.subset_of and first_there(base, inside) is not None:
+        return open_tree(folder.absolute().parent)
     tried = ", ".join(str(folder / place) for place in dict.fromkeys(places))
     raise AsdfError(
         f"{corpus.title} is not in {folder}: it needs {corpus.needs}. Looked in {tried}. Check "

@@ -44,6 +44,7 @@ _LOOK: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "asdf",
     "savefig.dpi": 300,
+    "text.parse_math": False,  # names of files and attacks may hold dollar signs
 }
 
 

@@ -1,6 +1,6 @@
 """Which runs and which of their networks a report is of, and the names that they go by.
 
-Invariant: a network is never chosen by the sets that its results are of, but by those that it was validated on.
+Invariant: a network is chosen by the set that it was validated on, never by an evaluation set.
 """
 
 from __future__ import annotations

@@ -130,6 +130,15 @@ def test_members_that_begin_with_the_folders_name_may_be_named_as_tar_names_them
     assert sorted(found[0].names("flac")) == sorted(found[0].names("LA/flac"))
 
 
+def test_a_folder_of_the_archives_own_name_does_not_eat_the_names_that_begin_like_it(corpus: Path) -> None:
+    (corpus / "LA_dev").mkdir()
+    (corpus / "b.wav").rename(corpus / "LA_dev" / "a.wav")
+    (corpus / "flac").rename(corpus / "LA_flac")
+    archive = open_archive(pack(corpus))
+    assert archive.root == "LA/"
+    assert next(archive.names("LA")) == "LA_dev/a.wav" == next(archive.names())
+
+
 def test_a_window_is_a_file(corpus: Path) -> None:
     content = bytes(np.random.default_rng(1).integers(0, 256, 300_000, np.uint8))
     (corpus / "long.bin").write_bytes(content)

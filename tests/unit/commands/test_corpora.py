@@ -122,6 +122,10 @@ def test_a_list_of_ones_own(capsys: pytest.CaptureFixture[str], corpus: Path, tm
     own.write_text(f"{AUDIO}/LA_E_1.flac 0\n{AUDIO}/LA_E_2.flac 1\n", encoding="utf-8")
     status, out, _ = run(capsys, own, corpus)
     assert status == 0 and "trials       2: 1 bona fide, 1 spoof" in out and "not named    2 on disk" in out
+    soundfile.write(tmp_path / "a.caf", np.zeros(100), 16000)  # a format that no corpus here comes in
+    own.write_text("a.caf 0\n", encoding="utf-8")
+    status, out, _ = run(capsys, own, corpus)
+    assert status == 0 and "all there" in out
     own.write_text("gone.flac 0\n", encoding="utf-8")
     assert run(capsys, own, corpus)[0] == 1
 

@@ -36,6 +36,13 @@ def test_lengths_are_at_16_khz_in_list_order(utterances, tmp_path):
     assert lengths.tolist() == [5000, 10000, 32000] and lengths.dtype == np.int64
 
 
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_it_does_not_matter_how_many_are_measured_at_once(utterances, tmp_path, monkeypatch, at_once):
+    whole = measure_lengths(utterances, OFF, tmp_path / "whole", World())
+    monkeypatch.setattr(room, "_AT_ONCE", at_once)
+    assert measure_lengths(utterances, OFF, tmp_path / "parts", World()).tolist() == whole.tolist()
+
+
 def test_speech_activity_detection_shortens_them(utterances, tmp_path):
     endpoint = SpeechActivity(mode="endpoint", hangover_s=0.0)
     lengths = measure_lengths(utterances, endpoint, tmp_path / "sad", World())

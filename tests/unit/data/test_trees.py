@@ -79,6 +79,24 @@ def test_the_folder_counts_where_both_are_there(base: Path) -> None:
     assert open_tree(base / "tar" / "LA").files() == []
 
 
+def test_a_tar_in_a_folder_is_the_folder_of_its_name(base: Path) -> None:
+    """One that lies beside its folder is not: the folder counts."""
+    root = base / "folder" / "LA"
+    before = Tree(root).files()
+    for folder in ("train", "train-old"):
+        with tarfile.open(root / f"{folder}.tar", "w") as tar:
+            tar.add(root / folder, folder)
+    assert [name for name in Tree(root).files() if not name.endswith((".tar", ".index"))] == before
+    (root / "train").rename(base / "elsewhere")
+    assert [name for name in Tree(root).files() if not name.endswith((".tar", ".index"))] == before
+    assert len(read_audio(root / "train/flac/b.flac")) == 4000
+
+
+def test_where_one_may_not_look_is_told(base: Path) -> None:
+    with pytest.raises(AsdfError, match="cannot look for .*: File name too long"):
+        Tree(base).exists("x" * 300)
+
+
 def test_what_is_not_there(base: Path) -> None:
     for place in (base / "none", base / "tar" / "LA" / "none", base / "tar" / "LA.tar" / "none"):
         with pytest.raises(AsdfError, match=f"there is no folder {place}"):

@@ -81,7 +81,7 @@ def test_training_without_dropout_draws_no_random_numbers(waveforms):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_gradient_checkpointing_changes_no_number(dropout, waveforms):
+def test_gradient_checkpointing_changes_nothing_but_rounding(dropout, waveforms):
     plain = front_end(dropout=dropout).train()
     saving = copy.deepcopy(plain)
     saving.gradient_checkpointing = True
@@ -91,9 +91,11 @@ def test_gradient_checkpointing_changes_no_number(dropout, waveforms):
         model(waveforms).square().mean().backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     assert gradients[0].keys() == gradients[1].keys()
+    # The stem's are summed over the batch in another order; some of its sums all but cancel out.
+    rounding = 1e-6 * max(float(gradient.abs().max()) for gradient in gradients[0].values())
     for name, gradient in gradients[0].items():
         assert gradient is not None
-        assert torch.equal(gradient, gradients[1][name]), name
+        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=rounding, msg=name)
 
 
 def test_gradient_checkpointing_saves_the_layers_inner_values(waveforms):
@@ -104,7 +106,7 @@ def test_gradient_checkpointing_saves_the_layers_inner_values(waveforms):
         with torch.autograd.graph.saved_tensors_hooks(lambda t, sizes=sizes: sizes.append(t.numel()) or t, lambda t: t):
             model(waveforms)
         kept.append(sum(sizes))
-    assert kept[1] < kept[0]
+    assert kept[1] < kept[0] / 5
 
 
 @pytest.mark.parametrize("architecture", [LAYER_NORM, GROUP_NORM], ids=["layer_norm", "group_norm"])

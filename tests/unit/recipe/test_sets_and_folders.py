@@ -1,5 +1,7 @@
 """What a recipe's corpora and paths mean, and which of them the chosen stages need."""
 
+import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,21 @@ def test_a_list_gets_columns_from_a_protocol_where_there_is_one(tmp_path):
     (tmp_path / "protocol.txt").write_text(PROTOCOL.replace("- bonafide", "A02 spoof"))
     with pytest.raises(AsdfError, match=r"flac/a\.flac is bona fide in the list x, and spoof in .*protocol\.txt"):
         corpus.read("x", tmp_path)
+
+
+def test_a_protocol_in_a_tar_gives_columns_too(tmp_path):
+    (tmp_path / "LA" / "protocols").mkdir(parents=True)
+    (tmp_path / "LA" / "protocols" / "p.txt").write_text(PROTOCOL)
+    (tmp_path / "list.txt").write_text("LA/flac/b.flac 0\nLA/flac/a.flac 1\n")
+    corpus = Corpus("list.txt", protocol="LA/protocols/p.txt")
+    unpacked = corpus.read("x", tmp_path).columns
+    with tarfile.open(tmp_path / "LA.tar", "w") as tar:
+        tar.add(tmp_path / "LA", "LA")
+    shutil.rmtree(tmp_path / "LA")
+    assert corpus.read("x", tmp_path).columns == unpacked == {"speaker": ["S2", "S1"], "attack": ["A01", "-"]}
+    # What lies there compressed is not there, as for a list without a protocol.
+    (tmp_path / "LA.tar").rename(tmp_path / "LA.tar.gz")
+    assert corpus.read("x", tmp_path).columns == {}
 
 
 def read(tmp_path: Path, name: str, labels: str):

@@ -107,6 +107,21 @@ def test_noises_are_told_from_the_impulse_responses_beside_them(rirs: Path) -> N
     assert names == ["noise-free-sound-0000.wav", "RVB2014_type1_noise_largeroom1_1.wav"]
 
 
+def test_listed_impulse_responses_are_no_noises_and_the_other_way_round(rirs: Path) -> None:
+    list_real(rirs)
+    base = rirs / "RIRS_NOISES"
+    make(base, "simulated_rirs/largeroom/rir_list", "pointsource_noises/second.wav")
+    (base / "pointsource_noises/noise_list").write_text(
+        "".join(f"--noise-id {n} RIRS_NOISES/pointsource_noises/{n}.wav\n" for n in ("noise-free-sound-0000", "second"))
+    )
+    assert relative(find_noises(["RIRS_NOISES"], rirs), base) == [
+        "pointsource_noises/noise-free-sound-0000.wav",
+        "pointsource_noises/second.wav",
+        "real_rirs_isotropic_noises/RVB2014_type1_noise_largeroom1_1.wav",
+    ]
+    assert "pointsource_noises/second.wav" not in relative(find_responses(["RIRS_NOISES"], rirs), base)
+
+
 def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:
     with pytest.raises(UsageError) as told:
         find_noises(["musan", "muson"], musan)

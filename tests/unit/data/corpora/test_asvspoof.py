@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from asdf.data.corpora import choose, find_tree, read_known
+from asdf.data.corpora.checking import OnDisk, compare_with_disk
 from asdf.data.lists import check_files
+from asdf.data.trees import open_tree
 from asdf.errors import AsdfError
 from tests.unit.data.corpora.conftest import Lay, Read
 from tests.unit.data.corpora.test_protocols import ASVSPOOF5, DF21, LA19, LA21
@@ -61,6 +64,28 @@ def test_a_tar_of_it_beside_other_corpora_has_the_same_ids(lay: Lay, tmp_path: P
     check_files([packed])
 
 
+def tarred(folder: Path, archive: Path, within: str) -> None:
+    """Move a folder into a tar, in which it is called `within`."""
+    with tarfile.open(archive, "w") as tar:
+        tar.add(folder, within)
+    shutil.rmtree(folder)
+
+
+def test_a_tar_of_the_audio_beside_unpacked_protocols(lay: Lay, read: Read) -> None:
+    root = lay({f"{PROTOCOLS}.train.trn.txt": LA19}, f"{FLAC19}/LA_T_1.flac\n{FLAC19}/LA_T_2.FLAC")
+    tarred(root / "LA/ASVspoof2019_LA_train", root / "LA/ASVspoof2019_LA_train.tar", "ASVspoof2019_LA_train")
+    utterances, reading = read("asvspoof19", root)
+    assert utterances.ids == [f"{FLAC19}/LA_T_1.flac", f"{FLAC19}/LA_T_2.FLAC"]
+    assert compare_with_disk(reading, open_tree(root)) == OnDisk([], [])
+    check_files([utterances])
+
+
+@pytest.mark.parametrize("outer", ["DS_10283_3336", "DS_10283_3336/LA"])
+def test_2019_as_its_archive_of_archives_unpacks(lay: Lay, outer: str) -> None:
+    root = lay({f"{outer}/{PROTOCOLS}.train.trn.txt": LA19})
+    assert find_tree(choose("asvspoof19").corpus, root).root == root / outer
+
+
 KEYS = {
     "keys/LA/CM/trial_metadata.txt": ".",
     "ASVspoof2021_LA_eval/keys/LA/CM/trial_metadata.txt": ".",
@@ -106,6 +131,7 @@ def test_the_parts_of_2021_df_are_one_corpus_however_they_were_unpacked(lay: Lay
     assert [name.split("/")[0][-2:] for name in utterances.ids] == ["00", "03"]
     assert utterances.columns["vocoder"] == ["neural_vocoder_nonautoregressive", "-"]
     whole = lay(keys, "".join(f"ASVspoof2021_DF_eval/flac/DF_E_{i}.flac\n" for i in (2, 3)).strip(), folder="whole")
+    lay(empty="ASVspoof2021_DF_eval_part00/ASVspoof2021_DF_eval/flac/DF_E_2.flac", folder="whole")  # left behind
     utterances, _ = read("asvspoof21-df:eval", whole)
     check_files([utterances])
     assert utterances.ids[0] == "ASVspoof2021_DF_eval/flac/DF_E_2.flac"
@@ -127,3 +153,18 @@ def test_asvspoof_5(lay: Lay, read: Read, protocol: str, audio: str) -> None:
     check_files([utterances])
     with pytest.raises(AsdfError, match=r"no ASVspoof5\.train\.tsv.*Unpack ASVspoof5_protocols\.tar\.gz"):
         read("asvspoof5:train", root)
+
+
+def test_the_tars_of_asvspoof_5_may_stay_as_they_are(lay: Lay, read: Read) -> None:
+    """Each of them unpacks into the same folder, which would count if it were there."""
+    root = lay({"ASVspoof5.eval.track_1.tsv": ASVSPOOF5}, "a/D_1.flac\na/D_2.flac\nj/E_3.flac")
+    for part in "aj":
+        tarred(root / part, root / f"flac_E_a{part}.tar", "flac_E_eval")
+    utterances, reading = read("asvspoof5:eval", root)
+    assert utterances.ids == [
+        "flac_E_aa/flac_E_eval/D_1.flac",
+        "flac_E_aa/flac_E_eval/D_2.flac",
+        "flac_E_aj/flac_E_eval/E_3.flac",
+    ]
+    assert compare_with_disk(reading, open_tree(root)) == OnDisk([], [])
+    check_files([utterances])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tarfile
+
 import pytest
 
 from asdf.data.lists import check_files
@@ -121,6 +124,17 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
     assert read("mlaad:en", root)[0].ids == [f"{two}/c.wav"]
     with pytest.raises(AsdfError, match="no recordings of a language 'fr'"):
         read("mlaad:fr", root)
+
+
+def test_languages_in_tars_of_their_own_are_a_part_of_mlaad(lay: Lay, read: Read) -> None:
+    root = lay(empty="fake/de/x/a.wav\nfake/en/y/b.wav")
+    with tarfile.open(root / "fake/de.tar", "w") as tar:
+        tar.add(root / "fake/de", "de")
+    shutil.rmtree(root / "fake/de")
+    utterances, _ = read("mlaad", root)
+    assert utterances.ids == ["fake/de/x/a.wav", "fake/en/y/b.wav"] and utterances.columns["language"] == ["de", "en"]
+    assert read("mlaad:de", root)[0].ids == ["fake/de/x/a.wav"]
+    check_files([utterances])
 
 
 def test_m_ailabs(lay: Lay, read: Read) -> None:

@@ -52,6 +52,8 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
             "numbers are of for:testing.",
         ),
         ("in-the-wild:eval", "in-the-wild has no subsets: name it without ':eval'."),
+        ("mlaad:de/x", "'mlaad:de/x': a language is the name of one folder, without '/' or a '.' before it."),
+        ("wavefake:..", "'wavefake:..': a system is the name of one folder, without '/' or a '.' before it."),
         ("wave-fake", "there is no corpus 'wave-fake'. Did you mean 'wavefake'?"),
     ],
 )
@@ -73,6 +75,28 @@ def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> Non
     assert f"Looked in {base / 'ASVspoof5'}, " in told and "https://zenodo.org/records/14498691" in told
     with pytest.raises(AsdfError, match="there is no folder"):
         find_tree(KNOWN["mlaad"], base / "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "given"),
+    [
+        ("for", "for-norm/testing/real/a.wav", "for-norm"),
+        ("asvspoof21-la", "ASVspoof2021_LA_eval/flac/LA_E_1.flac", "ASVspoof2021_LA_eval"),
+        ("spoofceleb", "metadata/train.csv", "metadata"),
+    ],
+)
+def test_a_folder_that_a_corpus_is_told_by_stands_for_it(lay: Lay, name: str, mark: str, given: str) -> None:
+    base = lay(empty=mark)
+    assert find_tree(KNOWN[name], base / given, itself=True).root == base
+    with pytest.raises(AsdfError, match="is not in"):
+        find_tree(KNOWN[name], base / given)
+
+
+def test_one_system_or_language_does_not_stand_for_all(lay: Lay) -> None:
+    base = lay(empty="ljspeech_melgan/a.wav\nen_US/by_book/female/x/y/wavs/a.wav")
+    for name, folder in (("wavefake", "ljspeech_melgan"), ("m-ailabs", "en_US")):
+        with pytest.raises(AsdfError, match="is not in"):
+            find_tree(KNOWN[name], base / folder, itself=True)
 
 
 def labels(bona_fide: int, spoof: int) -> np.ndarray:

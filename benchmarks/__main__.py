@@ -1,0 +1,76 @@
+"""`python -m benchmarks`: runs benchmarks, or writes the report of earlier runs. See the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import benchmarks
+from asdf.distributed.allocator import keep_freed_memory
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
+from benchmarks.harness import tell
+from benchmarks.machine import describe_machine, headline
+from benchmarks.report import write_report
+from benchmarks.rows import Row
+from benchmarks.table import aligned
+
+NAMES = ("start", "metrics", "rawboost", "loader", "scoring", "memory", "processes", "frozen", "step", "scale")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=benchmarks.__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(NAMES)}; none: all")
+    parser.add_argument("--quick", action="store_true", help="a smoke run; its numbers mean nothing")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results to this file")
+    parser.add_argument("--report", type=Path, nargs="+", metavar="JSON", help="write RESULTS.md and results.svg")
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.names if name not in NAMES]
+    if unknown:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    if given.report:
+        try:
+            print(*write_report(given.report, Path(__file__).parent), sep="\n")
+        except AsdfError as error:
+            parser.error(str(error))
+        return 0
+    results = run(given.names or list(NAMES), given.quick)
+    if given.json:
+        write_text(given.json, json.dumps(results, indent=1) + "\n")
+    return 1 if any("failed" in one for one in results["benchmarks"].values()) else 0
+
+
+def run(names: list[str], quick: bool) -> dict[str, Any]:
+    """The results of these benchmarks as they stand in the JSON file; each table is printed when it is there."""
+    machine = describe_machine()
+    keep_freed_memory()  # as every run does; peers in the same process have it too
+    print(headline(machine) + ("; quick: these numbers mean nothing" if quick else ""))
+    found: dict[str, Any] = {}
+    for place, name in enumerate(names, 1):
+        tell(f"[{place} of {len(names)}] {name} ...")
+        start = time.perf_counter()
+        module = import_module(f"benchmarks.{name}")
+        about = (module.__doc__ or "").strip()
+        rows: list[Row] = []
+        found[name] = {"about": about, "rows": []}
+        try:
+            for row in module.rows(quick):
+                rows.append(row)
+                tell(f"    {row.what}, {row.against}: {'not measured' if row.ratio is None else f'{row.ratio:.2f}'}")
+        except Exception as error:  # one that fails must not take the others' results with it
+            found[name]["failed"] = f"{type(error).__name__}: {error}"
+            tell(f"    failed: {found[name]['failed']}")
+        found[name]["rows"] = [row.as_json() for row in rows]
+        found[name]["seconds"] = round(time.perf_counter() - start, 1)
+        print(f"\n{name}: {about.splitlines()[0]} ({found[name]['seconds']:g} s)\n{aligned(rows)}", flush=True)
+    return {"machine": machine, "quick": quick, "benchmarks": found}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

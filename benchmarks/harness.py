@@ -1,0 +1,83 @@
+"""How things are timed: in turns, in one run, after a warm-up.
+
+Invariant: what is compared is measured A B A B ..., so that a machine that slows down slows both, and a ratio is taken
+within a pair. Garbage is collected before each measurement and not during it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def in_turns(
+    functions: Mapping[str, Callable[[], Any]], rounds: int, warm_up: int = 1, calls: int = 1
+) -> dict[str, list[float]]:
+    """Seconds a call of each function, one number a round; `calls` calls in a row count as one measurement."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(warm_up + rounds):
+        for name, function in functions.items():
+            taken = seconds_of(function, calls)
+            if turn >= warm_up:
+                seconds[name].append(taken)
+    return seconds
+
+
+def seconds_of(function: Callable[[], Any], calls: int = 1) -> float:
+    """Seconds that a call takes, the GPU's work included."""
+    with _no_collection():
+        _wait_for_gpu()
+        start = time.perf_counter()
+        for _ in range(calls):
+            function()
+        _wait_for_gpu()
+        return (time.perf_counter() - start) / calls
+
+
+def run_module(module: str, *words: str, **variables: str) -> str:
+    """The last line that `python -m module words...` prints, in a process of its own.
+
+    Raises:
+        RuntimeError: it failed; with the end of what it printed.
+    """
+    command = [sys.executable, "-m", module, *words]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def has(*packages: str) -> bool:
+    """Whether all of these can be imported."""
+    return all(importlib.util.find_spec(package) is not None for package in packages)
+
+
+def tell(line: str) -> None:
+    """Say how far things are, where it does not mix with the table."""
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _wait_for_gpu() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.synchronize()

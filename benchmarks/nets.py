@@ -1,0 +1,105 @@
+"""The networks of the benchmarks, and a training step of ASDF and of a script on one minibatch in memory.
+
+All weights are random: they take as long as trained ones.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.data.lists import UtteranceList
+from asdf.data.training_plan import Share, Window
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.networks import build_network
+from asdf.networks.architectures import Architecture, stem
+from asdf.settings.sections import Sections
+from asdf.training.progress import Progress
+from asdf.training.step import Step
+
+SAMPLES = 64600
+# As XLS-R, with layer norms throughout, so that an utterance's scoring length is known to a frame; but small.
+SMALL_XLSR = Architecture(stem(64), "layer_norm", True, 256, 4, 4, 1024, True)
+
+
+def make_settings(architecture: str, minibatch: int, samples: int = SAMPLES, precision: str = "fp32") -> Sections:
+    """Settings of a front end and AASIST, with Adam and a constant learning rate."""
+    settings = Sections()
+    settings.front_end.architecture = architecture
+    settings.network.minibatch_size, settings.network.train_clip_size = minibatch, samples
+    settings.network.optimizer, settings.network.initial_learning_rate = "adamw", 1e-6
+    settings.network.weight_decay_skiplist, settings.network.schedule = (), "constant"
+    settings.computing.precision = precision  # type: ignore[assignment]
+    return settings
+
+
+def make_network(settings: Sections, device: torch.device | str = "cpu") -> nn.Module:
+    """The network of the settings; the same weights each time."""
+    torch.manual_seed(0)
+    return build_network(settings).to(device)
+
+
+def make_batch(size: int, samples: int, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """Waveforms (size, samples), and labels (size,), both classes in turns."""
+    waveforms = 0.1 * torch.randn(size, samples, generator=torch.Generator().manual_seed(0))
+    return waveforms.to(device), (torch.arange(size) % 2).to(device)
+
+
+class AsdfSteps:
+    """ASDF's training step on one minibatch that is in memory; each call is one step and gives its mean loss.
+
+    Args:
+        labels: of this process's minibatch; all processes have the same.
+    """
+
+    def __init__(
+        self, settings: Sections, network: nn.Module, waveforms: Tensor, labels: Tensor, world: World | None = None
+    ) -> None:
+        world = world or World(device=waveforms.device)
+        size, whole = len(labels), len(labels) * world.size
+        names = [str(index) for index in range(whole)]
+        utterances = UtteranceList(
+            "benchmark", Path(), names, np.tile(labels.cpu().numpy(), world.size).astype(np.int8)
+        )
+        self._step = Step(network.train(), utterances, settings, world)
+        self._window = Window(0, np.arange(whole), [Share(np.arange(size) + size * world.rank, size)])
+        self._clips, self._progress, self._stop = repeat(waveforms), Progress(), StopRequest()
+
+    def __call__(self) -> float:
+        before = self._progress.loss_sum
+        # As the training loop asks for it: whether to stop and whether to save travel with the step.
+        self._step.take(self._window, self._clips, self._progress, [float(bool(self._stop)), 0.0])
+        return (self._progress.loss_sum - before) / len(self._window.utterances)
+
+
+class PlainSteps:
+    """What a training script does: forward, cross-entropy, backward, step, and the loss fetched for the log."""
+
+    def __init__(
+        self,
+        settings: Sections,
+        network: nn.Module,
+        waveforms: Tensor,
+        labels: Tensor,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        net = settings.network
+        self._optimiser = torch.optim.AdamW(
+            network.parameters(), net.initial_learning_rate, net.adam_betas, weight_decay=net.weight_decay
+        )
+        self._network, self._waveforms, self._labels, self._dtype = network.train(), waveforms, labels, dtype
+
+    def __call__(self) -> float:
+        with torch.autocast(self._waveforms.device.type, self._dtype, enabled=self._dtype is not None):
+            _, logits = self._network(self._waveforms)
+        loss = F.cross_entropy(logits.float(), self._labels)
+        loss.backward()
+        self._optimiser.step()
+        self._optimiser.zero_grad()
+        return loss.item()

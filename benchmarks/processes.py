@@ -1,0 +1,92 @@
+"""Two processes on two cores beside one on one core: the same minibatch a process, gradients exchanged over gloo.
+
+Two processes take a step of twice as many utterances; if the exchange cost nothing and the cores shared nothing, they
+would do twice as many a second. What the cores share (memory, cache, clock) shows in two processes that know nothing of
+each other. All processes compute with one thread. `python -m benchmarks.processes` is one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from asdf.distributed.world import open_world, usable_cores
+from benchmarks.harness import ROOT
+from benchmarks.nets import AsdfSteps, make_batch, make_network, make_settings
+from benchmarks.rows import Row, compared, unmeasured
+
+TARGET = 1.8
+PEER, APART = "one process on one core", "two processes that exchange nothing"
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Utterances a second."""
+    cases = (("tiny", 2, 8000, 4, 2),) if quick else (("small", 4, 64600, 4, 3), ("wav2vec2_base", 4, 64600, 2, 2))
+    for architecture, minibatch, samples, steps, rounds in cases:
+        what = f"{architecture} + AASIST, {minibatch} x {samples / 16000:.1f} s a process, gloo"
+        if usable_cores() < 2:
+            yield unmeasured(what, "utt/s", PEER, "one core only", TARGET)
+            continue
+        rates: dict[str, list[float]] = {"together": [], "apart": [], "one": []}
+        for _ in range(rounds):
+            for how, worlds in (("together", [2]), ("apart", [1, 1]), ("one", [1])):
+                seconds = _step_seconds(worlds, architecture, minibatch, samples, steps)
+                rates[how].append(sum(worlds) * minibatch / seconds)
+        yield compared(what, "utt/s", rates["together"], PEER, rates["one"], more=True, target=TARGET)
+        yield compared(what, "utt/s", rates["together"], APART, rates["apart"], more=True)
+
+
+def worker(architecture: str, minibatch: int, samples: int, steps: int) -> None:
+    """Take steps in this process, one of its world, and print the median of their seconds."""
+    settings = make_settings(architecture, minibatch, samples)
+    settings.computing.use_gpu, settings.computing.threads = False, 1
+    with open_world(settings.computing) as world:
+        step = AsdfSteps(settings, make_network(settings), *make_batch(minibatch, samples), world)
+        seconds = []
+        for number in range(2 + steps):
+            start = time.perf_counter()
+            step()
+            if number >= 2:
+                seconds.append(time.perf_counter() - start)
+        if world.is_main:
+            print(json.dumps(statistics.median(seconds)), flush=True)
+
+
+def _step_seconds(worlds: list[int], *words: object) -> float:
+    """The median time of a step of so many worlds of processes at once; the mean of the worlds."""
+    started = [_start_world(size, *words) for size in worlds]
+    seconds = []
+    for processes in started:
+        outputs = [process.communicate()[0] for process in processes]
+        if any(process.returncode for process in processes):
+            raise RuntimeError(f"a process of {len(processes)} failed; its message is above")
+        seconds.append(float(json.loads(outputs[0].strip().splitlines()[-1])))
+    return statistics.mean(seconds)
+
+
+def _start_world(size: int, *words: object) -> list[subprocess.Popen[str]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    world = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
+    shared = {**os.environ, **world, "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.processes", *map(str, words)],
+            cwd=ROOT,
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+
+
+if __name__ == "__main__":
+    worker(sys.argv[1], *map(int, sys.argv[2:]))

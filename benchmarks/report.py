@@ -1,0 +1,62 @@
+"""RESULTS.md from the JSON of runs: what is not in there does not stand in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
+from benchmarks.chart import Bar, chart
+from benchmarks.machine import headline
+from benchmarks.rows import Row
+from benchmarks.table import markdown
+
+_HEAD = """# Benchmarks
+
+Written by `python -m benchmarks --report`; every number was measured on the machine and at the time that stand above
+its tables, and a row without numbers says why. ASDF and its peer ran in turns in one process or one after the other;
+numbers are medians, the ratio is the median over the pairs of how many times better ASDF is, and beside it stand its
+quartiles. Against a limit, the ratio is the limit over what ASDF took.
+
+![ratios and targets](results.svg)
+"""
+
+
+def write_report(files: Sequence[Path], folder: Path) -> list[Path]:
+    """Write RESULTS.md and results.svg to `folder` from the JSON of one run or several.
+
+    Raises:
+        AsdfError: a file is missing, is no result of `python -m benchmarks --json`, or comes from a quick run.
+    """
+    results = [_read(path) for path in files]
+    parts = [_HEAD]
+    bars = []
+    for result in results:
+        parts.append(f"## {headline(result['machine'])}\n")
+        for name, one in result["benchmarks"].items():
+            rows = [Row(**row) for row in one["rows"]]
+            failed = f"It failed: {one['failed']}\n" if "failed" in one else ""
+            parts.append(f"### {name}\n\n{one['about']}\n\n{failed}{markdown(rows)}\n")
+            bars += [
+                Bar(f"{row.what} ({row.against})", row.ratio, row.low or row.ratio, row.high or row.ratio, row.target)
+                for row in rows
+                if row.ratio is not None and row.target is not None
+            ]
+    paths = [folder / "RESULTS.md", folder / "results.svg"]
+    write_text(paths[0], "\n".join(parts))
+    write_text(paths[1], chart(bars))
+    return paths
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        quick = result["quick"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AsdfError(f"{path} is not a result of `python -m benchmarks --json` ({error}). Run it first.") from None
+    if quick:
+        raise AsdfError(f"{path} comes from a --quick run, whose numbers mean nothing. Run it without --quick.")
+    return result

@@ -1,0 +1,51 @@
+"""The resident memory of this process, and what a forked one gets of its own. None where there is no /proc of Linux."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_LINUX = sys.platform.startswith("linux")
+
+
+def settled() -> int | None:
+    """Bytes resident now, without what is only kept in reserve; the peak counts from here."""
+    if not _LINUX:
+        return None
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return _kib("/proc/self/status", "VmRSS") * 1024
+
+
+def peak() -> int | None:
+    """The most bytes that were resident since `settled`."""
+    return _kib("/proc/self/status", "VmHWM") * 1024 if _LINUX else None
+
+
+def copied_by_a_fork(function: Callable[[], Any]) -> int | None:
+    """Bytes that a forked process gets of its own by calling `function`: pages are copied when they are written to."""
+    if not _LINUX:
+        return None
+    gc.collect()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        before = _kib("/proc/self/smaps_rollup", "Private_Dirty")
+        function()
+        os.write(writing, str(_kib("/proc/self/smaps_rollup", "Private_Dirty") - before).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        copied = told.read()
+    os.waitpid(child, 0)
+    return max(0, int(copied)) * 1024
+
+
+def _kib(path: str, name: str) -> int:
+    return sum(int(line.split()[1]) for line in Path(path).read_text().splitlines() if line.startswith(f"{name}:"))

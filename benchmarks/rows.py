@@ -1,0 +1,83 @@
+"""A row of a benchmark's table, and the numbers in it.
+
+Invariant: a row holds what was measured in one run, or says why nothing was; nothing is filled in from elsewhere. Its
+ratio says how many times better ASDF is than what it stands beside, so a target is always "at least".
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison.
+
+    Attributes:
+        asdf, peer: medians, in `unit`; `peer` is the limit itself where `against` is one. None: not measured.
+        against: what ASDF stands beside: a peer, or the limit it should keep.
+        target: the least ratio aimed at; None: the row informs only.
+        ratio: how many times better ASDF is, the median over the pairs of one run; `low` and `high` are its quartiles.
+        rounds: how many pairs were measured.
+        note: what is different between the two, or why nothing was measured.
+    """
+
+    what: str
+    unit: str
+    against: str
+    asdf: float | None = None
+    peer: float | None = None
+    target: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    rounds: int = 0
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None where there is none, or nothing was measured."""
+        return None if self.ratio is None or self.target is None else self.ratio >= self.target
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compared(
+    what: str, unit: str, asdf: list[float], against: str, peer: list[float], *, more: bool = False, **rest: Any
+) -> Row:
+    """A row from paired measurements of ASDF and a peer; with `more`, the higher number is the better one."""
+    ratios = [a / p if more else p / a for a, p in zip(asdf, peer, strict=True)]
+    low, middle, high = quartiles(ratios)
+    return Row(
+        what,
+        unit,
+        against,
+        statistics.median(asdf),
+        statistics.median(peer),
+        ratio=middle,
+        low=low,
+        high=high,
+        rounds=len(asdf),
+        **rest,
+    )
+
+
+def limited(what: str, unit: str, asdf: list[float], limit: float, **rest: Any) -> Row:
+    """A row from measurements of ASDF alone and a limit that they should keep below."""
+    return compared(what, unit, asdf, f"limit of {limit:g} {unit}", [limit] * len(asdf), target=1.0, **rest)
+
+
+def unmeasured(what: str, unit: str, against: str, why: str, target: float | None = None) -> Row:
+    """A row that says why there are no numbers in it."""
+    return Row(what, unit, against, target=target, note=f"not measured: {why}")
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    """The lower quartile, the median and the upper quartile; of fewer than three values the extremes and the median."""
+    if len(values) < 3:
+        return min(values), statistics.median(values), max(values)
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high

@@ -1,0 +1,149 @@
+"""What the host does that grows with the clips: at ASVspoof 5's training and evaluation sets, and at 10 million clips.
+
+The number is microseconds a clip at the largest size, beside those at the smallest: a ratio near 1 is linear. Each
+thing is done once, in a process of its own for each size, with lists that name no real recording. The note has the
+seconds of all three sizes, the memory that a clip takes, and when and where a run pays it. Two processes gather.
+
+    python -m benchmarks.scale --write-docs              measures, and puts the table into docs/scaling.md
+    python -m benchmarks.scale --write-docs JSON         puts it there from a result of `python -m benchmarks --json`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import AsdfError
+from asdf.runs.files import write_text
+from benchmarks.harness import ROOT, run_module
+from benchmarks.machine import headline
+from benchmarks.rows import Row
+from benchmarks.scale_costs import FEW, Cost
+from benchmarks.table import number
+
+SIZES = (182_357, 680_774, 10_000_000)
+LOAD = "load average at the start"
+NOTHING = 0.5  # bytes a clip that are not worth a word
+BEGIN, END = "<!-- measured by benchmarks/scale.py -->", "<!-- end of what was measured -->"
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Microseconds a clip."""
+    sizes = (1000, 2000, 4000) if quick else SIZES
+    yield Row(LOAD, "processes", "", os.getloadavg()[0])
+    by_size = [[*_costs(clips), _gathered(clips)] for clips in sizes]
+    yield from (compared_sizes(sizes, costs) for costs in zip(*by_size, strict=True))
+
+
+def compared_sizes(sizes: Sequence[int], costs: Sequence[Cost]) -> Row:
+    """The row of one thing's costs at `sizes`, ascending; its note is what `table` makes columns of."""
+    first, last = costs[0], costs[-1]
+    a_clip = {how: (size or 0) / sizes[-1] for how, size in (("held", last.held), ("peak", last.peak))}
+    memory = [f"{number(size)} B {how}" for how, size in a_clip.items() if size >= NOTHING]
+    seconds = [number(cost.seconds) for cost in costs]
+    few = f", multiplied from {FEW:,} clips or 10 replicates" if last.from_few else ""
+    note = "; ".join(
+        [
+            f"{' / '.join(seconds)} s at {' / '.join(f'{size:,}' for size in sizes)} clips{few}",
+            ", ".join(memory) or "-",
+            f"{last.when}: {last.where}",
+        ]
+    )
+    against = f"itself at {sizes[0]:,} clips"
+    if first.seconds is None or last.seconds is None:
+        return Row(last.what, "µs a clip", against, note=note)
+    few_us, many_us = 1e6 * first.seconds / sizes[0], 1e6 * last.seconds / sizes[-1]
+    return Row(last.what, "µs a clip", against, many_us, few_us, ratio=few_us / many_us, rounds=1, note=note)
+
+
+def table(rows: Sequence[Row], machine: dict[str, Any]) -> str:
+    """What `rows` measured, as Markdown with a column for each size."""
+    sizes: list[str] = []
+    lines = []
+    for row in rows:
+        if row.what == LOAD:
+            continue
+        times, memory, place = row.note.split("; ")
+        seconds, _, at = times.partition(" s at ")
+        sizes, few = at.partition(" clips")[0].split(" / "), "multiplied" in at
+        what = row.what + (" *" if few else "")
+        lines.append([what, place, *seconds.split(" / "), number(row.asdf), memory])
+    heads = ["what", "when: where", *(f"{size}, s" for size in sizes), "µs a clip", "memory a clip"]
+    load = next((f"; load average {number(row.asdf)} at the start" for row in rows if row.what == LOAD), "")
+    parts = [f"{headline(machine)}{load}.", "", _line(heads), "|---|---|" + "---:|" * (len(sizes) + 1) + "---|"]
+    return "\n".join([*parts, *map(_line, lines), "", f"\\* multiplied, from {FEW:,} clips or 10 replicates."])
+
+
+def write_docs(result: dict[str, Any], path: Path) -> None:
+    """Put the table of a result of `python -m benchmarks --json` between the marks in the page `path`.
+
+    Raises:
+        AsdfError: the result has no such benchmark, it failed or was a quick run, or the page lacks the marks.
+    """
+    found = result["benchmarks"].get("scale", {})
+    if result["quick"] or "failed" in found or not found:
+        raise AsdfError("this result holds no whole run of 'scale'. Run `python -m benchmarks scale --json OUT` first.")
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise AsdfError(f"{path} lacks the lines {BEGIN!r} and {END!r}, between which the table is put.")
+    made = table([Row(**row) for row in found["rows"]], result["machine"])
+    write_text(path, f"{before}{begin}\n\n{made}\n\n{end}{after}")
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _costs(clips: int) -> list[Cost]:
+    return [Cost(**cost) for cost in json.loads(run_module("benchmarks.scale_costs", str(clips)))]
+
+
+def _gathered(clips: int) -> Cost:
+    """What it costs two processes to bring their scores to the main one."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    shared = {**os.environ, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    command = [sys.executable, "-m", "benchmarks.scale_costs", "gather", str(clips)]
+    started = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate()[0] for process in started]
+    if any(process.returncode for process in started):
+        raise RuntimeError("a process of the exchange failed; its message is above")
+    return Cost("gather the scores", "validation", "2 processes, gloo", json.loads(outputs[0].splitlines()[-1]))
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser("python -m benchmarks.scale", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--write-docs", nargs="?", const="", required=True, metavar="JSON")
+    given = parser.parse_args(arguments)
+    if given.write_docs:
+        result = json.loads(Path(given.write_docs).read_text(encoding="utf-8"))
+    else:
+        from benchmarks.__main__ import run
+
+        result = run(["scale"], quick=False)
+    write_docs(result, ROOT / "docs" / "scaling.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,217 @@
+"""What the host does for a corpus of so many clips, each thing once: `python -m benchmarks.scale_costs CLIPS` as JSON.
+
+Lists are synthetic, named as ASVspoof 5 names its own, and no recording of them exists. Memory is what the process's
+resident memory grew by: `held` with the result, `peak` on the way. What would need as many files as clips is measured
+on `FEW` and multiplied, as is the bootstrap; `from_few` says so.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from asdf.audio import archive_index
+from asdf.data.corpora.protocols import read_protocol
+from asdf.data.lengths import lengths_file, measure_lengths
+from asdf.data.lists import UtteranceList, check_files, join, read_list
+from asdf.data.scoring_plan import scoring_batches
+from asdf.data.training_plan import TrainingPlan
+from asdf.distributed.world import World, open_world
+from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
+from asdf.evaluation.trials import Trials, read_trials, write_trials
+from asdf.settings.sections import Computing, Network, SpeechActivity
+from benchmarks.resident import copied_by_a_fork, peak, settled
+
+T = TypeVar("T")
+MINIBATCH = 14
+FEW = 20_000
+REPLICATES, TIMED = 1000, 10
+APART = 3.29  # standard deviations: an EER near 5 %
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds and bytes; None: not asked for, or not known on this system. `when` and `where` a run pays it."""
+
+    what: str
+    when: str
+    where: str
+    seconds: float | None
+    held: int | None = None
+    peak: int | None = None
+    from_few: bool = False
+
+
+def costs(clips: int, folder: Path) -> Iterator[Cost]:
+    """Everything that grows with the clips, but for what takes several processes."""
+    yield from _lists(clips, folder)
+    yield from _plans(clips)
+    yield from _evaluation(clips, folder)
+    yield from _files(clips, folder)
+
+
+def _lists(clips: int, folder: Path) -> Iterator[Cost]:
+    path = folder / "list.txt"
+    with path.open("w") as file:
+        file.writelines(f"{_name(i)} {_label(i)}\n" for i in range(clips))
+    cost, utterances = _measured("read a list", "start", "every rank", partial(read_list, path, folder, "big"))
+    yield cost
+    path.unlink()
+    sad = SpeechActivity()
+    lengths = lengths_file(folder, utterances, sad)
+    with lengths.open("w") as file:
+        file.writelines(f"{name}\t{48000 + i % 1000}\n" for i, name in enumerate(utterances.ids))
+    read = partial(measure_lengths, utterances, sad, folder, World())
+    yield _measured("read the lengths", "start, validation", "every rank", read)[0]
+    lengths.unlink()
+    yield _measured("join the training lists", "start", "every rank", partial(join, [utterances]))[0]
+    cost, packed = _measured("pack a list for the loader", "validation", "every rank", utterances.packed)
+    yield cost
+    copied = copied_by_a_fork(partial(_look_at_all, packed.ids))
+    yield Cost("copies of the list", "validation", "every loader worker", None, held=copied)
+    del utterances, read, packed
+    path = folder / "protocol.tsv"
+    with path.open("w") as file:
+        for i in range(clips):
+            key = "bonafide" if _label(i) else "spoof"
+            file.write(f"T_{i % 4000:04d} {_name(i)[7:-5]} F - - - AC{i % 4} A{i % 16:02d} {key} -\n")
+    yield _measured("read a protocol of ten columns", "start", "every rank", partial(read_protocol, path))[0]
+    path.unlink()
+
+
+def _plans(clips: int) -> Iterator[Cost]:
+    for ranks in (1, 8, 64):
+        plan = TrainingPlan(clips, MINIBATCH, world_size=ranks)
+        yield _measured(f"training plan, {ranks} ranks", "epoch", "every rank", partial(_walk, plan))[0]
+    lengths = np.clip(np.random.default_rng(0).lognormal(np.log(48000), 0.45, clips), 8000, 208000).astype(np.int64)
+    # The grid of a front end of wav2vec 2.0: a frame every 320 samples.
+    plan_scoring = partial(scoring_batches, lengths, Network(), lambda samples: samples // 320 * 320)
+    yield _measured("scoring plan", "validation", "every rank", plan_scoring)[0]
+
+
+def _evaluation(clips: int, folder: Path) -> Iterator[Cost]:
+    rng = np.random.default_rng(1)
+    labels = (rng.random(clips) < 0.1).astype(np.int64)
+    scores = (rng.standard_normal(clips) + APART * labels).astype(np.float32).astype(np.float64)
+    ids = [_name(i) for i in range(clips)]
+    scored = Scores(ids, labels, scores)
+    yield _measured("EER", "validation", "main rank", partial(eer, scored.bona_fide, scored.spoof))[0]
+    yield _measured("minDCF", "report", "main rank", partial(min_dcf, scored.bona_fide, scored.spoof))[0]
+    bootstrap = partial(confidence_intervals, scored, replicates=TIMED)
+    yield _of_few(f"bootstrap of {REPLICATES:,}", "on request", "one process", bootstrap, REPLICATES / TIMED)
+    path = folder / "scores.txt"
+    write = partial(write_scores, path, ids, labels, scores)
+    yield _measured("write a score file", "validation", "main rank", write)[0]
+    yield _measured("read a score file", "report", "main rank", partial(read_scores, path))[0]
+    path.unlink()
+    columns = {
+        "speaker": [f"T_{i % 4000:04d}" for i in range(clips)],
+        "attack": ["-" if _label(i) else f"A{i % 16:02d}" for i in range(clips)],
+    }
+    path = folder / "trials.tsv"
+    write = partial(write_trials, path, Trials(ids, labels, columns))
+    yield _measured("write a table of trials", "validation", "main rank", write)[0]
+    del write, columns, ids, scored, bootstrap
+    yield _measured("read a table of trials", "report", "main rank", partial(read_trials, path))[0]
+    path.unlink()
+
+
+def _files(clips: int, folder: Path) -> Iterator[Cost]:
+    few = min(FEW, clips)
+    names = [_name(i) for i in range(few)]
+    (folder / "flac_T").mkdir()
+    for name in names:
+        (folder / name).touch()
+    look = partial(check_files, [UtteranceList("few", folder, names, np.zeros(few, np.int8))])
+    yield _of_few("look for the files", "start", "main rank", look, clips / few)
+    archive = folder / "few.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(folder / "flac_T", "flac_T")
+    yield _of_few("index an archive", "once", "one process", partial(_index, archive), clips / few)
+    # Headers of zeros in an archive that is one hole: what reads the index cannot tell them from real ones.
+    hole, block = folder / "hole.tar", archive_index.BLOCK
+    with hole.open("wb") as file:
+        file.truncate((clips + 1) * 2 * block)
+    text = b"".join(_name(i).encode() for i in range(clips))
+    places, size = np.arange(1, clips + 1, dtype=np.int64), len(text) // clips
+    headers = np.full(clips, zlib.crc32(bytes(block)), np.uint32)
+    made = archive_index.Index(places * 2 * block, np.full(clips, block), headers, places * size, text)
+    archive_index._keep(hole, made, hole.stat())
+    del made, text, places, headers
+    yield _measured("read an archive's index", "start", "every rank", partial(_index, hole))[0]
+
+
+def gather(clips: int) -> float | None:
+    """Seconds of the main rank for its world's scores of `clips` trials; None on the other ranks."""
+    computing = Computing()
+    computing.use_gpu, computing.threads = False, 1
+    with open_world(computing) as world:
+        own = np.arange(world.rank, clips, world.size)
+        world.barrier()
+        start = time.perf_counter()
+        world.gather((own, own.astype(np.float32)))
+        seconds = time.perf_counter() - start
+    return seconds if world.is_main else None
+
+
+def _index(path: Path) -> archive_index.Index:
+    with path.open("rb") as file:
+        return archive_index.read_index(path, file.fileno())
+
+
+def _walk(plan: TrainingPlan) -> int:
+    """Go through an epoch; the number of its steps."""
+    return sum(1 for _ in plan.windows(1))
+
+
+def _look_at_all(names: Sequence[str]) -> None:
+    """Each once, in random order."""
+    order = np.random.default_rng(0).permutation(len(names))
+    for place in range(0, len(order), 1 << 16):  # in parts: a list of all indices would be memory of its own
+        for index in order[place : place + (1 << 16)].tolist():
+            names[index]
+
+
+def _name(index: int) -> str:
+    return f"flac_T/T_{index:010d}.flac"
+
+
+def _label(index: int) -> int:
+    return int(index % 10 == 0)
+
+
+def _measured(what: str, when: str, where: str, function: Callable[[], T]) -> tuple[Cost, T]:
+    """What a call costs, and its result. Garbage is collected as it would be in a run."""
+    before = settled()
+    start = time.perf_counter()
+    result = function()
+    seconds = time.perf_counter() - start
+    most, after = peak(), settled()
+    if before is None or most is None or after is None:
+        return Cost(what, when, where, seconds), result
+    return Cost(what, when, where, seconds, max(0, after - before), max(0, most - before)), result
+
+
+def _of_few(what: str, when: str, where: str, function: Callable[[], Any], times: float) -> Cost:
+    """What a call would cost for so many times as much."""
+    seconds = _measured(what, when, where, function)[0].seconds
+    return Cost(what, when, where, None if seconds is None else seconds * times, from_few=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "gather":
+        print(json.dumps(gather(int(sys.argv[2]))))
+    else:
+        with tempfile.TemporaryDirectory(prefix="asdf-scale-") as name:
+            print(json.dumps([asdict(cost) for cost in costs(int(sys.argv[1]), Path(name))]))

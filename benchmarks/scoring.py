@@ -1,0 +1,126 @@
+"""Scoring a list: ASDF's batches of equal lengths, beside one utterance at a time and beside cutting all to 64,600.
+
+The set is a slice of one as large as ASVspoof 2019 LA's evaluation (71,237 trials): durations are log-normal, median
+3 s, from 0.5 to 13 s; at evenly spaced quantiles a length is taken, with 12 trials each (a list of that size has about
+400 at a length near the median). All three ways read the same FLACs and run the same small network, with layer norms as
+XLS-R's. One at a time is exact and so is ASDF; the fixed length is what most scripts do, and gives other scores.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import soundfile
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from asdf.data.lists import UtteranceList
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.scoring.scoring import score_list
+from asdf.settings.sections import Sections
+from benchmarks.corpus import RATE, speechlike
+from benchmarks.harness import in_turns
+from benchmarks.loader import cut_or_tile
+from benchmarks.nets import SAMPLES, SMALL_XLSR, make_network, make_settings
+from benchmarks.rows import Row, compared, unmeasured
+
+FIXED, SINGLE = "all cut or tiled to 64,600", "one utterance at a time"
+FASTER_THAN_FIXED, FASTER_THAN_SINGLE = 1.5, 3.0
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Seconds for the whole list."""
+    lengths, trials, rounds = (3, 3, 2) if quick else (10, 12, 3)
+    yield from _on(torch.device("cpu"), SMALL_XLSR.to_text(), "small XLS-R-like + AASIST", lengths, trials, rounds)
+    what = "wav2vec2_xlsr_300m + AASIST"
+    if torch.cuda.is_available():
+        yield from _on(torch.device("cuda", 0), "wav2vec2_xlsr_300m", what, lengths, trials, rounds)
+    else:
+        yield unmeasured(f"{what}, cuda", "s", FIXED, "no CUDA device", FASTER_THAN_FIXED)
+        yield unmeasured(f"{what}, cuda", "s", SINGLE, "no CUDA device", FASTER_THAN_SINGLE)
+
+
+def quantile_lengths(count: int) -> list[int]:
+    """Samples at `count` evenly spaced quantiles of the durations."""
+    normal = NormalDist(np.log(3.0), 0.45)
+    seconds = [float(np.exp(normal.inv_cdf((i + 0.5) / count))) for i in range(count)]
+    return [int(RATE * min(max(one, 0.5), 13.0)) for one in seconds]
+
+
+def _on(device: torch.device, architecture: str, name: str, lengths: int, trials: int, rounds: int) -> Iterator[Row]:
+    settings = make_settings(architecture, minibatch=14)
+    settings.computing.network_dataloader_workers = 0 if device.type == "cpu" else 8
+    settings.network.min_evaluation_utterance_length_in_samples = 400
+    network = make_network(settings, device).eval()
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder:
+        samples = np.repeat(quantile_lengths(lengths), trials)
+        rng.shuffle(samples)
+        ids = [f"u{index:05d}.flac" for index in range(len(samples))]
+        for utterance, length in zip(ids, samples.tolist(), strict=True):
+            soundfile.write(Path(folder) / utterance, speechlike(length, rng), RATE, subtype="PCM_16")
+        utterances = UtteranceList("benchmark", Path(folder), ids, np.zeros(len(ids), np.int8))
+        ways = scoring_ways(network, utterances, samples, settings, device)
+        scores = {way: score() for way, score in ways.items()}  # which warms up, too
+        times = in_turns(ways, rounds, warm_up=0)
+    difference = float(np.abs(scores["asdf"] - scores["single"]).max())
+    what = f"{name}, {len(ids)} trials, {samples.sum() / RATE:.0f} s, {device.type}"
+    note = f"the fixed length has {len(ids) * SAMPLES / samples.sum():.2f} times as many samples"
+    yield compared(what, "s", times["asdf"], FIXED, times["fixed"], target=FASTER_THAN_FIXED, note=note)
+    note = f"the scores differ by {difference:.1e} at most; where the time of a batch goes: {busiest(network, device)}"
+    yield compared(what, "s", times["asdf"], SINGLE, times["single"], target=FASTER_THAN_SINGLE, note=note)
+
+
+def busiest(network: nn.Module, device: torch.device, shown: int = 4) -> str:
+    """The operators that take most of a batch, with their shares: time spent in them is not saved by batching."""
+    batch = torch.zeros(14, 3 * RATE, device=device)
+    kinds = [ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU]
+    with torch.inference_mode(), profile(activities=kinds) as record:
+        network(batch)
+    cuda = device.type == "cuda"
+    averages = record.key_averages()
+    times = {one.key: float(one.self_device_time_total if cuda else one.self_cpu_time_total) for one in averages}
+    whole = sum(times.values())
+    most = sorted(times, key=lambda name: -times[name])[:shown]
+    return ", ".join(f"{name.removeprefix('aten::')} {100 * times[name] / whole:.0f} %" for name in most)
+
+
+def scoring_ways(
+    network: nn.Module, utterances: UtteranceList, lengths: np.ndarray, settings: Sections, device: torch.device
+) -> dict[str, Callable[[], np.ndarray]]:
+    """The three ways, each giving the scores in the order of the list."""
+    paths = [str(utterances.path(index)) for index in range(len(utterances))]
+    together = int(settings.network.minibatch_size * settings.network.eval_minibatch_size_factor)
+
+    def asdf() -> np.ndarray:
+        scores = score_list(network, utterances, lengths, settings, World(device=device), StopRequest())
+        assert scores is not None
+        return scores
+
+    @torch.inference_mode()
+    def single() -> np.ndarray:
+        return np.array([_scores(network, [_read(path)], device)[0] for path in paths])
+
+    @torch.inference_mode()
+    def fixed() -> np.ndarray:
+        batches = [paths[place : place + together] for place in range(0, len(paths), together)]
+        return np.concatenate(
+            [_scores(network, [cut_or_tile(_read(path), SAMPLES) for path in batch], device) for batch in batches]
+        )
+
+    return {"asdf": asdf, "single": single, "fixed": fixed}
+
+
+def _scores(network: nn.Module, waveforms: list[np.ndarray], device: torch.device) -> np.ndarray:
+    batch = torch.from_numpy(np.stack(waveforms)).to(device)
+    return np.asarray(network(batch)[1][:, 1].cpu().numpy())
+
+
+def _read(path: str) -> np.ndarray:
+    return np.asarray(soundfile.read(path, dtype="float32")[0])

@@ -1,0 +1,119 @@
+"""One training step of wav2vec 2.0 + AASIST: ASDF beside a plain PyTorch loop and beside Hugging Face's Trainer.
+
+The plain loop has the same network, optimiser and minibatch (in memory), so the difference is what ASDF adds to a step:
+seeding, the check of the loss, the exchange among processes, the request to stop. Waveforms are 4 s long.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.harness import has, in_turns
+from benchmarks.hugging_face import steps_beside_trainer
+from benchmarks.nets import AsdfSteps, PlainSteps, make_batch, make_network, make_settings
+from benchmarks.rows import Row, compared, unmeasured
+
+PLAIN, TRAINER = "plain PyTorch loop", "Hugging Face Trainer"
+DTYPES = {"fp32": None, "bf16": torch.bfloat16}
+NO_SLOWER = 0.98
+FASTER_ON_GPU = 2.5
+SAMPLES = 64600
+QUICK_SAMPLES = 8000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, a minibatch and a number format."""
+
+    architecture: str
+    minibatch: int
+    precision: str
+    rounds: int
+
+    def what(self, samples: int, device: str) -> str:
+        """For the table."""
+        return f"{self.architecture} + AASIST, {self.minibatch} x {samples / 16000:.1f} s, {self.precision}, {device}"
+
+
+CPU = (
+    Case("small", 8, "fp32", 40),
+    Case("wav2vec2_base", 2, "fp32", 10),
+    Case("wav2vec2_base", 2, "bf16", 10),
+    Case("wav2vec2_xlsr_300m", 1, "fp32", 4),
+)
+QUICK = (Case("tiny", 2, "fp32", 3), Case("tiny", 2, "bf16", 3))
+GPU = Case("wav2vec2_xlsr_300m", 14, "bf16", 15)
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Seconds a step."""
+    samples = QUICK_SAMPLES if quick else SAMPLES
+    for case in QUICK if quick else CPU:
+        yield _beside_plain(case, samples, torch.device("cpu"))
+    for case in QUICK[:1] if quick else CPU[1:3]:
+        yield _beside_trainer(case, samples, torch.device("cpu"))
+    yield from _on_gpu()
+
+
+def _beside_plain(case: Case, samples: int, device: torch.device) -> Row:
+    settings = make_settings(case.architecture, case.minibatch, samples, case.precision)
+    # One network serves both in turns, so that it lies at the same place in memory.
+    network, batch = make_network(settings, device), make_batch(case.minibatch, samples, device)
+    times = in_turns(
+        {
+            "asdf": AsdfSteps(settings, network, *batch),
+            "plain": PlainSteps(settings, network, *batch, DTYPES[case.precision]),
+        },
+        case.rounds,
+        warm_up=2,
+    )
+    added = 1000 * statistics.median(a - b for a, b in zip(times["asdf"], times["plain"], strict=True))
+    note = f"ASDF adds {added:+.1f} ms to a step (median of the differences in pairs)"
+    return compared(
+        case.what(samples, device.type), "s", times["asdf"], PLAIN, times["plain"], target=NO_SLOWER, note=note
+    )
+
+
+def _beside_trainer(case: Case, samples: int, device: torch.device) -> Row:
+    what = case.what(samples, device.type)
+    if not has("transformers", "accelerate"):
+        return unmeasured(what, "s", TRAINER, "transformers and accelerate are not installed")
+    settings = make_settings(case.architecture, case.minibatch, samples, case.precision)
+    batch = make_batch(case.minibatch, samples, device)
+    asdf = AsdfSteps(settings, make_network(settings, device), *batch)
+    times = steps_beside_trainer(settings, batch, asdf, case.precision, case.rounds)
+    note = "the peer's front end is transformers' Wav2Vec2Model, of the same sizes, its head the same AASIST"
+    return compared(what, "s", times["asdf"], TRAINER, times["trainer"], note=note)
+
+
+def _on_gpu() -> Iterator[Row]:
+    """bf16 with a compiled network and a fused optimiser, beside a plain loop in fp32; and beside one in bf16."""
+    what = GPU.what(SAMPLES, "cuda")
+    fast = f"{what}, compiled"
+    if not torch.cuda.is_available():
+        yield unmeasured(fast, "s", f"{PLAIN}, fp32", "no CUDA device", FASTER_ON_GPU)
+        yield unmeasured(what, "s", PLAIN, "no CUDA device", NO_SLOWER)
+        yield unmeasured(what, "s", TRAINER, "no CUDA device")
+        return
+    device = torch.device("cuda", 0)
+    torch.cuda.set_device(device)
+    settings = make_settings(GPU.architecture, GPU.minibatch, SAMPLES, GPU.precision)
+    settings.computing.compile = True
+    network, batch = make_network(settings, device), make_batch(GPU.minibatch, SAMPLES, device)
+    functions: dict[str, Callable[[], float]] = {
+        "asdf": AsdfSteps(settings, network, *batch),
+        "plain": PlainSteps(settings, network, *batch),
+    }
+    # The first steps compile.
+    times = in_turns(functions, GPU.rounds, warm_up=4)
+    note = "bf16, compiled and fused beside fp32 (no TF32), eager, the optimiser's default"
+    yield compared(fast, "s", times["asdf"], f"{PLAIN}, fp32", times["plain"], target=FASTER_ON_GPU, note=note)
+    del functions, network
+    torch.cuda.empty_cache()
+    yield _beside_plain(GPU, SAMPLES, device)
+    torch.cuda.empty_cache()
+    yield _beside_trainer(GPU, SAMPLES, device)

@@ -1,0 +1,56 @@
+"""Rows as an aligned table on the screen, and as one in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.rows import Row
+
+HEADINGS = ("what", "unit", "ASDF", "peer", "against", "target", "ratio", "quartiles", "")
+_RIGHT = {2, 3, 5, 6, 7}
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """The texts of a row, one a column of `HEADINGS`."""
+    met = {True: "met", False: "MISSED", None: ""}[row.met]
+    spread = "" if row.low is None or row.high is None else f"{number(row.low)} .. {number(row.high)}"
+    target = "" if row.target is None else f">= {row.target:g}"
+    if row.asdf is None:
+        met = row.note
+    return row.what, row.unit, number(row.asdf), number(row.peer), row.against, target, number(row.ratio), spread, met
+
+
+def number(value: float | None) -> str:
+    """Three digits, or none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
+
+
+def aligned(rows: Sequence[Row]) -> str:
+    """The table for a terminal, with the notes below it."""
+    lines = [HEADINGS, *map(cells, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    text = [
+        "  ".join(
+            cell.rjust(width) if column in _RIGHT else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([*text, *(f"  {row.what}: {row.note}" for row in _noted(rows))])
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table for a README, with the notes below it."""
+    rule = "|".join("---:" if column in _RIGHT else "---" for column in range(len(HEADINGS)))
+    lines = [HEADINGS, *map(cells, rows)]
+    text = ["| " + " | ".join(line) + " |" for line in lines]
+    table = "\n".join([text[0], f"|{rule}|", *text[1:]])
+    notes = "\n".join(f"- {row.what}: {row.note}" for row in _noted(rows))
+    return f"{table}\n\n{notes}".rstrip()
+
+
+def _noted(rows: Sequence[Row]) -> list[Row]:
+    """Rows that were measured and have something to tell."""
+    return [row for row in rows if row.note and row.asdf is not None]

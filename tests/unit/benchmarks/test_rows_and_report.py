@@ -1,0 +1,119 @@
+"""Rows, tables and the report: what is in them follows from what was measured, and from nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+# Not installed: it lies beside asdf/ in the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from asdf.errors import AsdfError
+from benchmarks.chart import Bar, chart
+from benchmarks.harness import in_turns
+from benchmarks.report import write_report
+from benchmarks.rows import Row, compared, limited, quartiles, unmeasured
+from benchmarks.table import aligned, number
+
+MACHINE = {
+    "date": "2026-01-02T03:04+00:00",
+    "cpu": "A processor",
+    "cores": 2,
+    "memory_gib": 8.0,
+    "gpus": [],
+    "python": "3.11.0",
+    "versions": {"torch": "2.9.0", "numpy": "2.0.0"},
+}
+
+
+def test_ratio_is_the_median_of_pairs_and_says_how_many_times_better() -> None:
+    row = compared("work", "s", [1.0, 2.0, 4.0], "a peer", [4.0, 2.0, 12.0], target=2.5)
+    assert (row.asdf, row.peer, row.ratio, row.low, row.high) == (2.0, 4.0, 3.0, 2.0, 3.5)
+    assert row.met is True
+    assert compared("work", "utt/s", [4.0], "a peer", [8.0], more=True).ratio == 0.5
+
+
+def test_limit_is_met_below_it_only() -> None:
+    assert limited("work", "s", [0.2, 0.4, 0.3], 0.5).met is True
+    late = limited("work", "s", [0.6], 0.5)
+    assert late.met is False
+    assert late.against == "limit of 0.5 s"
+
+
+def test_unmeasured_row_has_no_number() -> None:
+    row = unmeasured("work", "s", "a peer", "no CUDA device", 2.5)
+    assert (row.asdf, row.peer, row.ratio, row.met) == (None, None, None, None)
+    assert "not measured: no CUDA device" in aligned([row])
+
+
+def test_quartiles_of_few_values_are_their_extremes() -> None:
+    assert quartiles([3.0]) == (3.0, 3.0, 3.0)
+    assert quartiles([1.0, 5.0]) == (1.0, 3.0, 5.0)
+    assert quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 3.0, 4.0)
+
+
+def test_functions_take_turns_after_a_warm_up() -> None:
+    calls = []
+    times = in_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=3, warm_up=1, calls=2)
+    assert "".join(calls) == "aabb" * 4
+    assert [len(seconds) for seconds in times.values()] == [3, 3]
+
+
+def test_numbers_have_three_digits() -> None:
+    assert [number(value) for value in (None, 0.012345, 1.5, 12.34, 12345.6)] == [
+        "-",
+        "0.0123",
+        "1.50",
+        "12.3",
+        "12,346",
+    ]
+
+
+def _result(folder: Path, name: str, rows: list[Row], quick: bool = False) -> Path:
+    path = folder / name
+    one = {"about": "What it does.", "seconds": 1.0, "rows": [row.as_json() for row in rows]}
+    path.write_text(json.dumps({"machine": MACHINE, "quick": quick, "benchmarks": {"start": one}}))
+    return path
+
+
+def test_report_holds_machine_date_and_measured_numbers(tmp_path: Path) -> None:
+    rows = [limited("run.py", "s", [0.2, 0.2], 0.5), unmeasured("on a GPU", "s", "a loop", "no CUDA device", 2.5)]
+    paths = write_report([_result(tmp_path, "one.json", rows)], tmp_path)
+    text = paths[0].read_text()
+    assert "A processor, 2 cores, 8 GiB, no GPU; Python 3.11.0, torch 2.9.0, numpy 2.0.0; 2026-01-02T03:04" in text
+    assert "| run.py | s | 0.200 | 0.500 | limit of 0.5 s | >= 1 | 2.50 | 2.50 .. 2.50 | met |" in text
+    assert "| on a GPU | s | - | - | a loop | >= 2.5 | - |  | not measured: no CUDA device |" in text
+    assert "on a GPU" not in paths[1].read_text()
+
+
+def test_quick_runs_and_other_files_make_no_report(tmp_path: Path) -> None:
+    with pytest.raises(AsdfError, match="--quick"):
+        write_report([_result(tmp_path, "quick.json", [], quick=True)], tmp_path)
+    other = tmp_path / "other.json"
+    other.write_text("[]")
+    with pytest.raises(AsdfError, match="is not a result"):
+        write_report([other], tmp_path)
+    assert not (tmp_path / "RESULTS.md").exists()
+
+
+def test_chart_is_svg_with_a_log_axis() -> None:
+    bars = [
+        Bar("one & <two>", 10.0, 9.0, 11.0, 8.0),
+        Bar("late", 0.8, 0.7, 0.9, 1.0),
+        Bar("far", 100.0, 90.0, 110.0, 50.0),
+    ]
+    root = ET.fromstring(chart(bars))
+    space = "{http://www.w3.org/2000/svg}"
+    boxes = [(box.get("class"), float(box.get("width", "nan"))) for box in root.iter(f"{space}rect")]
+    assert [kind for kind, _ in boxes] == ["met", "missed", "met"]
+    assert boxes[2][1] == pytest.approx(2 * boxes[0][1], abs=0.2)  # from 1 to 100, and from 1 to 10
+    marks = [float(line.get("x1", "nan")) for line in root.iter(f"{space}line") if line.get("class") == "target"]
+    assert (marks[0] - marks[1]) / (marks[2] - marks[1]) == pytest.approx(math.log(8) / math.log(50), abs=0.01)
+    assert "one & <two>" in "".join(root.itertext())
+    assert re.search(r"prefers-color-scheme: dark", chart(bars))

@@ -1,0 +1,89 @@
+"""Batches in memory that is used again: the same numbers as in memory of their own, while they are looked at."""
+
+import multiprocessing
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import Dataset
+
+from asdf.data.loaders import BatchLoader
+from asdf.data.slots import PREFETCHED, InSlot, Slots
+from asdf.distributed import world as world_module
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+
+
+class Numbers(Dataset):
+    """Arrays (8,) that hold their key; the key -1 cannot be read, -2 is of another type."""
+
+    def __getitem__(self, key):
+        if key == -1:
+            return AsdfError("cannot be read")
+        return np.full(8, key, np.float16 if key == -2 else np.float32)
+
+
+@pytest.fixture(params=[1, 2])
+def loader(request, monkeypatch) -> BatchLoader:
+    monkeypatch.setattr(world_module, "usable_cores", lambda: 2)
+    monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
+    return BatchLoader(Numbers(), request.param, World(), reused=3 * 8)
+
+
+def keys(batches: int, size: int = 3) -> list[list[int]]:
+    return [list(range(size * place, size * place + size)) for place in range(batches)]
+
+
+def wanted(batch: list[int]) -> torch.Tensor:
+    return torch.tensor(batch, dtype=torch.float32)[:, None].expand(-1, 8)
+
+
+def test_each_batch_is_right_while_it_is_looked_at(loader):
+    for turn in range(2):
+        asked = [*keys(20), [7 + turn]]  # a last one that is smaller
+        for batch, got in zip(asked, loader.batches(asked), strict=True):
+            assert torch.equal(got, wanted(batch))
+
+
+def test_memory_is_used_again(loader):
+    places = {batch.data_ptr() for batch in loader.batches(keys(40))}
+    assert len(places) == PREFETCHED * loader.workers + 2
+
+
+def test_a_pass_that_is_left_disturbs_no_later_one(loader):
+    for _, batch in zip(range(3), loader.batches(keys(30)), strict=False):
+        last = batch.clone()
+    assert torch.equal(last, wanted([6, 7, 8]))
+    asked = [[key + 100 for key in batch] for batch in keys(30)]
+    for batch, got in zip(asked, loader.batches(asked), strict=True):
+        assert torch.equal(got, wanted(batch))
+
+
+def test_what_does_not_belong_in_a_slot_goes_the_usual_way(loader):
+    larger, other = [1, 2, 3, 4], [-2, -2]
+    first, second, third = (batch.clone() for batch in loader.batches([larger, other, [5]]))
+    assert torch.equal(first, wanted(larger)) and torch.equal(third, wanted([5]))
+    assert second.dtype == torch.float16 and second.shape == (2, 8)
+    with pytest.raises(AsdfError, match="cannot be read"):
+        list(loader.batches([[1], [2, -1], [3]]))
+
+
+def test_without_workers_batches_are_their_own():
+    loader = BatchLoader(Numbers(), 0, World(), reused=24)
+    first, second = loader.batches(keys(2))
+    assert torch.equal(first, wanted([0, 1, 2])) and torch.equal(second, wanted([3, 4, 5]))
+
+
+def write(slots: Slots, sent) -> None:
+    sent.put(tuple(slots.put(1, [np.full(4, 7, np.float32), np.full(4, 8, np.float32)])))
+
+
+def test_a_spawned_process_writes_into_the_same_memory():
+    slots, context = Slots(1, 8), torch.multiprocessing.get_context("spawn")
+    sent: multiprocessing.SimpleQueue = context.SimpleQueue()
+    process = context.Process(target=write, args=(slots, sent))
+    process.start()
+    batch = InSlot(*sent.get())
+    process.join()
+    assert batch == InSlot(1, (2, 4))
+    assert slots.view(batch).tolist() == [[7.0] * 4, [8.0] * 4]
