@@ -56,18 +56,10 @@ def main(arguments: list[str]) -> int:
     asked = given.networks or (None, None)
     networks = chosen_network(runs[0], asked[0]), chosen_network(runs[1], asked[1])
     settings, environments = different_settings(*runs), different_environments(*runs)
-    for letter, run, network in zip("AB", runs, networks, strict=True):
-        print(f"{letter}  {run.path}, {network or 'no scores yet'}")
-    print("\nSettings that differ\n" + (_settings(settings) if settings else "  none"))
-    print("\nCode and machine that differ\n" + (_environments(environments) if environments else "  none"))
     results: list[ResultDifference] = []
     refused: list[str] = []
     if networks[0] is not None and networks[1] is not None:
         results, refused = different_results(*runs, (networks[0], networks[1]), given.replicates)
-    if results or not refused:
-        print("\nResults (B - A: below zero, B is better)\n" + _results(results, runs))
-    for message in refused:
-        print(f"error: {message}", file=sys.stderr)
     if given.json:
         content = {
             "runs": [{"folder": str(run.path), "network": name} for run, name in zip(runs, networks, strict=True)],
@@ -77,6 +69,14 @@ def main(arguments: list[str]) -> int:
             "not_tested": refused,
         }
         write_text(given.json, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    for letter, run, network in zip("AB", runs, networks, strict=True):
+        print(f"{letter}  {run.path}, {network or 'no scores yet'}")
+    print("\nSettings that differ\n" + (_settings(settings) if settings else "  none"))
+    print("\nCode and machine that differ\n" + (_environments(environments) if environments else "  none"))
+    if results or not refused:
+        print("\nResults (B - A: below zero, B is better)\n" + _results(results, runs))
+    for message in refused:
+        print(f"error: {message}", file=sys.stderr)
     return 1 if refused else 0
 
 

@@ -14,8 +14,9 @@ any corpus that ASDF knows. Where both tell labels they must agree, and every tr
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from asdf.errors import UsageError
 from asdf.evaluation import Scores, read_asv_scores
 from asdf.evaluation.exports import to_csv, to_json, to_latex
 from asdf.evaluation.submission import FORMATS, write_submission
-from asdf.evaluation.summary import Progress, Summary, summarise
+from asdf.evaluation.summary import Progress, different_trials, summarise
 from asdf.evaluation.tables import summary_text, systems_text
 from asdf.evaluation.trials import Trials
 from asdf.runs.files import write_text
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> int:
             summary = summarise(
                 name, given.set, scores, trials, by=columns, asv=asv, replicates=given.replicates, progress=progress
             )
-        print(summary_text(summary), end="\n\n" if len(given.scores) > 1 else "\n", flush=True)
+        _show(summary_text(summary) + ("\n" if len(given.scores) > 1 else ""))
         for finding in summary.findings:
             print(f"{finding.level}: {name}: {finding.message}", file=sys.stderr)
         for column in columns if given.by else ():
@@ -57,8 +58,10 @@ def main(arguments: list[str]) -> int:
                 print(f"warning: {name}: no results by {column}: {UNDIVIDED}.", file=sys.stderr)
         summaries.append(summary)
     if len(summaries) > 1:
-        print(systems_text(summaries))
-        _compare_sizes(summaries)
+        _show(systems_text(summaries))
+        for finding in different_trials(summaries):
+            advice = "--protocol with --ignore-others takes the same ones of all."
+            print(f"{finding.level}: {finding.message} {advice}", file=sys.stderr)
     for write, out in ((to_json, given.json), (to_csv, given.csv), (to_latex, given.latex)):
         if out:
             write_text(out, write(summaries))
@@ -131,15 +134,12 @@ def _bar(name: str) -> Iterator[Progress]:
         yield progress
 
 
-def _compare_sizes(summaries: Sequence[Summary]) -> None:
-    sizes = {(one.result.bona_fide, one.result.spoof) for one in summaries}
-    if len(sizes) > 1:
-        told = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sorted(sizes))
-        print(
-            f"warning: the systems were scored on different trials (bona fide + spoof: {told}), so their numbers "
-            "cannot be compared. --protocol with --ignore-others takes the same ones of all.",
-            file=sys.stderr,
-        )
+def _show(text: str) -> None:
+    """Print; where nobody reads on (`| head`) the files are written all the same."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _submit(given: argparse.Namespace, scores: Scores, trials: Trials | None) -> None:

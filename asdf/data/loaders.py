@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from asdf.audio import fallbacks
 from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.datasets import collate
-from asdf.data.slots import PREFETCHED, InSlot, Slots, Slotted, with_slots
+from asdf.data.slots import PREFETCHED, InSlot, Slots, Slotted, told_if_memory_is_short, with_slots
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.world import World, usable_cores
 from asdf.errors import AsdfError
@@ -119,12 +119,18 @@ class _Collate:
 
     def __call__(self, items: Any) -> tuple[torch.Tensor | Unboosted | InSlot | AsdfError, set[str]]:
         """The batch, and what FFmpeg decoded for it: a worker has no other way to tell the main process."""
-        batch = None
+        batch: torch.Tensor | Unboosted | InSlot | AsdfError | None = None
         if self._slots is not None:
             slot, items = items
             broken = any(isinstance(item, AsdfError) for item in items)
             batch = None if broken else self._slots.put(slot, items)
-        return collate(items) if batch is None else batch, fallbacks.take()
+        if batch is None:
+            try:
+                with told_if_memory_is_short():
+                    batch = collate(items)
+            except AsdfError as error:
+                batch = error
+        return batch, fallbacks.take()
 
 
 def _start_worker(worker: int) -> None:

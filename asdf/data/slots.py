@@ -11,12 +11,15 @@ more. A DataLoader has `prefetch_factor` batches a worker under way, and one is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset
+
+from asdf.errors import AsdfError
 
 PREFETCHED = 2
 """Batches under way a worker: the `prefetch_factor` of DataLoader."""
@@ -35,10 +38,14 @@ class Slots:
     Args:
         workers: how many processes write.
         numbers: of the largest batch; a larger one, or one of another type, goes the usual way.
+
+    Raises:
+        AsdfError: there is not so much shared memory.
     """
 
     def __init__(self, workers: int, numbers: int) -> None:
-        self._memory = torch.empty(PREFETCHED * workers + 2, numbers).share_memory_()
+        with told_if_memory_is_short():
+            self._memory = torch.empty(PREFETCHED * workers + 2, numbers).share_memory_()
         self._asked = count()
 
     def name(self) -> int:
@@ -81,3 +88,22 @@ def with_slots(batches: Iterable[list[Any]], slots: Slots) -> Iterator[list[Any]
     """Each list of keys with the name of its slot before it; named when the list is asked for."""
     for keys in batches:
         yield [slots.name(), *keys]
+
+
+@contextmanager
+def told_if_memory_is_short() -> Iterator[None]:
+    """Torch's failures to get shared memory as one message.
+
+    Raises:
+        AsdfError: there is too little of it.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "</torch_" not in str(error):  # the file of the memory, which all of these failures name
+            raise
+        raise AsdfError(
+            "the loader's processes hand batches over in shared memory (/dev/shm), and there is too little of it. In a "
+            "container, give it more (docker run --shm-size=8g, or --ipc=host); or lower "
+            "computing.network_dataloader_workers."
+        ) from error

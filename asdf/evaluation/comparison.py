@@ -77,7 +77,8 @@ def chosen_network(run: RunFolder, asked: str | None = None) -> str | None:
     reported = [network for network, _ in run.reported() if network in there]
     name = asked or (reported[0] if reported else best_network(run.training(), list(there)))
     if name is not None and name not in there:
-        raise AsdfError(f"{run.path} holds no scores of {name}. There are scores of {', '.join(there) or 'none'}.")
+        known = ", ".join(there) or "no network yet"
+        raise AsdfError(f"{run.path} holds no scores of {name}. There are scores of {known}.")
     return name
 
 

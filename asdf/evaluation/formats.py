@@ -55,7 +55,9 @@ def score_format(
     _, first = next(iter(numbered_lines(path)), (0, ""))
     columns = first.split()
     utterance = first.rsplit(None, 1)[0] if columns else ""
-    if first.count("\t") == 1 or (is_trial is not None and is_trial(utterance)):
+    # A name may hold a TAB too: `a TAB b.flac 1 0.5` has three columns.
+    tabbed = first.count("\t") == 1 and len(first.split("\t")[1].split()) == 1
+    if tabbed or (is_trial is not None and is_trial(utterance)):
         return "two columns", first
     if not columns or (len(columns) >= 3 and columns[-2] in ("0", "1")):
         return "asdf", first

@@ -81,8 +81,18 @@ def _places(ids: Sequence[str], trials: Trials) -> npt.NDArray[np.intp]:
     """The index in `trials` of each utterance; -1 where there is none."""
     # Most files have the protocol's own names, and bare names of a million trials take seconds.
     exact = {utterance: place for place, utterance in enumerate(trials.ids)}
-    found = [exact[utterance] if utterance in exact else trials.place(utterance) for utterance in ids]
-    return np.array([-1 if place is None else place for place in found], np.intp)
+    given = set(ids)
+
+    def place_of(utterance: str) -> int:
+        if utterance in exact:
+            return exact[utterance]
+        if (place := trials.place(utterance)) is None:
+            return -1
+        # `x/a.flac` is scored itself, so that `y/a.flac` is another recording, such as one of another subset.
+        own = trials.ids[place]
+        return -1 if "/" in own and "/" in utterance and own in given else place
+
+    return np.array([place_of(utterance) for utterance in ids], np.intp)
 
 
 def _refuse_others(

@@ -31,7 +31,7 @@ from asdf.evaluation.score_file import Scores
 from asdf.evaluation.tandem import asv_rates, min_tdcf, min_tdcf_legacy, t_eer
 from asdf.evaluation.trials import Trials
 
-__all__ = ["Average", "Condition", "Summary", "Tandem", "known_columns", "summarise"]
+__all__ = ["Average", "Condition", "Summary", "Tandem", "different_trials", "known_columns", "summarise"]
 
 Progress = Callable[[int, int], None]
 """Told of replicates: how many are done, of how many."""
@@ -167,6 +167,16 @@ def summarise(
         conditions=tuple(conditions),
         findings=tuple(findings),
     )
+
+
+def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
+    """A warning where systems on one set were scored on different numbers of its trials."""
+    sizes = sorted({(one.result.bona_fide, one.result.spoof) for one in summaries})
+    if len(sizes) < 2:
+        return []
+    told = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sizes)
+    words = f"the systems were scored on different trials (bona fide + spoof: {told}), so their numbers cannot be "
+    return [Finding("warning", f"{words}compared.")]
 
 
 def known_columns(name: str, scores: Scores, trials: Trials | None) -> Mapping[str, Sequence[str]]:

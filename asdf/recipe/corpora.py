@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import Path
 
 from asdf.data.corpora import KNOWN, choose, differences, find_tree, is_known, known_names, read_known, read_protocol
@@ -19,6 +20,8 @@ from asdf.errors import AsdfError, UsageError
 from asdf.evaluation.trials import Trials
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Corpus:
         if self.reader:
             chosen = choose(self.reader)
             utterances, reading = read_known(chosen, find_tree(chosen.corpus, folder, bool(self.folder)), name)
-            return utterances, [*differences(chosen, utterances.labels), *reading.notes]
+            return utterances, [*differences(chosen, utterances.labels), *_first(reading.notes, self.reader)]
         if self.audio is not None:
             return read_asvspoof2019_protocol(folder / self.list, folder, self.audio, name), []
         utterances = read_list(folder / self.list, folder, name)
@@ -134,7 +137,7 @@ def sets_in_use(settings: Sections) -> list[str]:
 
 
 def check_classes(lists: Sequence[UtteranceList], settings: Sections) -> None:
-    """Raise an AsdfError when one of `lists` lacks a class that the chosen stages need in it."""
+    """Raise an AsdfError when one of `lists` lacks a class that the stages need, or would be trained on twice."""
     recipe = settings.recipe
     scored = {*validation_sets(settings), *recipe.evaluation_sets}
     for utterances in lists:
@@ -143,6 +146,24 @@ def check_classes(lists: Sequence[UtteranceList], settings: Sections) -> None:
     training = [utterances for utterances in lists if utterances.name in recipe.training_sets]
     if training and recipe.execute_stage(1) and not scores_only(settings):
         check_both_classes(join(training), "training")
+        _check_counted_once(training)
+
+
+def _first(notes: Sequence[str], name: str) -> list[str]:
+    """A few of `notes`: there may be one for each of hundreds of systems or books."""
+    more = f"and {len(notes) - _SHOWN} more of the kind: 'python -m asdf corpora {name} FOLDER' tells all"
+    return [*notes[:_SHOWN], more] if len(notes) > _SHOWN else list(notes)
+
+
+def _check_counted_once(training: Sequence[UtteranceList]) -> None:
+    """Raise an AsdfError when two of the lists share recordings, as 'asvspoof19' and 'asvspoof19:train' do."""
+    for one, other in combinations(training, 2):
+        shared = set(one.ids).intersection(other.ids) if one.folder == other.folder else ()
+        if shared:
+            raise AsdfError(
+                f"{len(shared)} utterances are both in {one.name} and in {other.name}, and would be trained on twice: "
+                "name one of the two in recipe.training_sets."
+            )
 
 
 def _with_columns(utterances: UtteranceList, trials: Trials, protocol: Path) -> UtteranceList:

@@ -22,6 +22,12 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         AsdfError: the folder cannot be made or written, or the disk is full.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        # /dev/stdout, a pipe: what cannot be whole or absent must at least not be replaced by a file.
+        with _special(path, mode) as file:
+            yield file
+        return
+    path = path.resolve()  # a link stays one
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -39,6 +45,15 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         raise AsdfError(write_advice(path, error)) from error
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _special(path: Path, mode: str) -> Iterator[IO[Any]]:
+    try:
+        with _open(os.open(path, os.O_WRONLY), mode) as file:
+            yield file
+    except OSError as error:
+        raise AsdfError(write_advice(path, error)) from error
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -69,6 +84,6 @@ def write_advice(path: Path, error: OSError) -> str:
     """What to tell the user when `path` could not be written."""
     return (
         f"cannot write {path}: {error.strerror or error}. "
-        "What was there before is unchanged. Free some space or choose another paths.output_folder, "
-        "then start the same command again: it goes on from the newest checkpoint."
+        "What was there before is unchanged. Free some space or choose another place (of a run: paths.output_folder), "
+        "then start the same command again: a run goes on from the newest checkpoint."
     )

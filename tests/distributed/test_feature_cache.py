@@ -1,6 +1,7 @@
 """Kept features of real runs: the same file from two processes, runs that go on exactly, and what is refused."""
 
 import json
+import shutil
 import signal
 
 import torch
@@ -45,6 +46,15 @@ def test_runs_on_kept_features_go_on_exactly_and_are_those_of_the_frozen_front_e
     assert uncached.status == 0, uncached.output
     near, kept = (networks(recipe, name)["model_state_dict"] for name in ("uncached", "system1"))
     torch.testing.assert_close(near, kept, rtol=1e-3, atol=1e-4)
+
+
+def test_a_run_that_has_ended_computes_no_features_again(recipe, capsys):
+    recipe.add_configs(CONFIG)
+    assert recipe.call(capsys, "kept").status == 0
+    shutil.rmtree(recipe.output / "features")
+    again = recipe.call(capsys, "kept")
+    assert again.status == 0 and "training ended: network.max_epochs = 2" in again.output, again.output
+    assert not (recipe.output / "features").exists()
 
 
 def test_two_processes_keep_the_same_features_and_train_alike(recipe, capsys):

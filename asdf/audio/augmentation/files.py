@@ -25,7 +25,7 @@ def find_noises(folders: Iterable[str], base: Path) -> tuple[str, ...]:
     """Paths of the recordings of noise below `folders`, which are relative to `base`.
 
     Raises:
-        UsageError: a folder is missing, or there is none in it.
+        UsageError: a folder is missing, cannot be listed, or there is none in it.
     """
     return _find_all("noise", folders, base)
 
@@ -59,7 +59,7 @@ def _find_all(part: str, folders: Iterable[str], base: Path) -> tuple[str, ...]:
 def _below(folder: Path, part: str) -> Iterator[Path]:
     """The recordings for `part` of the chain below `folder`, in any order; hidden files, as `._a.wav`, are none."""
     listed: dict[str, frozenset[str] | None] = {}
-    for parent, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         chosen = _listed(Path(parent), names, part)
         if chosen is None:  # a list counts for all below it
@@ -70,6 +70,11 @@ def _below(folder: Path, part: str) -> Iterator[Path]:
                 continue
             if name in chosen if chosen is not None else part == "noise" or "noise" not in name.lower():
                 yield Path(parent, name)
+
+
+def _refuse(error: OSError) -> None:
+    # A folder passed over would give other draws to this user than to the next.
+    raise UsageError(f"augmentation cannot list the folder {error.filename}: {error.strerror}. Check its permissions.")
 
 
 def _listed(folder: Path, names: list[str], part: str) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from asdf.data.corpora.known import KnownCorpus, Reading, is_there, recordings
+from asdf.data.corpora.known import KnownCorpus, Reading, is_there, join_name, recordings
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
 from asdf.evaluation.trials import Trials
@@ -27,7 +27,8 @@ _META = {
 
 
 def _read(tree: Tree, subset: str) -> Reading:
-    names = [name for name in recordings(tree, f"fake/{subset}" if subset else "fake") if name.count("/") >= 3]
+    audio = join_name("fake", subset)
+    names = [name for name in recordings(tree, audio) if name.count("/") >= 3]
     if not names:
         what = f"of a language {subset!r}, fake/{subset}/<system>/*.wav" if subset else "fake/<language>/<system>/*.wav"
         raise AsdfError(f"{tree.root}: no recordings {what}. Is it MLAAD's folder, unpacked whole?")
@@ -49,7 +50,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             for key, column in _META.items():
                 columns[column].append(said.get(key, ""))
     kept = {name: values for name, values in columns.items() if any(values)}
-    return Reading(Trials(ids, np.zeros(len(ids), np.int64), kept), ("fake",), notes=notes)
+    return Reading(Trials(ids, np.zeros(len(ids), np.int64), kept), (audio,), notes=notes)
 
 
 def _meta(tree: Tree, folder: str, there: set[str], notes: list[str]) -> dict[str, dict[str, str]]:

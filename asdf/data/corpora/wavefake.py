@@ -15,6 +15,8 @@ from asdf.evaluation.trials import Trials
 
 _LANGUAGES = {"ljspeech": "en", "jsut": "ja"}
 _AUDIO = "generated_audio"
+# The speech that the vocoders were trained on, which is bona fide and may lie beside theirs.
+_ORIGINALS = ("ljspeech-1.", "jsut_ver")
 
 
 def _read(tree: Tree, subset: str) -> Reading:
@@ -22,6 +24,7 @@ def _read(tree: Tree, subset: str) -> Reading:
     names = recordings(tree, join_name(home, subset))
     depth = home.count("/") + 1 if home else 0
     systems = [name.split("/")[depth] if name.count("/") > depth else "" for name in names]
+    systems = ["" if system.lower().startswith(_ORIGINALS) else system for system in systems]
     names = [name for name, system in zip(names, systems, strict=True) if system]
     systems = [system for system in systems if system]
     if not names:

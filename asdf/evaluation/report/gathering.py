@@ -18,7 +18,7 @@ from asdf.evaluation.report.choosing import Choice, chosen, distinct_names
 from asdf.evaluation.report.curves import DET_TICKS, Histogram, det_points, histogram, miss_at
 from asdf.evaluation.run_folder import RunFolder
 from asdf.evaluation.score_file import Scores
-from asdf.evaluation.summary import Summary, summarise
+from asdf.evaluation.summary import Summary, different_trials, summarise
 from asdf.evaluation.trials import Trials
 
 _MOST_VALUES = 64
@@ -53,7 +53,7 @@ class Gathered:
 
     Attributes:
         names: one for each run, no two alike.
-        findings: (system and set, level, message) of what looks wrong.
+        findings: (system and set, or either, level, message) of what looks wrong.
     """
 
     runs: list[RunFolder]
@@ -121,7 +121,11 @@ def gather(
             f"only the first {_MOST_CURVES} curves are drawn by attack, to keep the page small; all are in the tables."
         )
         findings.append(("DET curves and histograms", "note", few))
-    return Gathered(list(runs), names, measurements, findings)
+    gathered = Gathered(list(runs), names, measurements, findings)
+    for corpus in gathered.sets:
+        different = different_trials([one.summary for one in gathered.on(corpus)])
+        findings += [(corpus, one.level, one.message) for one in different]
+    return gathered
 
 
 def shown_columns(trials: Trials | None) -> list[str]:

@@ -40,6 +40,30 @@ def test_systems_on_the_trials_of_a_protocol(scores, tmp_path, capsys):
     assert labels(out) == ["net: EER 0.00 %", "other: EER 100.00 %"]
 
 
+def test_attacks_of_the_score_file_where_the_protocol_tells_none(scores, tmp_path):
+    protocol, out = tmp_path / "protocol.tsv", tmp_path / "det.svg"
+    rows = "".join(f"U{i}\t{int(i < 3)}\t\n" for i in range(1, 5))
+    protocol.write_text(f"utterance\tlabel\tattack\n{rows}")
+    assert main(["detplot", str(scores), "--protocol", str(protocol), "--by", "attack", "--output", str(out)]) == 0
+    assert labels(out) == ["net: EER 50.00 %", "A07: EER 0.00 %", "A08: EER 75.00 %"]
+
+
+def test_dollar_signs_are_text(scores, tmp_path):
+    out = tmp_path / "det.svg"
+    assert main(["detplot", str(scores), "--title", r"a$\nothing$", "--output", str(out)]) == 0
+    assert r"a$\nothing$" in out.read_text()
+
+
+def test_a_column_without_curves_is_refused(scores, tmp_path, capsys):
+    protocol = tmp_path / "protocol.tsv"
+    rows = "".join(f"U{i}\t{int(i < 3)}\topus\n" for i in range(1, 5))
+    protocol.write_text(f"utterance\tlabel\tcodec\n{rows}")
+    out = tmp_path / "det.svg"
+    assert main(["detplot", str(scores), "--protocol", str(protocol), "--by", "codec", "--output", str(out)]) == 2
+    assert "every trial has the same one" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_what_is_refused(scores, tmp_path, capsys):
     out = str(tmp_path / "det.pdf")
     assert main(["detplot", str(scores), "--by", "codec", "--output", out]) == 2

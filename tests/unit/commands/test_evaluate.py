@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +208,34 @@ def test_mistakes_in_the_options(capsys, tmp_path, monkeypatch, scores, options,
     assert (status, out) == (2, "")
     assert message in err
     assert not (tmp_path / "x").exists()
+
+
+def test_a_column_that_gives_no_results_is_told_of_if_it_was_asked_for(capsys, tmp_path):
+    path = tmp_path / "scores.txt"
+    path.write_text("a 1 1.5\nb 0 0.5\n")
+    status, _, err = run(capsys, path, "--by", "attack", "--replicates", "0")
+    assert status == 0
+    assert err.startswith("warning: scores: no results by attack: of the spoofs no values of it are known")
+    assert run(capsys, path, "--replicates", "0")[2] == ""
+
+
+def test_a_name_that_is_no_text(capsys, tmp_path):
+    path, out = tmp_path / os.fsdecode(b"\xff.txt"), tmp_path / "out.json"
+    path.write_text("a 1 1.5\nb 0 0.5\n")
+    assert run(capsys, path, "--json", out, "--replicates", "0")[0] == 0
+    assert json.loads(out.read_text())[0]["system"] == r"\udcff"
+
+
+def test_outputs_are_written_where_nobody_reads_the_tables(tmp_path):
+    path, out = tmp_path / "scores.txt", tmp_path / "out.json"
+    path.write_text("a 1 1.5\nb 0 0.5\n")
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "asdf", "evaluate", path, "--json", out, "--replicates", "0"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(out.read_text())[0]["eer"] == 0
 
 
 def test_an_output_never_overwrites_the_scores(capsys, scores):

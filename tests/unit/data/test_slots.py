@@ -1,6 +1,8 @@
 """Batches in memory that is used again: the same numbers as in memory of their own, while they are looked at."""
 
 import multiprocessing
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -87,3 +89,29 @@ def test_a_spawned_process_writes_into_the_same_memory():
     process.join()
     assert batch == InSlot(1, (2, 4))
     assert slots.view(batch).tolist() == [[7.0] * 4, [8.0] * 4]
+
+
+@pytest.mark.parametrize("reused", [0, 1 << 18])
+def test_too_little_shared_memory_is_said_in_one_message(reused):
+    """No file may grow beyond half a megabyte here, nor in the processes that are forked from here."""
+    script = f"""
+import resource
+import numpy as np
+from torch.utils.data import Dataset
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+
+class Large(Dataset):
+    def __getitem__(self, key):
+        return np.zeros(1 << 18, np.float32)
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19))
+try:
+    next(BatchLoader(Large(), 1, World(), reused={reused}).batches([[0], [1]]))
+except AsdfError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.startswith("the loader's processes hand batches over in shared memory (/dev/shm), and there is")
+    assert done.stdout.rstrip().endswith("lower computing.network_dataloader_workers.") and not done.stderr

@@ -7,7 +7,13 @@ import gzip
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.evaluation import read_any_scores, read_asv_scores, read_keyed_scores, read_unlabelled_scores
+from asdf.evaluation import (
+    read_any_scores,
+    read_asv_scores,
+    read_keyed_scores,
+    read_unlabelled_scores,
+    write_scores,
+)
 
 LABELS = {"E_1": 1, "E_2": 0}
 
@@ -91,6 +97,13 @@ def test_malformed_lines_name_their_place(tmp_path):
     path.write_text("E_1 0.5\nE_2\n")
     with pytest.raises(AsdfError, match="line 2: expected 'UTT SCORE', found 'E_2'"):
         read_unlabelled_scores(path, LABELS)
+
+
+def test_a_name_with_a_tab_has_its_label(tmp_path):
+    path = tmp_path / "scores.txt"
+    write_scores(path, ["a\tb.flac", "c.flac"], [1, 0], [0.5, 0.25])
+    scores = read_any_scores(path)
+    assert (scores.ids, scores.labels.tolist()) == (["a\tb.flac", "c.flac"], [1, 0])
 
 
 def test_asv_scores(tmp_path):

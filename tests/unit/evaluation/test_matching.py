@@ -77,6 +77,15 @@ def test_trials_of_other_subsets_are_left_out_and_strangers_are_not(tmp_path):
         _read(tmp_path, "LA_2 1\nmy take 1 5\nLA_3 2\nx 1\n", part, whole=TRIALS)
 
 
+def test_recordings_of_one_name_in_two_folders(tmp_path):
+    whole = Trials(["x/a.flac", "y/a.flac", "x/b.flac", "y/b.flac"], np.array([1, 0, 0, 1]))
+    part = Trials(whole.ids[::2], whole.labels[::2])
+    text = "y/a.flac 9\nx/b.flac -1\nx/a.flac 1\ny/b.flac 8\n"
+    scores, left_out = _read(tmp_path, text, part, whole=whole)
+    assert (scores.ids, scores.scores.tolist(), left_out) == (["x/b.flac", "x/a.flac"], [-1, 1], 2)
+    assert _read(tmp_path, text, part, ignore_others=True)[0].ids == scores.ids
+
+
 def test_one_class_alone(tmp_path):
     with pytest.raises(AsdfError, match="not one of the 1 trials is bona fide"):
         _read(tmp_path, "LA_2 1\n", Trials(["LA_2"], np.array([0])))

@@ -1,6 +1,7 @@
 """Reading and comparing what runs have left in their folders."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -54,6 +55,24 @@ def test_a_run_folder_tells_what_the_run_has_left(tmp_path):
     assert run.scores("epoch.2", "dev").ids == IDS and run.trials("dev") is None
 
 
+def test_what_is_no_record_is_left_out(tmp_path):
+    folder = make_run(tmp_path / "net")
+    (folder / "environment.json").write_text('["?", {"started": "1"}]')
+    assert open_run_folder(folder).environments() == [{"started": "1"}]
+
+
+def test_without_a_report_the_best_network_stands_for_the_run(tmp_path):
+    folder = make_run(tmp_path / "net")
+    (folder / "results" / "results.json").unlink()
+    records = [(2, 0.3), (3, 0.1), (10, 0.2)]
+    lines = [
+        json.dumps({"kind": "evaluation", "step": epoch, "network": f"epoch.{epoch}.pt", "eer": {"dev": eer}}) + "\n"
+        for epoch, eer in records
+    ]
+    (folder / "metrics.jsonl").write_text("".join(lines))
+    assert chosen_network(open_run_folder(folder)) == "epoch.3"
+
+
 def test_a_folder_that_is_no_run_is_named_with_those_that_are(tmp_path):
     make_run(tmp_path / "output" / "net")
     with pytest.raises(AsdfError, match=r"output is not the folder of a run: .* It holds the runs net"):
@@ -74,9 +93,9 @@ def test_differences_of_two_runs(tmp_path):
     assert chosen_network(first) == "epoch.10" and chosen_network(first, "average") == "average"
     with pytest.raises(AsdfError, match=r"holds no scores of epoch\.7\. There are scores of epoch\.2,"):
         chosen_network(first, "epoch.7")
-    (result,) = different_results(first, second, ("epoch.10", "epoch.10"), replicates=200)
+    (result,), refused = different_results(first, second, ("epoch.10", "epoch.10"), replicates=200)
     one, other = (run.scores("epoch.10", "dev") for run in (first, second))
-    assert not result.by_speakers
+    assert not result.by_speakers and not refused
     assert result.first.eer == eer(one.bona_fide, one.spoof)[0]
     assert result.difference == paired_test(one, other, replicates=200)
     assert result.difference.eer.value < -0.1 and result.difference.eer.p_value < 0.05
@@ -89,7 +108,7 @@ def test_whole_speakers_are_drawn_where_they_are_known(tmp_path):
     write_trials(folders[1] / "trials" / "dev.tsv", trials)
     first, second = map(open_run_folder, folders)
     assert speakers_of(first.scores("average", "dev"), second.trials("dev")) == SPEAKERS
-    (result,) = different_results(first, second, ("average", "average"), replicates=100)
+    (result,), _ = different_results(first, second, ("average", "average"), replicates=100)
     one, other = (run.scores("average", "dev") for run in (first, second))
     assert result.by_speakers
     assert result.difference == paired_test(one, other, speakers=SPEAKERS, replicates=100)
@@ -115,6 +134,32 @@ def test_the_command_tells_all_three(tmp_path, capsys):
     value = 100 * content["results"][0]["difference"]["eer"]["value"]
     row = next(line for line in text.splitlines() if line.lstrip().startswith("dev"))
     assert f"{value:+.3f}" in row and row.endswith("B is better")
+
+
+def test_settings_are_compared_before_there_are_scores(tmp_path, capsys):
+    folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", epochs="20")
+    shutil.rmtree(folders[1] / "scores")
+    assert main(["compare", *map(str, folders)]) == 0
+    text = capsys.readouterr().out
+    assert f"B  {folders[1]}, no scores yet\n" in text and "    B  20    (command line)\n" in text
+    assert "no set was scored by both: A has dev; B has none" in text
+
+
+def test_a_set_that_cannot_be_tested_does_not_hide_the_others(tmp_path, capsys):
+    folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1)
+    write_scores(folders[0] / "scores" / "epoch.10" / "one.txt", IDS[:4], [1, 1, 0, 0], [4, 3, 2, 1])
+    write_scores(folders[1] / "scores" / "epoch.10" / "one.txt", IDS[1:5], [1, 0, 0, 0], [4, 3, 2, 1])
+    for folder in folders:
+        write_scores(folder / "scores" / "epoch.10" / "two.txt", IDS[:2], [0, 0], [1, 2])
+    out = tmp_path / "differences.json"
+    assert main(["compare", *map(str, folders), "--replicates", "20", "--json", str(out)]) == 1
+    told = capsys.readouterr()
+    assert "error: one: the systems were not scored on the same trials (4 and 4; " in told.err
+    assert "error: two: there is no bona fide trial" in told.err
+    assert [line.split()[0] for line in told.out.splitlines() if "EER %" in line] == ["dev"]
+    content = json.loads(out.read_text())
+    assert [one["set"] for one in content["results"]] == ["dev"]
+    assert [message[:3] for message in content["not_tested"]] == ["one", "two"]
 
 
 def test_a_run_compared_with_itself_shows_no_difference(tmp_path, capsys):

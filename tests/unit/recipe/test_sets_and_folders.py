@@ -2,6 +2,7 @@
 
 import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,16 @@ def test_a_corpus_of_the_field_in_its_usual_folder_or_in_ones_own(tmp_path, capl
     }
 
 
+def test_of_many_notes_a_few_are_shown(tmp_path):
+    for system in "abcdefg":
+        (tmp_path / f"MLAAD/fake/de/{system}").mkdir(parents=True)
+        (tmp_path / f"MLAAD/fake/de/{system}/1.wav").touch()
+    utterances, notes = Corpus(reader="mlaad:de").read_noted("mlaad:de", tmp_path)
+    assert len(utterances) == 7 and len(notes) == 6
+    assert notes[4] == "fake/de/e has no meta.csv, so no columns from it; recordings: 1"
+    assert notes[5] == "and 2 more of the kind: 'python -m asdf corpora mlaad:de FOLDER' tells all"
+
+
 PROTOCOL = "S1 a - - bonafide\nS2 b - A01 spoof\n"
 
 
@@ -132,12 +143,20 @@ def read(tmp_path: Path, name: str, labels: str):
 
 def test_both_classes_are_needed_over_all_training_sets_and_in_each_scored_one(tmp_path):
     t1, t2, v, e = (read(tmp_path, *row) for row in (("t1", "00"), ("t2", "11"), ("v", "01"), ("e", "00")))
-    check_classes([t1, t2, v], settings(1, 1))
+    check_classes([t1, replace(t2, folder=tmp_path / "other"), v], settings(1, 1))
     with pytest.raises(AsdfError, match=r"the list t1 has 2 utterances, none of them bona fide: training needs both"):
         check_classes([t1, v], settings(1, 1))
     check_classes([t1, v], settings(0, 0))  # to be measured only
     with pytest.raises(AsdfError, match=r"the list e .* none of them bona fide: an EER needs both"):
         check_classes([v, e], settings(2, 3))
+
+
+def test_what_is_in_two_training_sets_would_be_trained_on_twice(tmp_path):
+    t1, t2 = (read(tmp_path, name, labels) for name, labels in (("t1", "01"), ("t2", "010")))
+    with pytest.raises(AsdfError, match="2 utterances are both in t1 and in t2, and would be trained on twice"):
+        check_classes([t1, t2], settings(1, 1))
+    check_classes([t1, replace(t2, folder=tmp_path / "elsewhere")], settings(1, 1))
+    check_classes([t1, replace(t2, name="v")], settings(1, 1))  # trained on and scored
 
 
 def test_folders_are_relative_to_the_recipe_and_each_other(tmp_path):

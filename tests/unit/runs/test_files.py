@@ -84,7 +84,7 @@ def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(tmp_path):
     told = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     assert told.stdout.startswith(f"cannot write {path}: File too large. What was there before is unchanged.")
-    assert "Free some space or choose another paths.output_folder" in told.stdout
+    assert "Free some space or choose another place (of a run: paths.output_folder)" in told.stdout
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
@@ -93,3 +93,23 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     with pytest.raises(AsdfError, match=r"cannot write .*file/below/x\.txt: Not a directory"):
         write_text(tmp_path / "file" / "below" / "x.txt", "new")
     assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_link_stays_one_and_its_file_gets_the_content(tmp_path):
+    (tmp_path / "link").symlink_to("file.txt")
+    write_text(tmp_path / "link", "through")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file.txt").read_text() == "through"
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    write_text(pipe, "through\n")
+    assert reader.communicate(timeout=20)[0] == "through\n"
+    assert stat.S_ISFIFO(pipe.stat().st_mode) and [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_folder_is_no_place_for_a_file(tmp_path):
+    with pytest.raises(AsdfError, match=r"cannot write .*: Is a directory"):
+        write_text(tmp_path, "text")

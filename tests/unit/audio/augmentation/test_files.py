@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,17 @@ def test_listed_impulse_responses_are_no_noises_and_the_other_way_round(rirs: Pa
         "real_rirs_isotropic_noises/RVB2014_type1_noise_largeroom1_1.wav",
     ]
     assert "pointsource_noises/second.wav" not in relative(find_responses(["RIRS_NOISES"], rirs), base)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list any folder")
+def test_a_folder_that_cannot_be_listed_is_not_passed_over(musan: Path) -> None:
+    closed = musan / "musan" / "music"
+    closed.chmod(0)
+    try:
+        with pytest.raises(UsageError, match=f"cannot list the folder {closed}: Permission denied"):
+            find_noises(["musan"], musan)
+    finally:
+        closed.chmod(0o700)
 
 
 def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:

@@ -7,7 +7,9 @@ import tarfile
 
 import pytest
 
+from asdf.data.corpora.checking import OnDisk, compare_with_disk
 from asdf.data.lists import check_files
+from asdf.data.trees import open_tree
 from asdf.errors import AsdfError
 from tests.unit.data.corpora.conftest import Lay, Read
 from tests.unit.data.corpora.test_protocols import CELEB, WILD
@@ -89,6 +91,9 @@ def test_wavefake(lay: Lay, read: Read, home: str) -> None:
     assert one.ids == [f"{home}jsut_multi_band_melgan/gen 1.wav"] and one.columns["language"] == ["ja"]
     with pytest.raises(AsdfError, match="no recordings of a system 'jsut'"):
         read("wavefake:jsut", root)
+    # What the vocoders were trained on is no spoof.
+    lay(empty=f"{home}LJSpeech-1.1/wavs/LJ001.wav\n{home}jsut_ver1.1/basic5000/wav/B.wav")
+    assert read("wavefake", root)[0].ids == utterances.ids
 
 
 HEADER = "path|original_file|language|is_original_language|duration|training_data|model_name|architecture|transcript\n"
@@ -121,7 +126,8 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
         f"{one}/meta.csv says nothing of recordings that are there: 1, such as b.WAV",
         f"{two} has no meta.csv, so no columns from it; recordings: 1",
     ]
-    assert read("mlaad:en", root)[0].ids == [f"{two}/c.wav"]
+    english, reading = read("mlaad:en", root)
+    assert english.ids == [f"{two}/c.wav"] and compare_with_disk(reading, open_tree(root)) == OnDisk([], [])
     with pytest.raises(AsdfError, match="no recordings of a language 'fr'"):
         read("mlaad:fr", root)
 

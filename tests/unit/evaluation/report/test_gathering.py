@@ -99,6 +99,15 @@ def test_scores_turned_round_are_a_finding(tmp_path):
     assert "turned round" in gathered.findings[0][2]
 
 
+def test_systems_of_different_trials_are_a_finding(tmp_path):
+    folders = [make_run(tmp_path / name, epochs=(1,), sets=("dev",)) for name in ("a", "b")]
+    path = folders[1] / "scores" / "epoch.1" / "dev.txt"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    findings = gather(runs_in(folders), replicates=0).findings
+    message = "the systems were scored on different trials (bona fide + spoof: 39 + 60, 40 + 60), so"
+    assert [(where, level, words.startswith(message)) for where, level, words in findings] == [("dev", "warning", True)]
+
+
 def test_a_run_that_has_scored_nothing_is_told(tmp_path):
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "settings.py").write_text("recipe.seed = 1  # default\n")

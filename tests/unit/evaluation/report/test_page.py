@@ -204,6 +204,12 @@ def test_the_command_writes_the_page(tmp_path, runs, capsys):
     assert data_of(both.read_text())["systems"] == ["large epoch.1", "large epoch.2", "small epoch.1", "small epoch.2"]
 
 
+def test_the_command_tells_what_looks_wrong(tmp_path, capsys):
+    folder = make_run(tmp_path / "net", shift=-2, epochs=(2,), sets=("dev",))
+    assert main(["report", str(folder), "--replicates", "0"]) == 0
+    assert "warning: net on dev: the scores look turned round" in capsys.readouterr().err
+
+
 def test_the_command_asks_where_to_write_of_several_runs(runs, capsys):
     assert main(["report", *map(str, runs)]) == 2
     assert "--output" in capsys.readouterr().err
