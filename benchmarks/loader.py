@@ -1,4 +1,4 @@
-"""From FLACs on disk to a batch: the limit is what decoding them takes, one after another, with nothing around it.
+"""From FLACs on disk to a batch: the limit is what decoding the same clips takes, with nothing around it.
 
 ASDF's side is `TrainingClips` behind `BatchLoader`, without augmentation; the field's is a Dataset that reads the whole
 file, cuts or tiles it to 64,600 samples and makes a tensor, behind a DataLoader. All on one core, from a warm disk
@@ -68,7 +68,14 @@ def _batches(corpus: TemporaryCorpus, rounds: int) -> Iterator[Row]:
     paths = [str(path) for path in corpus.paths]
     field = {workers: DataLoader(FieldDataset(paths), MINIBATCH, num_workers=workers) for workers in (0, 1)}
     field[1] = DataLoader(FieldDataset(paths), MINIBATCH, num_workers=1, persistent_workers=True)
-    functions: dict[str, Callable[[], Any]] = {"decoding": lambda: [soundfile.read(p, dtype="float32") for p in paths]}
+    places = np.random.default_rng(0)
+
+    def decoding() -> None:
+        for path, length in zip(paths, corpus.lengths.tolist(), strict=True):
+            start = int(places.integers(max(1, length - SAMPLES + 1)))
+            soundfile.read(path, SAMPLES, start, dtype="float32")
+
+    functions: dict[str, Callable[[], Any]] = {"decoding": decoding}
     for workers in (0, 1):
         functions[f"asdf {workers}"] = _epochs(corpus, workers)
         functions[f"field {workers}"] = lambda loader=field[workers]: [None for _ in loader]  # type: ignore[misc]

@@ -36,6 +36,9 @@ _UNKNOWN_FRAMES = 2**63 - 1
 # libsndfile shortens WAV, AIFF and AU files that end early without an error; its log tells, in bytes.
 _SHORTENED = re.compile(r"^\s*(?:data|SSND|Data Size)\s*: (\d+) \(should be (\d+)\)", re.MULTILINE)
 
+# Of these libsndfile itself tells when it decodes them; its log, a buffer of 16 kB, need not be asked for.
+_CHECKED_BY_DECODING = {"FLAC", "OGG", "MP3"}
+
 # Sizes from here on are placeholders of programs that wrote to a pipe and could not go back to fill them in.
 _PLACEHOLDER_BYTES = 0x7FFFF000
 
@@ -151,7 +154,7 @@ def _header_problem(file: soundfile.SoundFile) -> str:
             "does not say in its header how long it is. It was likely written to a pipe: "
             "write it again to a file (flac or ffmpeg do), or take it off the list."
         )
-    shortened = _SHORTENED.search(file.extra_info)
+    shortened = None if file.format in _CHECKED_BY_DECODING else _SHORTENED.search(file.extra_info)
     if shortened:
         promised, found = map(int, shortened.groups())
         if found < promised < _PLACEHOLDER_BYTES:

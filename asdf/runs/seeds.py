@@ -12,13 +12,19 @@ import numpy as np
 
 def generator(seed: int, *what: int | str) -> np.random.Generator:
     """A generator for one purpose, e.g. `generator(seed, "clip", epoch, utterance)`; equal arguments, equal draws."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *map(_number, what)])))
+    return np.random.Generator(np.random.Philox(_sequence(seed, what)))
 
 
 def derived_seed(seed: int, *what: int | str) -> int:
     """A 63-bit seed for libraries that take one number."""
-    state = np.random.SeedSequence([seed, *map(_number, what)]).generate_state(2, np.uint32)
+    state = _sequence(seed, what).generate_state(2, np.uint32)
     return (int(state[0]) << 31) ^ int(state[1])
+
+
+def _sequence(seed: int, what: tuple[int | str, ...]) -> np.random.SeedSequence:
+    numbers = [seed, *map(_number, what)]
+    # Of numbers of 32 bits an array gives the same sequence as a list, twice as fast.
+    return np.random.SeedSequence(numbers if max(numbers) >> 32 else np.array(numbers, np.uint32))
 
 
 def _number(key: int | str) -> int:

@@ -43,11 +43,13 @@ def build_optimiser(network: nn.Module, settings: Sections) -> torch.optim.Optim
             rate = settings.front_end.learning_rate
         decay = net.weight_decay if decays else 0.0
         options.append({"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay})
+    if net.optimizer == "sgd":
+        # Never fused: where fp16 overflows in the first step, as it often does, the fused kernel leaves memory that
+        # nobody wrote as the momentum.
+        return torch.optim.SGD(options, lr=net.initial_learning_rate, momentum=net.momentum)
     # One kernel for all parameters; None leaves the choice to torch, which on the CPU takes them one by one.
     trained = [parameter for group in options for parameter in group["params"]]
     fused = all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained) or None
-    if net.optimizer == "sgd":
-        return torch.optim.SGD(options, lr=net.initial_learning_rate, momentum=net.momentum, fused=fused)
     kind_of_adam = torch.optim.Adam if net.optimizer == "adam" else torch.optim.AdamW
     return kind_of_adam(options, lr=net.initial_learning_rate, betas=net.adam_betas, fused=fused)
 

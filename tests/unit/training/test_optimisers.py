@@ -68,6 +68,25 @@ def test_a_parameter_that_two_modules_share_is_trained_once():
     assert len(groups(network, settings())) == 8
 
 
+class OfGpu(nn.Parameter):
+    """Says so; the fused kernels of the CPU do what those of GPUs do."""
+
+    is_cuda = True
+
+
+@pytest.mark.parametrize(("name", "fused"), [("sgd", None), ("adam", True), ("adamw", True)])
+def test_an_overflow_in_the_first_step_leaves_no_trace(name, fused):
+    network = nn.Linear(3, 2)
+    network.weight, network.bias = OfGpu(torch.ones(2, 3)), OfGpu(torch.ones(2))
+    optimiser = build_optimiser(network, settings(optimizer=name, momentum=0.9))
+    assert optimiser.defaults["fused"] is fused
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(network(torch.full((1, 3), torch.inf)).sum()).backward()
+    scaler.step(optimiser)
+    assert all(parameter.eq(1).all() for parameter in network.parameters())
+    assert all(not kept.any() for state in optimiser.state.values() for kept in state.values())
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "options"),
     [
