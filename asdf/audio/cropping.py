@@ -20,17 +20,28 @@ def random_crop(waveform: np.ndarray, samples: int, rng: np.random.Generator) ->
     return repeat_to(waveform, samples)[start : start + samples]
 
 
-def repeat_to(waveform: np.ndarray, samples: int) -> np.ndarray:
-    """`waveform` (T,) repeated whole and cut to exactly (samples,); as it is when it has that many or more."""
+def repeat_to(waveform: np.ndarray, samples: int, room: np.ndarray | None = None) -> np.ndarray:
+    """`waveform` (T,) repeated whole and cut to exactly (samples,); as it is when it has that many or more.
+
+    Repetitions are written into `room` (R,) where it has the type and is large enough; `waveform` may lie in it.
+    """
     if len(waveform) >= samples:
         return waveform
     if len(waveform) == 0:
         raise ValueError("a waveform without samples cannot be repeated")
-    repeated = np.empty(samples, waveform.dtype)
+    if room is None or room.dtype != waveform.dtype or len(room) < samples:
+        room = np.empty(samples, waveform.dtype)
+    repeated = room[:samples]
     done = len(waveform)
-    repeated[:done] = waveform
+    put(waveform, repeated[:done])
     while done < samples:  # what is there is a whole number of repetitions, so it can be repeated as well
         more = min(done, samples - done)
         repeated[done : done + more] = repeated[:more]
         done += more
     return repeated
+
+
+def put(waveform: np.ndarray, place: np.ndarray) -> None:
+    """Copy `waveform` to `place`, of equal shape and type and without gaps, unless it is there already."""
+    if waveform.__array_interface__["data"] != place.__array_interface__["data"]:
+        np.copyto(place, waveform)

@@ -43,12 +43,14 @@ _CHECKED_BY_DECODING = {"FLAC", "OGG", "MP3"}
 _PLACEHOLDER_BYTES = 0x7FFFF000
 
 
-def read_audio(path: AnyPath, start: int = 0, samples: int | None = None) -> np.ndarray:
+def read_audio(path: AnyPath, start: int = 0, samples: int | None = None, room: np.ndarray | None = None) -> np.ndarray:
     """Read a recording, or `samples` of it from sample `start` on, as (T,) float32 at 16 kHz, mono.
 
     Channels are averaged. `start` and `samples` count at 16 kHz, and only the part they name is decoded where the
     format lets one seek; the result is that of cutting the whole recording. A part that reaches beyond the end is cut
     there, as a slice is. What is not decoded is not checked.
+
+    `room` (R,) is memory, float32, that may be written to while decoding; the result may be a part of it.
 
     Raises:
         AsdfError: the file is missing, empty, not audio, damaged or cut off, holds no samples or ones that are not
@@ -67,7 +69,7 @@ def read_audio(path: AnyPath, start: int = 0, samples: int | None = None) -> np.
             )
         first, last = source_span(start, stop, rate)
         whole_numbers = file.subtype.startswith("PCM_")  # so it can hold nothing but finite samples
-        waveform = _decode(file, path, first, min(last, file.frames))
+        waveform = _decode(file, path, first, min(last, file.frames), room)
     if not whole_numbers and not np.isfinite(waveform).all():
         raise AsdfError(
             f"{path} holds samples that are not finite (NaN or infinity). The program that wrote it likely divided by "
@@ -162,15 +164,15 @@ def _header_problem(file: soundfile.SoundFile) -> str:
     return ""
 
 
-def _decode(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> np.ndarray:
+def _decode(file: soundfile.SoundFile, path: AnyPath, first: int, last: int, room: np.ndarray | None) -> np.ndarray:
     """Frames `first <= i < last` as (last - first,) float32, the mean over the channels."""
-    begin = 0 if file.subtype in _INEXACT_SEEK else first
-    block, problem = _read(file, begin, last)
+    begin = 0 if first and file.subtype in _INEXACT_SEEK else first
+    block, problem = _read(file, begin, last, room)
     if problem and begin > 0:
         # Some versions of libFLAC cannot seek to some samples of sound files, and no handle survives an error.
         begin = 0
         with _open_with_libsndfile(path) as again:
-            block, problem = _read(again, 0, last)
+            block, problem = _read(again, 0, last, room)
     if problem and file.format == "FLAC":
         decoded = decode_flac(path, file.frames)
         if decoded is not None:
@@ -182,9 +184,12 @@ def _decode(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> 
     return np.ascontiguousarray(part[:, 0]) if part.shape[1] == 1 else part.mean(axis=1)
 
 
-def _read(file: soundfile.SoundFile, begin: int, end: int) -> tuple[np.ndarray, str]:
+def _read(file: soundfile.SoundFile, begin: int, end: int, room: np.ndarray | None) -> tuple[np.ndarray, str]:
     """Frames `begin <= i < end` as (end - begin, channels) float32, and what is wrong with them."""
-    block = np.empty((end - begin, file.channels), np.float32)
+    numbers = (end - begin) * file.channels
+    if room is None or len(room) < numbers:
+        room = np.empty(numbers, np.float32)
+    block = room[:numbers].reshape(-1, file.channels)
     try:
         if begin:  # a file was opened at its start; to go there again decodes a part of it
             file.seek(begin)

@@ -34,6 +34,17 @@ class ClipAndDraws(NamedTuple):
     rawboost: RawBoost
 
 
+class ClipPlan(NamedTuple):
+    """`samples` of a recording (its `length` is after speech activity detection) from sample `start` on."""
+
+    path: Path
+    length: int
+    start: int
+    samples: int
+    speed: int
+    draws: np.random.Generator
+
+
 class TrainingClips(Dataset):
     """Crops of `clip_size` samples; shorter utterances are repeated. Key: (epoch, utterance).
 
@@ -63,27 +74,37 @@ class TrainingClips(Dataset):
         return len(self.utterances)
 
     def __getitem__(self, key: tuple[int, int]) -> np.ndarray | ClipAndDraws | AsdfError:
+        return self.read(self.plan(key))
+
+    def plan(self, key: tuple[int, int]) -> ClipPlan:
+        """What is to be read for `key`."""
         epoch, index = key
         draws = generator(self.seed, "clip", epoch, index)
+        speed = self.augmentation.draw_speed(draws)
+        samples = source_samples(self.clip_size, speed)
+        length = int(self.lengths[index])
+        start = 0 if self.position == "start" else crop_start(length, samples, draws)
+        return ClipPlan(self.utterances.path(index), length, start, samples, speed, draws)
+
+    def read(self, plan: ClipPlan, room: np.ndarray | None = None) -> np.ndarray | ClipAndDraws | AsdfError:
+        """The item that was planned; an array may lie at the beginning of `room` (R,), float32, which is scratch."""
         try:
-            speed = self.augmentation.draw_speed(draws)
-            taken = source_samples(self.clip_size, speed)
-            clip = self._clip(self.utterances.path(index), int(self.lengths[index]), taken, draws)
-            clip = self.augmentation.apply(clip, speed, self.clip_size, draws)
+            clip = self._clip(plan, None if self.rawboost.on_device else room)
+            clip = self.augmentation.apply(clip, plan.speed, self.clip_size, plan.draws)
         except AsdfError as error:
             return error
-        noises = draw_for_some(len(clip), self.rawboost, draws)
+        noises = draw_for_some(len(clip), self.rawboost, plan.draws)
         if self.rawboost.on_device:
             return ClipAndDraws(clip, noises, self.rawboost)
         return clip if noises is None else boost(clip, noises, self.rawboost)
 
-    def _clip(self, path: Path, length: int, samples: int, draws: np.random.Generator) -> np.ndarray:
-        start = 0 if self.position == "start" else crop_start(length, samples, draws)
+    def _clip(self, plan: ClipPlan, room: np.ndarray | None) -> np.ndarray:
+        path, length, start, samples = plan[:4]
         if self.sad.mode == "off":
-            clip = read_audio(path, start, min(length, samples))
+            clip = read_audio(path, start, min(length, samples), room)
         else:
             clip = apply_speech_activity(read_audio(path), self.sad)[start : start + samples]
-        return repeat_to(clip, samples)
+        return repeat_to(clip, samples, room)
 
 
 class WholeUtterances(Dataset):

@@ -20,6 +20,8 @@ from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.world import World, usable_cores
 from asdf.errors import AsdfError
 
+_Batch = torch.Tensor | Unboosted | AsdfError
+
 
 class BatchLoader:
     """Reads batches of a dataset, named by their keys; its workers live on from one list of batches to the next.
@@ -35,19 +37,19 @@ class BatchLoader:
 
         Args:
             workers: how many are asked for; 0: this process reads by itself, when a batch is asked for.
-            reused: how many numbers the largest batch has, if workers may write batches into the same memory again: a
-                batch is then good only until the next one is asked for. 0: they may not. On a GPU it changes nothing,
-                since a batch is copied there from pinned memory.
+            reused: how many numbers the largest batch has, if batches may be read into the same memory again: a batch
+                is then good only until the next one is asked for, and `dataset` has to be one that `ReadsIntoRoom`.
+                0: they may not. On a GPU it changes nothing, since a batch is copied there from pinned memory.
         """
         self._keys = _Keys()
         self.cores = max(1, usable_cores() // world.local_size)
         self.workers = workers = min(workers, self.cores)
-        self._slots = Slots(workers, reused) if workers and reused and world.device.type != "cuda" else None
+        self._slots = Slots(workers, reused) if reused and world.device.type != "cuda" else None
         self._loader = DataLoader(
-            Slotted(dataset) if self._slots else dataset,
+            Slotted(dataset, self._slots) if self._slots else dataset,  # type: ignore[arg-type]
             batch_sampler=self._keys,
             num_workers=workers,
-            collate_fn=_Collate(self._slots),
+            collate_fn=_collate_in_slot if self._slots else _collate,
             prefetch_factor=PREFETCHED if workers else None,
             persistent_workers=workers > 0,
             pin_memory=world.device.type == "cuda",
@@ -111,26 +113,21 @@ class _Keys:
         return iter(self.keys)
 
 
-class _Collate:
-    """Makes batches, in their slots if there are any."""
+def _collate_in_slot(read: Any) -> tuple[_Batch | InSlot, set[str]]:
+    """What `Slots.read` gives: the batch where it lies, or made of its items, and what FFmpeg decoded for it."""
+    batch, items = read
+    return (batch, fallbacks.take()) if batch else _collate(items)
 
-    def __init__(self, slots: Slots | None) -> None:
-        self._slots = slots
 
-    def __call__(self, items: Any) -> tuple[torch.Tensor | Unboosted | InSlot | AsdfError, set[str]]:
-        """The batch, and what FFmpeg decoded for it: a worker has no other way to tell the main process."""
-        batch: torch.Tensor | Unboosted | InSlot | AsdfError | None = None
-        if self._slots is not None:
-            slot, items = items
-            broken = any(isinstance(item, AsdfError) for item in items)
-            batch = None if broken else self._slots.put(slot, items)
-        if batch is None:
-            try:
-                with told_if_memory_is_short():
-                    batch = collate(items)
-            except AsdfError as error:
-                batch = error
-        return batch, fallbacks.take()
+def _collate(items: list[Any]) -> tuple[_Batch, set[str]]:
+    """The batch, and what FFmpeg decoded for it: a worker has no other way to tell the main process."""
+    batch: _Batch
+    try:
+        with told_if_memory_is_short():
+            batch = collate(items)
+    except AsdfError as error:
+        batch = error
+    return batch, fallbacks.take()
 
 
 def _start_worker(worker: int) -> None:

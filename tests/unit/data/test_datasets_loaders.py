@@ -8,10 +8,11 @@ import pytest
 import soundfile
 import torch
 
-from asdf.audio import read_audio
+from asdf.audio import audio_length, read_audio
 from asdf.data.datasets import TrainingClips, WholeUtterances, collate
 from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
+from asdf.data.slots import PREFETCHED
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost, SpeechActivity
@@ -105,6 +106,30 @@ def test_workers_change_nothing_neither_order_nor_samples(utterances, monkeypatc
         assert len(read) == 5 and all(torch.equal(a, b) for a, b in zip(read, alone, strict=True))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("rawboost", [RawBoost(), BOOST])
+@pytest.mark.parametrize("sad", [OFF, SpeechActivity("endpoint", hangover_s=0.0)])
+def test_clips_decoded_where_their_batch_has_them_are_the_same(tmp_path, workers, rawboost, sad):
+    """Of files whose decoding takes more, fewer or other numbers than the clip: stereo, 8 and 48 kHz, float, Vorbis."""
+    kinds = [("wav", 16000, 1), ("wav", 16000, 2), ("flac", 8000, 1), ("flac", 48000, 2), ("ogg", 16000, 1)]
+    rng, names = np.random.default_rng(1), []
+    for place, (suffix, rate, channels) in enumerate(kinds):
+        for seconds in (0.05, 0.25, 0.6):
+            names.append(f"{place}-{seconds}.{suffix}")
+            noise = rng.uniform(-0.5, 0.5, (int(seconds * rate), channels))
+            soundfile.write(tmp_path / names[-1], noise, rate, subtype="FLOAT" if suffix == "wav" else None)
+    (tmp_path / "list.txt").write_text("".join(f"{name} 1\n" for name in names))
+    utterances = read_list(tmp_path / "list.txt", tmp_path)
+    lengths = np.array([audio_length(tmp_path / name) for name in names])
+    data = TrainingClips(utterances, lengths, 4000, rawboost, sad, 0)
+    order = np.random.default_rng(2).permutation(len(names)).tolist()
+    keys = [[(epoch, index) for index in order[place : place + 5]] for epoch in (1, 2) for place in range(0, 15, 5)]
+    alone = BatchLoader(data, 0, World()).batches(keys)
+    for batch, own in zip(BatchLoader(data, workers, World(), reused=5 * 4000).batches(keys), alone, strict=True):
+        assert torch.equal(batch, own)
+        assert batch.untyped_storage().nbytes() == (PREFETCHED * workers + 2) * 5 * 4000 * 4
+
+
 @pytest.mark.parametrize(
     ("asked", "ranks", "workers", "cores"), [(10, 1, 6, 6), (4, 1, 4, 6), (10, 4, 1, 1), (0, 1, 0, 6), (10, 9, 1, 1)]
 )
@@ -149,6 +174,7 @@ import numpy as np
 from asdf.data.datasets import TrainingClips
 from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
+from asdf.data.slots import PREFETCHED
 from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, SpeechActivity
 folder = Path(sys.argv[1])
@@ -183,6 +209,7 @@ import sys
 from asdf.data.datasets import TrainingClips
 from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
+from asdf.data.slots import PREFETCHED
 from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, SpeechActivity
 folder = sys.argv[1]

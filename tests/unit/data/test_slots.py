@@ -17,15 +17,25 @@ from asdf.errors import AsdfError
 
 
 class Numbers(Dataset):
-    """Arrays (8,) that hold their key; the key -1 cannot be read, -2 is of another type."""
+    """Arrays (8,) that hold their key; the key -1 cannot be read, -2 is of another type.
 
-    def __getitem__(self, key):
+    Even keys are written where their batch has them, odd ones elsewhere, after the room has been spoilt.
+    """
+
+    def plan(self, key):
+        return key
+
+    def read(self, key, room):
         if key == -1:
             return AsdfError("cannot be read")
-        return np.full(8, key, np.float16 if key == -2 else np.float32)
+        room[:] = np.nan
+        if key == -2 or key % 2 or len(room) < 8:
+            return np.full(8, key, np.float16 if key == -2 else np.float32)
+        room[:8] = key
+        return room[:8]
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[0, 1, 2])
 def loader(request, monkeypatch) -> BatchLoader:
     monkeypatch.setattr(world_module, "usable_cores", lambda: 2)
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
@@ -70,25 +80,41 @@ def test_what_does_not_belong_in_a_slot_goes_the_usual_way(loader):
         list(loader.batches([[1], [2, -1], [3]]))
 
 
-def test_without_workers_batches_are_their_own():
-    loader = BatchLoader(Numbers(), 0, World(), reused=24)
-    first, second = loader.batches(keys(2))
-    assert torch.equal(first, wanted([0, 1, 2])) and torch.equal(second, wanted([3, 4, 5]))
+def test_items_of_unequal_shape_are_no_batch():
+    class Ramps(Numbers):
+        def read(self, key, room):
+            return np.arange(key, dtype=np.float32)
+
+    batch, items = Slots(0, 100).read(0, Ramps(), [4, 5])
+    assert batch is None
+    assert [item.tolist() for item in items] == [[0, 1, 2, 3], [0, 1, 2, 3, 4]]
+
+
+def test_items_stay_right_where_they_overlap_their_places():
+    class Shifted(Numbers):
+        def read(self, key, room):
+            room[:8] = np.arange(8) + key
+            return room[2:8]
+
+    slots = Slots(0, 20)
+    batch, _ = slots.read(1, Shifted(), [10, 20])
+    assert slots.view(batch).tolist() == [[12, 13, 14, 15, 16, 17], [22, 23, 24, 25, 26, 27]]
 
 
 def write(slots: Slots, sent) -> None:
-    sent.put(tuple(slots.put(1, [np.full(4, 7, np.float32), np.full(4, 8, np.float32)])))
+    batch, _ = slots.read(1, Numbers(), [6, 7])
+    sent.put(tuple(batch))
 
 
 def test_a_spawned_process_writes_into_the_same_memory():
-    slots, context = Slots(1, 8), torch.multiprocessing.get_context("spawn")
+    slots, context = Slots(1, 16), torch.multiprocessing.get_context("spawn")
     sent: multiprocessing.SimpleQueue = context.SimpleQueue()
     process = context.Process(target=write, args=(slots, sent))
     process.start()
     batch = InSlot(*sent.get())
     process.join()
-    assert batch == InSlot(1, (2, 4))
-    assert slots.view(batch).tolist() == [[7.0] * 4, [8.0] * 4]
+    assert batch == InSlot(1, (2, 8))
+    assert slots.view(batch).tolist() == [[6.0] * 8, [7.0] * 8]
 
 
 @pytest.mark.parametrize("reused", [0, 1 << 18])
