@@ -43,5 +43,6 @@ def repeat_to(waveform: np.ndarray, samples: int, room: np.ndarray | None = None
 
 def put(waveform: np.ndarray, place: np.ndarray) -> None:
     """Copy `waveform` to `place`, of equal shape and type and without gaps, unless it is there already."""
-    if waveform.__array_interface__["data"] != place.__array_interface__["data"]:
+    there = waveform.__array_interface__["data"] == place.__array_interface__["data"] and waveform.flags.c_contiguous
+    if not there:
         np.copyto(place, waveform)
