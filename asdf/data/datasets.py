@@ -35,7 +35,13 @@ class ClipAndDraws(NamedTuple):
 
 
 class ClipPlan(NamedTuple):
-    """`samples` of a recording (its `length` is after speech activity detection) from sample `start` on."""
+    """What a clip is made of: `samples` of a recording from sample `start` on.
+
+    Attributes:
+        length: of the recording, in samples, after speech activity detection.
+        speed: that it is to be played at, in percent.
+        draws: the clip's own generator, for what is still to be drawn.
+    """
 
     path: Path
     length: int
@@ -99,12 +105,11 @@ class TrainingClips(Dataset):
         return clip if noises is None else boost(clip, noises, self.rawboost)
 
     def _clip(self, plan: ClipPlan, room: np.ndarray | None) -> np.ndarray:
-        path, length, start, samples = plan[:4]
         if self.sad.mode == "off":
-            clip = read_audio(path, start, min(length, samples), room)
+            clip = read_audio(plan.path, plan.start, min(plan.length, plan.samples), room)
         else:
-            clip = apply_speech_activity(read_audio(path), self.sad)[start : start + samples]
-        return repeat_to(clip, samples, room)
+            clip = apply_speech_activity(read_audio(plan.path), self.sad)[plan.start : plan.start + plan.samples]
+        return repeat_to(clip, plan.samples, room)
 
 
 class WholeUtterances(Dataset):

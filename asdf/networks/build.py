@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torch import nn
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.networks.class_path import find_class, told
 from asdf.networks.freezing import freeze_front_end
 from asdf.networks.front_end import Wav2Vec2FrontEnd
@@ -42,11 +42,11 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
         folder: the recipe's folder, where a user's own modules lie; it is searched first.
 
     Raises:
-        UsageError: the class cannot be found, or is not a `torch.nn.Module`.
-        AsdfError: its module or its constructor fails, or the weights do not load.
+        UsageError: as `find_network_class`.
+        AsdfError: the class's module or its constructor fails, or the weights do not load.
     """
     class_path = settings.network.network_class
-    network_class = find_class(class_path, folder, SETTING, nn.Module)
+    network_class = find_network_class(class_path, folder)
     try:
         network = network_class(settings)
     except AsdfError:
@@ -61,6 +61,25 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
     if settings.front_end.frozen:
         freeze_front_end(network, True)
     return network
+
+
+def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
+    """The class that `class_path` names, of which a network can be made.
+
+    Raises:
+        UsageError: there is no such class, it is not a `torch.nn.Module`, or lacks a method that a network needs.
+        AsdfError: its module fails when it is imported.
+    """
+    found = find_class(class_path, folder, SETTING, nn.Module)
+    missing = set(getattr(found, "__abstractmethods__", ()))
+    if found.forward is nn.Module.forward:
+        missing.add("forward")
+    if missing:
+        raise UsageError(
+            f"{SETTING}: {class_path} lacks {' and '.join(sorted(missing))}, without which it is no network. Write it "
+            "as asdf.networks.DetectorNetwork or SSLDetector shows, and mind its spelling."
+        )
+    return found
 
 
 def summary(network: nn.Module) -> Summary:

@@ -8,6 +8,7 @@ Shapes: B utterances, T samples, E embedding values, 2 classes (spoof, bona fide
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from asdf.networks.layers import WeightedSum
 from asdf.settings.sections import Sections
 
 
-class DetectorNetwork(nn.Module):
+class DetectorNetwork(nn.Module, ABC):
     """A network that tells bona fide from spoofed utterances; the base class of ours, and a model for yours.
 
     Your own class may derive from it or from `torch.nn.Module` alone. Name it in
@@ -49,6 +50,7 @@ class DetectorNetwork(nn.Module):
         """
         super().__init__()
 
+    @abstractmethod
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings and logits of utterances of equal length.
 
@@ -59,7 +61,6 @@ class DetectorNetwork(nn.Module):
             embeddings_BE: (batch, anything); logits_B2: (batch, 2), column 1 for bona fide. An utterance's row
             must not depend on the other rows in `eval()` mode, so that a score does not depend on its batch.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no forward(waveforms_BT)")
 
     def scoring_length(self, samples: int) -> int:
         """How many leading samples of an utterance of `samples` its score is computed from; at most `samples`.

@@ -9,15 +9,12 @@ Shapes: B utterances.
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.build import SETTING
-from asdf.networks.class_path import find_class
 from asdf.networks.front_end import Wav2Vec2FrontEnd
 from asdf.networks.ssl_detector import SSLDetector
 
@@ -40,16 +37,6 @@ class FromFeatures(nn.Module):
             features if features.dim() == 3 else list(features.unbind(1))
         )
         return outputs
-
-
-def check_split_of(class_path: str, folder: Path | None) -> None:
-    """`check_split` for the class that `class_path` names; `folder`: of the recipe, where a user's own modules lie.
-
-    Raises:
-        UsageError: there is no such class, or `check_split` refuses it.
-        AsdfError: its module fails when it is imported.
-    """
-    check_split(find_class(class_path, folder, SETTING, nn.Module))
 
 
 def check_split(network_class: type[nn.Module]) -> None:

@@ -8,6 +8,7 @@ Shapes: B utterances, T samples, L frames, C feature values, E embedding values.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
@@ -21,7 +22,7 @@ from asdf.settings.sections import Sections
 Takes = Literal["features", "hidden_states", "layer_outputs"]
 
 
-class BackEnd(nn.Module):
+class BackEnd(nn.Module, ABC):
     """From features to embeddings and logits.
 
     Attributes:
@@ -34,9 +35,9 @@ class BackEnd(nn.Module):
     takes: ClassVar[Takes] = "features"
     shortest_frames: ClassVar[int] = 1
 
+    @abstractmethod
     def forward(self, features: Any) -> tuple[Tensor, Tensor]:
         """Embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide, of what `takes` says."""
-        raise NotImplementedError(f"{type(self).__name__} has no forward(features)")
 
 
 class SSLDetector(DetectorNetwork):
@@ -63,9 +64,9 @@ class SSLDetector(DetectorNetwork):
             )
         self.shortest_input = self.front_end.architecture.shortest(self.back_end.shortest_frames)
 
+    @abstractmethod
     def make_back_end(self, settings: Sections) -> BackEnd:
         """The back end for `self.front_end`, which is there already; it may set `self.fixed_samples`."""
-        raise NotImplementedError(f"{type(self).__name__} has no make_back_end(settings)")
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings and logits (batch, 2) of waveforms (batch, samples).

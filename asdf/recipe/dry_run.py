@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from asdf.audio.augmentation import open_chain
@@ -12,17 +13,20 @@ from asdf.data.lists import check_files
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.devices import describe_mapping
 from asdf.errors import AsdfError
+from asdf.networks.class_path import look_for_class
 from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use, validation_sets
 from asdf.recipe.folders import Folders
 from asdf.recipe.selection import check_choices, select_networks
 from asdf.settings.sections import Sections
 
 
-def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[str, Corpus]) -> str:
+def dry_run(
+    config: str, settings: Sections, folders: Folders, recipe_folder: Path, corpora: Mapping[str, Corpus]
+) -> str:
     """The plan of a run as text.
 
     Raises:
-        AsdfError: lists or recordings are missing, all of them in one message, after the plan.
+        AsdfError: what is missing (lists, recordings, weights, classes), all of it in one message, after the plan.
     """
     recipe, net = settings.recipe, settings.network
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", settings.computing.processes))
@@ -63,12 +67,14 @@ def dry_run(config: str, settings: Sections, folders: Folders, corpora: Mapping[
         steps = plan.steps_per_epoch()
         lines.append(f"  {size} training utterances = {steps} steps an epoch, at most {net.max_epochs} epochs")
     lines += ["", "stages", *_stages(settings, folders)]
-    for check in (
+    checks: list[Callable[[], object]] = [
         lambda: check_classes(lists, settings),
         lambda: check_choices(settings),
         lambda: _check_audio(settings, folders),
         lambda: _check_networks(settings, folders),
-    ):
+        *(partial(look_for_class, path, recipe_folder, setting) for path, setting in _own_code(settings)),
+    ]
+    for check in checks:
         try:
             check()
         except AsdfError as error:
@@ -94,6 +100,14 @@ def _check_networks(settings: Sections, folders: Folders) -> None:
         raise AsdfError(f"there is no file {weights}: check front_end.weights.")
     if not trains and (recipe.execute_stage(2) or recipe.execute_stage(3)):
         select_networks(settings, folders.networks)
+
+
+def _own_code(settings: Sections) -> Iterator[tuple[str, str]]:
+    """Class paths that training will need, each with its setting."""
+    if settings.recipe.execute_stage(1) and not scores_only(settings):
+        yield settings.network.network_class, "network.network_class"
+        for path in settings.network.callbacks:
+            yield path, "network.callbacks"
 
 
 def _stages(settings: Sections, folders: Folders) -> list[str]:

@@ -198,7 +198,8 @@ def _answer(recipe: Recipe) -> None:
             print(Settings().explain(command.explain or None))
         else:
             settings = Settings().snapshot()
-            print(dry_run(name, settings, folders_of(settings.paths, recipe.folder), recipe.corpora))
+            folders = folders_of(settings.paths, recipe.folder)
+            print(dry_run(name, settings, folders, recipe.folder, recipe.corpora))
 
 
 def _start_processes(settings: list[Sections]) -> None:

@@ -149,21 +149,19 @@ class Run:
         """Find what is missing before any work starts.
 
         Raises:
-            UsageError: networks are to be scored that the training will not make; features of the network's front end
-                cannot be kept; the augmentation's recordings or the speech activity detector are not there.
+            UsageError: networks are to be scored that the training will not make; the network's class or a callback's
+                is not there; features of the network's front end cannot be kept; the augmentation's recordings or the
+                speech activity detector are not there.
             AsdfError: lists or recordings that are not there, all of them in one message; a list without one class.
         """
         from asdf.audio.speech_activity import check_detector
 
         check_choices(self.settings)
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
+            self._check_own_code()
             self.augmentation()
         if self.sets_in_use():
             self.world.run_on_main(lambda: check_detector(self.settings.sad))
-        if self.settings.front_end.cache_features and self.settings.recipe.execute_stage(1) and not self.scores_only:
-            from asdf.networks.split import check_split_of
-
-            check_split_of(self.settings.network.network_class, self.recipe_folder)
         lists, missing = [], []
         for name in self.sets_in_use():
             try:
@@ -174,6 +172,17 @@ class Run:
             raise AsdfError("\n".join(missing))
         self.world.run_on_main(lambda: check_files(lists))
         check_classes(lists, self.settings)
+
+    def _check_own_code(self) -> None:
+        """Find the classes that training will make, so that a wrong name does not wait until all is measured."""
+        from asdf.networks.build import find_network_class
+        from asdf.networks.split import check_split
+        from asdf.training.callbacks import find_callbacks
+
+        network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
+        if self.settings.front_end.cache_features:
+            check_split(network_class)
+        find_callbacks(self.settings, self.recipe_folder)
 
     def selected_networks(self) -> list[str]:
         """File names of the networks that stages 2 and 3 are about.

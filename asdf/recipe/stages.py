@@ -201,11 +201,8 @@ def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
 
 def _callbacks(run: Run) -> list[Callback]:
     """The main rank's callbacks; the others have none, but find out with it when one does not exist."""
-    from asdf.networks.class_path import find_class
-    from asdf.training.callbacks import Callback
+    from asdf.training.callbacks import find_callbacks
     from asdf.training.metrics_file import MetricsFile
 
-    classes: list[type[Callback]] = [MetricsFile]
-    for path in run.settings.network.callbacks:
-        classes.append(find_class(path, run.recipe_folder, "network.callbacks", Callback))
+    classes: list[type[Callback]] = [MetricsFile, *find_callbacks(run.settings, run.recipe_folder)]
     return [kind(run.settings, run.folders.system) for kind in classes] if run.world.is_main else []

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import UsageError
+from asdf.networks.class_path import find_class
 from asdf.settings.sections import Sections
 
 
@@ -37,6 +38,16 @@ class Callback:
 
     def on_end(self, record: dict[str, Any]) -> None:
         """After training has ended by itself: step, epoch, reason."""
+
+
+def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
+    """The classes that `network.callbacks` names; `folder`: of the recipe, where a user's own modules lie.
+
+    Raises:
+        UsageError: one of them is not there, or not derived from `Callback`.
+        AsdfError: its module fails when it is imported.
+    """
+    return [find_class(path, folder, "network.callbacks", Callback) for path in settings.network.callbacks]
 
 
 class TensorBoard(Callback):

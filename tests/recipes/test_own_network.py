@@ -8,7 +8,7 @@ from asdf.evaluation import read_scores
 
 NETWORK = '''
 import torch
-from asdf.networks import DetectorNetwork, Wav2Vec2FrontEnd
+from asdf.networks import DetectorNetwork, SSLDetector, Wav2Vec2FrontEnd
 
 
 class Mean(DetectorNetwork):
@@ -28,6 +28,18 @@ class Mean(DetectorNetwork):
 
 
 class Wrong:
+    pass
+
+
+class Silent(torch.nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+
+    def foward(self, waveforms_BT):
+        return waveforms_BT, waveforms_BT[:, :2]
+
+
+class Half(SSLDetector):
     pass
 '''
 
@@ -100,7 +112,34 @@ def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
         (("network.network_class=my_network.Maen",), 2, "Did you mean 'Mean'?"),
         (("network.network_class=my_network.Wrong",), 2, "derived from torch.nn.modules.module.Module is needed"),
         (("network.network_class=my_netwrk.Mean",), 2, "Did you mean 'my_network'?"),
+        (("network.network_class=my_network.Silent",), 2, "my_network.Silent lacks forward, without which"),
+        (("network.network_class=my_network.Half",), 2, "my_network.Half lacks make_back_end, without which"),
         (("network.callbacks=('my_network.Mean',)",), 2, "derived from asdf.training.callbacks.Callback is needed"),
+        (("network.callbacks=('my_callbacks.Note',)",), 2, "Did you mean 'Notes'?"),
     ):
         outcome = own(recipe, capsys, *words)
         assert outcome.status == status and said in outcome.output and "Traceback" not in outcome.output, outcome.output
+        assert "stage 0" not in outcome.output  # nothing is measured first
+
+
+def test_a_dry_run_finds_what_is_not_there_without_running_it(recipe, capsys):
+    own(recipe, capsys, "--dry-run")
+    (recipe.folder / "loud.py").write_text("print('it runs')\nfrom torch.nn import Linear as Other\n")
+    (recipe.folder / "broken.py").write_text("class Mean(:\n")
+    (recipe.folder / "open.py").write_text("from torch.nn import *\n")
+    for class_path, said in (
+        ("my_network.Maen", "Did you mean 'Mean'?"),
+        ("my_netwrk.Mean", "Did you mean 'my_network'?"),
+        ("loud.Mean", "has no class 'Mean'. What fits there is nothing."),
+        ("broken.Mean", "broken.py is not Python: SyntaxError"),
+        ("asdf.networks.SSL_AASITS", "Did you mean 'SSL_AASIST'?"),
+    ):
+        outcome = own(recipe, capsys, "--dry-run", f"network.network_class={class_path}")
+        assert outcome.status == 1 and said in outcome.output and "network.network_class" in outcome.output
+        assert "it runs" not in outcome.output and "stages" in outcome.output  # the plan comes all the same
+    outcome = own(recipe, capsys, "--dry-run", "network.callbacks=('my_callbacks.Nots',)")
+    assert outcome.status == 1 and "network.callbacks: module my_callbacks" in outcome.output
+    for right in ("my_network.Mean", "loud.Other", "open.Linear", "asdf.networks.SSL_ASP", "torchaudio.models.X"):
+        assert own(recipe, capsys, "--dry-run", f"network.network_class={right}").status == 0
+    # Scores alone need no class of a setting: each network tells its own.
+    assert own(recipe, capsys, "--dry-run", "network.network_class=none.X", "recipe.end_stage=0").status == 0

@@ -174,7 +174,6 @@ import numpy as np
 from asdf.data.datasets import TrainingClips
 from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
-from asdf.data.slots import PREFETCHED
 from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, SpeechActivity
 folder = Path(sys.argv[1])
@@ -209,7 +208,6 @@ import sys
 from asdf.data.datasets import TrainingClips
 from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
-from asdf.data.slots import PREFETCHED
 from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, SpeechActivity
 folder = sys.argv[1]

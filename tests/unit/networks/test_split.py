@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from asdf.errors import UsageError
-from asdf.networks import ASPBackEnd, SSLDetector, build_network
-from asdf.networks.split import FromFeatures, check_split, check_split_of, feature_identity, state_digest
+from asdf.networks import AASIST_L, ASPBackEnd, SSLDetector, build_network
+from asdf.networks.split import FromFeatures, check_split, feature_identity, state_digest
 from asdf.settings.sections import Sections
 
 CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
@@ -130,7 +130,7 @@ def test_networks_that_cannot_be_split_are_refused(tiny):
     with pytest.raises(UsageError, match="Bare is not known"):
         FromFeatures(Bare())
     with pytest.raises(UsageError, match="AASIST_L is not known"):
-        check_split_of("asdf.networks.AASIST_L", None)
+        check_split(AASIST_L)
     for kind, method in ((Whole, "forward"), (Louder, "front_end_features")):
         with pytest.raises(UsageError, match=rf"{kind.__name__} has a {method} of its own, which training on kept"):
             check_split(kind)
