@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if given.by:
         systems = {**systems, **_by_column(scores, trials, given.by)}
     save_figure(det_plot(systems, given.title), given.output)
-    print(f"written to {given.output}: {len(systems)} curves")
+    print(f"written to {given.output}: {len(systems)} curve{'s' * (len(systems) != 1)}")
     return 0
 
 

@@ -140,51 +140,6 @@ def test_load_settings_checks_before_the_first_turn(init: Write, runs: Write) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("override", "name", "value"),
-    [
-        ("paths.output_folder=/scratch/x", "paths.output_folder", "/scratch/x"),
-        ("paths.output_folder=/d/#1 a=b'c", "paths.output_folder", "/d/#1 a=b'c"),
-        ("paths.output_folder='a b'", "paths.output_folder", "a b"),
-        ("network.optimizer=adam", "network.optimizer", "adam"),
-        ("network.resume_epoch=auto", "network.resume_epoch", "auto"),
-        ("network.resume_epoch=-3", "network.resume_epoch", -3),
-        ("computing.gpu_ids=0,1", "computing.gpu_ids", (0, 1)),
-        (" network.max_epochs = 4 * 2 ", "network.max_epochs", 8),
-        ("network.max_steps=None", "network.max_steps", None),
-        ("recipe.training_sets=['a','b']", "recipe.training_sets", ("a", "b")),
-    ],
-)
-def test_overrides(init: Write, runs: Write, override: str, name: str, value: object) -> None:
-    init("")
-    for _ in Settings().load_settings(runs(RUNS), ["b"], [override]):
-        section, _, setting = name.partition(".")
-        assert getattr(getattr(Settings(), section), setting) == value
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("recipe.training_sets=a,b", "recipe.training_sets = a,b: a is a name; "),
-        ("paths.output_folder='x", "paths.output_folder = 'x: the quote ' is not closed on its line"),
-        ("paths.output_folder=", "paths.output_folder = : there is no value; "),
-        ("network.max_epochs=two", "network.max_epochs = two: two is a name; "),
-        ("network.max_epochs", "'network.max_epochs' is no override of the form section.name=value"),
-    ],
-)
-def test_refused_overrides(init: Write, runs: Write, override: str, message: str) -> None:
-    init("")
-    with pytest.raises(SettingsError) as caught:
-        Settings().check(runs(RUNS), ["a"], [override])
-    assert str(caught.value).startswith(f"command line: {message}")
-
-
-def test_the_last_override_wins(init: Write, runs: Write) -> None:
-    init("")
-    for _ in Settings().load_settings(runs(RUNS), ["a"], ["network.max_epochs=1", "network.max_epochs=2"]):
-        assert Settings().network.max_epochs == 2
-
-
 def test_variables_are_expanded_in_each_of_several_paths(init: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORPORA", "/c")
     monkeypatch.delenv("NONE", raising=False)
@@ -220,72 +175,6 @@ def test_variables_are_expanded_in_final_values_only(init: Write, runs: Write, m
         # A change of the environment in the middle of a run moves nothing.
         monkeypatch.setenv("LOCAL_SCRATCH", "/other")
         assert Settings().snapshot().paths.output_folder == "/s/LA"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("rawboost.SNRmin = 50", "rawboost.SNRmin = 50.0 (runs.py:2) is above rawboost.SNRmax = 40.0 (init.py:1)"),
-        ("rawboost.minG = 1", "rawboost.minG = 1.0 (runs.py:2) is above rawboost.maxG = 0 (default)"),
-        (
-            "network.max_evaluation_utterance_length_in_samples = 8000",
-            "network.min_evaluation_utterance_length_in_samples = 16000 (default) is above "
-            "network.max_evaluation_utterance_length_in_samples = 8000 (runs.py:2)",
-        ),
-        (
-            "network.min_learning_rate = 1.0",
-            "network.min_learning_rate = 1.0 (runs.py:2) is above network.initial_learning_rate = 0.1 (default)",
-        ),
-        ("recipe.end_stage = -0", ""),
-        ("recipe.start_stage = 101", "recipe.start_stage = 101 (runs.py:2) is above recipe.end_stage = 100 (default)"),
-        ("computing.gpu_ids = (0, 1)", ""),
-        (
-            "computing.processes = 2",
-            "computing.processes = 2 (runs.py:2) is more than the GPUs in computing.gpu_ids = (3,) (init.py:2)",
-        ),
-        ("computing.processes = 2\ncomputing.use_gpu = False", ""),
-        ("computing.processes = 2\ncomputing.gpu_ids = None", ""),
-        ("rawboost.minBW = 2000\nrawboost.maxBW = 2000", ""),
-        (
-            "front_end.unfreeze_after_epochs = 2",
-            "front_end.frozen = True (init.py:3) leaves nothing to front_end.unfreeze_after_epochs = 2 (runs.py:2)",
-        ),
-        (
-            "network.network_class = 'asdf.networks.SSL_SLS'",
-            "network.network_class = 'asdf.networks.SSL_SLS' (runs.py:2) learns from clips of back_end.sls_samples = "
-            "64600 only, not of network.train_clip_size = 16000 (default)",
-        ),
-        ("network.network_class = 'asdf.networks.SSL_SLS'\nnetwork.train_clip_size = 64600", ""),
-        ("network.network_class = 'asdf.networks.SSL_SLS'\nrecipe.start_stage = 2", ""),
-        (
-            "augmentation.chain = ('speed', 'noise')",
-            "augmentation.chain = ('speed', 'noise') (runs.py:2) names 'noise', which finds nothing in "
-            "augmentation.noise_folders = () (default)",
-        ),
-        ("augmentation.chain = ('speed', 'codec')", ""),
-        ("augmentation.chain = ('reverberation',)\naugmentation.reverberation_folders = ('RIRS_NOISES',)", ""),
-        (
-            "augmentation.noise_snr_min_db = 30",
-            "augmentation.noise_snr_min_db = 30.0 (runs.py:2) is above augmentation.noise_snr_max_db = 20.0 (default)",
-        ),
-    ],
-)
-def test_contradictions(init: Write, runs: Write, text: str, message: str) -> None:
-    init("rawboost.SNRmax = 40\ncomputing.gpu_ids = (3,)\nfront_end.frozen = True\n")
-    runs(f"a\n{text}\n")
-    if not message:
-        Settings().check("runs.py", ["a"])
-        return
-    with pytest.raises(SettingsError) as caught:
-        Settings().check("runs.py", ["a"])
-    assert str(caught.value) == f"runs.py:2: {message}"
-
-
-def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: Write) -> None:
-    init("rawboost.minF = 500\nrawboost.maxF = 400\n")
-    Settings().check(runs("a\nrawboost.maxF = 600\n"), ["a"])
-    with pytest.raises(SettingsError, match=r"init.py:2: rawboost.minF = 500.0 \(init.py:1\) is above rawboost.maxF"):
-        Settings().snapshot()
 
 
 def test_code_may_set_settings_but_no_unknown_ones() -> None:

@@ -1,16 +1,14 @@
-"""Recordings read out of tars, held against the same files in a folder; and tars that must not be trusted."""
+"""Recordings read out of tars, held against the same files in a folder."""
 
 from __future__ import annotations
 
 import io
-import logging
 import os
 import pickle
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,65 +17,11 @@ import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.audio import archive_index, audio_length, fallbacks, read_audio
+from asdf.audio import audio_length, fallbacks, read_audio
 from asdf.audio.archives import file_size, find_folder, find_member, open_archive, open_file, read_text
 from asdf.errors import AsdfError
-from asdf.runs.log import LOG
+from tests.unit.audio.archives.conftest import NAMES, WRITERS, noise, pack, system_tar
 from tests.unit.audio.test_flac import damage, flac
-
-NAMES = [
-    "flac/a.flac",
-    f"flac/{'long' * 30}/{'x' * 90}.flac",
-    "flac/two words.flac",
-    "flac/sprächen/日本.flac",
-    "b.wav",
-]
-WRITERS = [("python", tarfile.PAX_FORMAT), ("python", tarfile.GNU_FORMAT), ("tar", "pax"), ("tar", "gnu")]
-
-
-def noise(length: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).uniform(-0.9, 0.9, length)
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """A folder 'source/LA' of five recordings."""
-    folder = tmp_path / "source" / "LA"
-    for seed, name in enumerate(NAMES):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        soundfile.write(folder / name, noise(3000 + 10 * seed, seed), 16000, subtype="PCM_16")
-    return folder
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    """The lines of the log."""
-    lines: list[str] = []
-    handler, level = logging.Handler(), LOG.level
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
-    yield lines
-    LOG.removeHandler(handler)
-    LOG.setLevel(level)
-
-
-def pack(corpus: Path, name: str = "LA.tar", members: str = "LA", mode: str = "w") -> Path:
-    """`corpus` as the tar `name`; its members begin with 'LA', './' or nothing."""
-    archive = corpus.parents[1] / name
-    with tarfile.open(archive, mode) as tar:  # type: ignore[call-overload]
-        tar.add(corpus, members)
-    return archive
-
-
-def system_tar(*words: object) -> None:
-    if not shutil.which("tar"):
-        pytest.skip("no program 'tar'")
-    subprocess.run(["tar", *map(str, words)], check=True)
-
-
-def index_of(archive: Path) -> Path:
-    return archive.with_name(archive.name + ".index")
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: f"{writer[0]}-{writer[1]}")
@@ -263,179 +207,6 @@ def test_files_of_macos_are_not_there(corpus: Path) -> None:
         tar.addfile(tarfile.TarInfo("./._LA"))
     assert not [name for name in open_archive(archive).names() if "._" in name]
     assert audio_length(archive / "b.wav") == 3040  # '._LA' does not hide that all members begin with 'LA/'
-
-
-def test_an_index_is_made_once(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = pack(corpus)
-    first = open_archive(archive)
-    assert index_of(archive).is_file() and not list(archive.parent.glob(".*"))
-    monkeypatch.setattr(archive_index, "scan", lambda *given: pytest.fail("headers read again"))
-    again = archive_index.read_index(archive, first.descriptor)
-    for one, other in zip(vars(again).values(), vars(first.index).values(), strict=True):
-        assert_array_equal(np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8))
-
-
-def other_archive(corpus: Path, archive: Path) -> None:
-    """Put another archive of the same size and time in its place: the same members in another order."""
-    status = archive.stat()
-    moved = archive.with_name("moved.tar")
-    with tarfile.open(archive) as old, tarfile.open(moved, "w") as new:
-        for member in sorted((m for m in old if m.isfile()), key=lambda m: m.name, reverse=True):
-            new.addfile(member, old.extractfile(member))
-        for member in (m for m in old.getmembers() if not m.isfile()):
-            new.addfile(member)
-    assert moved.stat().st_size == status.st_size
-    moved.replace(archive)
-    os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-@pytest.mark.parametrize("size_and_time", [True, False])
-def test_an_index_of_another_archive_is_not_used(corpus: Path, size_and_time: bool) -> None:
-    archive = pack(corpus)
-    read_audio(archive / "b.wav")
-    before = index_of(archive).read_bytes()
-    if size_and_time:
-        other_archive(corpus, archive)
-    else:
-        soundfile.write(corpus / "b.wav", noise(3040, 77), 16000, subtype="PCM_16")
-        os.utime(corpus / "b.wav", (0, 0))
-        pack(corpus)
-        index_of(archive).write_bytes(before)
-    opened = open_archive(archive)  # as a new process would
-    assert index_of(archive).read_bytes() != before
-    assert opened.find("b.wav") is not None
-    assert_array_equal(read_audio(archive / "b.wav"), read_audio(corpus / "b.wav"))
-
-
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01", b"gibberish" * 100])
-def test_a_damaged_index_is_made_anew(corpus: Path, content: bytes) -> None:
-    archive = pack(corpus)
-    index_of(archive).write_bytes(content)
-    assert_array_equal(read_audio(archive / "b.wav"), read_audio(corpus / "b.wav"))
-    assert index_of(archive).stat().st_size > 1000
-
-
-def test_an_index_that_holds_a_pickle_is_not_run(corpus: Path, tmp_path: Path) -> None:
-    class Evil:
-        def __reduce__(self) -> tuple:
-            return (Path.touch, (tmp_path / "ran",))
-
-    archive = pack(corpus)
-    with index_of(archive).open("wb") as file:
-        np.save(file, np.array([Evil()], object), allow_pickle=True)
-    assert len(read_audio(archive / "b.wav")) == 3040
-    assert not (tmp_path / "ran").exists()
-
-
-def test_an_archive_that_is_replaced_under_the_reader_gives_no_samples(corpus: Path) -> None:
-    archive = pack(corpus)
-    read_audio(archive / "b.wav")
-    content = archive.read_bytes()
-    with archive.open("r+b") as file:  # as `cp` does it
-        file.write(bytes(1024) + content[:-1024])
-    with pytest.raises(AsdfError, match="likely replaced while it was being read"):
-        read_audio(archive / "b.wav")
-    archive.write_bytes(content)
-    assert len(read_audio(archive / "b.wav")) == 3040
-
-
-def test_where_the_folder_cannot_be_written_the_users_cache_has_the_index(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    archive = pack(corpus)
-    index_of(archive).mkdir()  # permissions do not stop root
-    assert len(read_audio(archive / "b.wav")) == 3040
-    [kept] = (tmp_path / "cache" / "asdf").iterdir()
-    assert kept.name.startswith("LA.tar.") and kept.name.endswith(".index")
-    monkeypatch.setattr(archive_index, "scan", lambda *given: pytest.fail("headers read again"))
-    assert archive_index.read_index(archive, open_archive(archive).descriptor).find("LA/b.wav") is not None
-
-
-def test_where_no_folder_can_be_written_a_warning_says_what_it_costs(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: list[str]
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    archive = pack(corpus)
-    index_of(archive).mkdir()
-    assert len(read_audio(archive / "b.wav")) == 3040
-    assert any("cannot be kept" in line and "XDG_CACHE_HOME" in line for line in log)
-
-
-@pytest.mark.parametrize("cut", ["in a member", "before the end mark", "in a header", "to nothing"])
-def test_a_tar_that_ends_early_is_named(corpus: Path, cut: str) -> None:
-    archive = pack(corpus)
-    with tarfile.open(archive) as tar:
-        members = [member for member in tar if member.isfile()]
-        end = tar.offset
-    last = members[-1]
-    size = {
-        "in a member": last.offset_data + last.size - 700,
-        "before the end mark": end,
-        "in a header": last.offset_data - 100,
-        "to nothing": 0,
-    }[cut]
-    with archive.open("r+b") as file:
-        file.truncate(size)
-    for _ in range(2):
-        with pytest.raises(AsdfError, match="is not a whole tar archive") as told:
-            read_audio(archive / "b.wav")
-        assert str(archive) in str(told.value)
-    assert not index_of(archive).exists()
-
-
-def test_a_damaged_header_in_the_middle_is_named(corpus: Path) -> None:
-    archive = pack(corpus)
-    with tarfile.open(archive) as tar:
-        member = [member for member in tar if member.isfile()][2]
-    with archive.open("r+b") as file:
-        file.seek(member.offset_data - 512)
-        file.write(b"\xff" * 512)
-    with pytest.raises(AsdfError, match="is not a whole tar archive"):
-        read_audio(archive / "b.wav")
-
-
-@pytest.mark.parametrize("filler", [b"", b"\0" * 2**25])
-def test_an_end_mark_in_the_middle_does_not_hide_the_rest(corpus: Path, filler: bytes) -> None:
-    """Two archives one after another, as `cat` leaves them; an interrupted copy that left a hole."""
-    archive = pack(corpus)
-    with archive.open("ab") as file:
-        file.write(filler or pack(corpus, "other.tar").read_bytes())
-    with pytest.raises(AsdfError, match="neither a member nor the end mark"):
-        read_audio(archive / "b.wav")
-
-
-@pytest.mark.parametrize(("kind", "program"), [("gz", "gunzip"), ("xz", "unxz"), ("bz2", "bunzip2")])
-def test_compressed_archives_are_refused_with_the_way_out(corpus: Path, kind: str, program: str) -> None:
-    archive = pack(corpus, f"LA.tar.{kind}", mode=f"w:{kind}")
-    folder = archive.parent / "LA"
-    for path in (folder / "b.wav", archive / "b.wav"):
-        with pytest.raises(AsdfError, match=f"{archive} is compressed.*`{program} {archive}`"):
-            read_audio(path)
-    misnamed = archive.rename(archive.with_name("LA.tar"))
-    with pytest.raises(AsdfError, match=f"compressed.*`mv LA.tar LA.tar.{kind}; {program} LA.tar.{kind}`"):
-        read_audio(misnamed / "b.wav")
-
-
-def test_zstandard_is_known_by_its_name_and_its_first_bytes(tmp_path: Path) -> None:
-    for name in ("LA.tar.zst", "LA.tar"):
-        (tmp_path / name).write_bytes(b"\x28\xb5\x2f\xfd" + bytes(600))
-        with pytest.raises(AsdfError, match=r"unzstd .*LA\.tar\.zst"):
-            read_audio(tmp_path / "LA" / "b.wav")
-        (tmp_path / name).unlink()
-
-
-def test_sparse_files_are_refused(corpus: Path) -> None:
-    with (corpus / "hole.wav").open("wb") as file:
-        file.truncate(2**22)
-    archive = corpus.parents[1] / "LA.tar"
-    for how in ("gnu", "pax"):
-        system_tar("-C", corpus.parent, "-S", f"--format={how}", "-cf", archive, "LA")
-        if archive.stat().st_size > 2**21:
-            pytest.skip("this file system has no holes")
-        with pytest.raises(AsdfError, match=r"sparse file.*without tar's option --sparse"):
-            read_audio(archive / "b.wav")
 
 
 def test_an_empty_archive_has_no_members(tmp_path: Path) -> None:
