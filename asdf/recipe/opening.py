@@ -21,7 +21,7 @@ from asdf.recipe.dry_run import dry_run
 from asdf.recipe.folders import folders_of
 from asdf.recipe.run import Run
 from asdf.runs.files import remove_unfinished
-from asdf.runs.log import LOG, log_to_file, log_to_screen
+from asdf.runs.log import LOG, is_on_screen, log_to_file, log_to_screen
 from asdf.runs.owner import owner_mark
 from asdf.runs.record import append_record, environment_record
 from asdf.settings import Sections, Settings, list_configs
@@ -136,7 +136,7 @@ def _tell(error: BaseException) -> int:
         if "torch" in sys.modules and rank and not error.told:
             LOG.error("[rank %d] error: %s", rank, error)
         elif not rank:
-            LOG.error("error: %s", error) if LOG.handlers else print(f"error: {error}", file=sys.stderr)
+            LOG.error("error: %s", error) if is_on_screen() else print(f"error: {error}", file=sys.stderr)
         status = error.exit_status
     elif isinstance(error, KeyboardInterrupt):
         return 130

@@ -31,6 +31,11 @@ def log_to_screen(speaks: bool = True) -> None:
     LOG.addHandler(screen)
 
 
+def is_on_screen() -> bool:
+    """Whether `log_to_screen` was called; what else may listen to the log does not show it to anybody."""
+    return any(isinstance(handler, _Screen) for handler in LOG.handlers)
+
+
 class _File(logging.FileHandler):
     """Says once, without a traceback, that the log cannot be written; the run itself goes on."""
 

@@ -1,11 +1,13 @@
 """The recipe's command line, from its words to its exit status."""
 
 import json
+import logging
 import re
 import sys
 
 import pytest
 
+from asdf.runs.log import LOG
 from asdf.settings import Settings
 from tests.conftest import RECIPE, ROOT
 
@@ -108,6 +110,14 @@ def test_a_dry_run_reports_what_is_missing_and_fails(recipe, capsys, tmp_path):
     assert outcome.status == 1 and "train_list" not in outcome.output
     assert "2 of the 2 files of demo-dev are not in" in outcome.output
     assert "there are no networks in" in outcome.output and "run stage 1 first" in outcome.output
+
+
+def test_an_error_is_shown_whoever_else_listens_to_the_log(recipe, capsys, monkeypatch):
+    monkeypatch.setattr(LOG, "handlers", [logging.NullHandler()])
+    assert (
+        "there is no file /none/x.pt"
+        in recipe.call(capsys, "debug", "--dry-run", "front_end.weights=/none/x.pt").output
+    )
 
 
 def test_a_dry_run_looks_for_the_front_ends_weights(recipe, capsys):

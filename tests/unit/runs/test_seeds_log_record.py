@@ -17,9 +17,9 @@ from asdf.runs.seeds import derived_seed, generator
 
 @pytest.fixture(autouse=True)
 def handlers_of_their_own():
-    before = LOG.handlers[:]
+    before, propagates = LOG.handlers[:], LOG.propagate
     yield
-    LOG.handlers[:] = before
+    LOG.handlers[:], LOG.propagate = before, propagates
 
 
 def test_equal_purposes_draw_equally_whatever_was_drawn_before():
