@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 
 from asdf.errors import AsdfError
+from asdf.runs.files import removed_folder_error
+from asdf.runs.log import progress_on_stderr
+from asdf.runs.streams import (
+    NobodyReadsError,
+    OutputError,
+    close_streams,
+    discard_output,
+    open_streams,
+    show_error,
+)
 
 COMMANDS = {
     "score": "score recordings with a network: files, folders, lists",
@@ -31,30 +40,57 @@ _MODULES = {"import": "import_network", "export": "export_network"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command that `arguments` (None: those of this process) name; what a user can mend is told in a line."""
+    """Run the command that `arguments` (None: those of this process) name; what a user can mend is one message."""
+    try:
+        open_streams()
+        status = _run(arguments)
+    except SystemExit as end:  # --help, or a mistake that argparse reports
+        if close_streams(0) and not end.code:
+            raise SystemExit(OutputError.exit_status) from None
+        raise
+    except OutputError as error:
+        discard_output()
+        status = _report(error)
+    except AsdfError as error:
+        status = _report(error)
+    except FileNotFoundError:
+        removed = removed_folder_error()
+        if removed is None:
+            raise
+        status = _report(removed)
+    except NobodyReadsError:  # `asdf networks | head`: nobody reads on
+        status = 0
+    except KeyboardInterrupt:
+        status = 130
+    return close_streams(status)
+
+
+def _run(arguments: list[str] | None) -> int:
+    given = _parser().parse_args(arguments)
+    module = _MODULES.get(given.command, given.command)
+    with progress_on_stderr():
+        status: int = importlib.import_module(f"asdf.commands.{module}").main(given.arguments)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
     width = max(map(len, COMMANDS))
     parser = argparse.ArgumentParser(
         prog="python -m asdf",
         usage="python -m asdf COMMAND ...",
-        description="commands:\n" + "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()),
+        description="commands:\n"
+        + "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()),
         epilog="python -m asdf COMMAND --help tells more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    try:
-        module = _MODULES.get(given.command, given.command)
-        status: int = importlib.import_module(f"asdf.commands.{module}").main(given.arguments)
-        return status
-    except AsdfError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
-    except BrokenPipeError:  # `asdf networks | head`: nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
+    return parser
+
+
+def _report(error: AsdfError) -> int:
+    show_error(f"error: {error}")
+    return error.exit_status
 
 
 if __name__ == "__main__":

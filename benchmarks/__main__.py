@@ -20,16 +20,33 @@ from benchmarks.report import write_report
 from benchmarks.rows import Row
 from benchmarks.table import aligned
 
-NAMES = ("start", "metrics", "rawboost", "loader", "scoring", "memory", "processes", "frozen", "step", "scale")
+NAMES = (
+    "start",
+    "metrics",
+    "rawboost",
+    "loader",
+    "scoring",
+    "memory",
+    "processes",
+    "frozen",
+    "step",
+    "scale",
+)
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m benchmarks", description=benchmarks.__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(NAMES)}; none: all")
-    parser.add_argument("--quick", action="store_true", help="a smoke run; its numbers mean nothing")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"any of: {', '.join(NAMES)}; none: all"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a smoke run; its numbers mean nothing"
+    )
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results to this file")
-    parser.add_argument("--report", type=Path, nargs="+", metavar="JSON", help="write RESULTS.md and results.svg")
+    parser.add_argument(
+        "--report", type=Path, nargs="+", metavar="JSON", help="write RESULTS.md and results.svg"
+    )
     given = parser.parse_args(arguments)
     unknown = [name for name in given.names if name not in NAMES]
     if unknown:
@@ -62,13 +79,18 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
         try:
             for row in module.rows(quick):
                 rows.append(row)
-                tell(f"    {row.what}, {row.against}: {'not measured' if row.ratio is None else f'{row.ratio:.2f}'}")
+                tell(
+                    f"    {row.what}, {row.against}: {'not measured' if row.ratio is None else f'{row.ratio:.2f}'}"
+                )
         except Exception as error:  # one that fails must not take the others' results with it
             found[name]["failed"] = f"{type(error).__name__}: {error}"
             tell(f"    failed: {found[name]['failed']}")
         found[name]["rows"] = [row.as_json() for row in rows]
         found[name]["seconds"] = round(time.perf_counter() - start, 1)
-        print(f"\n{name}: {about.splitlines()[0]} ({found[name]['seconds']:g} s)\n{aligned(rows)}", flush=True)
+        print(
+            f"\n{name}: {about.splitlines()[0]} ({found[name]['seconds']:g} s)\n{aligned(rows)}",
+            flush=True,
+        )
     return {"machine": machine, "quick": quick, "benchmarks": found}
 
 

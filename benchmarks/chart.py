@@ -38,10 +38,16 @@ def chart(bars: Sequence[Bar]) -> str:
     def x(value: float) -> float:
         return _LEFT + _WIDTH * math.log(value / lowest) / math.log(highest / lowest)
 
-    parts = [f'<text x="{_LEFT}" y="16">times better than the peer or the limit (log axis); | is the target</text>']
+    parts = [
+        f'<text x="{_LEFT}" y="16">times better than the peer or the limit (log axis); | is the target</text>'
+    ]
     for tick in _ticks(lowest, highest):
-        parts.append(f'<line class="axis" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{_TOP - 8}" y2="{bottom}"/>')
-        parts.append(f'<text class="soft" x="{x(tick):.1f}" y="{_TOP - 14}" text-anchor="middle">{tick:g}</text>')
+        parts.append(
+            f'<line class="axis" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{_TOP - 8}" y2="{bottom}"/>'
+        )
+        parts.append(
+            f'<text class="soft" x="{x(tick):.1f}" y="{_TOP - 14}" text-anchor="middle">{tick:g}</text>'
+        )
     for place, bar in enumerate(bars):
         y = _TOP + _LINE * place
         left, right = sorted((x(1), x(bar.ratio)))
@@ -56,9 +62,8 @@ def chart(bars: Sequence[Bar]) -> str:
             f'<text x="{_LEFT + _WIDTH + 10}" y="{y + 13}">{bar.ratio:.3g}</text>',
         ]
     width, height = _LEFT + _WIDTH + _RIGHT, bottom + 10
-    opening = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-    )
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
     return "\n".join([opening, f"<style>{_STYLE}</style>", *parts, "</svg>"]) + "\n"
 
 

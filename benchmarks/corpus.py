@@ -37,7 +37,11 @@ def temporary_corpus(count: int, seconds: float | None = None) -> Iterator[Tempo
     """`count` recordings in a folder that goes away again, of ASVspoof's durations or all of `seconds`."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder:
-        durations = np.full(count, seconds) if seconds else np.clip(rng.lognormal(np.log(3.0), 0.45, count), 0.5, 13.0)
+        durations = (
+            np.full(count, seconds)
+            if seconds
+            else np.clip(rng.lognormal(np.log(3.0), 0.45, count), 0.5, 13.0)
+        )
         lengths = (durations * RATE).astype(np.int64)
         ids = [f"u{index:05d}.flac" for index in range(count)]
         for name, length in zip(ids, lengths.tolist(), strict=True):

@@ -47,7 +47,9 @@ def rows(quick: bool) -> Iterator[Row]:
     if torch.cuda.is_available():
         yield _on(torch.device("cuda", 0), "wav2vec2_xlsr_300m", 320, 32, SAMPLES, 5, TARGET)
     else:
-        yield unmeasured("wav2vec2_xlsr_300m + AASIST, bf16, cuda", "s", PEER, "no CUDA device", TARGET)
+        yield unmeasured(
+            "wav2vec2_xlsr_300m + AASIST, bf16, cuda", "s", PEER, "no CUDA device", TARGET
+        )
 
 
 def _on(
@@ -67,7 +69,13 @@ def _on(
     assert isinstance(network, SSLDetector)
     with temporary_corpus(utterances) as corpus, TemporaryDirectory(prefix="asdf-bench-") as folder:
         clips = TrainingClips(
-            corpus.utterances, corpus.lengths, samples, settings.rawboost, settings.sad, seed=0, position="start"
+            corpus.utterances,
+            corpus.lengths,
+            samples,
+            settings.rawboost,
+            settings.sad,
+            seed=0,
+            position="start",
         )
         start = time.perf_counter()
         kept = keep_features(network, clips, corpus, settings, world, Path(folder))
@@ -85,28 +93,51 @@ def _on(
 
 
 def keep_features(
-    network: SSLDetector, clips: Dataset, corpus: TemporaryCorpus, settings: Sections, world: World, folder: Path
+    network: SSLDetector,
+    clips: Dataset,
+    corpus: TemporaryCorpus,
+    settings: Sections,
+    world: World,
+    folder: Path,
 ) -> Dataset:
     """The features of the clips, computed and written below `folder`."""
     loader = BatchLoader(clips, 0, world)
-    work = FeaturePass(network.front_end_features, loader, corpus.utterances, settings.network, world, StopRequest())
+    work = FeaturePass(
+        network.front_end_features,
+        loader,
+        corpus.utterances,
+        settings.network,
+        world,
+        StopRequest(),
+    )
     identity = identity_of(feature_identity(network), corpus.utterances, corpus.lengths, settings)
     return work.keep(FeatureCache(folder, identity, work.shape()))
 
 
 def epochs(
-    network: SSLDetector, items: Dataset, corpus: TemporaryCorpus, settings: Sections, world: World, from_features: bool
+    network: SSLDetector,
+    items: Dataset,
+    corpus: TemporaryCorpus,
+    settings: Sections,
+    world: World,
+    from_features: bool,
 ) -> Callable[[], float]:
     """Trains one more epoch at each call and gives its mean loss."""
     network.train()
-    step, progress, numbers = Step(network, corpus.utterances, settings, world, from_features), Progress(), count(1)
+    step, progress, numbers = (
+        Step(network, corpus.utterances, settings, world, from_features),
+        Progress(),
+        count(1),
+    )
     loader = BatchLoader(items, settings.computing.network_dataloader_workers, world)
     plan = TrainingPlan(len(corpus.utterances), settings.network.minibatch_size)
 
     def epoch() -> float:
         number, before = next(numbers), progress.loss_sum
         shares = (share for window in plan.windows(number) for share in window.shares)
-        batches = loader.batches([(number, index) for index in share.utterances.tolist()] for share in shares)
+        batches = loader.batches(
+            [(number, index) for index in share.utterances.tolist()] for share in shares
+        )
         for window in plan.windows(number):
             step.take(window, batches, progress, [0.0, 0.0])
         return (progress.loss_sum - before) / len(corpus.utterances)

@@ -51,7 +51,9 @@ def run_module(module: str, *words: str, **variables: str) -> str:
         RuntimeError: it failed; with the end of what it printed.
     """
     command = [sys.executable, "-m", module, *words]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
     return done.stdout.strip().splitlines()[-1]

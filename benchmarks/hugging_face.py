@@ -60,7 +60,11 @@ class TransformersDetector(nn.Module):
 
 
 def steps_beside_trainer(
-    settings: Sections, batch: tuple[Tensor, Tensor], asdf: Callable[[], Any], precision: str, rounds: int
+    settings: Sections,
+    batch: tuple[Tensor, Tensor],
+    asdf: Callable[[], Any],
+    precision: str,
+    rounds: int,
 ) -> dict[str, list[float]]:
     """Seconds of each step of the Trainer ('trainer') and of each call of `asdf`."""
     from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
@@ -97,10 +101,14 @@ def steps_beside_trainer(
             report_to="none",
             disable_tqdm=True,
         )
-        examples = [{"input_values": x, "labels": y} for x, y in zip(waveforms, labels, strict=True)]
+        examples = [
+            {"input_values": x, "labels": y} for x, y in zip(waveforms, labels, strict=True)
+        ]
         torch.manual_seed(0)
         network = TransformersDetector(Architecture.from_text(settings.front_end.architecture))
-        trainer = Trainer(network, arguments, train_dataset=examples * (WARM_UP + rounds), callbacks=[InTurns()])
+        trainer = Trainer(
+            network, arguments, train_dataset=examples * (WARM_UP + rounds), callbacks=[InTurns()]
+        )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     return times

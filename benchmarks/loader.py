@@ -66,7 +66,10 @@ def rows(quick: bool) -> Iterator[Row]:
 
 def _batches(corpus: TemporaryCorpus, rounds: int) -> Iterator[Row]:
     paths = [str(path) for path in corpus.paths]
-    field = {workers: DataLoader(FieldDataset(paths), MINIBATCH, num_workers=workers) for workers in (0, 1)}
+    field = {
+        workers: DataLoader(FieldDataset(paths), MINIBATCH, num_workers=workers)
+        for workers in (0, 1)
+    }
     field[1] = DataLoader(FieldDataset(paths), MINIBATCH, num_workers=1, persistent_workers=True)
     places = np.random.default_rng(0)
 
@@ -83,20 +86,29 @@ def _batches(corpus: TemporaryCorpus, rounds: int) -> Iterator[Row]:
     rates = {name: [len(paths) / one for one in seconds] for name, seconds in times.items()}
     for workers in (0, 1):
         what, asdf = f"batches, {workers} workers", rates[f"asdf {workers}"]
-        yield compared(what, "utt/s", asdf, "decoding alone", rates["decoding"], more=True, target=0.9)
-        yield compared(what, "utt/s", asdf, "a Dataset as in the field", rates[f"field {workers}"], more=True)
+        yield compared(
+            what, "utt/s", asdf, "decoding alone", rates["decoding"], more=True, target=0.9
+        )
+        yield compared(
+            what, "utt/s", asdf, "a Dataset as in the field", rates[f"field {workers}"], more=True
+        )
 
 
 def _epochs(corpus: TemporaryCorpus, workers: int) -> Callable[[], None]:
     """Reads one more epoch at each call; workers live on, as in training."""
-    clips = TrainingClips(corpus.utterances, corpus.lengths, SAMPLES, RawBoost(), SpeechActivity(), seed=0)
+    clips = TrainingClips(
+        corpus.utterances, corpus.lengths, SAMPLES, RawBoost(), SpeechActivity(), seed=0
+    )
     loader = BatchLoader(clips, workers, World(), reused=MINIBATCH * SAMPLES)  # as in training
     epochs, size = count(1), len(corpus.lengths)
 
     def epoch() -> None:
         number = next(epochs)
         order = np.random.default_rng(number).permutation(size).tolist()
-        keys = [[(number, index) for index in order[place : place + MINIBATCH]] for place in range(0, size, MINIBATCH)]
+        keys = [
+            [(number, index) for index in order[place : place + MINIBATCH]]
+            for place in range(0, size, MINIBATCH)
+        ]
         for _ in loader.batches(keys):
             pass
 
@@ -116,6 +128,10 @@ def _crops(corpus: TemporaryCorpus, rounds: int) -> Row:
             soundfile.read(str(path))[0][start : start + CROP_S * 16000]
 
     times = in_turns({"asdf": crops, "whole": whole}, rounds)
-    rates = {name: [len(corpus.lengths) / one for one in seconds] for name, seconds in times.items()}
+    rates = {
+        name: [len(corpus.lengths) / one for one in seconds] for name, seconds in times.items()
+    }
     what = f"{CROP_S} s out of {LONG_S} s"
-    return compared(what, "utt/s", rates["asdf"], "decoding the whole file", rates["whole"], more=True)
+    return compared(
+        what, "utt/s", rates["asdf"], "decoding the whole file", rates["whole"], more=True
+    )

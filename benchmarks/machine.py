@@ -11,14 +11,23 @@ from typing import Any
 
 from asdf.runs.record import git_state
 
-_PACKAGES = ("torch", "torchaudio", "numpy", "scipy", "soundfile", "transformers", "accelerate", "audiomentations")
+_PACKAGES = (
+    "torch",
+    "torchaudio",
+    "numpy",
+    "scipy",
+    "soundfile",
+    "transformers",
+    "accelerate",
+    "audiomentations",
+)
 
 
 def describe_machine() -> dict[str, Any]:
     """CPU, cores, memory, GPUs, versions, commit and date, as plain values."""
     import torch
 
-    from asdf.distributed.world import usable_cores
+    from asdf.distributed.cores import usable_cores
 
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
@@ -50,7 +59,10 @@ def _cpu() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or "unknown CPU"
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown CPU")
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        "unknown CPU",
+    )
 
 
 def _version(package: str) -> str | None:

@@ -55,7 +55,9 @@ def rows(quick: bool) -> Iterator[Row]:
         yield compared(what, "MiB", used["recomputed"], PEER, used["kept"], target=HALF)
     what = "whole step, wav2vec2_xlsr_300m + AASIST, 14 x 4.0 s, bf16, cuda"
     if torch.cuda.is_available():
-        kept, recomputed = (gpu_peak_mib("wav2vec2_xlsr_300m", 14, recompute) for recompute in (False, True))
+        kept, recomputed = (
+            gpu_peak_mib("wav2vec2_xlsr_300m", 14, recompute) for recompute in (False, True)
+        )
         yield compared(what, "MiB", [recomputed], PEER, [kept])
     else:
         yield unmeasured(what, "MiB", PEER, "no CUDA device")
@@ -64,7 +66,9 @@ def rows(quick: bool) -> Iterator[Row]:
         how = "layers recomputed" if recompute else "layers kept"
         what = f"on paper: {LARGE} + AASIST, {LARGE_BATCH} x {samples / 16000:.1f} s, {precision}, {how}"
         note = "from bytes counted on the CPU, without workspaces of its kernels"
-        yield limited(what, "GB", [large_network_gb(samples, precision, recompute)], GPU_GB, note=note)
+        yield limited(
+            what, "GB", [large_network_gb(samples, precision, recompute)], GPU_GB, note=note
+        )
 
 
 def large_network_gb(samples: int, precision: str, recompute: bool) -> float:
@@ -84,7 +88,9 @@ def large_network_gb(samples: int, precision: str, recompute: bool) -> float:
         # One layer's activations are there again during its backward pass.
         activations += kept(False, 2) - kept(False, 1)
     with torch.device("meta"):
-        parameters = sum(parameter.numel() for parameter in build_network(make_settings(LARGE, 1)).parameters())
+        parameters = sum(
+            parameter.numel() for parameter in build_network(make_settings(LARGE, 1)).parameters()
+        )
     return (16 * parameters + activations) / 1e9
 
 
@@ -106,7 +112,10 @@ def saved_bytes(layers: int, batch: int, samples: int, precision: str, recompute
 
     waveforms, _ = make_batch(batch, samples)
     dtype = torch.bfloat16 if precision == "bf16" else None
-    with saved_tensors_hooks(hold, lambda tensor: tensor), torch.autocast("cpu", dtype, enabled=dtype is not None):
+    with (
+        saved_tensors_hooks(hold, lambda tensor: tensor),
+        torch.autocast("cpu", dtype, enabled=dtype is not None),
+    ):
         network(waveforms)
     return sum(tensor.untyped_storage().nbytes() for tensor in held.values())
 
@@ -129,7 +138,12 @@ def gpu_peak_mib(architecture: str, minibatch: int, recompute: bool) -> float:
     """MiB of the allocator at the peak of a step in bf16: weights, gradients, optimiser state and activations."""
     settings = make_settings(architecture, minibatch)
     settings.front_end.gradient_checkpointing = recompute
-    step = PlainSteps(settings, make_network(settings, "cuda"), *make_batch(minibatch, SAMPLES, "cuda"), torch.bfloat16)
+    step = PlainSteps(
+        settings,
+        make_network(settings, "cuda"),
+        *make_batch(minibatch, SAMPLES, "cuda"),
+        torch.bfloat16,
+    )
     step()
     torch.cuda.reset_peak_memory_stats()
     step()
@@ -145,4 +159,10 @@ def _status_mib(name: str) -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(cpu_peak_mib(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[1] == "recomputed")))
+    print(
+        json.dumps(
+            cpu_peak_mib(
+                sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[1] == "recomputed"
+            )
+        )
+    )

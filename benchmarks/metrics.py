@@ -62,7 +62,9 @@ def make_scores(trials: int) -> Scores:
     """Trials whose scores are two normal distributions."""
     rng = np.random.default_rng(1)
     labels = (rng.random(trials) < 0.1).astype(np.int64)
-    return Scores([str(i) for i in range(trials)], labels, rng.standard_normal(trials) + APART * labels)
+    return Scores(
+        [str(i) for i in range(trials)], labels, rng.standard_normal(trials) + APART * labels
+    )
 
 
 def sorted_eer(bona_fide: np.ndarray, spoof: np.ndarray) -> float:
@@ -79,7 +81,10 @@ def sorted_eer(bona_fide: np.ndarray, spoof: np.ndarray) -> float:
 
 def looped_eer(bona_fide: np.ndarray, spoof: np.ndarray) -> float:
     """The same, one trial after another."""
-    trials = sorted([(s, 1) for s in bona_fide.tolist()] + [(s, 0) for s in spoof.tolist()], key=lambda trial: trial[0])
+    trials = sorted(
+        [(s, 1) for s in bona_fide.tolist()] + [(s, 0) for s in spoof.tolist()],
+        key=lambda trial: trial[0],
+    )
     missed, passed, least, value = 0, spoof.size, 1.0, 0.5
     for _, label in trials:
         missed += label
@@ -90,6 +95,11 @@ def looped_eer(bona_fide: np.ndarray, spoof: np.ndarray) -> float:
     return value
 
 
-def naive_bootstrap(bona_fide: np.ndarray, spoof: np.ndarray, replicates: int, rng: np.random.Generator) -> list[float]:
+def naive_bootstrap(
+    bona_fide: np.ndarray, spoof: np.ndarray, replicates: int, rng: np.random.Generator
+) -> list[float]:
     """EERs of trials drawn with replacement, each class by itself, and sorted again."""
-    return [sorted_eer(rng.choice(bona_fide, bona_fide.size), rng.choice(spoof, spoof.size)) for _ in range(replicates)]
+    return [
+        sorted_eer(rng.choice(bona_fide, bona_fide.size), rng.choice(spoof, spoof.size))
+        for _ in range(replicates)
+    ]

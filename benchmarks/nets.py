@@ -28,7 +28,9 @@ SAMPLES = 64600
 SMALL_XLSR = Architecture(stem(64), "layer_norm", True, 256, 4, 4, 1024, True)
 
 
-def make_settings(architecture: str, minibatch: int, samples: int = SAMPLES, precision: str = "fp32") -> Sections:
+def make_settings(
+    architecture: str, minibatch: int, samples: int = SAMPLES, precision: str = "fp32"
+) -> Sections:
     """Settings of a front end and AASIST, with Adam and a constant learning rate."""
     settings = Sections()
     settings.front_end.architecture = architecture
@@ -45,7 +47,9 @@ def make_network(settings: Sections, device: torch.device | str = "cpu") -> nn.M
     return build_network(settings).to(device)
 
 
-def make_batch(size: int, samples: int, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+def make_batch(
+    size: int, samples: int, device: torch.device | str = "cpu"
+) -> tuple[Tensor, Tensor]:
     """Waveforms (size, samples), and labels (size,), both classes in turns."""
     waveforms = 0.1 * torch.randn(size, samples, generator=torch.Generator().manual_seed(0))
     return waveforms.to(device), (torch.arange(size) % 2).to(device)
@@ -59,7 +63,12 @@ class AsdfSteps:
     """
 
     def __init__(
-        self, settings: Sections, network: nn.Module, waveforms: Tensor, labels: Tensor, world: World | None = None
+        self,
+        settings: Sections,
+        network: nn.Module,
+        waveforms: Tensor,
+        labels: Tensor,
+        world: World | None = None,
     ) -> None:
         world = world or World(device=waveforms.device)
         size, whole = len(labels), len(labels) * world.size
@@ -68,7 +77,9 @@ class AsdfSteps:
             "benchmark", Path(), names, np.tile(labels.cpu().numpy(), world.size).astype(np.int8)
         )
         self._step = Step(network.train(), utterances, settings, world)
-        self._window = Window(0, np.arange(whole), [Share(np.arange(size) + size * world.rank, size)])
+        self._window = Window(
+            0, np.arange(whole), [Share(np.arange(size) + size * world.rank, size)]
+        )
         self._clips, self._progress, self._stop = repeat(waveforms), Progress(), StopRequest()
 
     def __call__(self) -> float:
@@ -91,12 +102,22 @@ class PlainSteps:
     ) -> None:
         net = settings.network
         self._optimiser = torch.optim.AdamW(
-            network.parameters(), net.initial_learning_rate, net.adam_betas, weight_decay=net.weight_decay
+            network.parameters(),
+            net.initial_learning_rate,
+            net.adam_betas,
+            weight_decay=net.weight_decay,
         )
-        self._network, self._waveforms, self._labels, self._dtype = network.train(), waveforms, labels, dtype
+        self._network, self._waveforms, self._labels, self._dtype = (
+            network.train(),
+            waveforms,
+            labels,
+            dtype,
+        )
 
     def __call__(self) -> float:
-        with torch.autocast(self._waveforms.device.type, self._dtype, enabled=self._dtype is not None):
+        with torch.autocast(
+            self._waveforms.device.type, self._dtype, enabled=self._dtype is not None
+        ):
             _, logits = self._network(self._waveforms)
         loss = F.cross_entropy(logits.float(), self._labels)
         loss.backward()

@@ -16,7 +16,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-from asdf.distributed.world import open_world, usable_cores
+from asdf.distributed.cores import usable_cores
+from asdf.distributed.world import open_world
 from benchmarks.harness import ROOT
 from benchmarks.nets import AsdfSteps, make_batch, make_network, make_settings
 from benchmarks.rows import Row, compared, unmeasured
@@ -27,7 +28,11 @@ PEER, APART = "one process on one core", "two processes that exchange nothing"
 
 def rows(quick: bool) -> Iterator[Row]:
     """Utterances a second."""
-    cases = (("tiny", 2, 8000, 4, 2),) if quick else (("small", 4, 64600, 4, 3), ("wav2vec2_base", 4, 64600, 2, 2))
+    cases = (
+        (("tiny", 2, 8000, 4, 2),)
+        if quick
+        else (("small", 4, 64600, 4, 3), ("wav2vec2_base", 4, 64600, 2, 2))
+    )
     for architecture, minibatch, samples, steps, rounds in cases:
         what = f"{architecture} + AASIST, {minibatch} x {samples / 16000:.1f} s a process, gloo"
         if usable_cores() < 2:
@@ -38,7 +43,9 @@ def rows(quick: bool) -> Iterator[Row]:
             for how, worlds in (("together", [2]), ("apart", [1, 1]), ("one", [1])):
                 seconds = _step_seconds(worlds, architecture, minibatch, samples, steps)
                 rates[how].append(sum(worlds) * minibatch / seconds)
-        yield compared(what, "utt/s", rates["together"], PEER, rates["one"], more=True, target=TARGET)
+        yield compared(
+            what, "utt/s", rates["together"], PEER, rates["one"], more=True, target=TARGET
+        )
         yield compared(what, "utt/s", rates["together"], APART, rates["apart"], more=True)
 
 

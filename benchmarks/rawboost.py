@@ -47,7 +47,9 @@ def published(waveform: np.ndarray, draws: Draws, settings: RawBoost) -> np.ndar
     """`waveform` (T,) with the drawn noises, computed as published."""
     if settings.algo == 8:
         assert draws.lnl is not None
-        return _limited(_convolutive(waveform, draws.lnl) + _impulsive(waveform, draws, settings.g_sd))
+        return _limited(
+            _convolutive(waveform, draws.lnl) + _impulsive(waveform, draws, settings.g_sd)
+        )
     if draws.lnl is not None:
         waveform = _convolutive(waveform, draws.lnl)
     if draws.isd is not None:
@@ -55,7 +57,12 @@ def published(waveform: np.ndarray, draws: Draws, settings: RawBoost) -> np.ndar
     if draws.ssi is not None:
         noise = _filtered(draws.ssi.white, _coefficients(draws.ssi.notches, 0))
         noise = _normalised(noise)
-        noise = noise / np.linalg.norm(noise, 2) * np.linalg.norm(waveform, 2) / 10.0 ** (0.05 * draws.ssi.snr_db)
+        noise = (
+            noise
+            / np.linalg.norm(noise, 2)
+            * np.linalg.norm(waveform, 2)
+            / 10.0 ** (0.05 * draws.ssi.snr_db)
+        )
         waveform = waveform + noise
     return waveform
 
@@ -104,10 +111,14 @@ def _normalised(waveform: np.ndarray) -> np.ndarray:
     return waveform / np.abs(waveform).max()
 
 
-def _repeated(apply: Callable[..., np.ndarray], waveform: np.ndarray, settings: RawBoost) -> Callable[[], np.ndarray]:
+def _repeated(
+    apply: Callable[..., np.ndarray], waveform: np.ndarray, settings: RawBoost
+) -> Callable[[], np.ndarray]:
     """Draws and applies; each call has other draws, and both sides have the same ones in the same order."""
     seeds = count()
-    return lambda: apply(waveform, draw(SAMPLES, settings, np.random.default_rng(next(seeds))), settings)
+    return lambda: apply(
+        waveform, draw(SAMPLES, settings, np.random.default_rng(next(seeds))), settings
+    )
 
 
 def _audiomentations(waveform: np.ndarray, quick: bool) -> Row:

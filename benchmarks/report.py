@@ -41,7 +41,13 @@ def write_report(files: Sequence[Path], folder: Path) -> list[Path]:
             failed = f"It failed: {one['failed']}\n" if "failed" in one else ""
             parts.append(f"### {name}\n\n{one['about']}\n\n{failed}{markdown(rows)}\n")
             bars += [
-                Bar(f"{row.what} ({row.against})", row.ratio, row.low or row.ratio, row.high or row.ratio, row.target)
+                Bar(
+                    f"{row.what} ({row.against})",
+                    row.ratio,
+                    row.low or row.ratio,
+                    row.high or row.ratio,
+                    row.target,
+                )
                 for row in rows
                 if row.ratio is not None and row.target is not None
             ]
@@ -56,7 +62,11 @@ def _read(path: Path) -> dict[str, Any]:
         result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         quick = result["quick"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AsdfError(f"{path} is not a result of `python -m benchmarks --json` ({error}). Run it first.") from None
+        raise AsdfError(
+            f"{path} is not a result of `python -m benchmarks --json` ({error}). Run it first."
+        ) from None
     if quick:
-        raise AsdfError(f"{path} comes from a --quick run, whose numbers mean nothing. Run it without --quick.")
+        raise AsdfError(
+            f"{path} comes from a --quick run, whose numbers mean nothing. Run it without --quick."
+        )
     return result

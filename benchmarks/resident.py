@@ -48,4 +48,8 @@ def copied_by_a_fork(function: Callable[[], Any]) -> int | None:
 
 
 def _kib(path: str, name: str) -> int:
-    return sum(int(line.split()[1]) for line in Path(path).read_text().splitlines() if line.startswith(f"{name}:"))
+    return sum(
+        int(line.split()[1])
+        for line in Path(path).read_text().splitlines()
+        if line.startswith(f"{name}:")
+    )

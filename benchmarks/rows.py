@@ -46,7 +46,14 @@ class Row:
 
 
 def compared(
-    what: str, unit: str, asdf: list[float], against: str, peer: list[float], *, more: bool = False, **rest: Any
+    what: str,
+    unit: str,
+    asdf: list[float],
+    against: str,
+    peer: list[float],
+    *,
+    more: bool = False,
+    **rest: Any,
 ) -> Row:
     """A row from paired measurements of ASDF and a peer; with `more`, the higher number is the better one."""
     ratios = [a / p if more else p / a for a, p in zip(asdf, peer, strict=True)]
@@ -67,7 +74,9 @@ def compared(
 
 def limited(what: str, unit: str, asdf: list[float], limit: float, **rest: Any) -> Row:
     """A row from measurements of ASDF alone and a limit that they should keep below."""
-    return compared(what, unit, asdf, f"limit of {limit:g} {unit}", [limit] * len(asdf), target=1.0, **rest)
+    return compared(
+        what, unit, asdf, f"limit of {limit:g} {unit}", [limit] * len(asdf), target=1.0, **rest
+    )
 
 
 def unmeasured(what: str, unit: str, against: str, why: str, target: float | None = None) -> Row:

@@ -45,7 +45,9 @@ def rows(quick: bool) -> Iterator[Row]:
 def compared_sizes(sizes: Sequence[int], costs: Sequence[Cost]) -> Row:
     """The row of one thing's costs at `sizes`, ascending; its note is what `table` makes columns of."""
     first, last = costs[0], costs[-1]
-    a_clip = {how: (size or 0) / sizes[-1] for how, size in (("held", last.held), ("peak", last.peak))}
+    a_clip = {
+        how: (size or 0) / sizes[-1] for how, size in (("held", last.held), ("peak", last.peak))
+    }
     memory = [f"{number(size)} B {how}" for how, size in a_clip.items() if size >= NOTHING]
     seconds = [number(cost.seconds) for cost in costs]
     few = f", multiplied from {FEW:,} clips or 10 replicates" if last.from_few else ""
@@ -60,7 +62,16 @@ def compared_sizes(sizes: Sequence[int], costs: Sequence[Cost]) -> Row:
     if first.seconds is None or last.seconds is None:
         return Row(last.what, "µs a clip", against, note=note)
     few_us, many_us = 1e6 * first.seconds / sizes[0], 1e6 * last.seconds / sizes[-1]
-    return Row(last.what, "µs a clip", against, many_us, few_us, ratio=few_us / many_us, rounds=1, note=note)
+    return Row(
+        last.what,
+        "µs a clip",
+        against,
+        many_us,
+        few_us,
+        ratio=few_us / many_us,
+        rounds=1,
+        note=note,
+    )
 
 
 def table(rows: Sequence[Row], machine: dict[str, Any]) -> str:
@@ -76,9 +87,18 @@ def table(rows: Sequence[Row], machine: dict[str, Any]) -> str:
         what = row.what + (" *" if few else "")
         lines.append([what, place, *seconds.split(" / "), number(row.asdf), memory])
     heads = ["what", "when: where", *(f"{size}, s" for size in sizes), "µs a clip", "memory a clip"]
-    load = next((f"; load average {number(row.asdf)} at the start" for row in rows if row.what == LOAD), "")
-    parts = [f"{headline(machine)}{load}.", "", _line(heads), "|---|---|" + "---:|" * (len(sizes) + 1) + "---|"]
-    return "\n".join([*parts, *map(_line, lines), "", f"\\* multiplied, from {FEW:,} clips or 10 replicates."])
+    load = next(
+        (f"; load average {number(row.asdf)} at the start" for row in rows if row.what == LOAD), ""
+    )
+    parts = [
+        f"{headline(machine)}{load}.",
+        "",
+        _line(heads),
+        "|---|---|" + "---:|" * (len(sizes) + 1) + "---|",
+    ]
+    return "\n".join(
+        [*parts, *map(_line, lines), "", f"\\* multiplied, from {FEW:,} clips or 10 replicates."]
+    )
 
 
 def write_docs(result: dict[str, Any], path: Path) -> None:
@@ -89,12 +109,16 @@ def write_docs(result: dict[str, Any], path: Path) -> None:
     """
     found = result["benchmarks"].get("scale", {})
     if result["quick"] or "failed" in found or not found:
-        raise AsdfError("this result holds no whole run of 'scale'. Run `python -m benchmarks scale --json OUT` first.")
+        raise AsdfError(
+            "this result holds no whole run of 'scale'. Run `python -m benchmarks scale --json OUT` first."
+        )
     text = path.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise AsdfError(f"{path} lacks the lines {BEGIN!r} and {END!r}, between which the table is put.")
+        raise AsdfError(
+            f"{path} lacks the lines {BEGIN!r} and {END!r}, between which the table is put."
+        )
     made = table([Row(**row) for row in found["rows"]], result["machine"])
     write_text(path, f"{before}{begin}\n\n{made}\n\n{end}{after}")
 
@@ -112,7 +136,13 @@ def _gathered(clips: int) -> Cost:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    shared = {**os.environ, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    shared = {
+        **os.environ,
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
     command = [sys.executable, "-m", "benchmarks.scale_costs", "gather", str(clips)]
     started = [
         subprocess.Popen(
@@ -127,7 +157,12 @@ def _gathered(clips: int) -> Cost:
     outputs = [process.communicate()[0] for process in started]
     if any(process.returncode for process in started):
         raise RuntimeError("a process of the exchange failed; its message is above")
-    return Cost("gather the scores", "validation", "2 processes, gloo", json.loads(outputs[0].splitlines()[-1]))
+    return Cost(
+        "gather the scores",
+        "validation",
+        "2 processes, gloo",
+        json.loads(outputs[0].splitlines()[-1]),
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -25,6 +25,7 @@ from asdf.audio import archive_index
 from asdf.data.corpora.protocols import read_protocol
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.data.lists import UtteranceList, check_files, join, read_list
+from asdf.data.saved_lengths import NOT_DECODED, write_table
 from asdf.data.scoring_plan import scoring_batches
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
@@ -65,18 +66,25 @@ def _lists(clips: int, folder: Path) -> Iterator[Cost]:
     path = folder / "list.txt"
     with path.open("w") as file:
         file.writelines(f"{_name(i)} {_label(i)}\n" for i in range(clips))
-    cost, utterances = _measured("read a list", "start", "every rank", partial(read_list, path, folder, "big"))
+    cost, utterances = _measured(
+        "read a list", "start", "every rank", partial(read_list, path, folder, "big")
+    )
     yield cost
     path.unlink()
     sad = SpeechActivity()
     lengths = lengths_file(folder, utterances, sad)
-    with lengths.open("w") as file:
-        file.writelines(f"{name}\t{48000 + i % 1000}\n" for i, name in enumerate(utterances.ids))
+    table = np.full((clips, 3), NOT_DECODED, np.int64)
+    table[:, 0] = 48000 + np.arange(clips) % 1000
+    write_table(lengths, utterances.ids, table)
     read = partial(measure_lengths, utterances, sad, folder, World())
     yield _measured("read the lengths", "start, validation", "every rank", read)[0]
     lengths.unlink()
-    yield _measured("join the training lists", "start", "every rank", partial(join, [utterances]))[0]
-    cost, packed = _measured("pack a list for the loader", "validation", "every rank", utterances.packed)
+    yield _measured("join the training lists", "start", "every rank", partial(join, [utterances]))[
+        0
+    ]
+    cost, packed = _measured(
+        "pack a list for the loader", "validation", "every rank", utterances.packed
+    )
     yield cost
     copied = copied_by_a_fork(partial(_look_at_all, packed.ids))
     yield Cost("copies of the list", "validation", "every loader worker", None, held=copied)
@@ -85,18 +93,28 @@ def _lists(clips: int, folder: Path) -> Iterator[Cost]:
     with path.open("w") as file:
         for i in range(clips):
             key = "bonafide" if _label(i) else "spoof"
-            file.write(f"T_{i % 4000:04d} {_name(i)[7:-5]} F - - - AC{i % 4} A{i % 16:02d} {key} -\n")
-    yield _measured("read a protocol of ten columns", "start", "every rank", partial(read_protocol, path))[0]
+            file.write(
+                f"T_{i % 4000:04d} {_name(i)[7:-5]} F - - - AC{i % 4} A{i % 16:02d} {key} -\n"
+            )
+    yield _measured(
+        "read a protocol of ten columns", "start", "every rank", partial(read_protocol, path)
+    )[0]
     path.unlink()
 
 
 def _plans(clips: int) -> Iterator[Cost]:
     for ranks in (1, 8, 64):
         plan = TrainingPlan(clips, MINIBATCH, world_size=ranks)
-        yield _measured(f"training plan, {ranks} ranks", "epoch", "every rank", partial(_walk, plan))[0]
-    lengths = np.clip(np.random.default_rng(0).lognormal(np.log(48000), 0.45, clips), 8000, 208000).astype(np.int64)
+        yield _measured(
+            f"training plan, {ranks} ranks", "epoch", "every rank", partial(_walk, plan)
+        )[0]
+    lengths = np.clip(
+        np.random.default_rng(0).lognormal(np.log(48000), 0.45, clips), 8000, 208000
+    ).astype(np.int64)
     # The grid of a front end of wav2vec 2.0: a frame every 320 samples.
-    plan_scoring = partial(scoring_batches, lengths, Network(), lambda samples: samples // 320 * 320)
+    plan_scoring = partial(
+        scoring_batches, lengths, Network(), lambda samples: samples // 320 * 320
+    )
     yield _measured("scoring plan", "validation", "every rank", plan_scoring)[0]
 
 
@@ -106,10 +124,16 @@ def _evaluation(clips: int, folder: Path) -> Iterator[Cost]:
     scores = (rng.standard_normal(clips) + APART * labels).astype(np.float32).astype(np.float64)
     ids = [_name(i) for i in range(clips)]
     scored = Scores(ids, labels, scores)
-    yield _measured("EER", "validation", "main rank", partial(eer, scored.bona_fide, scored.spoof))[0]
-    yield _measured("minDCF", "report", "main rank", partial(min_dcf, scored.bona_fide, scored.spoof))[0]
+    yield _measured("EER", "validation", "main rank", partial(eer, scored.bona_fide, scored.spoof))[
+        0
+    ]
+    yield _measured(
+        "minDCF", "report", "main rank", partial(min_dcf, scored.bona_fide, scored.spoof)
+    )[0]
     bootstrap = partial(confidence_intervals, scored, replicates=TIMED)
-    yield _of_few(f"bootstrap of {REPLICATES:,}", "on request", "one process", bootstrap, REPLICATES / TIMED)
+    yield _of_few(
+        f"bootstrap of {REPLICATES:,}", "on request", "one process", bootstrap, REPLICATES / TIMED
+    )
     path = folder / "scores.txt"
     write = partial(write_scores, path, ids, labels, scores)
     yield _measured("write a score file", "validation", "main rank", write)[0]
@@ -146,7 +170,9 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
     text = b"".join(_name(i).encode() for i in range(clips))
     places, size = np.arange(1, clips + 1, dtype=np.int64), len(text) // clips
     headers = np.full(clips, zlib.crc32(bytes(block)), np.uint32)
-    made = archive_index.Index(places * 2 * block, np.full(clips, block), headers, places * size, text)
+    made = archive_index.Index(
+        places * 2 * block, np.full(clips, block), headers, places * size, text
+    )
     archive_index._keep(hole, made, hole.stat())
     del made, text, places, headers
     yield _measured("read an archive's index", "start", "every rank", partial(_index, hole))[0]
@@ -178,7 +204,9 @@ def _walk(plan: TrainingPlan) -> int:
 def _look_at_all(names: Sequence[str]) -> None:
     """Each once, in random order."""
     order = np.random.default_rng(0).permutation(len(names))
-    for place in range(0, len(order), 1 << 16):  # in parts: a list of all indices would be memory of its own
+    for place in range(
+        0, len(order), 1 << 16
+    ):  # in parts: a list of all indices would be memory of its own
         for index in order[place : place + (1 << 16)].tolist():
             names[index]
 

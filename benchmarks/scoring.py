@@ -38,7 +38,14 @@ FASTER_THAN_FIXED, FASTER_THAN_SINGLE = 1.5, 3.0
 def rows(quick: bool) -> Iterator[Row]:
     """Seconds for the whole list."""
     lengths, trials, rounds = (3, 3, 2) if quick else (10, 12, 3)
-    yield from _on(torch.device("cpu"), SMALL_XLSR.to_text(), "small XLS-R-like + AASIST", lengths, trials, rounds)
+    yield from _on(
+        torch.device("cpu"),
+        SMALL_XLSR.to_text(),
+        "small XLS-R-like + AASIST",
+        lengths,
+        trials,
+        rounds,
+    )
     what = "wav2vec2_xlsr_300m + AASIST"
     if torch.cuda.is_available():
         yield from _on(torch.device("cuda", 0), "wav2vec2_xlsr_300m", what, lengths, trials, rounds)
@@ -54,7 +61,9 @@ def quantile_lengths(count: int) -> list[int]:
     return [int(RATE * min(max(one, 0.5), 13.0)) for one in seconds]
 
 
-def _on(device: torch.device, architecture: str, name: str, lengths: int, trials: int, rounds: int) -> Iterator[Row]:
+def _on(
+    device: torch.device, architecture: str, name: str, lengths: int, trials: int, rounds: int
+) -> Iterator[Row]:
     settings = make_settings(architecture, minibatch=14)
     settings.computing.network_dataloader_workers = 0 if device.type == "cpu" else 8
     settings.network.min_evaluation_utterance_length_in_samples = 400
@@ -65,7 +74,9 @@ def _on(device: torch.device, architecture: str, name: str, lengths: int, trials
         rng.shuffle(samples)
         ids = [f"u{index:05d}.flac" for index in range(len(samples))]
         for utterance, length in zip(ids, samples.tolist(), strict=True):
-            soundfile.write(Path(folder) / utterance, speechlike(length, rng), RATE, subtype="PCM_16")
+            soundfile.write(
+                Path(folder) / utterance, speechlike(length, rng), RATE, subtype="PCM_16"
+            )
         utterances = UtteranceList("benchmark", Path(folder), ids, np.zeros(len(ids), np.int8))
         ways = scoring_ways(network, utterances, samples, settings, device)
         scores = {way: score() for way, score in ways.items()}  # which warms up, too
@@ -73,9 +84,13 @@ def _on(device: torch.device, architecture: str, name: str, lengths: int, trials
     difference = float(np.abs(scores["asdf"] - scores["single"]).max())
     what = f"{name}, {len(ids)} trials, {samples.sum() / RATE:.0f} s, {device.type}"
     note = f"the fixed length has {len(ids) * SAMPLES / samples.sum():.2f} times as many samples"
-    yield compared(what, "s", times["asdf"], FIXED, times["fixed"], target=FASTER_THAN_FIXED, note=note)
+    yield compared(
+        what, "s", times["asdf"], FIXED, times["fixed"], target=FASTER_THAN_FIXED, note=note
+    )
     note = f"the scores differ by {difference:.1e} at most; where the time of a batch goes: {busiest(network, device)}"
-    yield compared(what, "s", times["asdf"], SINGLE, times["single"], target=FASTER_THAN_SINGLE, note=note)
+    yield compared(
+        what, "s", times["asdf"], SINGLE, times["single"], target=FASTER_THAN_SINGLE, note=note
+    )
 
 
 def busiest(network: nn.Module, device: torch.device, shown: int = 4) -> str:
@@ -86,21 +101,32 @@ def busiest(network: nn.Module, device: torch.device, shown: int = 4) -> str:
         network(batch)
     cuda = device.type == "cuda"
     averages = record.key_averages()
-    times = {one.key: float(one.self_device_time_total if cuda else one.self_cpu_time_total) for one in averages}
+    times = {
+        one.key: float(one.self_device_time_total if cuda else one.self_cpu_time_total)
+        for one in averages
+    }
     whole = sum(times.values())
     most = sorted(times, key=lambda name: -times[name])[:shown]
-    return ", ".join(f"{name.removeprefix('aten::')} {100 * times[name] / whole:.0f} %" for name in most)
+    return ", ".join(
+        f"{name.removeprefix('aten::')} {100 * times[name] / whole:.0f} %" for name in most
+    )
 
 
 def scoring_ways(
-    network: nn.Module, utterances: UtteranceList, lengths: np.ndarray, settings: Sections, device: torch.device
+    network: nn.Module,
+    utterances: UtteranceList,
+    lengths: np.ndarray,
+    settings: Sections,
+    device: torch.device,
 ) -> dict[str, Callable[[], np.ndarray]]:
     """The three ways, each giving the scores in the order of the list."""
     paths = [str(utterances.path(index)) for index in range(len(utterances))]
     together = int(settings.network.minibatch_size * settings.network.eval_minibatch_size_factor)
 
     def asdf() -> np.ndarray:
-        scores = score_list(network, utterances, lengths, settings, World(device=device), StopRequest())
+        scores = score_list(
+            network, utterances, lengths, settings, World(device=device), StopRequest()
+        )
         assert scores is not None
         return scores
 
@@ -112,7 +138,10 @@ def scoring_ways(
     def fixed() -> np.ndarray:
         batches = [paths[place : place + together] for place in range(0, len(paths), together)]
         return np.concatenate(
-            [_scores(network, [cut_or_tile(_read(path), SAMPLES) for path in batch], device) for batch in batches]
+            [
+                _scores(network, [cut_or_tile(_read(path), SAMPLES) for path in batch], device)
+                for batch in batches
+            ]
         )
 
     return {"asdf": asdf, "single": single, "fixed": fixed}

@@ -29,7 +29,9 @@ def rows(quick: bool) -> Iterator[Row]:
     """Seconds of whole processes."""
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as name:
         folder = Path(name)
-        make_demo_corpus(folder / "corpus", sets=tuple(replace(one, speakers=2, pairs=4) for one in DEMO_SETS))
+        make_demo_corpus(
+            folder / "corpus", sets=tuple(replace(one, speakers=2, pairs=4) for one in DEMO_SETS)
+        )
         command = [sys.executable, str(RECIPE / "run.py"), "quickstart"]
         times = in_turns(
             {
@@ -60,7 +62,9 @@ def _to_first_step(command: list[str], folder: Path) -> None:
         "network.print_interval=1",
         "computing.use_gpu=False",
     ]
-    process = subprocess.Popen([*command, *overrides], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        [*command, *overrides], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     assert process.stdout is not None
     lines = []
     for line in process.stdout:

@@ -71,10 +71,18 @@ def _beside_plain(case: Case, samples: int, device: torch.device) -> Row:
         case.rounds,
         warm_up=2,
     )
-    added = 1000 * statistics.median(a - b for a, b in zip(times["asdf"], times["plain"], strict=True))
+    added = 1000 * statistics.median(
+        a - b for a, b in zip(times["asdf"], times["plain"], strict=True)
+    )
     note = f"ASDF adds {added:+.1f} ms to a step (median of the differences in pairs)"
     return compared(
-        case.what(samples, device.type), "s", times["asdf"], PLAIN, times["plain"], target=NO_SLOWER, note=note
+        case.what(samples, device.type),
+        "s",
+        times["asdf"],
+        PLAIN,
+        times["plain"],
+        target=NO_SLOWER,
+        note=note,
     )
 
 
@@ -111,7 +119,9 @@ def _on_gpu() -> Iterator[Row]:
     # The first steps compile.
     times = in_turns(functions, GPU.rounds, warm_up=4)
     note = "bf16, compiled and fused beside fp32 (no TF32), eager, the optimiser's default"
-    yield compared(fast, "s", times["asdf"], f"{PLAIN}, fp32", times["plain"], target=FASTER_ON_GPU, note=note)
+    yield compared(
+        fast, "s", times["asdf"], f"{PLAIN}, fp32", times["plain"], target=FASTER_ON_GPU, note=note
+    )
     del functions, network
     torch.cuda.empty_cache()
     yield _beside_plain(GPU, SAMPLES, device)

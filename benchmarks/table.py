@@ -13,11 +13,23 @@ _RIGHT = {2, 3, 5, 6, 7}
 def cells(row: Row) -> tuple[str, ...]:
     """The texts of a row, one a column of `HEADINGS`."""
     met = {True: "met", False: "MISSED", None: ""}[row.met]
-    spread = "" if row.low is None or row.high is None else f"{number(row.low)} .. {number(row.high)}"
+    spread = (
+        "" if row.low is None or row.high is None else f"{number(row.low)} .. {number(row.high)}"
+    )
     target = "" if row.target is None else f">= {row.target:g}"
     if row.asdf is None:
         met = row.note
-    return row.what, row.unit, number(row.asdf), number(row.peer), row.against, target, number(row.ratio), spread, met
+    return (
+        row.what,
+        row.unit,
+        number(row.asdf),
+        number(row.peer),
+        row.against,
+        target,
+        number(row.ratio),
+        spread,
+        met,
+    )
 
 
 def number(value: float | None) -> str:

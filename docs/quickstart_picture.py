@@ -22,7 +22,9 @@ TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 
 def probit(rate: np.ndarray | float) -> np.ndarray:
     """The axis of DET plots: normal scores become straight lines."""
-    return np.array([NormalDist().inv_cdf(min(max(one, 1e-6), 1 - 1e-6)) for one in np.atleast_1d(rate)])
+    return np.array(
+        [NormalDist().inv_cdf(min(max(one, 1e-6), 1 - 1e-6)) for one in np.atleast_1d(rate)]
+    )
 
 
 def main(system: Path) -> None:
@@ -36,7 +38,12 @@ def main(system: Path) -> None:
     left.yaxis.label.set_color(BLUE)
     beside = left.twinx()
     name = next(iter(evaluations[0]["eer"]))
-    beside.plot([e["epoch"] for e in evaluations], [100 * e["eer"][name] for e in evaluations], "o-", color=ORANGE)
+    beside.plot(
+        [e["epoch"] for e in evaluations],
+        [100 * e["eer"][name] for e in evaluations],
+        "o-",
+        color=ORANGE,
+    )
     beside.set(ylabel=f"EER on {name} (%)", ylim=(-1, 50))
     beside.yaxis.label.set_color(ORANGE)
     best = by_eer(evaluations)[0]["network"].removesuffix(".pt")
@@ -45,16 +52,26 @@ def main(system: Path) -> None:
     attacks = attack_of(system.parent / "demo_corpus")
     for utterance, label, score in zip(scores.ids, scores.labels, scores.scores, strict=True):
         if not label:
-            spoofs["unseen attack" if attacks[Path(utterance).stem] == "A04" else "seen attacks"].append(score)
+            spoofs[
+                "unseen attack" if attacks[Path(utterance).stem] == "A04" else "seen attacks"
+            ].append(score)
     curves = {"all": scores.spoof, **{kind: np.array(values) for kind, values in spoofs.items()}}
-    for (kind, spoof), style, colour in zip(curves.items(), ("-", "--", ":"), ("black", ORANGE, BLUE), strict=True):
+    for (kind, spoof), style, colour in zip(
+        curves.items(), ("-", "--", ":"), ("black", ORANGE, BLUE), strict=True
+    ):
         miss, false_alarm, _ = det_curve(scores.bona_fide, spoof)
         label = f"{kind}: EER {100 * eer(scores.bona_fide, spoof)[0]:.1f} %"
-        right.step(probit(false_alarm), probit(miss), style, color=colour, label=label, where="post")
+        right.step(
+            probit(false_alarm), probit(miss), style, color=colour, label=label, where="post"
+        )
     for axis, set_ticks in (("x", right.set_xticks), ("y", right.set_yticks)):
         set_ticks(probit(np.array(TICKS)), [f"{100 * one:g}" for one in TICKS])
         getattr(right, f"set_{axis}lim")(*probit(np.array([0.008, 0.6])))
-    right.set(xlabel="false alarms: spoof accepted (%)", ylabel="misses: bona fide rejected (%)", aspect="equal")
+    right.set(
+        xlabel="false alarms: spoof accepted (%)",
+        ylabel="misses: bona fide rejected (%)",
+        aspect="equal",
+    )
     right.grid(alpha=0.3)
     right.legend(loc="center left", fontsize=8, framealpha=1, title="demo-eval")
     figure.savefig(Path(__file__).parent / "quickstart.svg", metadata={"Date": None})

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+# As many tests run at once as there are cores. With more than a thread each they, and the processes
+# that they start, would wait for each other. Read by torch when it is imported, hence up here.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from asdf.data.demo_corpus import DemoSet, make_demo_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,7 +96,12 @@ class RecipeFolder:
 
     def command(self, *words: str, processes: int = 1) -> list[str]:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-        return [sys.executable, *(launcher if processes > 1 else []), str(self.folder / "run.py"), *words]
+        return [
+            sys.executable,
+            *(launcher if processes > 1 else []),
+            str(self.folder / "run.py"),
+            *words,
+        ]
 
     def start(self, *words: str, processes: int = 1, **variables: str) -> subprocess.Popen:
         """The command as a process group of its own, so that a test can kill all of it."""

@@ -77,9 +77,37 @@ class Normed(Plain):
         return embeddings_BE, self.output(embeddings_BE)
 
 
+class Undropped(Normed):
+    """`Normed` without dropout, whose draws depend on the rank."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.dropout = nn.Identity()
+
+
+class Heavy(Plain):
+    """With a file far larger than any other file of a run."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.register_buffer("ballast", torch.zeros(500_000))
+
+
 class Diverging(Plain):
     """Its loss is not a number for clips louder than the settings' target loss, so for some of them only."""
 
     def forward(self, waveforms_BT):
         embeddings_BE, logits_B2 = super().forward(waveforms_BT)
-        return embeddings_BE, logits_B2 * torch.where(waveforms_BT.abs().amax(1, keepdim=True) > 0.9, torch.nan, 1.0)
+        return embeddings_BE, logits_B2 * torch.where(
+            waveforms_BT.abs().amax(1, keepdim=True) > 0.9, torch.nan, 1.0
+        )
+
+
+class Exploding(Plain):
+    """Its gradient is infinite in the third step, and its loss is not."""
+
+    def forward(self, waveforms_BT):
+        embeddings_BE, logits_B2 = super().forward(waveforms_BT)
+        if self.training and self.passes == 3:
+            logits_B2.register_hook(lambda gradient: gradient * torch.inf)
+        return embeddings_BE, logits_B2

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = [
-    {"errors", "settings", "runs", "__init__"},
+    {"errors", "text", "settings", "runs", "__init__"},
     {"distributed", "audio", "evaluation"},
     {"data", "networks"},
     {"training", "scoring", "detector"},
@@ -16,7 +16,7 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
 # Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
-NUMPY_ONLY = {"settings", "runs", "evaluation"}
+NUMPY_ONLY = {"text", "settings", "runs", "evaluation"}
 
 
 def room_of(path: Path) -> str:
@@ -25,8 +25,12 @@ def room_of(path: Path) -> str:
 
 def imported_modules(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    modules = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
-    return modules | {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules = {
+        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    }
+    return modules | {
+        node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -37,17 +41,29 @@ def test_imports_point_downward(path: Path) -> None:
         if parts[0] == "asdf" and len(parts) > 1 and parts[1] != own:
             below = FLOOR[parts[1]] < FLOOR[own]
             same = FLOOR[parts[1]] == FLOOR[own]
-            assert below or same, f"{own} (floor {FLOOR[own]}) imports {module} (floor {FLOOR[parts[1]]})"
+            assert below or same, (
+                f"{own} (floor {FLOOR[own]}) imports {module} (floor {FLOOR[parts[1]]})"
+            )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_the_recipe_floor_reads_the_singleton(path: Path) -> None:
     if FLOOR[room_of(path)] >= FLOOR["recipe"] or room_of(path) == "settings":
         return
-    names = {node.id for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)}
+    names = {
+        node.id
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name)
+    }
     assert "Settings" not in names
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in NUMPY_ONLY], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if room_of(p) in NUMPY_ONLY], ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_the_lowest_rooms_do_without_torch(path: Path) -> None:
-    assert not {module for module in imported_modules(path) if module.split(".")[0] in ("torch", "torchaudio", "scipy")}
+    assert not {
+        module
+        for module in imported_modules(path)
+        if module.split(".")[0] in ("torch", "torchaudio", "scipy")
+    }

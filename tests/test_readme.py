@@ -14,7 +14,9 @@ def test_the_table_of_settings_is_current():
 
 
 def test_the_two_lines_stand_at_the_top():
-    lines = [line.strip() for line in README.splitlines() if line.strip().startswith("python -m venv")]
+    lines = [
+        line.strip() for line in README.splitlines() if line.strip().startswith("python -m venv")
+    ]
     start = "python -m venv .venv && . .venv/bin/activate && pip install -e"
     assert lines[0] == f"{start} . && python recipes/wav2vec_aasist/run.py quickstart"
     assert lines[1] == f"{start} '.[test]' && pytest"

@@ -3,7 +3,7 @@ to resample and for Silero VAD."""
 
 from asdf.audio.cropping import crop_start, random_crop, repeat_to
 from asdf.audio.rawboost import augment
-from asdf.audio.reading import audio_length, read_audio
+from asdf.audio.reading import audio_length, decoded_length, read_audio
 from asdf.audio.resampling import SAMPLE_RATE
 from asdf.audio.speech_activity import apply, segments, speech_mask
 
@@ -13,6 +13,7 @@ __all__ = [
     "audio_length",
     "augment",
     "crop_start",
+    "decoded_length",
     "random_crop",
     "read_audio",
     "repeat_to",

@@ -1,8 +1,9 @@
 """Where the members of an uncompressed tar lie, so that each is read in place.
 
-Invariant: an index is used only for the archive that it was made from. It holds the archive's size and time of
-change and a checksum of every member's header: the first two and a sample of the headers are held against the archive
-when it is opened, and a member's own header each time that it is read (`asdf.audio.archives`).
+Invariant: an index is used only for the archive that it was made from, and as it was written. It holds a checksum of
+itself, the archive's size and time of change and a checksum of every member's header: all but the last are held against
+the archive when it is opened, as is a sample of the headers, and a member's own header each time that it is read
+(`asdf.audio.archives`). One that does not fit, or is damaged in any way, is passed over and made anew.
 
 Building reads headers alone, and is done once: the index is kept beside the archive as `NAME.tar.index`, or, where
 that folder cannot be written, in the user's cache folder.
@@ -15,7 +16,7 @@ import hashlib
 import os
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,10 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
 
-_VERSION = 1
+_MAGIC = b"index of a tar for ASDF, version 2\n"
+_FACTS = 5
 _SAMPLE = 64
+_TYPES = tuple(np.dtype(kind) for kind in ("<i8", "<i8", "<u4", "<i8", "u1"))
 
 
 @dataclass(frozen=True)
@@ -114,18 +117,22 @@ def _places(path: Path) -> list[Path]:
     path = Path(os.path.abspath(path))  # noqa: PTH100 (a link may lie in a folder that can be written)
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return [path.with_name(f"{path.name}.index"), Path(cache, "asdf", f"{path.name}.{digest}.index")]
+    return [
+        path.with_name(f"{path.name}.index"),
+        Path(cache, "asdf", f"{path.name}.{digest}.index"),
+    ]
 
 
 def _keep(path: Path, index: Index, status: os.stat_result) -> None:
-    facts = np.array([_VERSION, status.st_size, status.st_mtime_ns, len(index)], np.int64)
-    names = np.frombuffer(index.names, np.uint8)
+    arrays = _arrays(index)
+    facts = np.array(_facts(status, arrays), "<i8")
     problems = []
     for place in _places(path):
         try:
             with atomic_write(place, "wb") as file:
-                for array in (facts, index.offsets, index.sizes, index.headers, index.ends, names):
-                    np.save(file, array, allow_pickle=False)
+                file.write(_MAGIC)
+                for array in (facts, *arrays):
+                    file.write(array.data)
             return
         except AsdfError as error:
             problems.append(str(error.__cause__ or error))
@@ -137,29 +144,62 @@ def _keep(path: Path, index: Index, status: os.stat_result) -> None:
     )
 
 
+def _arrays(index: Index) -> list[np.ndarray]:
+    arrays = [index.offsets, index.sizes, index.headers, index.ends]
+    arrays.append(np.frombuffer(index.names, np.uint8))
+    return [array.astype(kind, copy=False) for array, kind in zip(arrays, _TYPES, strict=True)]
+
+
+def _facts(status: os.stat_result, arrays: Sequence[np.ndarray]) -> list[int]:
+    """What a kept index states of the archive, and of its own `arrays`."""
+    checksum = 0
+    for array in arrays:
+        checksum = zlib.crc32(array.data, checksum)
+    return [status.st_size, status.st_mtime_ns, len(arrays[0]), len(arrays[-1]), checksum]
+
+
 def _fitting(path: Path, descriptor: int) -> Index | None:
     """The first kept index that fits the archive."""
     status = os.fstat(descriptor)
     for place in _places(path):
         try:
-            with place.open("rb") as file:
-                facts, offsets, sizes, headers, ends, names = (np.load(file, allow_pickle=False) for _ in range(6))
-        except (OSError, ValueError, EOFError):
+            facts, arrays = _read_arrays(place)
+        except (OSError, ValueError):  # ValueError: fewer bytes than its first numbers take
             continue
-        if facts.tolist() != [_VERSION, status.st_size, status.st_mtime_ns, len(offsets)]:
+        if not arrays or facts != _facts(status, arrays):
             continue
+        offsets, sizes, headers, ends, names = arrays
         index = Index(offsets, sizes, headers, ends, names.tobytes())
-        if len({len(offsets), len(sizes), len(headers), len(ends)}) == 1 and _sample_fits(index, descriptor):
+        if _sample_fits(index, descriptor):
             return index
     return None
 
 
+def _read_arrays(place: Path) -> tuple[list[int], list[np.ndarray]]:
+    """What a kept index states, and its arrays; none where the file is not of the size that its numbers ask for."""
+    with place.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            return [], []
+        facts: list[int] = np.frombuffer(file.read(8 * _FACTS), "<i8", _FACTS).tolist()
+        *_, members, letters, _ = facts
+        counts = [members] * (len(_TYPES) - 1) + [letters]
+        sizes = [count * kind.itemsize for count, kind in zip(counts, _TYPES, strict=True)]
+        if min(counts) < 0 or file.tell() + sum(sizes) != os.fstat(file.fileno()).st_size:
+            return [], []
+        return facts, [
+            np.frombuffer(file.read(size), kind) for size, kind in zip(sizes, _TYPES, strict=True)
+        ]
+
+
 def _sample_fits(index: Index, descriptor: int) -> bool:
-    sample = np.unique(np.linspace(0, len(index) - 1, min(_SAMPLE, len(index))).astype(int)).tolist()
+    sample = np.unique(
+        np.linspace(0, len(index) - 1, min(_SAMPLE, len(index))).astype(int)
+    ).tolist()
     if len(index) and index.offsets.min() < BLOCK:
         return False
     return all(
-        index.header_fits(place, os.pread(descriptor, BLOCK, index.offsets.item(place) - BLOCK)) for place in sample
+        index.header_fits(place, os.pread(descriptor, BLOCK, index.offsets.item(place) - BLOCK))
+        for place in sample
     )
 
 

@@ -11,7 +11,9 @@ a spawned process opens the archive for itself.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -169,7 +171,9 @@ def _search(path: Path) -> tuple[Archive, str] | None:
             if candidate.suffix.lower() == ".tar" and candidate.is_file():
                 return open_archive(candidate), inner
         for suffix, program in COMPRESSED.items():
-            compressed = place if place.name.endswith(suffix) else place.with_name(place.name + suffix)
+            compressed = (
+                place if place.name.endswith(suffix) else place.with_name(place.name + suffix)
+            )
             if compressed.is_file():
                 raise AsdfError(
                     f"{compressed} is compressed: one cannot read a recording out of the middle of it. "
@@ -205,17 +209,17 @@ def find_member(path: AnyPath) -> Member | None:
     return member
 
 
-def open_file(path: AnyPath) -> BinaryIO:
-    """The bytes of `path`, an ordinary file or one in an archive.
+def open_source(path: AnyPath) -> int | BinaryIO:
+    """The bytes of `path`: a descriptor of an ordinary file, which the caller closes, or a member of an archive.
 
     Raises:
         OSError: as the built-in `open`.
-        AsdfError: as `find_folder`.
+        AsdfError: as `find_folder`; or `path` is a pipe, a device or a socket.
     """
     member = known_member(path)
     if member is None:
         try:
-            return Path(path).open("rb")
+            return _open_ordinary(path)
         except _NOT_THERE:
             member = find_member(path)
             if member is None:
@@ -223,28 +227,57 @@ def open_file(path: AnyPath) -> BinaryIO:
     return member.open()
 
 
-def read_text(path: AnyPath) -> str:
-    """The text of `path`, UTF-8 with or without a byte order mark.
+def open_file(path: AnyPath) -> BinaryIO:
+    """The bytes of `path`, an ordinary file or one in an archive.
 
     Raises:
-        OSError, UnicodeDecodeError: as `Path.read_text`.
-        AsdfError: as `find_folder`.
+        OSError, AsdfError: as `open_source`.
     """
-    with open_file(path) as file:
-        return file.read().decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    source = open_source(path)
+    return os.fdopen(source, "rb") if isinstance(source, int) else source
 
 
-def file_size(path: AnyPath) -> int | None:
-    """Bytes of `path`, an ordinary file or one in an archive; None where there is no such file."""
+def _open_ordinary(path: AnyPath) -> int:
+    # Without O_NONBLOCK the opening of a pipe waits for someone to write to it, maybe for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise AsdfError(not_ordinary(path))
+
+
+def not_ordinary(path: AnyPath) -> str:
+    """The message on a path that is a pipe, a device or a socket."""
+    return (
+        f"{path} is no ordinary file, but a pipe, a device or a socket, which is not read. "
+        "Put a file in its place, or leave it out."
+    )
+
+
+def file_state(path: AnyPath) -> tuple[int, int] | None:
+    """Bytes of `path` and its time of change in ns; None where there is no such file.
+
+    What is in an archive has the archive's time.
+    """
     member = known_member(path)
     if member is None:
         try:
-            return Path(path).stat().st_size
+            status = Path(path).stat()
+            return status.st_size, status.st_mtime_ns
         except _NOT_THERE:
             member = find_member(path)
         except OSError:
             return None
-    return None if member is None else member.size
+    return None if member is None else (member.size, member.archive.state[2])
+
+
+def file_size(path: AnyPath) -> int | None:
+    """Bytes of `path`, an ordinary file or one in an archive; None where there is no such file."""
+    state = file_state(path)
+    return None if state is None else state[0]
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int]:

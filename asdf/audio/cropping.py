@@ -34,7 +34,9 @@ def repeat_to(waveform: np.ndarray, samples: int, room: np.ndarray | None = None
     repeated = room[:samples]
     done = len(waveform)
     put(waveform, repeated[:done])
-    while done < samples:  # what is there is a whole number of repetitions, so it can be repeated as well
+    while (
+        done < samples
+    ):  # what is there is a whole number of repetitions, so it can be repeated as well
         more = min(done, samples - done)
         repeated[done : done + more] = repeated[:more]
         done += more
@@ -43,6 +45,9 @@ def repeat_to(waveform: np.ndarray, samples: int, room: np.ndarray | None = None
 
 def put(waveform: np.ndarray, place: np.ndarray) -> None:
     """Copy `waveform` to `place`, of equal shape and type and without gaps, unless it is there already."""
-    there = waveform.__array_interface__["data"] == place.__array_interface__["data"] and waveform.flags.c_contiguous
+    there = (
+        waveform.__array_interface__["data"] == place.__array_interface__["data"]
+        and waveform.flags.c_contiguous
+    )
     if not there:
         np.copyto(place, waveform)

@@ -45,7 +45,8 @@ def draw_notches(
     return Notches(
         centres_hz=settings.minF + (settings.maxF - settings.minF) * centre,
         widths_hz=settings.minBW + (settings.maxBW - settings.minBW) * width,
-        taps=(settings.minCoeff + (settings.maxCoeff - settings.minCoeff) * taps).astype(np.int64) | 1,
+        taps=(settings.minCoeff + (settings.maxCoeff - settings.minCoeff) * taps).astype(np.int64)
+        | 1,
         gains_db=lowest_db + (highest_db - lowest_db) * uniform[:, -1],
     )
 
@@ -58,7 +59,9 @@ def design(notches: Notches) -> list[np.ndarray]:
     highest = SAMPLE_RATE / 2 - _MARGIN_HZ
     upper = np.minimum(notches.centres_hz + notches.widths_hz / 2, highest)
     lower = np.clip(notches.centres_hz - notches.widths_hz / 2, _MARGIN_HZ, upper)
-    left, right, taps = (a[..., None] for a in (2 * lower / SAMPLE_RATE, 2 * upper / SAMPLE_RATE, notches.taps))
+    left, right, taps = (
+        a[..., None] for a in (2 * lower / SAMPLE_RATE, 2 * upper / SAMPLE_RATE, notches.taps)
+    )
     n = np.arange(notches.taps.max())
     m = n - (taps - 1) // 2
     ideal = left * np.sinc(left * m) + (m == 0) - right * np.sinc(right * m)

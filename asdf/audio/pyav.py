@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from asdf.audio.archives import open_file
+from asdf.audio.ogg import missing_end
+from asdf.audio.stated_size import missing_bytes
 
 CONTAINERS = "mov,matroska,webm,aac,asf,avi,flv,mpegts,mpeg,amr,ac3,eac3,wav,mp3,ogg"
 """What is tried when libsndfile does not know a file; FLAC is not in it, see `asdf.audio.flac`."""
@@ -40,15 +42,23 @@ class NotDecoded(Exception):
 
 @dataclass(frozen=True)
 class Decoded:
-    """A whole sound track: samples (frames, channels) in the type that its codec gives, at `rate` Hz."""
+    """A whole sound track: samples (frames, channels) in the type that its codec gives, at `rate` Hz.
+
+    Attributes:
+        stated_s: the duration that the file states; None where it states none.
+        missing_end: what its container says is missing at its end, in words; '' for nothing.
+    """
 
     samples: np.ndarray
     rate: int
     stated_s: float | None = None
+    missing_end: str = ""
 
     @property
     def cut_off(self) -> str:
         """What is missing at the end, in words; '' when nothing is, or the file does not tell."""
+        if self.missing_end:
+            return self.missing_end
         decoded_s = len(self.samples) / self.rate
         if self.stated_s is None or self.stated_s - decoded_s <= _PADDING_S:
             return ""
@@ -74,7 +84,10 @@ def decode(path: str | os.PathLike[str], containers: str = CONTAINERS) -> Decode
     except ImportError:
         raise NotDecoded("PyAV is not installed", missing=True) from None
     try:
-        with open_file(path) as file, av.open(file, options={"format_whitelist": containers}) as container:
+        with (
+            open_file(path) as file,
+            av.open(file, options={"format_whitelist": containers}) as container,
+        ):
             if not container.streams.audio:
                 raise NotDecoded("it holds no sound")
             stream = container.streams.audio[0]
@@ -84,13 +97,15 @@ def decode(path: str | os.PathLike[str], containers: str = CONTAINERS) -> Decode
                 blocks.append(_block(frame, stream.codec_context.channels))
             stated = stream.duration if container.format.name.startswith(_STATES_DURATION) else None
             stated_s = None if stated is None else float(stated * stream.time_base)
+            is_ogg = container.format.name == "ogg"
+            missing = missing_end(file) if is_ogg else missing_bytes(file)
     except (av.FFmpegError, OSError) as error:
         raise NotDecoded(error.strerror or str(error)) from None
     if not blocks:
         raise NotDecoded("nothing in it decodes")
     if len(rates) > 1 or len({block.shape[1] for block in blocks}) > 1:
         raise NotDecoded("its sampling rate or its number of channels changes on the way")
-    return Decoded(np.concatenate(blocks), rates.pop(), stated_s)
+    return Decoded(np.concatenate(blocks), rates.pop(), stated_s, missing)
 
 
 def _block(frame: Any, channels: int) -> np.ndarray:

@@ -107,7 +107,9 @@ def _draw_isd(length: int, settings: RawBoost, rng: np.random.Generator) -> Impu
 def _draw_ssi(length: int, settings: RawBoost, rng: np.random.Generator) -> Stationary:
     white = rng.standard_normal(length, np.float32)
     notches = draw_notches(settings, np.array([settings.minG]), np.array([settings.maxG]), rng)
-    return Stationary(white, notches, settings.SNRmin + (settings.SNRmax - settings.SNRmin) * rng.random())
+    return Stationary(
+        white, notches, settings.SNRmin + (settings.SNRmax - settings.SNRmin) * rng.random()
+    )
 
 
 def _lnl(waveform: np.ndarray, notches: Notches) -> np.ndarray:

@@ -87,7 +87,9 @@ class Unboosted:
         if self.white_RT is None or self.colour_R1L is None or self.level_R1 is None:
             return x_RT
         noise_RT = filter_powers(self.white_RT, self.colour_R1L)
-        norm_R1, noise_R1 = (torch.linalg.vector_norm(one, dim=1, keepdim=True) for one in (x_RT, noise_RT))
+        norm_R1, noise_R1 = (
+            torch.linalg.vector_norm(one, dim=1, keepdim=True) for one in (x_RT, noise_RT)
+        )
         # Noise of norm 0 is divided by 1 and changes nothing. (`where` with a number would copy it, and wait.)
         return x_RT + self.level_R1 * norm_R1 / (noise_R1 + (noise_R1 == 0)) * noise_RT
 
@@ -119,7 +121,9 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
         found["lnl_RKL"] = _filters(lnl, settings)
     isd = [one.isd for one in chosen if one.isd is not None]
     if isd:
-        found["positions_N"] = np.concatenate([row * samples + one.positions for row, one in enumerate(isd)])
+        found["positions_N"] = np.concatenate(
+            [row * samples + one.positions for row, one in enumerate(isd)]
+        )
         found["factors_N"] = 1 + settings.g_sd * np.concatenate([one.factors for one in isd])
     ssi = [one.ssi for one in chosen if one.ssi is not None]
     if ssi:
@@ -127,10 +131,14 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
         found["colour_R1L"] = _filters([one.notches for one in ssi], settings)
         found["level_R1"] = 10 ** (-np.array([[one.snr_db] for one in ssi]) / 20)
     tensors = {
-        name: torch.from_numpy(value if value.dtype == np.int64 else value.astype(np.float32, copy=False))
+        name: torch.from_numpy(
+            value if value.dtype == np.int64 else value.astype(np.float32, copy=False)
+        )
         for name, value in found.items()
     }
-    return Unboosted(waveforms_BT, torch.tensor(rows, dtype=torch.int64), settings.algo == 8, **tensors)
+    return Unboosted(
+        waveforms_BT, torch.tensor(rows, dtype=torch.int64), settings.algo == 8, **tensors
+    )
 
 
 def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
@@ -150,7 +158,12 @@ def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
 
 def _filters(notches: Sequence[Notches], settings: RawBoost) -> np.ndarray:
     """The filters of R draws, (R, K, L) float32, aligned."""
-    together = Notches(*(np.concatenate([getattr(one, field.name) for one in notches]) for field in fields(Notches)))
+    together = Notches(
+        *(
+            np.concatenate([getattr(one, field.name) for one in notches])
+            for field in fields(Notches)
+        )
+    )
     taps = longest(settings.nBands * ((settings.maxCoeff | 1) - 1) + 1)
     return align(design(together), taps).reshape(len(notches), -1, taps)
 

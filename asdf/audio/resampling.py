@@ -20,6 +20,9 @@ _ROLLOFF = 0.99
 # torchaudio tabulates the filter of every phase: harmless at common rates, gigabytes where the rates share no factor.
 _LARGEST_TABLE = 2**23
 
+# Output samples that are computed together without a table: a dozen arrays of so many numbers are held meanwhile.
+_AT_ONCE = 2**16
+
 
 def resampled_length(frames: int, rate: int) -> int:
     """Samples at 16 kHz that `frames` samples at `rate` Hz become: the ceiling of the exact quotient."""
@@ -64,18 +67,27 @@ def resample(waveform: np.ndarray, rate: int) -> np.ndarray:
 
 
 def _resample_directly(waveform: np.ndarray, rate: int) -> np.ndarray:
-    """The same sum without a table: one tap at a time, over all output samples."""
+    """The same sum without a table: one tap at a time, over many output samples."""
+    padded = np.pad(waveform, _half_width(rate) + 1)
+    length = resampled_length(len(waveform), rate)
+    output = np.empty(length, np.float32)
+    for start in range(0, length, _AT_ONCE):
+        stop = min(length, start + _AT_ONCE)
+        output[start:stop] = _directly(padded, rate, np.arange(start, stop))
+    return output
+
+
+def _directly(padded: np.ndarray, rate: int, output_index: np.ndarray) -> np.ndarray:
+    """The output samples `output_index` (n,) of a waveform with zeros around it: (n,) float64."""
     width = _half_width(rate)
     cutoff = _ROLLOFF * min(1.0, SAMPLE_RATE / rate)
-    output_index = np.arange(resampled_length(len(waveform), rate))
     nearest, remainder = np.divmod(output_index * rate, SAMPLE_RATE)
-    padded = np.pad(waveform, width + 1)
     output = np.zeros(len(output_index))
     for tap in range(-width, width + 2):
         t = np.clip((tap - remainder / SAMPLE_RATE) * cutoff, -_ZERO_CROSSINGS, _ZERO_CROSSINGS)
         weight = np.sinc(t) * np.cos(np.pi * t / (2 * _ZERO_CROSSINGS)) ** 2
         output += weight * padded[nearest + (tap + width + 1)]
-    return (cutoff * output).astype(np.float32)
+    return cutoff * output
 
 
 def _reduced(rate: int) -> tuple[int, int]:

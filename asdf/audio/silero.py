@@ -72,7 +72,9 @@ def _network() -> Any:
         import torch
 
         with _loading, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of newer Pythons and torches, which the package does not heed
+            warnings.simplefilter(
+                "ignore"
+            )  # of newer Pythons and torches, which the package does not heed
             threads = torch.get_num_threads()
             try:
                 _own.network = import_module("silero_vad").load_silero_vad()

@@ -17,6 +17,7 @@ from pathlib import Path
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.progress import track
+from asdf.text import and_more
 
 BLOCK = 512
 COMPRESSED = {
@@ -30,7 +31,12 @@ COMPRESSED = {
 }
 """What the names of compressed archives end with, and the program that makes a plain tar of one."""
 
-_MAGIC = {b"\x1f\x8b": ".tar.gz", b"\xfd7zXZ\0": ".tar.xz", b"BZh": ".tar.bz2", b"\x28\xb5\x2f\xfd": ".tar.zst"}
+_MAGIC = {
+    b"\x1f\x8b": ".tar.gz",
+    b"\xfd7zXZ\0": ".tar.xz",
+    b"BZh": ".tar.bz2",
+    b"\x28\xb5\x2f\xfd": ".tar.zst",
+}
 _READ_AHEAD = 4096  # a header and what tar writes before it for a long name
 _LONGEST_MARK = 2**24  # tar fills the last record, of 10 KB unless told otherwise, with zeros
 _MOST_LINKS = 40  # from link to link, as Linux allows
@@ -60,9 +66,13 @@ class _Found:
         elif member.islnk():
             self.links[name] = _normal(member.linkname)
         elif member.issym() and not member.linkname.startswith("/"):
-            self.links[name] = _normal(posixpath.join(posixpath.dirname(member.name), member.linkname))
+            self.links[name] = _normal(
+                posixpath.join(posixpath.dirname(member.name), member.linkname)
+            )
         else:
-            self.odd.append(f"{member.name} ({'a link out of the archive' if member.issym() else 'a device or pipe'})")
+            self.odd.append(
+                f"{member.name} ({'a link out of the archive' if member.issym() else 'a device or pipe'})"
+            )
 
     def resolve(self) -> None:
         """Give each link the place of the file that it leads to, by way of other links or not."""
@@ -75,7 +85,9 @@ class _Found:
             if target in self.files:
                 found[name] = self.files[target]
             else:
-                self.odd.append(f"{name.decode(errors='replace')} (a link to {target.decode(errors='replace')})")
+                self.odd.append(
+                    f"{name.decode(errors='replace')} (a link to {target.decode(errors='replace')})"
+                )
         self.files.update(found)
 
 
@@ -109,12 +121,14 @@ def scan(path: Path, descriptor: int) -> dict[bytes, Place]:
     mark = os.pread(descriptor, _LONGEST_MARK + 1, end)
     if not BLOCK <= len(mark) <= _LONGEST_MARK or mark.strip(b"\0"):
         raise AsdfError(
-            _damaged(path, f"of its {size} bytes those from {end} on are neither a member nor the end mark")
+            _damaged(
+                path,
+                f"of its {size} bytes those from {end} on are neither a member nor the end mark",
+            )
         )
     found.resolve()
     if found.odd:
-        more = f" and {len(found.odd) - _SHOWN} more" if len(found.odd) > _SHOWN else ""
-        LOG.warning("%s: left out what is no file: %s%s", path, "; ".join(found.odd[:_SHOWN]), more)
+        LOG.warning("%s: left out what is no file: %s", path, and_more(found.odd, _SHOWN, "; "))
     return found.files
 
 
@@ -123,7 +137,9 @@ def _headers(path: Path) -> Iterator[tuple[tarfile.TarInfo, int]]:
     # A handle of its own: readers share theirs with processes forked before.
     with (
         path.open("rb", buffering=_READ_AHEAD) as file,
-        tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive,
+        tarfile.open(
+            fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape"
+        ) as archive,
     ):
         while (member := archive.next()) is not None:
             archive.members = []  # type: ignore[attr-defined] # it would keep all of a million

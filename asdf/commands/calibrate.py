@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asdf.commands.outputs import check_file, input_name, show
 from asdf.errors import AsdfError, UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def main(arguments: list[str]) -> int:
     """
     given = _parser().parse_args(arguments)
     cost = _cost(given)
+    if given.out:
+        check_file(given.out)
     from asdf.evaluation import read_any_scores
 
     scores = read_any_scores(given.scores)
@@ -50,12 +53,12 @@ def main(arguments: list[str]) -> int:
     try:
         calibration = calibrate(scores.bona_fide, scores.spoof, cost)
     except AsdfError as error:
-        raise AsdfError(f"{given.scores}: {error}") from None
-    _compare_names(given.network, given.scores)
+        raise AsdfError(f"{input_name(given.scores)}: {error}") from None
     out = given.out or given.network
     write_content(out, {**content, "calibration": calibration.content()})
-    print(_report(given.scores, scores, calibration))
-    print(f"written to {out}")
+    _compare_names(given.network, given.scores)
+    show(_report(given.scores, scores, calibration))
+    show(f"written to {out}")
     return 0
 
 
@@ -67,12 +70,27 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("network", type=Path, metavar="NETWORK", help="a network file of ASDF")
-    parser.add_argument("scores", type=Path, metavar="SCORES", help="its score file: 'path label score' a line")
-    parser.add_argument("--out", type=Path, metavar="NETWORK2", help="write here instead of into NETWORK")
-    parser.add_argument("--at-eer", action="store_true", help="threshold where both error rates are equal (default)")
-    parser.add_argument("--prior", type=float, metavar="P", help="proportion of spoofs that is expected (0.05)")
-    parser.add_argument("--cost-miss", type=float, metavar="C", help="cost of bona fide taken for a spoof (1)")
-    parser.add_argument("--cost-fa", type=float, metavar="C", help="cost of a spoof taken for bona fide (10)")
+    parser.add_argument(
+        "scores",
+        type=Path,
+        metavar="SCORES",
+        help="its score file: 'path label score' per line; - is standard input",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="NETWORK2", help="write here instead of into NETWORK"
+    )
+    parser.add_argument(
+        "--at-eer", action="store_true", help="threshold where both error rates are equal (default)"
+    )
+    parser.add_argument(
+        "--prior", type=float, metavar="P", help="proportion of spoofs that is expected (0.05)"
+    )
+    parser.add_argument(
+        "--cost-miss", type=float, metavar="C", help="cost of bona fide taken for a spoof (1)"
+    )
+    parser.add_argument(
+        "--cost-fa", type=float, metavar="C", help="cost of a spoof taken for bona fide (10)"
+    )
     return parser
 
 
@@ -91,17 +109,19 @@ def _cost(given: argparse.Namespace) -> DetectionCost | None:
     try:
         return DetectionCost(**chosen)
     except ValueError:
-        raise UsageError("--prior lies between 0 and 1, and is not one of them; costs are positive.") from None
+        raise UsageError(
+            "--prior lies between 0 and 1, and is not one of them; costs are positive."
+        ) from None
 
 
 def _compare_names(network: Path, scores: Path) -> None:
     """Warn when the folder of the scores is that of another network: recipes write scores/<network>/<set>.txt."""
     folder = scores.resolve().parent
     if folder.parent.name == "scores" and folder.name != network.resolve().stem:
-        print(
+        show(
             f"warning: {scores} was likely made with {folder.name}.pt, and the network is {network.name}. LLRs from "
             "the scores of another network mean nothing; ignore this if it is a copy of that network.",
-            file=sys.stderr,
+            sys.stderr,
         )
 
 
@@ -111,7 +131,7 @@ def _report(path: Path, scores: Scores, calibration: Calibration) -> str:
     llrs = calibration.llr(scores.bona_fide), calibration.llr(scores.spoof)
     before, after = cllr(scores.bona_fide, scores.spoof), cllr(*llrs)
     lines = [
-        f"{path}: {scores.bona_fide.size} bona fide, {scores.spoof.size} spoof, "
+        f"{input_name(path)}: {scores.bona_fide.size} bona fide, {scores.spoof.size} spoof, "
         f"EER {100 * eer(scores.bona_fide, scores.spoof)[0]:.2f} %",
         f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}",
         f"Cllr {before:.4f} bits before, {after:.4f} after; no rising map has less than "

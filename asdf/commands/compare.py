@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from asdf.commands.outputs import show, text_stream
 from asdf.errors import UsageError
-from asdf.evaluation.bootstrap import Interval
+from asdf.evaluation.bootstrap import SIGNIFICANT, Interval
 from asdf.evaluation.comparison import (
     Difference,
     ResultDifference,
@@ -29,9 +29,9 @@ from asdf.evaluation.comparison import (
     different_settings,
 )
 from asdf.evaluation.run_folder import RunFolder, open_run_folder
+from asdf.evaluation.scored_length import described
 from asdf.runs.files import write_text
-
-_SIGNIFICANT = 0.05
+from asdf.runs.streams import show_error
 
 
 def main(arguments: list[str]) -> int:
@@ -42,16 +42,29 @@ def main(arguments: list[str]) -> int:
         AsdfError: a folder is not that of a run, or it has no scores of a network asked for.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m asdf compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m asdf compare",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("first", metavar="RUN_A", type=Path)
     parser.add_argument("second", metavar="RUN_B", type=Path)
-    parser.add_argument("--networks", nargs=2, metavar=("A", "B"), help="networks to compare, such as epoch.20")
-    parser.add_argument("--replicates", type=int, metavar="N", default=1000, help="bootstrap replicates (1000)")
-    parser.add_argument("--json", metavar="OUT", type=Path, help="write the differences to a file too")
+    parser.add_argument(
+        "--networks", nargs=2, metavar=("A", "B"), help="networks to compare, such as epoch.20"
+    )
+    parser.add_argument(
+        "--replicates", type=int, metavar="N", default=1000, help="bootstrap replicates (1000)"
+    )
+    parser.add_argument(
+        "--json",
+        metavar="OUT",
+        type=Path,
+        help="write the differences to a file too; - is standard output",
+    )
     given = parser.parse_args(arguments)
     if given.replicates < 20:
-        raise UsageError(f"--replicates {given.replicates}: fewer than 20 tell nothing of a 95 % interval.")
+        raise UsageError(
+            f"--replicates {given.replicates}: fewer than 20 tell nothing of a 95 % interval."
+        )
     runs = open_run_folder(given.first), open_run_folder(given.second)
     asked = given.networks or (None, None)
     networks = chosen_network(runs[0], asked[0]), chosen_network(runs[1], asked[1])
@@ -60,9 +73,13 @@ def main(arguments: list[str]) -> int:
     refused: list[str] = []
     if networks[0] is not None and networks[1] is not None:
         results, refused = different_results(*runs, (networks[0], networks[1]), given.replicates)
+    screen = text_stream([given.json])
     if given.json:
         content = {
-            "runs": [{"folder": str(run.path), "network": name} for run, name in zip(runs, networks, strict=True)],
+            "runs": [
+                {"folder": str(run.path), "network": name}
+                for run, name in zip(runs, networks, strict=True)
+            ],
             "settings": [asdict(one) for one in settings],
             "environment": [asdict(one) for one in environments],
             "results": [asdict(one) for one in results],
@@ -70,13 +87,17 @@ def main(arguments: list[str]) -> int:
         }
         write_text(given.json, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     for letter, run, network in zip("AB", runs, networks, strict=True):
-        print(f"{letter}  {run.path}, {network or 'no scores yet'}")
-    print("\nSettings that differ\n" + (_settings(settings) if settings else "  none"))
-    print("\nCode and machine that differ\n" + (_environments(environments) if environments else "  none"))
+        show(f"{letter}  {run.path}, {network or 'no scores yet'}", screen)
+    show("\nSettings that differ\n" + (_settings(settings) if settings else "  none"), screen)
+    show(
+        "\nCode and machine that differ\n"
+        + (_environments(environments) if environments else "  none"),
+        screen,
+    )
     if results or not refused:
-        print("\nResults (B - A: below zero, B is better)\n" + _results(results, runs))
+        show("\nResults (B - A: below zero, B is better)\n" + _results(results, runs), screen)
     for message in refused:
-        print(f"error: {message}", file=sys.stderr)
+        show_error(f"error: {message}")
     return 1 if refused else 0
 
 
@@ -84,7 +105,10 @@ def _settings(differences: Sequence[Difference]) -> str:
     lines = []
     for one in differences:
         lines.append(f"  {one.name}")
-        for letter, value, source in (("A", one.first, one.first_source), ("B", one.second, one.second_source)):
+        for letter, value, source in (
+            ("A", one.first, one.first_source),
+            ("B", one.second, one.second_source),
+        ):
             told = source.split(", over ")[0]  # what it overrode is in the JSON
             lines.append(f"    {letter}  {value}" + (f"    ({told})" if told else ""))
     return "\n".join(lines)
@@ -92,7 +116,9 @@ def _settings(differences: Sequence[Difference]) -> str:
 
 def _environments(differences: Sequence[Difference]) -> str:
     return "\n".join(
-        line for one in differences for line in (f"  {one.name}", f"    A  {one.first}", f"    B  {one.second}")
+        line
+        for one in differences
+        for line in (f"  {one.name}", f"    A  {one.first}", f"    B  {one.second}")
     )
 
 
@@ -106,21 +132,39 @@ def _results(results: Sequence[ResultDifference], runs: tuple[RunFolder, RunFold
         rows.append(("", "minDCF", *_numbers(one.first.min_dcf, one.second.min_dcf, cost, 1, 4)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     ]
     drawn = {"speakers" if one.by_speakers else "trials" for one in results}
-    return "\n".join([*lines, f"  paired bootstrap over {' or '.join(sorted(drawn))}, two-sided"])
+    notes = [f"  paired bootstrap over {' or '.join(sorted(drawn))}, two-sided"]
+    for one in results:
+        if not one.of_one_length:
+            lengths = f"A {described(one.first_scored)}, B {described(one.second_scored)}"
+            notes.append(
+                f"  {one.set} was scored from different lengths ({lengths}), which differ in"
+            )
+            notes.append("  their results too: score both in the same way before you compare them")
+    return "\n".join([*lines, *notes])
 
 
-def _numbers(first: float, second: float, drawn: Interval, unit: float, digits: int) -> tuple[str, ...]:
+def _numbers(
+    first: float, second: float, drawn: Interval, unit: float, digits: int
+) -> tuple[str, ...]:
     assert drawn.p_value is not None
     interval = f"{unit * drawn.low:+.{digits}f} .. {unit * drawn.high:+.{digits}f}"
     better = "B is better" if drawn.value < 0 else "A is better"
-    verdict = better if drawn.p_value < _SIGNIFICANT else "no significant difference"
-    texts = (f"{unit * first:.{digits}f}", f"{unit * second:.{digits}f}", f"{unit * drawn.value:+.{digits}f}")
+    verdict = better if drawn.p_value < SIGNIFICANT else "no significant difference"
+    texts = (
+        f"{unit * first:.{digits}f}",
+        f"{unit * second:.{digits}f}",
+        f"{unit * drawn.value:+.{digits}f}",
+    )
     return (*texts, interval, f"{drawn.p_value:.3f}", verdict)
 
 
 def _sets(run: RunFolder) -> str:
-    names: Iterable[str] = dict.fromkeys(name for files in run.score_files().values() for name in files)
+    names: Iterable[str] = dict.fromkeys(
+        name for files in run.score_files().values() for name in files
+    )
     return ", ".join(names) or "none"

@@ -19,17 +19,31 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
-from asdf.data.corpora import ALIASES, KNOWN, Chosen, KnownCorpus, Reading, choose, differences, find_tree, read_known
+from asdf.commands.outputs import show, text_stream, write_outputs
+from asdf.data.corpora import (
+    ALIASES,
+    KNOWN,
+    Chosen,
+    KnownCorpus,
+    Reading,
+    choose,
+    differences,
+    find_tree,
+    read_known,
+)
 from asdf.data.corpora.checking import compare_with_disk, counts, durations_s
 from asdf.data.lists import UtteranceList, read_list
 from asdf.data.trees import Tree, open_tree
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation.trials import write_trials
 from asdf.runs.files import atomic_write
+from asdf.text import lines_and_more
 
 _SHOWN = 5  # names of each kind of trouble
 _VALUES = 60  # a column of more values is told by how many there are
@@ -47,15 +61,16 @@ def main(arguments: list[str]) -> int:
     if given.folder is None:
         if outputs or given.durations:
             raise UsageError("say where the corpus is: python -m asdf corpora NAME FOLDER ...")
-        print(_overview() if given.name is None else _details(given.name))
+        show(_overview() if given.name is None else _details(given.name))
         return 0
+    screen = text_stream([given.list, given.trials])
     own_list = Path(given.name) if _is_list(given.name) else None
     chosen = [] if own_list else _subsets(given.name)
     if len(chosen) > 1 and outputs:
         names = ", ".join(one.name for one in chosen)
         raise UsageError(f"--{outputs[0]} is for one subset: name one of {names}.")
     parts: list[Chosen | Path] = [own_list] if own_list else [*chosen]
-    return max([_check(part, given, alone=len(parts) == 1) for part in parts])
+    return max([_check(part, given, screen, alone=len(parts) == 1) for part in parts])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,11 +80,24 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a corpus, or corpus:subset, or a list file")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="a corpus, or corpus:subset, or a list file"
+    )
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="where it is")
-    parser.add_argument("--durations", action="store_true", help="hours of speech, from the headers of all recordings")
-    parser.add_argument("--list", type=Path, metavar="OUT", help="write its list in ASDF's format, 'path label' a line")
-    parser.add_argument("--trials", type=Path, metavar="OUT", help="write its trials with all columns (.tsv)")
+    parser.add_argument(
+        "--durations",
+        action="store_true",
+        help="hours of speech, from the headers of all recordings",
+    )
+    parser.add_argument(
+        "--list",
+        type=Path,
+        metavar="OUT",
+        help="write its list in ASDF's format, 'path label' per line; - is standard output",
+    )
+    parser.add_argument(
+        "--trials", type=Path, metavar="OUT", help="write its trials with all columns (.tsv)"
+    )
     return parser
 
 
@@ -91,9 +119,15 @@ def _overview() -> str:
     blocks = []
     for key, corpus in KNOWN.items():
         lines = [corpus.title, _sizes(corpus), f"needs {corpus.needs}"]
-        blocks.append("\n".join(f"{key if not number else '':<{width}}{line}" for number, line in enumerate(lines)))
-    short = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
-    return "\n".join([*blocks, "", f"A list is corpus:subset where there are subsets; {short}."])
+        blocks.append(
+            "\n".join(
+                f"{key if not number else '':<{width}}{line}" for number, line in enumerate(lines)
+            )
+        )
+    width = max(map(len, ALIASES)) + 2
+    short = [f"{alias:<{width}}{name}" for alias, name in ALIASES.items()]
+    introduction = "A list is corpus:subset where there are subsets. Other names:"
+    return "\n".join([*blocks, "", introduction, *short])
 
 
 def _sizes(corpus: KnownCorpus) -> str:
@@ -118,24 +152,31 @@ def _details(name: str) -> str:
         "published": f"numbers are of subset {corpus.usual}" if corpus.usual else "",
         "counts from": corpus.source,
         "needs": corpus.needs,
-        "looked for": "in paths.database_folder: " + ", ".join(folder or "itself" for folder in corpus.folders),
+        "looked for": "in paths.database_folder: "
+        + ", ".join(folder or "itself" for folder in corpus.folders),
         "homepage": corpus.homepage,
         "licence": corpus.licence,
     }
     return "\n".join(f"{what:<13}{told}" for what, told in rows.items() if told)
 
 
-def _check(part: Chosen | Path, given: argparse.Namespace, alone: bool) -> int:
+def _check(part: Chosen | Path, given: argparse.Namespace, screen: TextIO, alone: bool) -> int:
     name = part.name if isinstance(part, Chosen) else str(part)
-    print(f"{name}: reading ...", file=sys.stderr)
+    show(f"{name}: reading ...", sys.stderr)
     try:
         utterances, reading, tree = _read(part, given.folder)
         disk = compare_with_disk(reading, tree)
     except AsdfError as error:
         if alone:
             raise
-        print(f"{name}\n  NOT THERE    {error}\n")
+        show(f"{name}\n  NOT THERE    {error}\n", screen)
         return 1
+    write_outputs(
+        [
+            (given.list, partial(_write_list, utterances)),
+            (given.trials, partial(write_trials, trials=utterances.trials())),
+        ]
+    )
     lines = [name, f"  folder       {tree.root}", f"  trials       {_kinds(utterances.labels)}"]
     lines += [line for column in utterances.columns for line in _values(reading, column)]
     if given.durations:
@@ -148,15 +189,16 @@ def _check(part: Chosen | Path, given: argparse.Namespace, alone: bool) -> int:
     if not apart and not disk.missing:
         published = isinstance(part, Chosen) and part.subset in part.corpus.published
         lines.append("  all there" + (", as many trials as published" if published else ""))
-    print("\n".join(lines) + "\n")
-    if given.list:
-        with atomic_write(given.list) as file:
-            file.writelines(
-                f"{utterance} {label}\n" for utterance, label in zip(utterances.ids, utterances.labels, strict=True)
-            )
-    if given.trials:
-        write_trials(given.trials, utterances.trials())
+    show("\n".join(lines) + "\n", screen)
     return int(bool(apart or disk.missing))
+
+
+def _write_list(utterances: UtteranceList, path: Path) -> None:
+    with atomic_write(path) as file:
+        file.writelines(
+            f"{utterance} {label}\n"
+            for utterance, label in zip(utterances.ids, utterances.labels, strict=True)
+        )
 
 
 def _read(part: Chosen | Path, folder: Path) -> tuple[UtteranceList, Reading, Tree]:
@@ -181,7 +223,11 @@ def _values(reading: Reading, column: str) -> list[str]:
         return [f"  {column:<12} {len(found):,} of them"]
     shown = []
     for value, (bona_fide, spoof) in found.items():
-        both = f"{bona_fide + spoof:,} ({bona_fide:,} bona fide)" if bona_fide and spoof else f"{bona_fide + spoof:,}"
+        both = (
+            f"{bona_fide + spoof:,} ({bona_fide:,} bona fide)"
+            if bona_fide and spoof
+            else f"{bona_fide + spoof:,}"
+        )
         shown.append(f"{value} {both}")
     return [f"  {column:<12} {', '.join(shown)}"]
 
@@ -204,6 +250,5 @@ def _durations(utterances: UtteranceList, missing: set[str]) -> list[str]:
 def _names(what: str, names: Sequence[str], told: str) -> list[str]:
     if not names:
         return []
-    more = f"\n{' ' * 15}... and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    shown = "".join(f"\n{' ' * 15}{name}" for name in names[:_SHOWN])
-    return [f"  {what:<12} {len(names):,} {told}:{shown}{more}"]
+    shown = lines_and_more(names, _SHOWN, indent=" " * 15)
+    return [f"  {what:<12} {len(names):,} {told}:{shown}"]

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asdf.commands.import_network import check_new
+from asdf.commands.outputs import show
 from asdf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def main(arguments: list[str]) -> int:
     """
     given = _parser().parse_args(arguments)
     if given.samples is not None and given.format not in GRAPHS:
-        raise UsageError(f"--samples is for {' and '.join(GRAPHS)}; {given.format} keeps to no length.")
+        raise UsageError(
+            f"--samples is for {' and '.join(GRAPHS)}; {given.format} keeps to no length."
+        )
     if given.samples is not None and given.samples < 400:
         raise UsageError("--samples: at least 400, which is one frame.")
     check_new(given.out)
@@ -51,9 +54,11 @@ def main(arguments: list[str]) -> int:
     network, content = read_network(given.network, given.network_folder)
     told = _WRITERS[given.format](given, network, content)
     kind = content["network_class"] if "network_class" in content else type(network).__name__
-    print(f"written to {given.out}: {kind}, {summary(network).total:,} parameters, as {given.format}")
+    show(
+        f"written to {given.out}: {kind}, {summary(network).total:,} parameters, as {given.format}"
+    )
     if told:
-        print(told)
+        show(told)
     return 0
 
 
@@ -65,11 +70,20 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("network", type=Path, metavar="NETWORK", help="a network file of ASDF")
-    parser.add_argument("--format", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS))
-    parser.add_argument("out", type=Path, metavar="OUT", help="the file to write; for hub the folder")
-    parser.add_argument("--samples", type=int, metavar="N", help="onnx, torchscript: length of waveforms (64600)")
     parser.add_argument(
-        "--network-folder", type=Path, metavar="FOLDER", help="where the module of your own network class lies"
+        "--format", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS)
+    )
+    parser.add_argument(
+        "out", type=Path, metavar="OUT", help="the file to write; for hub the folder"
+    )
+    parser.add_argument(
+        "--samples", type=int, metavar="N", help="onnx, torchscript: length of waveforms (64600)"
+    )
+    parser.add_argument(
+        "--network-folder",
+        type=Path,
+        metavar="FOLDER",
+        help="where the module of your own network class lies",
     )
     return parser
 
@@ -97,7 +111,9 @@ def _graph(given: argparse.Namespace, network: nn.Module, content: dict[str, Any
     from asdf.networks.graphs import samples_for, write_onnx, write_torchscript
 
     samples = samples_for(network, given.samples)
-    checked = (write_onnx if given.format == "onnx" else write_torchscript)(network, given.out, samples)
+    checked = (write_onnx if given.format == "onnx" else write_torchscript)(
+        network, given.out, samples
+    )
     return f"takes waveforms (batch, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona fide)\n{checked}"
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 
 from asdf.distributed.stopping import STOPPED
 
 # Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
-_ERROR = re.compile(r"(\[rank ?\d+\]:? )?(error: |[\w.]+(Error|Exception|Interrupt)(: \S|$))|.*Signal \d+ \(SIG\w+\)")
+_ERROR = re.compile(
+    r"(\[rank ?\d+\]:? )?(error: |[\w.]+(Error|Exception|Interrupt)(: \S|$))|.*Signal \d+ \(SIG\w+\)"
+)
+_KILLED = re.compile(r"Signal (\d+) \(SIG\w+\)")
 _TAIL_BYTES = 1 << 16
 
 
@@ -62,11 +66,35 @@ def log_lines(path: Path, start: int) -> list[str]:
     return [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
 
 
-def last_word(lines: list[str]) -> str:
-    """The line of a log that says why its run failed: the last that names an error, else the last with words, or ''."""
+def explain_failure(status: int, lines: list[str]) -> str:
+    """Why a run failed, the reason first: a table shows only as much as its line holds.
+
+    Args:
+        status: as `subprocess` gives it; -9 where SIGKILL ended the run.
+        lines: of the log; the last that names an error is the reason. A last line of another kind
+            is shown as what it is: how far the run came, not why it ended.
+    """
     errors = [line for line in lines if _ERROR.match(line)]
     worded = [line for line in lines if re.search(r"\w", line)]
-    return (errors or worded or [""])[-1]
+    reason = errors[-1] if errors else ""
+    killed = _KILLED.search(reason)
+    if killed:
+        return f"a process was {_describe_kill(int(killed[1]))}"
+    if status < 0:
+        after = f", after {reason}" if reason else ""
+        return f"{_describe_kill(-status)}{after}"
+    if reason:
+        return f"{reason} (exit status {status})"
+    last = f"the last line is: {worded[-1]}" if worded else "it is empty"
+    return f"exit status {status}, no reason in its log; {last}"
+
+
+def _describe_kill(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        name = f"signal {number}"
+    return f"killed by {name}{' (out of memory?)' * (name == 'SIGKILL')}"
 
 
 def was_stopped(lines: list[str]) -> bool:

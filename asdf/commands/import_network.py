@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asdf.commands.outputs import check_file, show
 from asdf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def main(arguments: list[str]) -> int:
     )
     load_layers(network, read.state, source)
     write_network(given.out, network, read.settings, read.extra)
-    print(_report(read, network, given.out))
+    show(_report(read, network, given.out))
     return 0
 
 
@@ -85,10 +86,13 @@ def check_new(out: Path) -> None:
     """Refuse to write over what is there: a network may be the only one of its kind.
 
     Raises:
-        UsageError: there is something at `out`.
+        UsageError: there is something at `out`, or it is standard output.
     """
+    check_file(out)
     if out.exists():
-        raise UsageError(f"{out} is there already; nothing was written. Remove it first, or name another OUT.")
+        raise UsageError(
+            f"{out} is there already; nothing was written. Remove it first, or name another OUT."
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,11 +102,20 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a detector in any of these layouts")
-    parser.add_argument("out", type=Path, metavar="OUT", help="the network file to write, such as network.pt")
-    parser.add_argument("settings", nargs="*", metavar="section.name=value", help="settings that FILE does not tell")
     parser.add_argument(
-        "--network-folder", type=Path, metavar="FOLDER", help="where the module of your own network class lies"
+        "file", type=Path, metavar="FILE", help="a detector in any of these layouts"
+    )
+    parser.add_argument(
+        "out", type=Path, metavar="OUT", help="the network file to write, such as network.pt"
+    )
+    parser.add_argument(
+        "settings", nargs="*", metavar="section.name=value", help="settings that FILE does not tell"
+    )
+    parser.add_argument(
+        "--network-folder",
+        type=Path,
+        metavar="FOLDER",
+        help="where the module of your own network class lies",
     )
     return parser
 
@@ -117,5 +130,8 @@ def _report(read: Recognised, network: nn.Module, out: Path) -> str:
     if not read.left_out:
         lines.append("left out: nothing")
     kind = read.settings.network.network_class
-    lines += ["missing: nothing", f"written to {out}: {kind}, {summary(network).total:,} parameters"]
+    lines += [
+        "missing: nothing",
+        f"written to {out}: {kind}, {summary(network).total:,} parameters",
+    ]
     return "\n".join(lines)

@@ -1,12 +1,13 @@
 """Many configs of a recipe side by side: each GPU has one run at a time until all are done.
 
-    python -m asdf launch recipes/wav2vec_aasist/run.py net larger_net                  on all GPUs
-    python -m asdf launch recipes/wav2vec_aasist/run.py net larger_net --gpus 2,3       on two of them
-    python -m asdf launch recipes/wav2vec_aasist/run.py a b c d --processes-per-run 2   two GPUs a run
-    python -m asdf launch recipes/wav2vec_aasist/run.py a b c d --slots 2               on the CPU, two at a time
-    python -m asdf launch recipes/wav2vec_aasist/run.py a b network.max_epochs=2        change a setting of all
+    python -m asdf launch RUN.PY net larger_net                  on all GPUs
+    python -m asdf launch RUN.PY net larger_net --gpus 2,3       on two of them
+    python -m asdf launch RUN.PY a b c d --processes-per-run 2   two GPUs per run
+    python -m asdf launch RUN.PY a b c d --slots 2               two at a time on the CPU
+    python -m asdf launch RUN.PY a b network.max_epochs=2        change a setting of all
 
-What a run prints goes to launch.log in its system folder. The same command again goes on with what is unfinished.
+What a run prints goes to launch.log in its system folder. The same command again goes on with what
+is unfinished.
 """
 
 from __future__ import annotations
@@ -16,16 +17,25 @@ import os
 import sys
 from pathlib import Path
 
+from asdf.commands.outputs import show
 from asdf.commands.queue import run_queue
 from asdf.commands.slots import Slots, choose_gpus
 from asdf.commands.states import Job, settings_digest
 from asdf.commands.table import Table, summary
-from asdf.distributed.devices import visible_gpus
+from asdf.distributed.cores import usable_cores
+from asdf.distributed.devices import (
+    look_without_torch,
+    usable_gpus,
+    visibility_variable,
+    visible_gpus,
+)
+from asdf.distributed.launchers import Launch, read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
 from asdf.recipe.command_line import parse_command_line
 from asdf.recipe.folders import folders_of
 from asdf.settings import Settings
+from asdf.settings.sections import Computing
 
 # What the launcher decides for each run, by the option that tells it.
 _LAUNCHERS = {"gpu_ids": "--gpus", "processes": "--processes-per-run", "use_gpu": "--slots"}
@@ -42,8 +52,11 @@ def main(arguments: list[str]) -> int:
     if not recipe.is_file():
         meant = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
         raise UsageError(f"{given.recipe} is no file: name the run.py of a recipe{meant}")
+    _refuse_several(read_launch())
     slots = _slots(given.gpus, given.slots)
-    jobs = _jobs(recipe, given.words, slots, given.processes_per_run)
+    jobs = _jobs(recipe, given.words, slots, given.processes_per_run, given.slots is not None)
+    if not slots.are_gpus and given.slots is None:
+        show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
     for job in jobs:
         job.recall()
     stop, interrupted = StopRequest(), False
@@ -52,7 +65,7 @@ def main(arguments: list[str]) -> int:
             run_queue(jobs, slots, recipe, Table(sys.stdout), stop)
         except KeyboardInterrupt:
             interrupted = True
-    print(summary(jobs), flush=True)
+    show(summary(jobs))
     if interrupted:
         return 130
     return int(any(job.state == "failed" for job in jobs))
@@ -65,13 +78,24 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recipe", metavar="RUN.PY", help="the recipe, e.g. recipes/wav2vec_aasist/run.py")
-    parser.add_argument("words", nargs="+", metavar="CONFIG", help="its run configs, and overrides for all of them")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--gpus", metavar="IDS", help="which GPUs, e.g. 0,1,2,3; without it all that are visible")
-    where.add_argument("--slots", type=int, metavar="N", help="compute on the CPU, N runs at a time")
     parser.add_argument(
-        "--processes-per-run", type=int, metavar="N", help="processes a run; without it what its config says"
+        "recipe", metavar="RUN.PY", help="the recipe, e.g. recipes/wav2vec_aasist/run.py"
+    )
+    parser.add_argument(
+        "words", nargs="+", metavar="CONFIG", help="its run configs, and overrides for all of them"
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--gpus", metavar="IDS", help="which GPUs, e.g. 0,1,2,3; without it all that are visible"
+    )
+    where.add_argument(
+        "--slots", type=int, metavar="N", help="compute on the CPU, N runs at a time"
+    )
+    parser.add_argument(
+        "--processes-per-run",
+        type=int,
+        metavar="N",
+        help="processes a run; without it what its config says",
     )
     return parser
 
@@ -81,24 +105,56 @@ def _slots(gpus: str | None, count: int | None) -> Slots:
     if count is not None and count < 1:
         raise UsageError(f"--slots {count}: at least one run at a time is needed.")
     if count is None and (gpus is not None or visible):
-        return Slots(choose_gpus(gpus, visible, os.environ.get("CUDA_VISIBLE_DEVICES")), are_gpus=True)
+        shown = os.environ.get(visibility_variable(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return Slots(choose_gpus(gpus, visible, shown), are_gpus=True)
     return Slots([str(number) for number in range(count or 1)], are_gpus=False)
 
 
-def _jobs(recipe: Path, words: list[str], slots: Slots, processes: int | None) -> list[Job]:
+def _check_cpu(config: str, computing: Computing) -> None:
+    """Refuse a config on the CPU that should have a GPU."""
+    try:
+        usable_gpus(computing, look_without_torch())
+    except UsageError as error:
+        raise UsageError(
+            f"config {config}: {error} A launch computes on the CPU with --slots N."
+        ) from None
+
+
+def _refuse_several(launch: Launch) -> None:
+    if launch.size > 1:
+        raise UsageError(
+            f"{launch.launcher} started {launch.size} launches of the same configs: start one, for "
+            "instance with srun --ntasks=1; it starts the processes of its runs itself."
+        )
+
+
+def _jobs(
+    recipe: Path, words: list[str], slots: Slots, processes: int | None, cpu_is_meant: bool = True
+) -> list[Job]:
     """A job for each config; every mistake in any of them is found here.
 
+    Args:
+        cpu_is_meant: slots on the CPU were asked for; otherwise they are there because no GPU is.
+
     Raises:
-        UsageError: a mistake, or two configs with one system folder.
+        UsageError: a mistake, two configs with one system folder, or no GPU for a config that
+            should have one.
     """
     command = parse_command_line(words, "")
     for name, option in _LAUNCHERS.items():
-        if any(override.partition("=")[0].strip() == f"computing.{name}" for override in command.overrides):
+        if any(
+            override.partition("=")[0].strip() == f"computing.{name}"
+            for override in command.overrides
+        ):
             raise UsageError(f"computing.{name} is for the launcher to set: use {option}.")
-    forced = ["computing.gpu_ids=None", *([] if slots.are_gpus else ["computing.use_gpu=False"])]
+    on_cpu = not slots.are_gpus and cpu_is_meant
+    forced = ["computing.gpu_ids=None", *(["computing.use_gpu=False"] if on_cpu else [])]
     forced += [] if processes is None else [f"computing.processes={processes}"]
     Settings(recipe.parent / "configs" / "init_config.py")
-    run_configs, overrides = recipe.parent / "configs" / "run_configs.py", [*command.overrides, *forced]
+    run_configs, overrides = (
+        recipe.parent / "configs" / "run_configs.py",
+        [*command.overrides, *forced],
+    )
     Settings().check(run_configs, command.configs, overrides)
     jobs: dict[Path, Job] = {}
     turns = Settings().load_settings(run_configs, command.configs, overrides)
@@ -107,21 +163,25 @@ def _jobs(recipe: Path, words: list[str], slots: Slots, processes: int | None) -
         system = folders_of(settings.paths, recipe.parent).system.resolve()
         if system in jobs:
             raise UsageError(
-                f"configs {jobs[system].config} and {config} have the same system folder, {system}, and would "
-                "overwrite each other: give one of them another paths.system_folder."
+                f"configs {jobs[system].config} and {config} have the same system folder, "
+                f"{system}, and would overwrite each other: give one of them another "
+                "paths.system_folder."
             )
         computing, own = settings.computing, []
+        if not slots.are_gpus:
+            _check_cpu(config, computing)
         needed = slots.needed(computing.processes)
         if needed > len(slots.names):
             raise UsageError(
-                f"config {config} runs in {computing.processes} processes, but there are only {len(slots.names)} GPUs "
-                f"({', '.join(slots.names)}): name more with --gpus, or use a smaller --processes-per-run."
+                f"config {config} runs in {computing.processes} processes, but there are only "
+                f"{len(slots.names)} GPUs ({', '.join(slots.names)}): name more with --gpus, or "
+                "use a smaller --processes-per-run."
             )
         if processes is None:
             own.append(f"computing.processes={computing.processes}")
         if not slots.are_gpus and computing.threads is None:
             # Runs that each start a thread for every core only keep each other waiting.
-            share = len(os.sched_getaffinity(0)) // (len(slots.names) * computing.processes)
+            share = usable_cores() // (len(slots.names) * computing.processes)
             own.append(f"computing.threads={max(1, share)}")
         jobs[system] = Job(config, [*overrides, *own], system, settings_digest(settings), needed)
     return list(jobs.values())

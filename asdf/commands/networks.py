@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.settings import Sections
 
@@ -38,18 +39,29 @@ def main(arguments: list[str]) -> int:
         UsageError: no such front end, or no clip to speak of.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m asdf networks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m asdf networks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--front-end", metavar="NAME", default=Sections().front_end.architecture, help="as front_end.architecture"
+        "--front-end",
+        metavar="NAME",
+        default=Sections().front_end.architecture,
+        help="as front_end.architecture",
     )
-    parser.add_argument("--seconds", type=float, metavar="S", default=4.0, help="length of the clip (4)")
+    parser.add_argument(
+        "--seconds", type=float, metavar="S", default=4.0, help="length of the clip (4)"
+    )
     given = parser.parse_args(arguments)
     samples = round(given.seconds * SAMPLE_RATE) if 0 < given.seconds < 3600 else 0
     if samples < 1:
-        raise UsageError(f"--seconds {given.seconds:g}: a clip of more than 0 s and less than an hour is needed.")
-    print(table(measure(given.front_end, samples), f"{given.seconds:g} s"))
-    print(f"\nSSL_*: with front_end.architecture = {given.front_end!r}. Choose with network.network_class.")
+        raise UsageError(
+            f"--seconds {given.seconds:g}: a clip of more than 0 s and less than an hour is needed."
+        )
+    show(table(measure(given.front_end, samples), f"{given.seconds:g} s"))
+    show(
+        f"\nSSL_*: with front_end.architecture = {given.front_end!r}. Choose with network.network_class."
+    )
     return 0
 
 
@@ -90,11 +102,27 @@ def measure(architecture: str, samples: int) -> list[Row]:
 
 def table(rows: list[Row], clip: str) -> str:
     """The rows below a heading, in columns."""
-    cells = [["network class", "parameters", "without front end", f"multiply-adds, {clip}", "takes", "published in"]]
+    cells = [
+        [
+            "network class",
+            "parameters",
+            "without front end",
+            f"multiply-adds, {clip}",
+            "takes",
+            "published in",
+        ]
+    ]
     for row in rows:
         cost = f"{row.multiply_adds / 1e9:.2f} G"
         cells.append(
-            [row.name, f"{row.parameters:,}", f"{row.back_end_parameters:,}", cost, row.takes, row.paper],
+            [
+                row.name,
+                f"{row.parameters:,}",
+                f"{row.back_end_parameters:,}",
+                cost,
+                row.takes,
+                row.paper,
+            ],
         )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     numbers = (1, 2, 3)

@@ -19,8 +19,9 @@ from functools import partial
 from pathlib import Path
 from shlex import join
 
-from asdf.commands.following import Metrics, last_word, log_lines, was_stopped
+from asdf.commands.following import Metrics, explain_failure, log_lines, was_stopped
 from asdf.commands.states import Job, read_results
+from asdf.distributed.devices import visibility_variable
 
 _PR_SET_PDEATHSIG = 1
 _prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
@@ -29,7 +30,9 @@ _prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
 class RunningJob:
     """A job that is being run in processes of its own."""
 
-    def __init__(self, job: Job, process: subprocess.Popen[bytes], slots: tuple[str, ...], log_start: int) -> None:
+    def __init__(
+        self, job: Job, process: subprocess.Popen[bytes], slots: tuple[str, ...], log_start: int
+    ) -> None:
         self.job, self.slots = job, slots
         self._process, self._log_start = process, log_start
         self._metrics, self._results_before = Metrics(job.metrics), _version(job.results_file)
@@ -64,13 +67,14 @@ class RunningJob:
             job.results = read_results(job.results_file) if new else {}
             job.state, job.detail = "done", ""
         else:
-            how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-            job.state, job.detail = "failed", f"{how}: {last_word(lines) or 'its log is empty'}"
+            job.state, job.detail = "failed", explain_failure(status, lines)
         job.stop_file.unlink(missing_ok=True)
         return True
 
 
-def start(job: Job, command: list[str], slots: tuple[str, ...], visible_devices: str) -> RunningJob | None:
+def start(
+    job: Job, command: list[str], slots: tuple[str, ...], visible_devices: str
+) -> RunningJob | None:
     """Start `command` for a job, which is 'running' then; None while another launch has it running.
 
     Raises:
@@ -85,7 +89,9 @@ def start(job: Job, command: list[str], slots: tuple[str, ...], visible_devices:
         job.stop_file.unlink(missing_ok=True)
         job.state = "running"
         job.keep()
-        log.write(f"--- {datetime.now().astimezone().isoformat(timespec='seconds')}  {join(command)}\n".encode())
+        log.write(
+            f"--- {datetime.now().astimezone().isoformat(timespec='seconds')}  {join(command)}\n".encode()
+        )
         log.flush()
         log_start = log.tell()
         # The lock goes on to the processes with the open file: it is theirs when it is closed here.
@@ -94,7 +100,12 @@ def start(job: Job, command: list[str], slots: tuple[str, ...], visible_devices:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": visible_devices, "ASDF_STOP_FILE": str(job.stop_file)},
+            env={
+                **os.environ,
+                "CUDA_VISIBLE_DEVICES": visible_devices,
+                visibility_variable(): visible_devices,
+                "ASDF_STOP_FILE": str(job.stop_file),
+            },
             start_new_session=True,
             preexec_fn=partial(_stop_with, os.getpid()),
         )

@@ -20,7 +20,9 @@ from asdf.errors import AsdfError
 _LOOK_EVERY_S = 0.5
 
 
-def run_queue(jobs: Sequence[Job], slots: Slots, recipe: Path, table: Table, stop: StopRequest) -> None:
+def run_queue(
+    jobs: Sequence[Job], slots: Slots, recipe: Path, table: Table, stop: StopRequest
+) -> None:
     """Run all jobs of `recipe` (its run.py) that wait; a job that fails does not keep the others from running.
 
     When `stop` is asked for, all runs are asked to save and end, and no other is started.
@@ -39,7 +41,9 @@ def run_queue(jobs: Sequence[Job], slots: Slots, recipe: Path, table: Table, sto
                 run.job.keep()
             if stop and not asked:
                 asked = True
-                table.say(f"{stop.reason}: {len(running)} runs are asked to save and end; a second Ctrl-C kills them")
+                table.say(
+                    f"{stop.reason}: {len(running)} runs are asked to save and end; a second Ctrl-C kills them"
+                )
                 for run in running:
                     run.ask_to_stop()
             if not stop:

@@ -13,12 +13,16 @@ file for any browser; it needs no network and no other file.
 from __future__ import annotations
 
 import argparse
-import sys
+import shlex
 from pathlib import Path
 
+from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
 from asdf.evaluation.report import Gathered, gather, report_page, runs_in
+from asdf.evaluation.report.folding import folded
 from asdf.runs.files import write_text
+from asdf.runs.streams import show_error
+from asdf.text import and_more
 
 PLOT_FORMATS = ("pdf", "png")
 
@@ -32,19 +36,32 @@ def main(arguments: list[str]) -> int:
     """
     given = _parser().parse_args(arguments)
     if given.replicates and given.replicates < 20:
-        raise UsageError(f"--replicates {given.replicates}: fewer than 20 tell nothing of a 95 % interval; 0 is none.")
+        raise UsageError(
+            f"--replicates {given.replicates}: fewer than 20 tell nothing of a 95 % interval; 0 is none."
+        )
     runs = runs_in(given.folders)
     if given.output is None and len(runs) > 1:
-        raise UsageError(f"these are {len(runs)} runs: say where their report is to be written, --output report.html.")
+        raise UsageError(
+            f"these are {len(runs)} runs: say where their report is to be written, --output report.html."
+        )
     output = given.output or runs[0].path / "results" / "report.html"
-    gathered = gather(runs, given.networks, replicates=given.replicates, told=lambda what: print(what, file=sys.stderr))
-    write_text(output, report_page(gathered))
-    for where, level, message in gathered.findings:
-        print(f"{level}: {where}: {message}", file=sys.stderr)
-    print(f"written to {output}")
+    screen = text_stream([output])
+    gathered = gather(
+        runs,
+        given.networks,
+        replicates=given.replicates,
+        told=show_error,
+    )
+    plots = _write_plots(given.plots, gathered) if given.plots else 0
+    command = shlex.join(["python", "-m", "asdf", "report", *arguments])
+    write_text(output, report_page(gathered, given.title, command))
+    for one in folded(gathered.findings):
+        where = and_more([place for place, _, _ in one.findings], 3)
+        show_error(f"{one.level}: {where}: {one.findings[0][2]}")
+    show(f"written to {output_name(output)}", screen)
     if given.plots:
-        written = _write_plots(given.plots, gathered)
-        print(f"written to {given.plots}: {written} plots, each as {' and '.join(PLOT_FORMATS)}")
+        formats = " and ".join(PLOT_FORMATS)
+        show(f"written to {given.plots}: {plots} plots, each as {formats}", screen)
     return 0
 
 
@@ -56,8 +73,12 @@ def _write_plots(folder: Path, gathered: Gathered) -> int:
     for one in gathered.measurements:
         run, name = gathered.runs[one.run], one.summary.set
         scores, trials = run.scores(one.network, name), run.trials(name)
-        summaries.append(summarise(one.system, name, scores, trials, by=one.summary.columns, replicates=0))
-    training = {name: run.training() for name, run in zip(gathered.names, gathered.runs, strict=True)}
+        summaries.append(
+            summarise(one.system, name, scores, trials, by=one.summary.columns, replicates=0)
+        )
+    training = {
+        name: run.training() for name, run in zip(gathered.names, gathered.runs, strict=True)
+    }
     return len(write_plots(folder, summaries, training, PLOT_FORMATS)) // len(PLOT_FORMATS)
 
 
@@ -68,14 +89,30 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="system folders of runs")
-    parser.add_argument("--output", type=Path, metavar="PAGE", help="the page (FOLDER/results/report.html)")
+    parser.add_argument(
+        "folders", type=Path, nargs="+", metavar="FOLDER", help="system folders of runs"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="PAGE",
+        help="the page (FOLDER/results/report.html); - is standard output",
+    )
+    parser.add_argument("--title", default="", metavar="TEXT", help="of the page (the runs' names)")
     parser.add_argument(
         "--networks",
         choices=("best", "reported", "all"),
         default="reported",
         help="of each run: the best on its validation set, those of its last report (default), or all",
     )
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="write every plot as PDF and PNG too (matplotlib)")
-    parser.add_argument("--replicates", type=int, default=1000, metavar="N", help="of the intervals' bootstrap (1000)")
+    parser.add_argument(
+        "--plots", type=Path, metavar="DIR", help="write every plot as PDF and PNG too (matplotlib)"
+    )
+    parser.add_argument(
+        "--replicates",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="of the intervals' bootstrap (1000)",
+    )
     return parser

@@ -57,7 +57,11 @@ def choose_gpus(asked: str | None, visible: int, shown: str | None) -> tuple[str
     Raises:
         UsageError: not numbers, a GPU twice, or one that is not there.
     """
-    names = [name.strip() for name in shown.split(",")] if shown is not None else list(map(str, range(visible)))
+    names = (
+        [name.strip() for name in shown.split(",")]
+        if shown is not None
+        else list(map(str, range(visible)))
+    )
     if asked is None:
         return tuple(names[:visible])
     numbers = [part.strip() for part in asked.split(",")]
@@ -67,7 +71,11 @@ def choose_gpus(asked: str | None, visible: int, shown: str | None) -> tuple[str
     elif len({int(number) for number in numbers}) < len(numbers):
         mistake = "a GPU is named twice"
     elif max(map(int, numbers)) >= visible:
-        there = f"{visible} visible, numbered from 0" if visible else "no NVIDIA GPU is visible; --slots N uses the CPU"
+        there = (
+            f"{visible} visible, numbered from 0"
+            if visible
+            else "no NVIDIA GPU is visible; --slots N uses the CPU"
+        )
         variable = f"CUDA_VISIBLE_DEVICES is {'not set' if shown is None else repr(shown)}"
         mistake = f"GPU {max(map(int, numbers))} is not there: {there} ({variable})"
     if mistake:

@@ -18,7 +18,15 @@ from asdf.settings import Sections
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 
 # Where and how fast a run computes, not what: other values make no finished run unfinished.
-_PLACE = ("use_gpu", "gpu_ids", "backend", "timeout_s", "threads", "network_dataloader_workers", "profile_steps")
+_PLACE = (
+    "use_gpu",
+    "gpu_ids",
+    "backend",
+    "timeout_s",
+    "threads",
+    "network_dataloader_workers",
+    "profile_steps",
+)
 
 
 @dataclass
@@ -68,7 +76,11 @@ class Job:
         """Be done if an earlier launch got so far."""
         try:
             kept = json.loads(self._state_file.read_text(encoding="utf-8"))
-            done = (kept["state"], kept["digest"], kept["last_run"]) == ("done", self.digest, self._last_run())
+            done = (kept["state"], kept["digest"], kept["last_run"]) == (
+                "done",
+                self.digest,
+                self._last_run(),
+            )
             results = {(row["epoch"], row["set"]): float(row["eer"]) for row in kept["results"]}
         except (OSError, ValueError, KeyError, TypeError):
             return
@@ -81,7 +93,9 @@ class Job:
         Raises:
             AsdfError: the system folder cannot be written.
         """
-        rows = [{"epoch": epoch, "set": name, "eer": eer} for (epoch, name), eer in self.results.items()]
+        rows = [
+            {"epoch": epoch, "set": name, "eer": eer} for (epoch, name), eer in self.results.items()
+        ]
         kept: dict[str, Any] = {"config": self.config, "state": self.state, "detail": self.detail}
         kept |= {"digest": self.digest, "last_run": self._last_run(), "results": rows}
         write_text(self._state_file, json.dumps(kept, indent=1, ensure_ascii=False) + "\n")

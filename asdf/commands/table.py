@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.states import Job
+from asdf.text import printable
 
 _ORDER = ("running", "failed", "waiting", "stopped", "done")
 
@@ -26,7 +27,7 @@ class Table:
 
     def say(self, text: str) -> None:
         """A line that stays; the table goes on below it."""
-        self._screen.write(text + "\n")
+        self._screen.write(printable(text) + "\n")
         self._screen.flush()
         self._shown = []
 
@@ -52,7 +53,7 @@ class Table:
             # What does not fit could not be drawn over: the jobs that matter most now are shown.
             by_interest = sorted(range(len(jobs)), key=lambda i: _ORDER.index(jobs[i].state))
             rows = [rows[i] for i in by_interest[: most - 1]] + [_counts(jobs)]
-        rows = [row[: columns - 1] for row in rows]
+        rows = [printable(row, one_line=True)[: columns - 1] for row in rows]
         if rows == self._shown:
             return
         up = f"\x1b[{len(self._shown)}A" if self._shown else ""
@@ -71,14 +72,26 @@ def summary(jobs: Sequence[Job]) -> str:
         for job in jobs:
             for epoch in dict.fromkeys(epoch for epoch, _ in job.results):
                 eers = [job.results.get((epoch, name)) for name in sets]
-                rows.append([job.config, epoch, *("-" if eer is None else f"{100 * eer:.3f}" for eer in eers)])
+                rows.append(
+                    [
+                        job.config,
+                        epoch,
+                        *("-" if eer is None else f"{100 * eer:.3f}" for eer in eers),
+                    ]
+                )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines.append("EER %")
         for row in rows:
             names = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
-            eers_cells = [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+            eers_cells = [
+                cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)
+            ]
             lines.append("  ".join(names + eers_cells))
-    lines += [f"{job.config} failed: {job.detail}\n  log: {job.log}" for job in jobs if job.state == "failed"]
+    lines += [
+        f"{job.config} failed: {job.detail}\n  log: {job.log}"
+        for job in jobs
+        if job.state == "failed"
+    ]
     unfinished = [job.config for job in jobs if job.state in ("stopped", "waiting")]
     if unfinished:
         lines.append(f"unfinished: {', '.join(unfinished)}. The same command goes on with them.")
@@ -99,9 +112,13 @@ def _counts(jobs: Sequence[Job]) -> str:
 
 def _words(job: Job) -> str:
     if job.state == "failed":
-        return f"{shown_path(job.log)}: {job.detail}"
+        return f"{job.detail}, log {shown_path(job.log)}"
     if job.results:
         first = next(iter(job.results))[0]
-        eers = [f"{name} {100 * eer:.3f} %" for (epoch, name), eer in job.results.items() if epoch == first]
+        eers = [
+            f"{name} {100 * eer:.3f} %"
+            for (epoch, name), eer in job.results.items()
+            if epoch == first
+        ]
         return ", ".join(filter(None, [f"EER of {first}: {', '.join(eers)}", job.detail]))
     return job.detail

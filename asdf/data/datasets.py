@@ -92,7 +92,9 @@ class TrainingClips(Dataset):
         start = 0 if self.position == "start" else crop_start(length, samples, draws)
         return ClipPlan(self.utterances.path(index), length, start, samples, speed, draws)
 
-    def read(self, plan: ClipPlan, room: np.ndarray | None = None) -> np.ndarray | ClipAndDraws | AsdfError:
+    def read(
+        self, plan: ClipPlan, room: np.ndarray | None = None
+    ) -> np.ndarray | ClipAndDraws | AsdfError:
         """The item that was planned; an array may lie at the beginning of `room` (R,), float32, which is scratch."""
         try:
             clip = self._clip(plan, None if self.rawboost.on_device else room)
@@ -108,7 +110,9 @@ class TrainingClips(Dataset):
         if self.sad.mode == "off":
             clip = read_audio(plan.path, plan.start, min(plan.length, plan.samples), room)
         else:
-            clip = apply_speech_activity(read_audio(plan.path), self.sad)[plan.start : plan.start + plan.samples]
+            clip = apply_speech_activity(read_audio(plan.path), self.sad)[
+                plan.start : plan.start + plan.samples
+            ]
         return repeat_to(clip, plan.samples, room)
 
 
@@ -132,14 +136,20 @@ class WholeUtterances(Dataset):
             return error
 
 
-def collate(items: Sequence[np.ndarray | ClipAndDraws | AsdfError]) -> torch.Tensor | Unboosted | AsdfError:
+def collate(
+    items: Sequence[np.ndarray | ClipAndDraws | AsdfError],
+) -> torch.Tensor | Unboosted | AsdfError:
     """Items of equal shape as (batch, ...): waveforms, float32, or features; or the first error among them."""
     errors = [item for item in items if isinstance(item, AsdfError)]
     if errors:
         return errors[0]
     clips = [item for item in items if isinstance(item, ClipAndDraws)]
     if clips:
-        return prepare(_stacked([item.clip for item in clips]), [item.draws for item in clips], clips[0].rawboost)
+        return prepare(
+            _stacked([item.clip for item in clips]),
+            [item.draws for item in clips],
+            clips[0].rawboost,
+        )
     return _stacked([item for item in items if isinstance(item, np.ndarray)])
 
 

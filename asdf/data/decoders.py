@@ -8,7 +8,9 @@ from asdf.distributed.world import World
 from asdf.runs.log import LOG
 
 
-def tell_fallbacks(what: str, decoded: set[str], utterances: UtteranceList, total: int, world: World) -> None:
+def tell_fallbacks(
+    what: str, decoded: set[str], utterances: UtteranceList, total: int, world: World
+) -> None:
     """Log how many of the `total` recordings of `utterances` that were read FFmpeg decoded; nothing when none.
 
     All ranks call it together.

@@ -14,18 +14,20 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import soundfile
-from tqdm import tqdm
 
 from asdf.data.demo_filters import SAMPLE_RATE, Array, filtered
 from asdf.data.demo_vocoders import ATTACKS
 from asdf.data.demo_voices import draw_speaker, speak
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
+from asdf.runs.log import LOG
+from asdf.runs.progress import track
 
 VERSION = 2
 MARK = "DEMO_CORPUS.txt"
@@ -71,7 +73,9 @@ def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DE
         AsdfError: `folder` holds something else, or cannot be written.
     """
     folder = Path(folder)
-    mark = f"ASDF demo corpus\nversion {VERSION}\nseed {seed}\n" + "".join(f"{part}\n" for part in sets)
+    mark = f"ASDF demo corpus\nversion {VERSION}\nseed {seed}\n" + "".join(
+        f"{part}\n" for part in sets
+    )
     if _is_made(folder, mark):
         return
     try:
@@ -79,12 +83,17 @@ def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DE
         for left in folder.parent.glob(f".{folder.name}.*.part"):
             if time.time() - left.stat().st_mtime > _ABANDONED_S:
                 shutil.rmtree(left, ignore_errors=True)
-        workshop = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+        workshop = Path(
+            tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part")
+        )
     except OSError as error:
         raise AsdfError(_advice(folder, error)) from error
+    count = sum(2 * part.speakers * part.pairs for part in sets)
+    LOG.info("making the demo corpus, %d utterances, in %s", count, folder)
     try:
         new = workshop / "new"
-        _make(new, seed, sets)
+        for _ in track(_make(new, seed, sets), count, "making the demo corpus", unit="utterances"):
+            pass
         write_text(new / MARK, mark)
         if folder.exists():
             folder.rename(workshop / "old")
@@ -116,29 +125,33 @@ def _advice(folder: Path, error: Exception) -> str:
     )
 
 
-def _make(folder: Path, seed: int, sets: tuple[DemoSet, ...]) -> None:
+def _make(folder: Path, seed: int, sets: tuple[DemoSet, ...]) -> Iterator[None]:
+    """Write the corpus; yields after each utterance."""
     protocols = folder / "LA" / "ASVspoof2019_LA_cm_protocols"
     protocols.mkdir(parents=True)
-    with tqdm(total=sum(2 * part.speakers * part.pairs for part in sets), desc="demo corpus", disable=None) as bar:
-        for index, part in enumerate(sets):
-            audio = f"LA/ASVspoof2019_LA_{part.name}/flac"
-            (folder / audio).mkdir(parents=True)
-            protocol, listed = [], []
-            for place, trial in enumerate(_trials(part, np.random.default_rng([seed, index])), start=1):
-                name = f"DEMO_{part.letter}_{place:04d}"
-                samples = _utterance(trial, (seed, index))
-                soundfile.write(folder / audio / f"{name}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
-                key = "bonafide" if trial.attack == "-" else "spoof"
-                protocol.append(f"DEMO_{part.letter}{trial.speaker:02d} {name} - {trial.attack} {key}\n")
-                listed.append(f"{audio}/{name}.flac {int(key == 'bonafide')}\n")
-                bar.update()
-            write_text(protocols / f"ASVspoof2019.LA.cm.{part.protocol}.txt", "".join(protocol))
-            write_text(folder / f"{part.name}_list.txt", "".join(listed))
+    for index, part in enumerate(sets):
+        audio = f"LA/ASVspoof2019_LA_{part.name}/flac"
+        (folder / audio).mkdir(parents=True)
+        protocol, listed = [], []
+        for place, trial in enumerate(_trials(part, np.random.default_rng([seed, index])), start=1):
+            name = f"DEMO_{part.letter}_{place:04d}"
+            samples = _utterance(trial, (seed, index))
+            soundfile.write(folder / audio / f"{name}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
+            key = "bonafide" if trial.attack == "-" else "spoof"
+            protocol.append(
+                f"DEMO_{part.letter}{trial.speaker:02d} {name} - {trial.attack} {key}\n"
+            )
+            listed.append(f"{audio}/{name}.flac {int(key == 'bonafide')}\n")
+            yield
+        write_text(protocols / f"ASVspoof2019.LA.cm.{part.protocol}.txt", "".join(protocol))
+        write_text(folder / f"{part.name}_list.txt", "".join(listed))
 
 
 def _trials(part: DemoSet, rng: np.random.Generator) -> list[_Trial]:
     """All trials of a set in random order, so that a name tells nothing of its label."""
-    trials = [_Trial(speaker, n, "-") for speaker in range(part.speakers) for n in range(part.pairs)]
+    trials = [
+        _Trial(speaker, n, "-") for speaker in range(part.speakers) for n in range(part.pairs)
+    ]
     for count in range(part.speakers * part.pairs):
         speaker, number = divmod(count, part.pairs)
         trials.append(_Trial(speaker, part.pairs + number, part.attacks[count % len(part.attacks)]))
@@ -159,7 +172,10 @@ def _record(sound: Array, rng: np.random.Generator) -> np.ndarray:
     """What a recorder makes of a sound: either polarity, a rising response, a noise floor, a level, 16 bits."""
     sound = rng.choice((-1.0, 1.0)) * (sound - 0.97 * np.append(0.0, sound[:-1]))
     sound = sound / (sound.std() + 1e-12)
-    floor = filtered(rng.standard_normal(len(sound)), np.array([1.0, rng.uniform(-0.3, 0.8), rng.uniform(-0.2, 0.4)]))
+    floor = filtered(
+        rng.standard_normal(len(sound)),
+        np.array([1.0, rng.uniform(-0.3, 0.8), rng.uniform(-0.2, 0.4)]),
+    )
     snr_db = rng.uniform(15, 25) if rng.random() < 0.1 else rng.uniform(32, 50)
     sound = sound + floor / floor.std() * 10 ** (-snr_db / 20)
     return np.rint((sound * 10 ** (-rng.uniform(26, 40) / 20)).clip(-1, 1) * 32767).astype(np.int16)

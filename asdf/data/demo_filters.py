@@ -19,7 +19,9 @@ def smooth(track: Array, width: int) -> Array:
     """`track` (time, ...) averaged along time by a Hann window of about `width` points; the ends are held."""
     window = np.hanning(width + 2)[1:-1]
     before, after = width // 2, width - 1 - width // 2
-    padded = np.concatenate([np.repeat(track[:1], before, 0), track, np.repeat(track[-1:], after, 0)])
+    padded = np.concatenate(
+        [np.repeat(track[:1], before, 0), track, np.repeat(track[-1:], after, 0)]
+    )
     columns = padded.reshape(len(padded), -1).T
     rows = [np.convolve(column, window / window.sum(), mode="valid") for column in columns]
     return np.stack(rows, axis=1).reshape(track.shape)
@@ -59,4 +61,6 @@ def overlap_add(frames: Array, hop: int) -> Array:
 def filtered(signal: Array, response: Array) -> Array:
     """`signal` convolved with the impulse `response`, cut to its own length."""
     size = -(-(len(signal) + len(response)) // 2048) * 2048
-    return np.fft.irfft(np.fft.rfft(signal, size) * np.fft.rfft(response, size), size)[: len(signal)]
+    return np.fft.irfft(np.fft.rfft(signal, size) * np.fft.rfft(response, size), size)[
+        : len(signal)
+    ]

@@ -28,7 +28,9 @@ def lpc_vocoder(voice: Array, rng: np.random.Generator) -> Array:
     error, predictor = _levinson(correlation)
     response = np.sqrt(error)[:, None] / np.fft.rfft(predictor, _FFT)
     pulses = _wave(f0_hz, len(voice), rng.uniform(0.1, 0.4))
-    return _excite(voice, (response, np.where(_hold(voiced, len(voice)) > 0.5, pulses, _noise(voice, rng))))
+    return _excite(
+        voice, (response, np.where(_hold(voiced, len(voice)) > 0.5, pulses, _noise(voice, rng)))
+    )
 
 
 def griffin_lim(voice: Array, rng: np.random.Generator) -> Array:
@@ -54,7 +56,9 @@ def harmonic_noise(voice: Array, rng: np.random.Generator) -> Array:
     strength = voiced[:, None] * (np.arange(_BINS) < 4000 / SAMPLE_RATE * _FFT)
     wave = _wave(f0_hz, len(voice), -rng.uniform(0.1, 0.4))
     hiss = _noise(voice, rng)
-    return _excite(voice, (envelope * np.sqrt(strength), wave), (envelope * np.sqrt(1 - strength), hiss))
+    return _excite(
+        voice, (envelope * np.sqrt(strength), wave), (envelope * np.sqrt(1 - strength), hiss)
+    )
 
 
 def cepstral_vocoder(voice: Array, rng: np.random.Generator) -> Array:
@@ -67,7 +71,9 @@ def cepstral_vocoder(voice: Array, rng: np.random.Generator) -> Array:
     strength = voiced[:, None] * np.linspace(0.97, 0.3, _BINS)
     pulses = _wave(f0_hz, len(voice), rng.uniform(0.01, 0.08))
     hiss = _noise(voice, rng)
-    return _excite(voice, (response * np.sqrt(strength), pulses), (response * np.sqrt(1 - strength), hiss))
+    return _excite(
+        voice, (response * np.sqrt(strength), pulses), (response * np.sqrt(1 - strength), hiss)
+    )
 
 
 ATTACKS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
@@ -115,7 +121,9 @@ def _analyse(voice: Array) -> tuple[Array, Array, Array]:
     log_f0 = np.log(SAMPLE_RATE / (lag + offset))
     known = np.flatnonzero(voiced)
     contour = np.interp(row, known, log_f0[known]) if len(known) else np.full(frames, np.log(120.0))
-    middle = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(contour, 3, mode="edge"), 7), axis=1)
+    middle = np.median(
+        np.lib.stride_tricks.sliding_window_view(np.pad(contour, 3, mode="edge"), 7), axis=1
+    )
     return power, np.exp(smooth(middle, 9)), voiced.astype(float)
 
 
@@ -126,7 +134,9 @@ def _levinson(correlation: Array) -> tuple[Array, Array]:
     error = correlation[:, 0] + 1e-12
     for order in range(1, correlation.shape[1]):
         reflection = -np.sum(predictor[:, :order] * correlation[:, order:0:-1], axis=1) / error
-        predictor[:, 1 : order + 1] += reflection[:, None] * predictor[:, order - 1 :: -1][:, :order]
+        predictor[:, 1 : order + 1] += (
+            reflection[:, None] * predictor[:, order - 1 :: -1][:, :order]
+        )
         error = error * (1 - reflection**2)
     return error, predictor
 
@@ -150,7 +160,9 @@ def _wave(f0_hz: Array, samples: int, dispersion: float) -> Array:
     spectrum[1 : len(harmonics) + 1] = np.exp(-1j * np.pi * dispersion * harmonics**2)
     table = np.fft.irfft(spectrum)
     phase = np.cumsum(_hold(f0_hz, samples)) / SAMPLE_RATE
-    return np.interp(phase % 1 * size, np.arange(size + 1), np.append(table, table[0])) / table.std()
+    return (
+        np.interp(phase % 1 * size, np.arange(size + 1), np.append(table, table[0])) / table.std()
+    )
 
 
 def _excite(voice: Array, *parts: tuple[NDArray[np.inexact], Array]) -> Array:
@@ -171,6 +183,6 @@ def _alike(spoof: Array, voice: Array) -> Array:
     for power in (np.abs(spectrum) ** 2, np.abs(np.fft.rfft(voice, size)) ** 2):
         levels.append(bands @ power[:-1].reshape(1024, -1).mean(1) + 1e-9)
     gain = np.sqrt(levels[1] / levels[0]) @ (bands / bands.sum(0))
-    return np.fft.irfft(spectrum * np.interp(np.arange(len(spectrum)), np.arange(1024) * (size // 2048), gain), size)[
-        : len(voice)
-    ]
+    return np.fft.irfft(
+        spectrum * np.interp(np.arange(len(spectrum)), np.arange(1024) * (size // 2048), gain), size
+    )[: len(voice)]

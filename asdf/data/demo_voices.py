@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.data.demo_filters import HOP, SAMPLE_RATE, Array, cut, filtered, overlap_add, resonators, smooth
+from asdf.data.demo_filters import (
+    HOP,
+    SAMPLE_RATE,
+    Array,
+    cut,
+    filtered,
+    overlap_add,
+    resonators,
+    smooth,
+)
 
 TICK = 32  # samples between the targets of articulation
 _FFT = 640
@@ -32,11 +41,18 @@ _VOWELS = np.array(
     ],
     dtype=float,
 )
-_SONORANTS = np.array([[250, 1050, 2200], [280, 1600, 2500], [360, 1300, 2700], [320, 1100, 1600]], dtype=float)
+_SONORANTS = np.array(
+    [[250, 1050, 2200], [280, 1600, 2500], [360, 1300, 2700], [320, 1100, 1600]], dtype=float
+)
 _HIGH_FORMANTS_HZ = (3500.0, 4500.0, 5450.0, 6400.0)
 _BANDWIDTHS_HZ = np.array([70, 90, 130, 200, 250, 350, 450], dtype=float)
 # Centre and bandwidth of the noise in Hz, and its level: s, sh, f, h-like.
-_FRICATIVES = ((5600.0, 1600.0, 0.04), (3300.0, 1300.0, 0.04), (4500.0, 5000.0, 0.02), (1800.0, 3000.0, 0.02))
+_FRICATIVES = (
+    (5600.0, 1600.0, 0.04),
+    (3300.0, 1300.0, 0.04),
+    (4500.0, 5000.0, 0.02),
+    (1800.0, 3000.0, 0.02),
+)
 
 
 @dataclass(frozen=True)
@@ -83,19 +99,30 @@ def speak(speaker: Speaker, seconds: float, rng: np.random.Generator) -> Array:
 
     pulses, openness = _glottis(speaker, per_sample(_log_f0(speaker, ticks, rng)), rng)
     noise = rng.standard_normal((2, samples))
-    source = per_sample(voicing) * (pulses + speaker.breath * openness * noise[0]) + per_sample(breath) * noise[0]
+    source = (
+        per_sample(voicing) * (pulses + speaker.breath * openness * noise[0])
+        + per_sample(breath) * noise[0]
+    )
     friction = per_sample(hiss) * noise[1]
     return _room(_tract(source, formants_hz, friction, hiss_hz), rng)
 
 
-def _articulate(speaker: Speaker, ticks: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array, Array]:
+def _articulate(
+    speaker: Speaker, ticks: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array, Array, Array]:
     """Targets at each tick: formants (ticks, 7) in Hz, levels of voice, breath and hiss, and the hiss's (ticks, 2)."""
     rows: list[tuple[Array, float, float, float, float, float]] = []
     ms = SAMPLE_RATE / TICK / 1000 / speaker.tempo
 
     def hold(low_ms: float, high_ms: float, shape: Array, *levels: float) -> None:
-        voice, breath, hiss, centre, width = (*levels, *(0.0, 0.0, 0.0, 4000.0, 3000.0)[len(levels) :])
-        rows.extend([(shape, voice, breath, hiss, centre, width)] * max(1, round(rng.uniform(low_ms, high_ms) * ms)))
+        voice, breath, hiss, centre, width = (
+            *levels,
+            *(0.0, 0.0, 0.0, 4000.0, 3000.0)[len(levels) :],
+        )
+        rows.extend(
+            [(shape, voice, breath, hiss, centre, width)]
+            * max(1, round(rng.uniform(low_ms, high_ms) * ms))
+        )
 
     shape = _VOWELS[rng.integers(len(_VOWELS))]
     hold(25, 120, shape)
@@ -106,13 +133,27 @@ def _articulate(speaker: Speaker, ticks: int, rng: np.random.Generator) -> tuple
         if kind < 0.30:
             centre, width, level = _FRICATIVES[rng.integers(len(_FRICATIVES))]
             voiced = 0.3 if rng.random() < 0.35 else 0.0
-            hold(60, 130, vowel, voiced, 0.0, level * rng.uniform(0.6, 1.3), centre * speaker.tract**0.5, width)
+            hold(
+                60,
+                130,
+                vowel,
+                voiced,
+                0.0,
+                level * rng.uniform(0.6, 1.3),
+                centre * speaker.tract**0.5,
+                width,
+            )
         elif kind < 0.58:
             hold(35, 75, vowel, 0.08 if rng.random() < 0.4 else 0.0)
             hold(5, 12, vowel, 0.0, 0.05, rng.uniform(0.05, 0.15), rng.uniform(1200, 4500), 2500.0)
             hold(5, 45, vowel, 0.0, rng.uniform(0.01, 0.04))
         elif kind < 0.88:
-            hold(45, 100, _SONORANTS[rng.integers(len(_SONORANTS))] * rng.normal(1, 0.03, 3), rng.uniform(0.35, 0.6))
+            hold(
+                45,
+                100,
+                _SONORANTS[rng.integers(len(_SONORANTS))] * rng.normal(1, 0.03, 3),
+                rng.uniform(0.35, 0.6),
+            )
         hold(70, 200, vowel, rng.uniform(0.7, 1.1))
         if rng.random() < 0.12:
             hold(60, 180, vowel)
@@ -124,7 +165,13 @@ def _articulate(speaker: Speaker, ticks: int, rng: np.random.Generator) -> tuple
     wander = smooth(rng.standard_normal((ticks, 7)), 40) * 0.08
     formants = np.minimum(smooth(formants, 35) * (1 + wander) * speaker.tract, 7700.0)
     levels = np.stack([smooth(levels[:, 0], 12), smooth(levels[:, 1], 5), smooth(levels[:, 2], 4)])
-    return formants, levels[0], levels[1], levels[2], smooth(np.array([row[4:] for row in rows]), 10)
+    return (
+        formants,
+        levels[0],
+        levels[1],
+        levels[2],
+        smooth(np.array([row[4:] for row in rows]), 10),
+    )
 
 
 def _log_f0(speaker: Speaker, ticks: int, rng: np.random.Generator) -> Array:
@@ -144,7 +191,9 @@ def _glottis(speaker: Speaker, log_f0: Array, rng: np.random.Generator) -> tuple
     steady = np.cumsum(np.exp(log_f0)) / SAMPLE_RATE
     cycles = int(steady[-1]) + 3
     starts = np.interp(
-        np.arange(cycles) + speaker.jitter * rng.standard_normal(cycles), steady, np.arange(len(steady), dtype=float)
+        np.arange(cycles) + speaker.jitter * rng.standard_normal(cycles),
+        steady,
+        np.arange(len(steady), dtype=float),
     )
     phase = np.interp(np.arange(len(steady)), np.maximum.accumulate(starts), np.arange(cycles))
     cycle = np.minimum(phase.astype(np.int64), cycles - 1)
@@ -157,7 +206,9 @@ def _glottis(speaker: Speaker, log_f0: Array, rng: np.random.Generator) -> tuple
     closing = -steepest * np.sin(0.5 * np.pi * (x - peak) / (end - peak))
     returning = -steepest * np.exp(-np.maximum(x - end, 0) / speaker.closure)
     change = np.where(x < peak, opening, np.where(x < end, closing, returning))
-    change += steepest * speaker.closure * -np.expm1((end - 1) / speaker.closure)  # a cycle leaves no air behind
+    change += (
+        steepest * speaker.closure * -np.expm1((end - 1) / speaker.closure)
+    )  # a cycle leaves no air behind
     openness = np.where(x < end, np.sin(np.pi * x / end), 0.0) + 0.1
     return 0.1 * height * change, openness
 
@@ -166,8 +217,12 @@ def _tract(source: Array, formants_hz: Array, friction: Array, hiss_hz: Array) -
     """Filter both sources frame by frame through all-pole resonators and overlap-add: (samples,)."""
     frames = len(source) // HOP + 2
     at = np.minimum(np.arange(frames) * HOP // TICK, len(formants_hz) - 1)
-    voice = np.fft.rfft(cut(source, frames), _FFT) / np.fft.rfft(resonators(formants_hz[at], _BANDWIDTHS_HZ), _FFT)
-    hiss = np.fft.rfft(cut(friction, frames), _FFT) / np.fft.rfft(resonators(hiss_hz[at, :1], hiss_hz[at, 1:]), _FFT)
+    voice = np.fft.rfft(cut(source, frames), _FFT) / np.fft.rfft(
+        resonators(formants_hz[at], _BANDWIDTHS_HZ), _FFT
+    )
+    hiss = np.fft.rfft(cut(friction, frames), _FFT) / np.fft.rfft(
+        resonators(hiss_hz[at, :1], hiss_hz[at, 1:]), _FFT
+    )
     return overlap_add(np.fft.irfft(voice + hiss, _FFT), HOP)[HOP : HOP + len(source)]
 
 

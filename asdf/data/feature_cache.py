@@ -132,7 +132,9 @@ def identity_of(
 
 def in_bytes(count: int) -> str:
     """A number of bytes for a reader: '12.3 GB'."""
-    unit, size = next(((unit, size) for unit, size in (("GB", 1e9), ("MB", 1e6)) if count >= size), ("kB", 1e3))
+    unit, size = next(
+        ((unit, size) for unit, size in (("GB", 1e9), ("MB", 1e6)) if count >= size), ("kB", 1e3)
+    )
     return f"{count / size:,.1f} {unit}"
 
 

@@ -25,6 +25,8 @@ from torch import Tensor
 from asdf.data.feature_cache import CachedFeatures, FeatureCache, in_bytes
 from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
+from asdf.distributed.arithmetic import tf32
+from asdf.distributed.reading import fetch_later
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
@@ -90,7 +92,9 @@ class FeaturePass:
                 return "taken"
             return "whole" if cache.is_whole() else "ours"
 
-        size = f"features of {len(self.utterances):,} clips: {in_bytes(cache.bytes)}, in {cache.own}"
+        size = (
+            f"features of {len(self.utterances):,} clips: {in_bytes(cache.bytes)}, in {cache.own}"
+        )
         waited = False
         while (state := self.world.run_on_main(look)) == "taken":
             if not waited:
@@ -104,15 +108,23 @@ class FeaturePass:
     def _compute(self, cache: FeatureCache) -> None:
         world, stop = self.world, self.stop
         done = world.run_on_main(lambda: self._prepare(cache))
-        own = [batch for batch in range(world.rank, self._batches(), world.size) if batch not in done]
+        own = [
+            batch for batch in range(world.rank, self._batches(), world.size) if batch not in done
+        ]
         finished = []
         with cache.unfinished.open("r+b", buffering=0) as file:
             blocks = track(
-                self._blocks(own, cache.dtype), len(own), "computing features", speaks=world.is_main, unit="batches"
+                self._blocks(own, cache.dtype),
+                len(own),
+                "computing features",
+                speaks=world.is_main,
+                unit="batches",
             )
             for batch, block in zip(own, blocks, strict=True):
                 with _told(cache.unfinished):
-                    _write_at(file.fileno(), block.tobytes(), batch * self.batch_size * cache.clip_bytes)
+                    _write_at(
+                        file.fileno(), block.tobytes(), batch * self.batch_size * cache.clip_bytes
+                    )
                 finished.append(batch)
                 if stop:
                     break
@@ -124,7 +136,10 @@ class FeaturePass:
         def conclude() -> None:
             batches = sorted({*done, *(batch for part in parts for batch in part)})
             if stopped:
-                write_text(cache.finished_batches, json.dumps({"batch_size": self.batch_size, "batches": batches}))
+                write_text(
+                    cache.finished_batches,
+                    json.dumps({"batch_size": self.batch_size, "batches": batches}),
+                )
                 return
             with _told(cache.features):
                 cache.conclude()
@@ -138,8 +153,13 @@ class FeaturePass:
         try:
             left = json.loads(cache.finished_batches.read_text(encoding="utf-8"))
             batches: list[int] = left["batches"]
-            if left["batch_size"] == self.batch_size and cache.unfinished.stat().st_size == cache.bytes:
-                LOG.info("going on after %d of %d batches of features", len(batches), self._batches())
+            if (
+                left["batch_size"] == self.batch_size
+                and cache.unfinished.stat().st_size == cache.bytes
+            ):
+                LOG.info(
+                    "going on after %d of %d batches of features", len(batches), self._batches()
+                )
                 return batches
         except (OSError, ValueError, KeyError):
             pass
@@ -153,11 +173,14 @@ class FeaturePass:
         return math.ceil(len(self.utterances) / self.batch_size)
 
     def _blocks(self, batches: list[int], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
-        indices = [range(len(self.utterances))[batch * self.batch_size :][: self.batch_size] for batch in batches]
+        indices = [
+            range(len(self.utterances))[batch * self.batch_size :][: self.batch_size]
+            for batch in batches
+        ]
         waveforms = self.clips.batches([(1, index) for index in part] for part in indices)
         for part, waveforms_BT in zip(indices, waveforms, strict=True):
             features = self._features(waveforms_BT)
-            block = features.to(getattr(torch, dtype.name))
+            block = fetch_later(features.to(getattr(torch, dtype.name)))()
             beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()
             if any(beyond):
                 wrong = beyond.index(True)
@@ -166,10 +189,10 @@ class FeaturePass:
                     f"{float(features[wrong].abs().max()):.3g}. Set front_end.cache_features = False, or another "
                     "front_end.layer."
                 )
-            yield block.cpu().numpy()
+            yield block.numpy()
 
     def _features(self, waveforms_BT: Tensor) -> Tensor:
-        with torch.no_grad():
+        with torch.no_grad(), tf32(False):
             features = self.front_end(waveforms_BT)
         return features if isinstance(features, Tensor) else torch.stack(features, dim=1)
 

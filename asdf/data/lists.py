@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from asdf.audio.archives import find_folder, read_text
+from asdf.audio.archives import find_folder, open_file
 from asdf.data.names import Names
 from asdf.errors import AsdfError
+from asdf.evaluation.lines import lines_of
 from asdf.evaluation.trials import Trials, is_trials_file, read_trials
+from asdf.text import lines_and_more
 
 _SHOWN = 10
 
@@ -69,7 +72,9 @@ class UtteranceList:
     def packed(self) -> UtteranceList:
         """The same recordings and labels, without columns, for processes that are forked (see `asdf.data.names`)."""
         ids = self.ids if isinstance(self.ids, Names) else Names(self.ids)
-        return UtteranceList(self.name, self.folder, ids, self.labels, {}, self.origins, self.origin)
+        return UtteranceList(
+            self.name, self.folder, ids, self.labels, {}, self.origins, self.origin
+        )
 
     def trials(self) -> Trials:
         """The utterances as trials of an evaluation set."""
@@ -77,7 +82,9 @@ class UtteranceList:
 
     def digest(self) -> str:
         """A name for the content of the list, wherever its recordings lie: a node's local disk changes its name."""
-        return hashlib.sha256("\n".join(self.ids).encode()).hexdigest()[:16]
+        return hashlib.sha256("\n".join(self.ids).encode("utf-8", "surrogateescape")).hexdigest()[
+            :16
+        ]
 
 
 def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
@@ -96,7 +103,12 @@ def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
     for number, line in _lines(path):
         if not ids and is_trials_file(line):
             trials = read_trials(path)
-            return UtteranceList(name, folder, list(trials.ids), trials.labels.astype(np.int8), _lists(trials.columns))
+            columns = {column: list(values) for column, values in trials.columns.items()}
+            listed = list(trials.ids)
+            return _checked(
+                path,
+                UtteranceList(name, folder, listed, trials.labels.astype(np.int8), columns),
+            )
         utterance, _, label = line.rpartition(" ")
         if not utterance.strip() or label not in ("0", "1"):
             raise AsdfError(
@@ -108,7 +120,9 @@ def read_list(path: Path, folder: Path, name: str = "") -> UtteranceList:
     return _checked(path, UtteranceList(name, folder, ids, np.array(labels, np.int8)))
 
 
-def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str = "") -> UtteranceList:
+def read_asvspoof2019_protocol(
+    path: Path, folder: Path, audio: str, name: str = ""
+) -> UtteranceList:
     """Read `SPEAKER UTT - ATTACK KEY` lines; the utterance's file is `audio/UTT.flac` below `folder`.
 
     Raises:
@@ -181,62 +195,72 @@ def check_files(lists: Iterable[UtteranceList]) -> None:
             if name not in present[folder]:
                 missing.append(utterance)
         if missing:
-            shown = "".join(f"\n    {name}" for name in missing[:_SHOWN])
-            more = f"\n    ... and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
             problems.append(
                 f"{len(missing)} of the {len(utterances)} files of {utterances.name} are not in "
-                f"{utterances.folder}:{shown}{more}"
+                f"{utterances.folder}:{lines_and_more(missing, _SHOWN, indent=' ' * 4)}"
             )
     if problems:
         raise AsdfError(
             "missing recordings:\n  "
             + "\n  ".join(problems)
-            + "\nCheck paths.database_folder and the corpus's entry in the recipe; nothing has been started."
+            + "\nCheck paths.database_folder and the corpus's entry in the recipe: recordings are looked for below "
+            "paths.database_folder, those of a list with an absolute path too, and folder= moves both; nothing has "
+            "been started."
         )
 
 
-def _lists(columns: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    return {name: list(values) for name, values in columns.items()}
-
-
-def _lines(path: Path) -> Iterable[tuple[int, str]]:
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        text = read_text(path)
+        file = open_file(path)
     except (FileNotFoundError, NotADirectoryError):
         raise AsdfError(
             f"there is no list {path}. Check paths.database_folder and the corpus's entry in the recipe."
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise AsdfError(f"cannot read the list {path}: {error}. It should be a text file in UTF-8.") from None
-    number, start = 0, 0
-    while start <= len(text):
-        # One line at a time: all of them at once would take as much memory as the list that is made of them.
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        line = text[start:end].strip()
-        number, start = number + 1, end + 1
-        if line:
-            yield number, line
+    except OSError as error:
+        raise AsdfError(
+            f"cannot read the list {path}: {error.strerror}. It should be a text file in UTF-8."
+        ) from None
+    with file:
+        yield from lines_of(file, path)
 
 
 def _checked(path: Path, utterances: UtteranceList) -> UtteranceList:
-    """`utterances`, one from each line of `path` that is not blank, if there are any and none of them comes twice."""
+    """`utterances`, one from each of the last lines of `path` that are not blank, if there are any and all differ."""
     if not utterances.ids:
         raise AsdfError(f"the list {path} is empty: it should name one utterance a line.")
-    if len(set(utterances.ids)) < len(utterances):
-        first: dict[str, int] = {}
-        again = [
-            (number, name)
-            for (number, _), name in zip(_lines(path), utterances.ids, strict=True)
-            if first.setdefault(name, number) != number
-        ]
-        number, name = again[0]
-        count = f"{len(again)} lines repeat an utterance" if len(again) > 1 else "1 line repeats an utterance"
-        raise AsdfError(
-            f"{path}, line {number}: {name!r} stands already in line {first[name]} ({count}). "
-            "Every trial counts once: remove the repeated lines."
-        )
+    if len(set(map(same_recording, utterances.ids))) < len(utterances):
+        raise AsdfError(_repeated(path, utterances))
     return utterances
+
+
+def _repeated(path: Path, utterances: UtteranceList) -> str:
+    """The message on a list in which utterances come twice, maybe in different spellings."""
+    same = [same_recording(utterance) for utterance in utterances.ids]
+    first: dict[str, int] = {}
+    again = [place for place, name in enumerate(same) if first.setdefault(name, place) != place]
+    numbers = [number for number, _ in _lines(path)][-len(same) :]
+    place = again[0]
+    earlier = first[same[place]]
+    spelled = utterances.ids[earlier]
+    as_spelled = f" as {spelled!r}" if spelled != utterances.ids[place] else ""
+    count = (
+        f"{len(again)} lines repeat an utterance"
+        if len(again) > 1
+        else "1 line repeats an utterance"
+    )
+    both = ""
+    if any(utterances.labels[at] != utterances.labels[first[same[at]]] for at in again):
+        both = " There are such with both labels, of which one is wrong."
+    return (
+        f"{path}, line {numbers[place]}: {utterances.ids[place]!r} stands already in line "
+        f"{numbers[earlier]}{as_spelled} ({count}). Every trial counts once: remove the repeated lines.{both}"
+    )
+
+
+def same_recording(path: str) -> str:
+    """The one spelling of all paths that lead to the same file: `a//b`, `./a/b` and `c/../a/b` are `a/b`."""
+    # A million paths are looked at; hardly any is spelled so.
+    return posixpath.normpath(path) if "//" in path or "./" in path else path
 
 
 def _entries(folder: Path) -> set[str]:
@@ -244,6 +268,12 @@ def _entries(folder: Path) -> set[str]:
         return {entry.name for entry in os.scandir(folder)}
     except (FileNotFoundError, NotADirectoryError):
         found = find_folder(folder)
-        return set() if found is None else {name for name in found[0].names(found[1]) if "/" not in name}
+        return (
+            set()
+            if found is None
+            else {name for name in found[0].names(found[1]) if "/" not in name}
+        )
     except OSError as error:
-        raise AsdfError(f"cannot list the folder {folder}: {error.strerror}. Check its permissions.") from None
+        raise AsdfError(
+            f"cannot list the folder {folder}: {error.strerror}. Check its permissions."
+        ) from None

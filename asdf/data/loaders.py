@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import wait
 from typing import Any
 
 import torch
@@ -16,11 +17,21 @@ from asdf.audio import fallbacks
 from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.datasets import collate
 from asdf.data.slots import PREFETCHED, InSlot, Slots, Slotted, told_if_memory_is_short, with_slots
+from asdf.data.threads import threads
 from asdf.distributed.allocator import keep_freed_memory
-from asdf.distributed.world import World, usable_cores
+from asdf.distributed.cores import usable_cores
+from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.world import World
 from asdf.errors import AsdfError
 
 _Batch = torch.Tensor | Unboosted | AsdfError
+
+# What keeps a GPU busy: the main thread, and autograd's.
+_CORES_OF_THE_HOST = 2
+
+# A batch is waited for so many seconds at a time; and so many seconds at least after a request to stop.
+_POLL_S = 0.5
+_PATIENCE_S = 8.0
 
 
 class BatchLoader:
@@ -28,11 +39,18 @@ class BatchLoader:
 
     Attributes:
         workers: how many there are.
-        cores: how many cores this process can have; there are no more workers.
+        cores: how many cores the workers can have; there are no more workers.
         decoded_by_ffmpeg: paths of this pass that libsndfile could not decode (see `asdf.audio.fallbacks`).
     """
 
-    def __init__(self, dataset: Dataset, workers: int, world: World, reused: int = 0) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        workers: int,
+        world: World,
+        reused: int = 0,
+        stop: StopRequest | None = None,
+    ) -> None:
         """A loader of the items of `dataset`.
 
         Args:
@@ -40,9 +58,13 @@ class BatchLoader:
             reused: how many numbers the largest batch has, if batches may be read into the same memory again: a batch
                 is then good only until the next one is asked for, and `dataset` has to be one that `ReadsIntoRoom`.
                 0: they may not. On a GPU it changes nothing, since a batch is copied there from pinned memory.
+            stop: where it is given, a worker that does not come back from a read does not hold the run that is asked
+                to stop. (Without workers this process is in the read itself.)
         """
         self._keys = _Keys()
         self.cores = max(1, usable_cores() // world.local_size)
+        if world.device.type == "cuda":
+            self.cores = max(1, self.cores - _CORES_OF_THE_HOST)
         self.workers = workers = min(workers, self.cores)
         self._slots = Slots(workers, reused) if reused and world.device.type != "cuda" else None
         self._loader = DataLoader(
@@ -57,27 +79,67 @@ class BatchLoader:
             generator=torch.Generator(),
             worker_init_fn=_start_worker,
         )
+        self._stop = stop
+        self._processes: set[multiprocessing.process.BaseProcess] = set()
         self._to_device = ToDevice(world.device)
         self.decoded_by_ffmpeg: set[str] = set()
 
     def batches(self, keys: Iterable[list[Any]]) -> Iterator[torch.Tensor]:
         """Waveforms (batch, samples) on the world's device, for each list of keys in turn.
 
+        Raises: as `unboosted_batches`.
+        """
+        for batch in self.unboosted_batches(keys):
+            yield batch.boosted() if isinstance(batch, Unboosted) else batch
+
+    def unboosted_batches(self, keys: Iterable[list[Any]]) -> Iterator[torch.Tensor | Unboosted]:
+        """The same, before RawBoost, where that is computed on the device.
+
         Raises:
             AsdfError: a recording of the batch cannot be read.
+            Stopped: a stop was asked for, and the workers did not come back from their reads.
         """
         self._keys.keys = with_slots(keys, self._slots) if self._slots else keys
         fallbacks.take()
         self.decoded_by_ffmpeg = set()
-        for batch, decoded in self._loader:
+        for batch, decoded in self._delivered():
             self.decoded_by_ffmpeg |= decoded
             if isinstance(batch, AsdfError):
                 raise batch
             if isinstance(batch, InSlot):
                 assert self._slots is not None
                 batch = self._slots.view(batch)
-            sent = self._to_device(batch)
-            yield sent.boosted() if isinstance(sent, Unboosted) else sent
+            yield self._to_device(batch)
+
+    def _delivered(self) -> Iterator[tuple[_Batch | InSlot, set[str]]]:
+        """What the workers deliver, for as long as they do."""
+        before = set(multiprocessing.active_children())
+        delivered: Iterator[Any] = iter(self._loader)
+        self._processes |= set(multiprocessing.active_children()) - before
+        if self._stop is None or not self.workers:
+            yield from delivered
+            return
+        with threads(1) as waiting:
+            while True:
+                batch = waiting.submit(next, delivered, None)
+                asked_to_stop = 0.0
+                while not wait([batch], timeout=_POLL_S).done:
+                    asked_to_stop += _POLL_S if self._stop else 0.0
+                    if asked_to_stop >= _PATIENCE_S:
+                        self._give_up()
+                if (result := batch.result()) is None:
+                    return
+                yield result
+
+    def _give_up(self) -> None:
+        assert self._stop is not None
+        for process in self._processes:
+            process.terminate()
+        raise Stopped(
+            self._stop.reason,
+            "while a recording could not be read (its disk or file server does not answer), and nothing since the last "
+            "checkpoint is saved",
+        )
 
 
 class ToDevice:

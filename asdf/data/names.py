@@ -24,7 +24,9 @@ class Names(Sequence[str]):
     def __init__(self, names: Iterable[str]) -> None:
         blocks, sizes = [], [np.zeros(1, np.int64)]
         rest = iter(names)
-        while encoded := [name.encode("utf-8", "surrogateescape") for name in islice(rest, _AT_ONCE)]:
+        while encoded := [
+            name.encode("utf-8", "surrogateescape") for name in islice(rest, _AT_ONCE)
+        ]:
             blocks.append(b"".join(encoded))
             sizes.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
         self._bytes, self._ends = b"".join(blocks), np.concatenate(sizes).cumsum()
@@ -38,7 +40,11 @@ class Names(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         places = range(len(self))[index]
-        return [self._name(place) for place in places] if isinstance(places, range) else self._name(places)
+        return (
+            [self._name(place) for place in places]
+            if isinstance(places, range)
+            else self._name(places)
+        )
 
     def __iter__(self) -> Iterator[str]:
         return map(self._name, range(len(self)))

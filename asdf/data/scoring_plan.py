@@ -33,14 +33,18 @@ def scored_length(length: int, settings: Network, grid: Callable[[int], int]) ->
     return grid(min(max(length, least), most))
 
 
-def scoring_batches(lengths: np.ndarray, settings: Network, grid: Callable[[int], int]) -> list[ScoringBatch]:
+def scoring_batches(
+    lengths: np.ndarray, settings: Network, grid: Callable[[int], int]
+) -> list[ScoringBatch]:
     """Cut trials of `lengths` (samples) into batches of at most
     `minibatch_size * eval_minibatch_size_factor * train_clip_size` samples, or of one trial; longest first, so that
     what does not fit in memory shows at once and the last batches of all processes end together.
 
     With `max_cut_proportion` > 0 a trial may lose that part of its end to share a batch with shorter ones.
     """
-    budget = settings.minibatch_size * settings.eval_minibatch_size_factor * settings.train_clip_size
+    budget = (
+        settings.minibatch_size * settings.eval_minibatch_size_factor * settings.train_clip_size
+    )
     kinds, kind_of = np.unique(lengths, return_inverse=True)
     scored = np.array([scored_length(length, settings, grid) for length in kinds.tolist()])[kind_of]
     if settings.max_cut_proportion > 0:

@@ -66,7 +66,9 @@ class Slots:
         """The slot for the batch that is asked for next."""
         return next(self._asked) % len(self._memory)
 
-    def read(self, slot: int, dataset: ReadsIntoRoom, keys: Iterable[Any]) -> tuple[InSlot | None, list[Any]]:
+    def read(
+        self, slot: int, dataset: ReadsIntoRoom, keys: Iterable[Any]
+    ) -> tuple[InSlot | None, list[Any]]:
         """The items of `keys`, and where they lie as a batch; None when they do not belong in a slot."""
         room, items, shapes = self._memory[slot].numpy(), [], set()
         # All plans come first: between two recordings they took four times as long, in no cache any more.

@@ -4,7 +4,8 @@ Invariants:
 - every utterance has one turn an epoch over all ranks, in an order that follows from the seed and the epoch alone;
 - an optimiser step uses one *window* of that order, `minibatch_size * ranks * optimizer_step_interval` utterances long
   (the last one may be shorter), whoever computes which part of it. So two processes with minibatch 4 take the steps of
-  one process with minibatch 8, and a run can go on in the middle of an epoch on another number of processes.
+  one process with minibatch 8, and a run can go on in the middle of an epoch on another number of processes. With
+  `network.global_minibatch_size` the window, and so the step, is the same on any number of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asdf.errors import UsageError
 from asdf.runs.seeds import generator
+from asdf.settings.sections import Network
+
+
+def minibatch_per_process(network: Network, world_size: int) -> int:
+    """Utterances per process and minibatch: `minibatch_size`, or a process's part of `global_minibatch_size`.
+
+    Raises:
+        UsageError: the global minibatch does not divide by the number of processes.
+    """
+    whole = network.global_minibatch_size
+    if whole is None:
+        return network.minibatch_size
+    if whole % world_size:
+        below = whole - whole % world_size
+        fitting = [size for size in (below, below + world_size) if size > 0]
+        raise UsageError(
+            f"network.global_minibatch_size = {whole} does not divide by the {world_size} processes of this run. "
+            f"The nearest that {'do' if len(fitting) > 1 else 'does'}: {' and '.join(map(str, fitting))}. Or start "
+            "another number of processes."
+        )
+    return whole // world_size
 
 
 @dataclass(frozen=True)
@@ -40,7 +63,11 @@ class Window:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The order of `size` utterances and its division among `world_size` ranks."""
+    """The order of `size` utterances and its division among `world_size` ranks.
+
+    Attributes:
+        synchronised: whether batch norm is over all ranks, so that a rank may have a single utterance.
+    """
 
     size: int
     minibatch_size: int
@@ -48,6 +75,7 @@ class TrainingPlan:
     world_size: int = 1
     rank: int = 0
     seed: int = 0
+    synchronised: bool = False
 
     @property
     def window_size(self) -> int:
@@ -70,7 +98,8 @@ class TrainingPlan:
         minibatch = self.minibatch_size * self.world_size
         # Batch norm cannot take a single vector and a rank cannot sit out a step of the others, so a share that
         # falls short at the end of an epoch is filled up; the fillers weigh nothing in the loss.
-        least = min(2, self.minibatch_size)
+        alone = self.world_size == 1 or not self.synchronised
+        least = min(2, self.minibatch_size) if alone else 1
         for place in range(0, len(window), minibatch):
             part = window[place : place + minibatch]
             own = np.array_split(part, self.world_size)[self.rank]

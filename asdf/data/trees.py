@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from asdf.audio.archives import Archive, find_folder, read_text
+from asdf.audio.archives import Archive, find_folder, open_file
 from asdf.errors import AsdfError
+from asdf.evaluation.lines import lines_of
 
 
 class Tree:
@@ -34,28 +35,34 @@ class Tree:
         try:
             return self.path(name).exists()
         except OSError as error:
-            raise AsdfError(f"cannot look for {self.path(name)}: {error.strerror}. Check its permissions.") from None
+            raise AsdfError(
+                f"cannot look for {self.path(name)}: {error.strerror}. Check its permissions."
+            ) from None
 
     def files(self, under: str = "") -> list[str]:
         """Names of all files in the folder `under` and below it, sorted; a tar in it is the folder of its name."""
         return sorted(_files(self.root, under))
 
-    def read_text(self, name: str) -> str:
-        """The text of a small file, such as a protocol; UTF-8, with or without a byte order mark.
+    def lines(self, name: str) -> Iterator[tuple[int, str]]:
+        """The lines of a text file, such as a protocol, that are not blank, each with its number (from 1).
 
         Raises:
-            AsdfError: the file is not there, or is not text.
+            AsdfError: the file is not there, or is not text (see `asdf.evaluation.lines`).
         """
         path = self.path(name)
         try:
-            return read_text(path)
+            file = open_file(path)
         except (FileNotFoundError, NotADirectoryError):
             raise AsdfError(
                 f"there is no file {path}. The corpus is read as it is distributed: check paths.database_folder and "
                 "that the archive was unpacked whole."
             ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise AsdfError(f"cannot read {path}: {error}. It should be a text file in UTF-8.") from None
+        except OSError as error:
+            raise AsdfError(
+                f"cannot read {path}: {error.strerror}. Check its permissions."
+            ) from None
+        with file:
+            yield from lines_of(file, path, strip="\r\n")
 
 
 class TarTree(Tree):
@@ -108,7 +115,9 @@ def _files(root: Path, under: str) -> Iterator[str]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise AsdfError(f"cannot list the folder {root / under}: {error.strerror}. Check its permissions.") from None
+        raise AsdfError(
+            f"cannot list the folder {root / under}: {error.strerror}. Check its permissions."
+        ) from None
     taken = {entry.name for entry in entries}
     for entry in entries:
         if entry.name.startswith("."):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import TypeVar
+
+from asdf.data.threads import Threads, threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -19,18 +21,13 @@ _READERS = 4
 _BATCHES = 3
 
 
-@contextmanager
-def pool_of_readers() -> Iterator[ThreadPoolExecutor]:
-    """Threads that are gone at the end, without the work that they have not begun."""
-    pool = ThreadPoolExecutor(_READERS)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+def pool_of_readers() -> AbstractContextManager[Threads]:
+    """Threads that read, and are let go of at the end of the block."""
+    return threads(_READERS)
 
 
 def read_ahead(
-    pool: ThreadPoolExecutor, read: Callable[[Item], Result], batches: Iterable[list[Item]]
+    pool: Threads, read: Callable[[Item], Result], batches: Iterable[list[Item]]
 ) -> Iterator[tuple[list[Item], list[Result]]]:
     """Yield each batch with what `read` gives for its items."""
     begun: deque[tuple[list[Item], list[Future[Result]]]] = deque()

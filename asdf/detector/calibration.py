@@ -71,13 +71,17 @@ def calibration_in(content: Mapping[str, Any], path: object) -> Calibration | No
     if not isinstance(entry, Mapping) or set(entry) != names:
         raise _unusable(path)
     given = [name for name in names if name not in costs or entry[name] is not None]
-    sound = all(isinstance(entry[name], float | int) and math.isfinite(entry[name]) for name in given)
+    sound = all(
+        isinstance(entry[name], float | int) and math.isfinite(entry[name]) for name in given
+    )
     if not sound or entry["scale"] <= 0 or len(given) not in (len(names), len(names) - len(costs)):
         raise _unusable(path)
     return Calibration(**entry)
 
 
-def calibrate(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost | None = None) -> Calibration:
+def calibrate(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost | None = None
+) -> Calibration:
     """The calibration of scores, with the threshold of `cost`, or without it that of their EER.
 
     Raises:
@@ -85,11 +89,15 @@ def calibrate(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCos
     """
     scale, offset = fit_llr(bona_fide, spoof)
     if cost is not None:
-        return Calibration(scale, offset, cost.threshold, cost.spoof_prior, cost.miss, cost.false_alarm)
+        return Calibration(
+            scale, offset, cost.threshold, cost.spoof_prior, cost.miss, cost.false_alarm
+        )
     return Calibration(scale, offset, scale * eer_threshold(bona_fide, spoof) + offset)
 
 
-def fit_llr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, prior: float = 0.5) -> tuple[float, float]:
+def fit_llr(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, prior: float = 0.5
+) -> tuple[float, float]:
     """Scale and offset of the LLR with the least prior-weighted logistic loss, by Newton's method.
 
     With t = log(prior / (1 - prior)) the loss is the sum of prior times the mean of log(1 + exp(-LLR - t)) over the
@@ -111,7 +119,9 @@ def fit_llr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, prior: float = 0.5) 
     # Scores of any size come to the same problem; the centre and spread are put back at the end.
     centre, spread = float(scores.mean()), float(scores.std())
     if spread == 0 or not math.isfinite(spread):
-        raise AsdfError("all scores are alike: there is nothing to calibrate. Did the training diverge?")
+        raise AsdfError(
+            "all scores are alike: there is nothing to calibrate. Did the training diverge?"
+        )
     separable = bona_fide.min() >= spoof.max() or spoof.min() >= bona_fide.max()
     sizes = np.repeat([bona_fide.size, spoof.size], [bona_fide.size, spoof.size])
     is_bona_fide = np.arange(scores.size) < bona_fide.size
@@ -133,11 +143,18 @@ def eer_threshold(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
     rejected = eer(bona_fide, spoof)[1]
     scores = np.concatenate([as_scores("bona fide", bona_fide), as_scores("spoof", spoof)])
     accepted = scores[scores > rejected]
-    return float((rejected + accepted.min()) / 2) if accepted.size else float(np.nextafter(rejected, np.inf))
+    return (
+        float((rejected + accepted.min()) / 2)
+        if accepted.size
+        else float(np.nextafter(rejected, np.inf))
+    )
 
 
 def _newton(
-    inputs: npt.NDArray[np.float64], targets: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], shift: float
+    inputs: npt.NDArray[np.float64],
+    targets: npt.NDArray[np.float64],
+    weights: npt.NDArray[np.float64],
+    shift: float,
 ) -> tuple[float, float]:
     """Minimise the weighted cross-entropy of `targets` under sigmoid(inputs @ solution + shift); it is convex."""
 
@@ -156,11 +173,15 @@ def _newton(
             break
         length = 1.0
         # So near the end the loss no longer shows the difference, and a full step is the best one.
-        while gain > 1e-12 and loss(solution - length * step) > loss(solution) - 1e-4 * length * gain:
+        while (
+            gain > 1e-12 and loss(solution - length * step) > loss(solution) - 1e-4 * length * gain
+        ):
             length /= 2
         solution = solution - length * step
     return float(solution[0]), float(solution[1])
 
 
 def _unusable(path: object) -> AsdfError:
-    return AsdfError(f"the calibration in {path} cannot be used: it was changed or damaged. Calibrate again.")
+    return AsdfError(
+        f"the calibration in {path} cannot be used: it was changed or damaged. Calibrate again."
+    )

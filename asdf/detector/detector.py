@@ -1,14 +1,15 @@
 """`asdf.Detector`: scores of recordings, of any format, rate and length, from a network file alone.
 
-Invariant: a recording's score is the one that it gets as a trial of a list (`asdf.scoring`): the same reading, speech
-activity detection and rules of length, from the settings that the network was trained with.
+Invariant: a recording's trial score is the one that it gets as a trial of a list (`asdf.scoring`): the same reading,
+speech activity detection and rules of length, from the settings that the network was trained with. The score of a
+whole recording is the mean of the trial scores of its windows, so that no part of it goes unheard in silence.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,45 +17,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from asdf.audio import SAMPLE_RATE, audio_length, read_audio, repeat_to
-from asdf.audio.archives import find_member
-from asdf.detector.ahead import pool_of_readers, read_ahead
+from asdf.audio import audio_length
 from asdf.detector.calibration import Calibration, calibration_in
-from asdf.detector.scorer import Scorer, find_device
-from asdf.detector.waveforms import as_waveform
-from asdf.detector.windows import in_samples, window_starts
-from asdf.errors import AsdfError, UsageError
+from asdf.detector.listening import blocks_of, hear, is_path, whole_waveform
+from asdf.detector.many import File, score_files
+from asdf.detector.scored import Scored, WindowScore
+from asdf.detector.scorer import Scorer, find_device, set_threads
+from asdf.detector.summary import Summary, Window, is_silent
+from asdf.detector.windows import in_samples, windows_in, windows_of
+from asdf.errors import AsdfError
+from asdf.evaluation.scored_length import ScoredLength
 from asdf.networks.detector_file import read_network, settings_in
-
-# Recordings that are sorted by length together: many, so that batches are full, but the first result comes soon.
-_TOGETHER = 4096
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What became of one of many recordings.
-
-    Attributes:
-        place: its place among the paths given, from 0.
-        score: as `Detector.score` gives it; None when the recording could not be scored.
-        raw: the network's own score, which a calibrated detector maps to `score`; None as above.
-        error: why it could not be scored, one line; '' when it could.
-    """
-
-    place: int
-    path: Path
-    score: float | None = None
-    raw: float | None = None
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class WindowScore:
-    """The score of a part of a recording, as of a recording by itself."""
-
-    start_s: float
-    end_s: float
-    score: float
+from asdf.runs.log import LOG
+from asdf.runs.progress import track
+from asdf.text import printable
 
 
 class Detector:
@@ -63,14 +39,20 @@ class Detector:
         detector = asdf.Detector("network.pt")
         detector.score("call.mp3")             # a file
         detector.score(samples, 44100)         # or an array
+        detector.score_whole("hour.mp3")       # all of a long recording
 
     The higher a score, the more bona fide. It is the network's bona fide logit (or the difference of its logits,
     where its `network.score` says so); where the network is calibrated, the natural-log likelihood ratio.
+
+    A *trial score* is what the protocol of the network's corpus hears: short recordings are repeated up to
+    `length.min_samples`, long ones cut at `length.max_samples`. The *score of a whole recording* that is longer is the
+    mean over windows of that length.
 
     Attributes:
         settings: those that the network was trained with.
         calibration: of the network file, or None.
         device: the `torch.device` that it computes on, in full float32.
+        length: how much of a recording a trial score is of.
     """
 
     def __init__(
@@ -78,26 +60,38 @@ class Detector:
         network_path: str | os.PathLike[str],
         device: str | torch.device = "auto",
         network_folder: str | os.PathLike[str] | None = None,
+        threads: int | None = None,
+        full_length: bool = False,
     ) -> None:
         """Build the network from its file; nothing in the file is run.
 
         Args:
             device: 'auto': a GPU where there is one; or 'cpu', 'cuda', 'cuda:1'.
             network_folder: where the module of your own network class lies. Its code is run.
+            threads: that torch computes with on the CPU, in this whole process; None: as many as it may use cores.
+                A service with several workers on one machine gives each of them 1.
+            full_length: trial scores of whole recordings up to 62.5 s (the defaults of
+                `network.*_evaluation_utterance_length_in_samples`), whatever the network's file says.
 
         Raises:
             AsdfError: the file is no network of ASDF.
-            UsageError: there is no such device.
+            UsageError: there is no such device or folder, or the network takes one length only and is to score at
+                full length.
         """
+        set_threads(threads)
         path = Path(network_path)
-        network, content = read_network(path, None if network_folder is None else Path(network_folder))
+        network, content = read_network(
+            path, None if network_folder is None else Path(network_folder)
+        )
         self.settings = settings_in(content, path)
         self.calibration: Calibration | None = calibration_in(content, path)
         self.device = find_device(device)
-        self._scorer = Scorer(network, self.settings, self.device)
+        self._scorer = Scorer(network, self.settings, self.device, full_length)
+        self.length = ScoredLength(self._scorer.least, self._scorer.most)
+        self._summary = Summary(self._final, self._scorer.most)
 
     def score(self, recording: Any, sample_rate: int | None = None) -> float:
-        """The score of one recording.
+        """The trial score of one recording; a warning is logged when it says little, or is of its beginning only.
 
         Args:
             recording: a path; or an array (samples,), (samples, channels) or (channels, samples) with full scale 1
@@ -107,112 +101,139 @@ class Detector:
         Raises:
             AsdfError: the recording cannot be read, or its score is not a finite number.
         """
-        if _is_path(recording) and not self._scorer.whole:
-            _without_rate(sample_rate)
-            speech = read_audio(_present(recording), 0, self._scorer.most)
-        else:
-            speech = self._scorer.speech(_waveform(recording, sample_rate))
-        return self._final(self._scorer.scores([speech])[0])
+        heard = hear(self._scorer, recording, sample_rate)
+        raw = float(self._scorer.scores([heard.waveform])[0])
+        silent = is_silent(heard.waveform)
+        result = self._summary.trial(0, None, raw, heard.speech, heard.total, silent)
+        if result.remark:
+            LOG.warning("%s: %s", recording if is_path(recording) else "an array", result.remark)
+        return self._final(raw)
 
-    def score_many(self, paths: Iterable[str | os.PathLike[str]]) -> Iterator[Scored]:
+    def score_whole(self, recording: Any, sample_rate: int | None = None) -> Scored:
+        """The score of all of a recording, however long, with what was heard of it.
+
+        One that is longer than `length.max_samples` is scored in windows of that length, which follow each other; the
+        last one ends where the recording ends. Its score is their mean, so that every part counts; windows of digital
+        silence do not. `lowest` is the window with the lowest score: a spoof that is a part of the recording shows
+        there. A file is decoded once, and not held whole unless speech activity detection needs it.
+
+        Args:
+            recording, sample_rate: as in `score`.
+
+        Raises:
+            AsdfError: as `score`.
+        """
+        return self._whole(
+            0, Path(recording) if is_path(recording) else None, recording, sample_rate
+        )
+
+    def score_many(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        whole: bool = False,
+        progress: bool = False,
+        is_known: Callable[[int], bool] | None = None,
+    ) -> Iterator[Scored]:
         """Score files, those of equal length together; results come as they are ready, `place` tells whose they are.
 
-        A file that cannot be scored gives a result with an `error`, and the rest go on.
+        They come in portions of some dozens of files, in the order of `paths`, which may be any number. A file that
+        cannot be scored gives a result with an `error`, and the rest go on.
+
+        Args:
+            whole: give the score of the whole recording, as `score_whole`, not that of the trial.
+            progress: show how far a long recording is: a bar on a terminal, else lines in the log.
+            is_known: whether the file at an index has a result already: it gives none. The others'
+                scores are then the same to the last bit as if nothing were known, which they are
+                not where such files are left out of `paths`: in another batch a score has other
+                last digits.
         """
-        files, place = iter(paths), 0
-        while some := [Path(path) for path in islice(files, _TOGETHER)]:
-            yield from self._score_together(place, some)
-            place += len(some)
+        files = (Path(path) for path in paths)
+        return score_files(
+            self._scorer,
+            files,
+            whole,
+            self._file_as_trial,
+            partial(self._file_whole, progress=progress),
+            is_known or (lambda place: False),
+        )
 
     def score_over_time(
-        self, recording: Any, window_s: float = 4.0, hop_s: float = 2.0, sample_rate: int | None = None
+        self,
+        recording: Any,
+        window_s: float = 4.0,
+        hop_s: float = 2.0,
+        sample_rate: int | None = None,
+        progress: bool = False,
     ) -> list[WindowScore]:
         """Scores of windows of `window_s` seconds that start every `hop_s`, each scored as a recording by itself.
 
         The last window ends where the recording ends; a recording that is shorter than a window is one window.
 
+        Args:
+            recording, sample_rate: as in `score`.
+            window_s, hop_s: seconds.
+            progress: show how far a file is: a bar on a terminal, else lines in the log.
+
         Raises:
             AsdfError: as `score`; windows or hops that leave parts out.
         """
-        window, hop = in_samples(window_s, hop_s)
-        waveform = _waveform(recording, sample_rate)
-        starts = window_starts(len(waveform), window, hop)
-        raw = self._scorer.scores([self._scorer.speech(waveform[start : start + window]) for start in starts])
-        ends = [min(start + window, len(waveform)) for start in starts]
-        return [
-            WindowScore(start / SAMPLE_RATE, end / SAMPLE_RATE, self._final(score))
-            for start, end, score in zip(starts, ends, raw, strict=True)
-        ]
+        window, hop = in_samples(window_s, hop_s, self._scorer.most)
+        cut = windows_of(blocks_of(recording, sample_rate, window), window, hop)
+        windows = self._score_windows(cut, window, self._scorer.speech)
+        if progress and is_path(recording):
+            path = Path(recording)
+            windows = _tracked(windows, path, windows_in(audio_length(path), window, hop))
+        return [self._summary.window(window) for window in windows]
 
-    def _score_together(self, first: int, paths: list[Path]) -> Iterator[Scored]:
-        with pool_of_readers() as pool:
-            lengths = list(pool.map(self._length, paths))
-            for index, length in enumerate(lengths):
-                if isinstance(length, AsdfError):
-                    yield Scored(first + index, paths[index], error=str(length))
-            kept = [index for index, length in enumerate(lengths) if not isinstance(length, AsdfError)]
-            plan = self._scorer.batches([length for length in lengths if not isinstance(length, AsdfError)])
-            batches = [[(kept[trial], batch.samples) for trial in batch.trials.tolist()] for batch in plan]
-            for batch, waveforms in read_ahead(pool, lambda item: self._part(paths[item[0]], item[1]), batches):
-                good = [waveform for waveform in waveforms if not isinstance(waveform, AsdfError)]
-                raw = iter(self._scorer.forward(np.stack(good)).tolist() if good else [])
-                for (index, _), waveform in zip(batch, waveforms, strict=True):
-                    if isinstance(waveform, AsdfError):
-                        yield Scored(first + index, paths[index], error=str(waveform))
-                    else:
-                        yield self._scored(first + index, paths[index], next(raw))
+    def _score_windows(
+        self,
+        cut: Iterator[tuple[int, np.ndarray]],
+        length: int,
+        speech: Callable[[np.ndarray], np.ndarray] = lambda waveform: waveform,
+    ) -> Iterator[Window]:
+        """Score windows of up to `length` samples, some at a time; the network hears what `speech` leaves of each."""
+        while group := list(islice(cut, self._scorer.held_windows(length))):
+            raw = self._scorer.scores([speech(waveform) for _, waveform in group]).tolist()
+            for (start, waveform), score in zip(group, raw, strict=True):
+                yield Window(start, start + len(waveform), score, is_silent(waveform))
 
-    def _scored(self, place: int, path: Path, raw: float) -> Scored:
-        try:
-            return Scored(place, path, self._final(raw), raw)
-        except AsdfError as error:
-            return Scored(place, path, error=str(error))
+    def _whole(
+        self,
+        place: int,
+        path: Path | None,
+        recording: Any,
+        sample_rate: int | None = None,
+        track_windows: Callable[[Iterator[Window]], Iterator[Window]] = iter,
+    ) -> Scored:
+        window, total = self._scorer.most, None
+        if self._scorer.whole:
+            # Whether a frame is speech depends on the loudest one, which may be the last.
+            waveform = whole_waveform(recording, sample_rate)
+            total = len(waveform)
+            blocks: Iterable[np.ndarray] = [self._scorer.speech(waveform)]
+        else:
+            blocks = blocks_of(recording, sample_rate, window)
+        windows = self._score_windows(windows_of(blocks, window, window), window)
+        return self._summary.whole(place, path, list(track_windows(windows)), total)
 
-    def _length(self, path: Path) -> int | AsdfError:
-        """Samples of speech; what is beyond the greatest length that is scored does not matter."""
-        try:
-            if not self._scorer.whole:
-                return audio_length(_present(path))
-            return len(self._scorer.speech(read_audio(_present(path))))
-        except (AsdfError, OSError) as error:
-            return _told(path, error)
+    def _file_as_trial(self, file: File, raw: float, silent: bool) -> Scored:
+        return self._summary.trial(file.place, file.path, raw, file.speech, file.total, silent)
 
-    def _part(self, path: Path, samples: int) -> np.ndarray | AsdfError:
-        """The first `samples` of speech, repeated where there are fewer."""
-        try:
-            if not self._scorer.whole:
-                return repeat_to(read_audio(path, 0, samples), samples)
-            return repeat_to(self._scorer.speech(read_audio(path))[:samples], samples)
-        except (AsdfError, OSError) as error:
-            return _told(path, error)
+    def _file_whole(self, file: File, progress: bool) -> Scored:
+        if not progress:
+            return self._whole(file.place, file.path, file.path)
+        window = self._scorer.most
+        count = windows_in(file.speech, window, window)
+        tracked = partial(_tracked, path=file.path, count=count)
+        return self._whole(file.place, file.path, file.path, track_windows=tracked)
 
     def _final(self, raw: float) -> float:
         if not np.isfinite(raw):
-            raise AsdfError("the network gives a score that is not a finite number: it has probably diverged.")
+            raise AsdfError(
+                "the network gives a score that is not a finite number: it has probably diverged."
+            )
         return float(raw if self.calibration is None else self.calibration.llr(raw))
 
 
-def _waveform(recording: Any, sample_rate: int | None) -> np.ndarray:
-    if not _is_path(recording):
-        return as_waveform(recording, sample_rate)
-    _without_rate(sample_rate)
-    return read_audio(_present(recording))
-
-
-def _is_path(recording: Any) -> bool:
-    return isinstance(recording, str | os.PathLike)
-
-
-def _without_rate(sample_rate: int | None) -> None:
-    if sample_rate is not None:
-        raise UsageError("sample_rate is for arrays: a file states its own. Leave it out.")
-
-
-def _present(path: str | os.PathLike[str]) -> Path:
-    if not Path(path).exists() and find_member(path) is None:
-        raise AsdfError(f"there is no file {path}. Check the path; a relative one is relative to {Path.cwd()}.")
-    return Path(path)
-
-
-def _told(path: Path, error: AsdfError | OSError) -> AsdfError:
-    return error if isinstance(error, AsdfError) else AsdfError(f"{path} cannot be read: {error.strerror or error}.")
+def _tracked(windows: Iterator[Window], path: Path, count: int) -> Iterator[Window]:
+    return track(windows, count, f"scoring {printable(path.name)}", unit="windows")

@@ -42,7 +42,9 @@ def as_waveform(array: Any, sample_rate: Any) -> np.ndarray:
     if not len(mono):
         raise UsageError("the array holds no samples. Was it cut to nothing?")
     if not np.isfinite(mono).all():
-        raise UsageError("the array holds samples that are not finite (NaN or infinity): a score would mean nothing.")
+        raise UsageError(
+            "the array holds samples that are not finite (NaN or infinity): a score would mean nothing."
+        )
     if np.abs(mono).max() > _LOUDEST:
         raise UsageError(
             f"the array holds floats up to {np.abs(mono).max():.0f}, but the full scale of floats is 1. They were "
@@ -54,7 +56,11 @@ def as_waveform(array: Any, sample_rate: Any) -> np.ndarray:
 def _mono(samples: np.ndarray) -> np.ndarray:
     if samples.ndim == 1:
         return samples
-    if samples.ndim != 2 or samples.shape[0] == samples.shape[1] or min(samples.shape) > MOST_CHANNELS:
+    if (
+        samples.ndim != 2
+        or samples.shape[0] == samples.shape[1]
+        or min(samples.shape) > MOST_CHANNELS
+    ):
         raise UsageError(
             f"an array of shape {samples.shape} is not one recording: give (samples,), (samples, channels) or "
             f"(channels, samples) with up to {MOST_CHANNELS} channels. Score utterances one at a time."

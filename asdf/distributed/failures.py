@@ -7,8 +7,10 @@ for the launcher's signal before it ends.
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from pathlib import Path
 
 import torch.distributed as dist
 
@@ -32,7 +34,9 @@ def lost_contact(error: BaseException) -> bool:
 def waited_too_long(error: BaseException) -> bool:
     """Whether `error` says that another process kept this one waiting for longer than computing.timeout_s."""
     text = str(error)
-    return isinstance(error, RuntimeError) and ("Timed out waiting" in text or "timeout" in text.lower())
+    return isinstance(error, RuntimeError) and (
+        "Timed out waiting" in text or "timeout" in text.lower()
+    )
 
 
 def record_for_launcher(error: BaseException) -> None:
@@ -41,6 +45,17 @@ def record_for_launcher(error: BaseException) -> None:
         from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
         get_error_handler().record_exception(error)
+
+
+def record_message_for_launcher(text: str) -> None:
+    """Leave a message instead of a traceback where torchrun looks for one, in the layout of its `record_exception`."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path is None:
+        return
+    # torchrun prints the call stack behind words of its own: on a line of its own it is found by those who look for it.
+    details = {"py_callstack": f"\n{text}", "timestamp": str(int(time.time()))}
+    content = {"message": {"message": text, "extraInfo": details}}
+    Path(path).write_text(json.dumps(content), encoding="utf-8")
 
 
 def wait_for_launcher() -> None:

@@ -1,8 +1,9 @@
 """The processes of a run as one object.
 
-Invariant: a decision that comes from a clock, a file or a metric is taken by the main rank and agreed (`agree`,
-`run_on_main`), so that no rank ever goes another way than the others. Control messages travel over a group of their
-own on gloo: they neither wait for the GPU nor need it. A world of one opens no process group at all.
+Invariant: a decision that comes from a clock, a file or a metric is taken by the main rank and
+agreed (`agree`, `run_on_main`), so that no rank ever goes another way than the others. Control
+messages travel over a group of their own on gloo: they neither wait for the GPU nor need it. A
+world of one opens no process group at all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -21,8 +23,11 @@ import torch.distributed as dist
 from torch import nn
 
 from asdf.distributed.allocator import keep_freed_memory
-from asdf.distributed.devices import choose_device
-from asdf.distributed.meeting import meet
+from asdf.distributed.arithmetic import set_tf32
+from asdf.distributed.cores import usable_cores
+from asdf.distributed.gpus import take_device
+from asdf.distributed.joining import agree_on_devices, agree_on_local_ranks, open_store
+from asdf.distributed.launchers import Launch, read_launch
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
@@ -61,7 +66,10 @@ class World:
                 outcome[0] = function()
             except Exception as raised:
                 error = raised
-                outcome[1] = (type(raised) if isinstance(raised, AsdfError) else AsdfError, str(raised))
+                outcome[1] = (
+                    type(raised) if isinstance(raised, AsdfError) else AsdfError,
+                    str(raised),
+                )
         result, failure = self._broadcast(outcome)
         if error is not None:
             raise error
@@ -118,68 +126,90 @@ class World:
 
 @contextmanager
 def open_world(computing: Computing) -> Iterator[World]:
-    """The world that this process is part of: torchrun's when it was started by torchrun, else a world of one.
+    """The world that this process is part of, as its launcher says; alone, a world of one.
 
     Sets the device before the process group opens and closes the group on every way out.
 
     Raises:
-        UsageError: gpu_ids and the processes of this node do not fit together (see `choose_device`).
+        UsageError: the launcher is not understood (`read_launch`), the GPUs do not go with the
+            settings (`take_device`), or not with the processes (`agree_on_devices`).
+        AsdfError: the processes do not come together.
     """
-    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    local_rank, local_size = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    gpus = torch.cuda.device_count() if computing.use_gpu else 0
-    device = torch.device(choose_device(computing, local_rank, local_size, gpus))
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        torch.backends.cuda.matmul.allow_tf32 = computing.tf32
-        torch.backends.cudnn.allow_tf32 = computing.tf32
+    launch = read_launch()
     keep_freed_memory()
-    torch.set_num_threads(computing.threads or max(1, usable_cores() // local_size))
-    if size == 1:
-        yield World(device=device)
+    if launch.size == 1:
+        yield World(device=_prepare_device(computing, take_device(computing, 0, 1)[0], 1))
         return
-    backend = computing.backend
-    if backend == "auto":
-        backend = "nccl" if device.type == "cuda" else "gloo"
-    if backend == "nccl" and device.type != "cuda":
-        raise UsageError("computing.backend = 'nccl' needs GPUs, and this run is on the CPU: use 'auto' or 'gloo'.")
-    if backend == "mpi" and not dist.is_mpi_available():
-        raise UsageError(
-            "computing.backend = 'mpi': this torch was built without MPI. Use 'auto', or build one with it."
-        )
     timeout = timedelta(seconds=computing.timeout_s)
+    store = _next_store(launch, timeout)
+    launch = agree_on_local_ranks(store, launch)
+    local_rank, local_size = launch.local_rank or 0, launch.local_size or 1
+    names = (
+        f"computing.gpu_ids = {computing.gpu_ids}, processes started by {launch.launcher}, "
+        f"CUDA_VISIBLE_DEVICES of rank {launch.rank} "
+        f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}"
+    )
+    choose = partial(take_device, computing, local_rank, local_size)
+    chosen = agree_on_devices(store, launch, choose, names)
+    device = _prepare_device(computing, chosen, local_size)
+    backend = _choose_backend(computing, device)
     try:
-        _open_group(backend, rank, size, timeout, device)
+        dist.init_process_group(
+            backend,
+            store=store,
+            rank=launch.rank,
+            world_size=launch.size,
+            timeout=timeout,
+            device_id=device if backend == "nccl" else None,
+        )
         control = dist.new_group(backend="gloo", timeout=timeout) if backend != "gloo" else None
-        world = World(rank, size, local_rank, local_size, device, backend, control)
+        world = World(launch.rank, launch.size, local_rank, local_size, device, backend, control)
         yield world
-        # A process that closes its connections while another still works on them can bring that one down.
+        # A process that closes its connections while another still works on them can bring that one
+        # down.
         world.barrier()
     finally:
         if dist.is_initialized():
-            # DistributedDataParallel is part of a reference cycle and holds the group. Left to the interpreter's end,
-            # the group's threads go down in the wrong order, and the process aborts after all its work is done.
+            # DistributedDataParallel is part of a reference cycle and holds the group. Left to the
+            # interpreter's end, the group's threads go down in the wrong order, and the process
+            # aborts after all its work is done.
             gc.collect()
             dist.destroy_process_group()
 
 
-def usable_cores() -> int:
-    """Cores that this process may use: a scheduler often grants fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.device:
+    """The device, with what the settings say of its arithmetic, and of the threads next to it."""
+    device = torch.device(name)
+    threads = max(1, usable_cores() // local_size)
+    if device.type == "cuda":
+        set_tf32(computing.tf32)
+        # What the host computes then is small, and the loader's workers need the cores.
+        threads = 1
+    torch.set_num_threads(computing.threads or threads)
+    return device
 
 
-def _open_group(backend: str, rank: int, size: int, timeout: timedelta, device: torch.device) -> None:
-    """A process group with keys of its own in torchrun's store, so that one run after another can open one."""
+def _choose_backend(computing: Computing, device: torch.device) -> str:
+    backend = computing.backend
+    if backend == "auto":
+        return "nccl" if device.type == "cuda" else "gloo"
+    if backend == "nccl" and device.type != "cuda":
+        raise UsageError(
+            "computing.backend = 'nccl' needs GPUs, and this run is on the CPU: use 'auto' or "
+            "'gloo'."
+        )
+    if backend == "mpi" and not dist.is_mpi_available():
+        raise UsageError(
+            "computing.backend = 'mpi': this torch was built without MPI. Use 'auto', or build "
+            "one with it."
+        )
+    return backend
+
+
+def _next_store(launch: Launch, timeout: timedelta) -> Any:
+    """A part of the store with keys of its own: one run after another can open a group."""
     global _store, _worlds_opened
     if _store is None:
-        store = next(iter(dist.rendezvous("env://", rank, size, timeout=timeout)))[0]
-        _store = dist.PrefixStore(f"asdf-{meet(store, rank, size, timeout.total_seconds())}", store)
+        _store = open_store(launch, timeout)
     _worlds_opened += 1
-    dist.init_process_group(
-        backend,
-        store=dist.PrefixStore(f"run-{_worlds_opened}", _store),
-        rank=rank,
-        world_size=size,
-        timeout=timeout,
-        device_id=device if backend == "nccl" else None,
-    )
+    return dist.PrefixStore(f"run-{_worlds_opened}", _store)

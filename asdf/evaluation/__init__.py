@@ -12,7 +12,14 @@ from asdf.evaluation.formats import (
     read_keyed_scores,
     read_unlabelled_scores,
 )
-from asdf.evaluation.results import Result, Row, by_condition, evaluate, results_table, write_results
+from asdf.evaluation.results import (
+    Result,
+    Row,
+    by_condition,
+    evaluate,
+    results_table,
+    write_results,
+)
 from asdf.evaluation.score_file import Scores, read_scores, write_scores
 from asdf.evaluation.tandem import (
     ASVSPOOF5_ASV,

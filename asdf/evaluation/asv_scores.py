@@ -28,7 +28,9 @@ class AsvScores:
 
 
 def read_asv_scores(
-    path: str | os.PathLike[str], keys: str | os.PathLike[str] | None = None, subset: str | None = None
+    path: str | os.PathLike[str],
+    keys: str | os.PathLike[str] | None = None,
+    subset: str | None = None,
 ) -> AsvScores:
     """Read the organisers' ASV scores, `SOURCE KEY SCORE`, KEY target, nontarget or spoof.
 
@@ -48,9 +50,15 @@ def read_asv_scores(
         )
     for index, (line, text) in enumerate(lines):
         columns = text.rsplit(None, 2)
-        key, of_subset = told[index] if told is not None else (columns[-2] if len(columns) > 2 else "", subset)
+        key, of_subset = (
+            told[index] if told is not None else (columns[-2] if len(columns) > 2 else "", subset)
+        )
         if len(columns) != 3 or key not in scores:
-            hint = " Scores without keys, as those of ASVspoof 2021, need --asv-keys." if told is None else ""
+            hint = (
+                " Scores without keys, as those of ASVspoof 2021, need --asv-keys."
+                if told is None
+                else ""
+            )
             raise AsdfError(
                 f"{path}, line {line}: expected 'SOURCE target|nontarget|spoof SCORE', found '{text}'.{hint}"
             )

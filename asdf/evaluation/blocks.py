@@ -23,7 +23,9 @@ class Blocks:
     of_spoof: npt.NDArray[np.intp]
     count: int
 
-    def sums(self, bona_fide: npt.NDArray, spoof: npt.NDArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def sums(
+        self, bona_fide: npt.NDArray, spoof: npt.NDArray
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Whole-number weights of the trials, summed over each block: two arrays of shape (blocks,)."""
         return (
             np.bincount(self.of_bona_fide, bona_fide, self.count).astype(np.int64),

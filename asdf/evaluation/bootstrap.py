@@ -29,6 +29,9 @@ from asdf.evaluation.resampling import (
 )
 from asdf.evaluation.score_file import Scores
 
+SIGNIFICANT = 0.05
+"""Below this p-value two systems differ."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -81,7 +84,9 @@ def confidence_intervals(
             progress(parts[-1].shape[1])
     drawn = np.concatenate(parts, axis=1)
     values = eer(bona_fide, spoof)[0], min_dcf(bona_fide, spoof, cost)
-    return Intervals(*(_interval(value, row, level) for value, row in zip(values, drawn, strict=True)))
+    return Intervals(
+        *(_interval(value, row, level) for value, row in zip(values, drawn, strict=True))
+    )
 
 
 def paired_test(
@@ -104,16 +109,25 @@ def paired_test(
     """
     second = _aligned(first, second)
     rng = np.random.default_rng(seed)
-    systems = [(as_scores("bona fide", s.bona_fide), as_scores("spoof", s.spoof)) for s in (first, second)]
+    systems = [
+        (as_scores("bona fide", s.bona_fide), as_scores("spoof", s.spoof)) for s in (first, second)
+    ]
     blocks = [into_blocks(*system) for system in systems]
     if speakers is None:
         draws = trial_draws(first.labels, replicates, rng)
     else:
         draws = speaker_draws(first.labels, speakers, replicates, rng)
     one, other = blocks
-    drawn = np.concatenate([_metrics(other, w, cost) - _metrics(one, w, cost) for w in draws], axis=1)
+    drawn = np.concatenate(
+        [_metrics(other, w, cost) - _metrics(one, w, cost) for w in draws], axis=1
+    )
     values = [(eer(*system)[0], min_dcf(*system, cost)) for system in systems]
-    return Intervals(*(_interval(b - a, row, level, tested=True) for a, b, row in zip(*values, drawn, strict=True)))
+    return Intervals(
+        *(
+            _interval(b - a, row, level, tested=True)
+            for a, b, row in zip(*values, drawn, strict=True)
+        )
+    )
 
 
 def _aligned(first: Scores, second: Scores) -> Scores:
@@ -127,7 +141,9 @@ def _aligned(first: Scores, second: Scores) -> Scores:
         )
     index = np.array([place[utterance] for utterance in first.ids])
     if (differs := np.flatnonzero(second.labels[index] != first.labels)).size:
-        raise AsdfError(f"the two systems' files label {first.ids[differs[0]]!r} differently. Compare the same set.")
+        raise AsdfError(
+            f"the two systems' files label {first.ids[differs[0]]!r} differently. Compare the same set."
+        )
     return Scores(first.ids, first.labels, second.scores[index])
 
 

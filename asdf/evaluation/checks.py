@@ -6,6 +6,7 @@ An error leaves the metrics undefined; a warning leaves them defined and most li
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from asdf.evaluation.detection import Floats, eer
+from asdf.evaluation.detection import Floats, auc, eer
 from asdf.evaluation.score_file import missing_class
 
 # A pile of this proportion of the trials at one score is no chance: float32 logits tie in pairs, not in piles.
@@ -22,6 +23,8 @@ _PILE = 0.01
 _MOVED = 0.001
 # Negated scores must do better by this (2 % absolute) to be more than the luck of an untrained network.
 _TURNED = 0.02
+# ... and chance gives bona fide trials such low ranks less often than this.
+_CHANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class Finding:
     message: str
 
 
-def check_scores(labels: npt.ArrayLike, scores: npt.ArrayLike, ids: Sequence[str] | None = None) -> list[Finding]:
+def check_scores(
+    labels: npt.ArrayLike, scores: npt.ArrayLike, ids: Sequence[str] | None = None
+) -> list[Finding]:
     """Look for what users miss; labels and scores of shape (trials,), label 1 and the higher score bona fide.
 
     Returns the errors if there are any, since nothing else can be told then, or else the warnings; [] is sound.
@@ -42,9 +47,15 @@ def check_scores(labels: npt.ArrayLike, scores: npt.ArrayLike, ids: Sequence[str
         return [Finding("error", "there is no trial. Was the scoring interrupted?")]
     errors = []
     if missing := missing_class(labels):
-        errors.append(f"all {labels.size} trials are of one class, none is {missing}. Check the labels of the list.")
+        errors.append(
+            f"all {labels.size} trials are of one class, none is {missing}. Check the labels of the list."
+        )
     if (bad := np.flatnonzero(~np.isfinite(scores))).size:
-        named = f", the first one of {ids[bad[0]]!r}" if ids is not None else f", the first one at trial {bad[0] + 1}"
+        named = (
+            f", the first one of {ids[bad[0]]!r}"
+            if ids is not None
+            else f", the first one at trial {bad[0] + 1}"
+        )
         errors.append(
             f"{bad.size} of {scores.size} scores are NaN or infinite{named}. "
             "Score in fp32, with a network that did not diverge."
@@ -67,11 +78,31 @@ def _turned_round(bona_fide: Floats, spoof: Floats) -> str:
     # Both are pessimistic about ties, so both may lie above 50 %; a network that knows nothing lies near it.
     if given <= 0.5 or negated >= 0.5 or given - negated < _TURNED:
         return ""
+    p_value = _rank_test(bona_fide, spoof)
+    if p_value >= _CHANCE:
+        return ""
     return (
         f"the scores look turned round: their EER is {100 * given:.2f} %, that of the negated scores "
-        f"{100 * negated:.2f} %. A higher score must mean bona fide; check which column of the network's output is "
-        "bona fide, and the labels."
+        f"{100 * negated:.2f} %, which is no chance (rank test, p = {p_value:.2g}). A higher score must mean bona "
+        "fide; check which column of the network's output is bona fide, and the labels."
     )
+
+
+def _rank_test(bona_fide: Floats, spoof: Floats) -> float:
+    """How likely bona fide trials rank so low by chance: p of the one-sided test of Mann and Whitney.
+
+    By its normal approximation with the correction for ties, which is good from eight trials of each class on and
+    cautious below.
+    """
+    both, m, n = np.concatenate([bona_fide, spoof]), bona_fide.size, spoof.size
+    _, ties = np.unique(both, return_counts=True)
+    tied = (ties.astype(np.float64) ** 3 - ties).sum() / max((m + n) * (m + n - 1), 1)
+    deviation = math.sqrt(m * n / 12 * max(m + n + 1 - tied, 0))
+    if deviation == 0:
+        return 1.0
+    # A half is the correction for continuity.
+    z = (auc(bona_fide, spoof) * m * n - m * n / 2 + 0.5) / deviation
+    return math.erfc(-z / math.sqrt(2)) / 2
 
 
 def _tied(bona_fide: Floats, spoof: Floats) -> str:

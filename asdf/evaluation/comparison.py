@@ -12,11 +12,12 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.evaluation.bootstrap import Intervals, paired_test
+from asdf.evaluation.leading import speakers_of
 from asdf.evaluation.report.choosing import best_network
 from asdf.evaluation.results import Result, evaluate
 from asdf.evaluation.run_folder import KeptSetting, RunFolder
-from asdf.evaluation.score_file import Scores
-from asdf.evaluation.trials import Trials
+from asdf.evaluation.scored_files import scored_length_of
+from asdf.evaluation.scored_length import ScoredLength
 
 _ABSENT = KeptSetting("(no such setting)", "")
 
@@ -34,13 +35,26 @@ class Difference:
 
 @dataclass(frozen=True)
 class ResultDifference:
-    """The results of both runs on a set; `second - first` tells the differences with intervals and p-values."""
+    """The results of both runs on a set.
+
+    Attributes:
+        difference: second - first, with intervals and p-values.
+        first_scored, second_scored: how much of each recording was scored; None where it is not known.
+    """
 
     set: str
     first: Result
     second: Result
     difference: Intervals
     by_speakers: bool
+    first_scored: ScoredLength | None = None
+    second_scored: ScoredLength | None = None
+
+    @property
+    def of_one_length(self) -> bool:
+        """Whether nothing says that the two were scored from different lengths of the recordings."""
+        one, other = self.first_scored, self.second_scored
+        return one is None or other is None or one.agrees_with(other)
 
 
 def different_settings(first: RunFolder, second: RunFolder) -> list[Difference]:
@@ -55,14 +69,11 @@ def different_settings(first: RunFolder, second: RunFolder) -> list[Difference]:
 
 
 def different_environments(first: RunFolder, second: RunFolder) -> list[Difference]:
-    """What differs between the last starts of both: code, versions, machine, devices."""
+    """What differs between the last starts of both: code, versions, machine, devices, memory by more than a tenth."""
     one, other = (_flat((run.environments() or [{}])[-1]) for run in (first, second))
-    names = [name for name in dict.fromkeys((*one, *other)) if name != "started"]
-    return [
-        Difference(name, one.get(name, "-"), other.get(name, "-"))
-        for name in names
-        if one.get(name, "-") != other.get(name, "-")
-    ]
+    names = [name for name in dict.fromkeys((*one, *other)) if name not in ("started", "ended")]
+    pairs = [(name, one.get(name, "-"), other.get(name, "-")) for name in names]
+    return [Difference(*pair) for pair in pairs if not _same(*pair)]
 
 
 def chosen_network(run: RunFolder, asked: str | None = None) -> str | None:
@@ -91,29 +102,36 @@ def different_results(
         The results, and why a set has none, one message a set: it was not scored on the same trials, has one class
         only, or a file of it cannot be read.
     """
-    files = [run.score_files()[network] for run, network in zip((first, second), networks, strict=True)]
+    files = [
+        run.score_files()[network] for run, network in zip((first, second), networks, strict=True)
+    ]
     found, refused = [], []
     for name in (name for name in files[0] if name in files[1]):
         try:
-            scores = [run.scores(network, name) for run, network in zip((first, second), networks, strict=True)]
+            scores = [
+                run.scores(network, name)
+                for run, network in zip((first, second), networks, strict=True)
+            ]
             speakers = speakers_of(scores[0], first.trials(name) or second.trials(name))
             results = evaluate(scores[0]), evaluate(scores[1])
             tested = paired_test(scores[0], scores[1], speakers=speakers, replicates=replicates)
         except AsdfError as error:
             refused.append(f"{name}: {error}")
         else:
-            found.append(ResultDifference(name, *results, tested, speakers is not None))
+            scored = [scored_length_of(paths[name]) for paths in files]
+            found.append(ResultDifference(name, *results, tested, speakers is not None, *scored))
     return found, refused
 
 
-def speakers_of(scores: Scores, trials: Trials | None) -> list[str] | None:
-    """The speaker of each scored trial; None unless all are known and there are at least two."""
-    column = trials.columns.get("speaker") if trials else None
-    if trials is None or column is None:
-        return None
-    places = [trials.place(utterance) for utterance in scores.ids]
-    speakers = [column[place] if place is not None else "" for place in places]
-    return speakers if all(speakers) and len(set(speakers)) > 1 else None
+def _same(name: str, first: str, second: str) -> bool:
+    """Whether two values of a record are the same; two runs of one command never take the very same memory."""
+    if name.startswith("peak_memory_mb."):
+        try:
+            low, high = sorted((float(first), float(second)))
+            return high <= 1.1 * low
+        except ValueError:
+            pass
+    return first == second
 
 
 def _flat(record: Mapping[str, Any], above: str = "") -> dict[str, str]:

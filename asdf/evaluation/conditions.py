@@ -14,22 +14,36 @@ from typing import Literal
 
 import numpy as np
 
+from asdf.evaluation.bootstrap import Interval
 from asdf.evaluation.checks import Finding
 from asdf.evaluation.detection import Floats
 from asdf.evaluation.results import Result, by_condition
 from asdf.evaluation.score_file import Scores
 
 _SHOWN = 8
+FEW = 20
+"""An EER over fewer trials of a class than this moves by more than 5 % with one of them."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """The result of one value of one column; `bona_fide` tells against which bona fide trials."""
+    """The result of one value of one column.
+
+    Attributes:
+        bona_fide: against which bona fide trials: all, or those of the same value.
+        interval: of the EER, over trials; None where it was not asked for.
+    """
 
     column: str
     value: str
     result: Result
     bona_fide: Literal["all", "same"] = "all"
+    interval: Interval | None = None
+
+    @property
+    def few(self) -> bool:
+        """Whether a class has too few trials for its EER to say anything of the condition."""
+        return min(self.result.bona_fide, self.result.spoof) < FEW
 
 
 @dataclass(frozen=True)
@@ -45,10 +59,14 @@ class Average:
 def average(conditions: Sequence[Condition]) -> Average:
     """The means over at least one condition."""
     results = [condition.result for condition in conditions]
-    return Average(*(float(np.mean([getattr(r, field.name) for r in results])) for field in fields(Average)))
+    return Average(
+        *(float(np.mean([getattr(r, field.name) for r in results])) for field in fields(Average))
+    )
 
 
-def conditions_of(scores: Scores, column: str, values: Sequence[str]) -> tuple[list[Condition], list[Finding]]:
+def conditions_of(
+    scores: Scores, column: str, values: Sequence[str]
+) -> tuple[list[Condition], list[Finding]]:
     """The conditions of one column, in alphabetical order, and a finding about values that are left out.
 
     `values` has the value of each trial, '' where it is not known. With fewer than two values, the `-` of bona fide
@@ -64,7 +82,9 @@ def conditions_of(scores: Scores, column: str, values: Sequence[str]) -> tuple[l
         results = by_condition(scores, values)
         return [Condition(column, value, result) for value, result in results.items() if value], []
     results = by_condition(scores, values, bona_fide="same")
-    conditions = [Condition(column, value, result, "same") for value, result in results.items() if value]
+    conditions = [
+        Condition(column, value, result, "same") for value, result in results.items() if value
+    ]
     alone = sorted(of_bona_fide ^ of_spoof)
     if not alone:
         return conditions, []

@@ -51,7 +51,9 @@ class DetectionCost:
 ASVSPOOF5 = DetectionCost()
 
 
-def min_dcf(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5) -> float:
+def min_dcf(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
+) -> float:
     """The least normalised detection cost over all thresholds (ASVspoof 5 evaluation plan, `compute_mindcf`).
 
     Raises:
@@ -61,7 +63,9 @@ def min_dcf(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost 
     return float((cost.miss_weight * frr + cost.false_alarm_weight * far).min() / cost.default)
 
 
-def act_dcf(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5) -> float:
+def act_dcf(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
+) -> float:
     """The normalised detection cost at the Bayes threshold (ASVspoof 5 evaluation plan, `compute_actDCF`).
 
     Raises:
@@ -95,7 +99,9 @@ def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
     """
     bona_fide, spoof = as_scores("bona fide", bona_fide), as_scores("spoof", spoof)
     pools: list[tuple[int, int]] = []
-    for b, s in zip(*(counts.tolist() for counts in into_blocks(bona_fide, spoof).counts()), strict=True):
+    for b, s in zip(
+        *(counts.tolist() for counts in into_blocks(bona_fide, spoof).counts()), strict=True
+    ):
         # The proportion of bona fide must rise from pool to pool; cross-multiplied, so that no s is divided by.
         while pools and pools[-1][0] * s >= b * pools[-1][1]:
             b, s = b + pools[-1][0], s + pools[-1][1]

@@ -26,9 +26,13 @@ def as_scores(name: str, values: npt.ArrayLike) -> Floats:
     if scores.ndim != 1:
         raise ValueError(f"{name} scores must be a vector, not of shape {scores.shape}")
     if not scores.size:
-        raise AsdfError(f"there is no {name} trial: error rates need both classes. Check the labels of the set.")
+        raise AsdfError(
+            f"there is no {name} trial: error rates need both classes. Check the labels of the set."
+        )
     if not np.isfinite(scores).all():
-        raise AsdfError(f"{(~np.isfinite(scores)).sum()} {name} scores are NaN or infinite. Score in fp32.")
+        raise AsdfError(
+            f"{(~np.isfinite(scores)).sum()} {name} scores are NaN or infinite. Score in fp32."
+        )
     return scores
 
 

@@ -21,7 +21,10 @@ KEYS = {"bonafide": 1, "bona-fide": 1, "spoof": 0}
 
 
 def read_any_scores(
-    path: str | os.PathLike[str], labels: Mapping[str, int] | None = None, *, ignore_others: bool = False
+    path: str | os.PathLike[str],
+    labels: Mapping[str, int] | None = None,
+    *,
+    ignore_others: bool = False,
 ) -> Scores:
     """Read a score file whose first line tells its format.
 
@@ -76,7 +79,9 @@ def read_keyed_scores(path: str | os.PathLike[str], *, both_classes: bool = True
     for line, text in numbered_lines(path):
         columns = text.rsplit(None, 3)
         if len(columns) != 4 or columns[2] not in KEYS:
-            raise AsdfError(f"{path}, line {line}: expected 'UTT ATTACK bonafide|spoof SCORE', found '{text}'.")
+            raise AsdfError(
+                f"{path}, line {line}: expected 'UTT ATTACK bonafide|spoof SCORE', found '{text}'."
+            )
         lines.append(line)
         ids.append(columns[0])
         attacks.append(columns[1])
@@ -101,7 +106,9 @@ def read_unlabelled_scores(
     lines, ids, scores = _two_columns(path)
     known = [i for i, utterance in enumerate(ids) if utterance in labels]
     if len(known) < len(ids) and not ignore_others:
-        _disagree(path, "scored utterances are not in the protocol", [u for u in ids if u not in labels])
+        _disagree(
+            path, "scored utterances are not in the protocol", [u for u in ids if u not in labels]
+        )
     scored = set(ids)
     if absent := [utterance for utterance in labels if utterance not in scored]:
         _disagree(path, "utterances of the protocol have no score", absent)

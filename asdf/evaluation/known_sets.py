@@ -27,11 +27,21 @@ def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:
         if PUBLISHED not in counts or len(counts) == 1:
             return []
         parts = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
-        return [_warning(f"{trials:,} trials of all subsets ({parts})", "its protocol", counts[PUBLISHED])]
+        return [
+            _warning(
+                f"{trials:,} trials of all subsets ({parts})", "its protocol", counts[PUBLISHED]
+            )
+        ]
     for name, sizes in SIZES.items():
         for subset, size in {**sizes, "all subsets": sum(sizes.values())}.items():
             if size == trials and subset != PUBLISHED:
-                return [_warning(f"{trials:,} trials, as many as {name} has in {subset}", name, sizes[PUBLISHED])]
+                return [
+                    _warning(
+                        f"{trials:,} trials, as many as {name} has in {subset}",
+                        name,
+                        sizes[PUBLISHED],
+                    )
+                ]
     return []
 
 

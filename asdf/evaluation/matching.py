@@ -21,7 +21,11 @@ _SHOWN = 5
 
 
 def read_matched(
-    path: str | os.PathLike[str], trials: Trials, *, whole: Trials | None = None, ignore_others: bool = False
+    path: str | os.PathLike[str],
+    trials: Trials,
+    *,
+    whole: Trials | None = None,
+    ignore_others: bool = False,
 ) -> tuple[Scores, int]:
     """Read a score file of any format, with the labels of `trials`.
 
@@ -55,7 +59,9 @@ def read_matched(
     if labels is not None:
         _compare_labels(str(path), kept, labels[taken], given)
     if missing := missing_class(given):
-        raise AsdfError(f"{path}: not one of the {len(kept)} trials is {missing}. Error rates need both classes.")
+        raise AsdfError(
+            f"{path}: not one of the {len(kept)} trials is {missing}. Error rates need both classes."
+        )
     scores = Scores(kept, given, values[taken], [attacks[i] for i in taken] if attacks else None)
     return scores, len(ids) - len(kept)
 
@@ -68,13 +74,18 @@ def columns_of(name: str, scores: Scores, trials: Trials) -> dict[str, Sequence[
             begins with `name`.
     """
     places = _places(scores.ids, trials)
-    if others := [utterance for utterance, place in zip(scores.ids, places, strict=True) if place < 0]:
+    if others := [
+        utterance for utterance, place in zip(scores.ids, places, strict=True) if place < 0
+    ]:
         raise AsdfError(
             f"{name}: {len(others)} of {len(scores)} scored trials are not in the protocol: {_some(others)}."
         )
     _refuse_twice(name, scores.ids, places, trials)
     _compare_labels(name, scores.ids, scores.labels, trials.labels[places])
-    return {column: [values[place] for place in places.tolist()] for column, values in trials.columns.items()}
+    return {
+        column: [values[place] for place in places.tolist()]
+        for column, values in trials.columns.items()
+    }
 
 
 def _places(ids: Sequence[str], trials: Trials) -> npt.NDArray[np.intp]:
@@ -96,7 +107,10 @@ def _places(ids: Sequence[str], trials: Trials) -> npt.NDArray[np.intp]:
 
 
 def _refuse_others(
-    path: str | os.PathLike[str], ids: Sequence[str], places: npt.NDArray[np.intp], whole: Trials | None
+    path: str | os.PathLike[str],
+    ids: Sequence[str],
+    places: npt.NDArray[np.intp],
+    whole: Trials | None,
 ) -> None:
     others = [utterance for utterance, place in zip(ids, places, strict=True) if place < 0]
     if whole is not None:
@@ -108,7 +122,9 @@ def _refuse_others(
         )
 
 
-def _refuse_missing(path: str | os.PathLike[str], places: npt.NDArray[np.intp], trials: Trials) -> None:
+def _refuse_missing(
+    path: str | os.PathLike[str], places: npt.NDArray[np.intp], trials: Trials
+) -> None:
     scored = np.zeros(len(trials), bool)
     scored[places] = True
     if not scored.all():
@@ -120,20 +136,28 @@ def _refuse_missing(path: str | os.PathLike[str], places: npt.NDArray[np.intp], 
         )
 
 
-def _refuse_twice(name: str, ids: Sequence[str], places: npt.NDArray[np.intp], trials: Trials) -> None:
+def _refuse_twice(
+    name: str, ids: Sequence[str], places: npt.NDArray[np.intp], trials: Trials
+) -> None:
     """`flac/a.flac` and `a` are two utterances of a score file, and one trial."""
     times = np.bincount(places, minlength=len(trials))
     if (times > 1).any():
-        twice = [utterance for utterance, count in zip(ids, times[places], strict=True) if count > 1]
+        twice = [
+            utterance for utterance, count in zip(ids, times[places], strict=True) if count > 1
+        ]
         raise AsdfError(
             f"{name}: {(times > 1).sum()} trials of the protocol are scored more than once: {_some(twice)}. "
             "Repeated trials change the EER; score the set again."
         )
 
 
-def _compare_labels(name: str, ids: Sequence[str], own: npt.NDArray[np.int64], given: npt.NDArray[np.int64]) -> None:
+def _compare_labels(
+    name: str, ids: Sequence[str], own: npt.NDArray[np.int64], given: npt.NDArray[np.int64]
+) -> None:
     if (differs := np.flatnonzero(own != given)).size:
-        turned = " All of them: does 1 mean spoof in one of the two?" if differs.size == len(ids) else ""
+        turned = (
+            " All of them: does 1 mean spoof in one of the two?" if differs.size == len(ids) else ""
+        )
         raise AsdfError(
             f"{name}: {differs.size} of {len(ids)} trials are labelled otherwise in the protocol: "
             f"{_some([ids[i] for i in differs[: _SHOWN + 1]])}.{turned} Is it the protocol of this set?"

@@ -1,4 +1,4 @@
-"""The metrics of a summary, each with its names, its unit and which way is better; tables of all kinds draw on it.
+"""The metrics of a summary, each with its names and its unit; tables of all kinds draw on it.
 
 Invariant: a metric has the same name, unit and order in every output, and digits enough to be compared with those of
 the official packages.
@@ -21,7 +21,7 @@ class Metric:
         heading: its name in text.
         value: of a summary; None where it is not defined.
         percent: it is a fraction that people read in per cent.
-        better: -1 the lower, 1 the higher, 0 neither.
+        ranked: whether systems are better or worse by it.
         digits: behind the point in text, those of a per cent value if it is one.
         paper_digits: the same in publications.
     """
@@ -30,7 +30,7 @@ class Metric:
     heading: str
     value: Callable[[Summary], float | None]
     percent: bool = False
-    better: int = -1
+    ranked: bool = True
     digits: int = 10
     paper_digits: int = 4
 
@@ -41,23 +41,15 @@ class Metric:
             return "-"
         return f"{100 * value if self.percent else value:.{self.paper_digits if paper else self.digits}f}"
 
-    def best(self, summaries: Sequence[Summary]) -> set[int]:
-        """The indices of the best systems; none among fewer than two, or where neither way is better."""
-        values = {index: value for index, s in enumerate(summaries) if (value := self.value(s)) is not None}
-        if self.better == 0 or len(values) < 2:
-            return set()
-        best = max(self.better * value for value in values.values())
-        return {index for index, value in values.items() if self.better * value == best}
-
 
 METRICS = (
     Metric("eer", "EER %", lambda s: s.result.eer, percent=True, digits=9, paper_digits=2),
-    Metric("eer_threshold", "EER threshold", lambda s: s.result.eer_threshold, better=0),
+    Metric("eer_threshold", "EER threshold", lambda s: s.result.eer_threshold, ranked=False),
     Metric("min_dcf", "minDCF", lambda s: s.result.min_dcf),
     Metric("act_dcf", "actDCF", lambda s: s.result.act_dcf),
     Metric("cllr", "Cllr", lambda s: s.result.cllr),
     Metric("min_cllr", "min Cllr", lambda s: s.min_cllr),
-    Metric("auc", "AUC", lambda s: s.auc, better=1),
+    Metric("auc", "AUC", lambda s: s.auc),
     Metric("tdcf_2019", "min t-DCF 2019", lambda s: s.tdcf_2019),
     Metric("tdcf_2021", "min t-DCF 2021", lambda s: s.tdcf_2021),
     Metric("t_eer", "t-EER %", lambda s: s.t_eer, percent=True, digits=9, paper_digits=2),
@@ -66,4 +58,8 @@ METRICS = (
 
 def defined(summaries: Sequence[Summary]) -> list[Metric]:
     """The metrics that at least one of the summaries has."""
-    return [metric for metric in METRICS if any(metric.value(summary) is not None for summary in summaries)]
+    return [
+        metric
+        for metric in METRICS
+        if any(metric.value(summary) is not None for summary in summaries)
+    ]

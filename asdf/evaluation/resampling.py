@@ -35,9 +35,13 @@ def weighted_metrics(bona_fide: Counts, spoof: Counts, cost: DetectionCost = ASV
     Returns:
         (2, replicates): the values of `eer` and `min_dcf` for the trials written out, to the last bit of the EER.
     """
-    bona_fide, spoof = (np.pad(counts, ((0, 0), (1, 0))).cumsum(axis=1) for counts in (bona_fide, spoof))
+    bona_fide, spoof = (
+        np.pad(counts, ((0, 0), (1, 0))).cumsum(axis=1) for counts in (bona_fide, spoof)
+    )
     all_b, all_s = bona_fide[:, -1:], spoof[:, -1:]
-    dcf = cost.miss_weight * (bona_fide / all_b) + cost.false_alarm_weight * ((all_s - spoof) / all_s)
+    dcf = cost.miss_weight * (bona_fide / all_b) + cost.false_alarm_weight * (
+        (all_s - spoof) / all_s
+    )
     # The curve crosses frr = far inside the first block whose end has frr >= far: along its bona fide trials (misses
     # grow) or, if they do not suffice, along its spoof trials. In whole numbers: excess = (frr - far) * all_b * all_s.
     excess = bona_fide * all_s - (all_s - spoof) * all_b
@@ -86,7 +90,9 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
     return result
 
 
-def trial_draws(labels: npt.NDArray[np.int64], replicates: int, rng: np.random.Generator) -> Iterator[Weights]:
+def trial_draws(
+    labels: npt.NDArray[np.int64], replicates: int, rng: np.random.Generator
+) -> Iterator[Weights]:
     """How often each bona fide and each spoof trial is drawn."""
     sizes = int((labels == 1).sum()), int((labels == 0).sum())
     for _ in range(replicates):
@@ -95,7 +101,10 @@ def trial_draws(labels: npt.NDArray[np.int64], replicates: int, rng: np.random.G
 
 
 def speaker_draws(
-    labels: npt.NDArray[np.int64], speakers: Sequence[str], replicates: int, rng: np.random.Generator
+    labels: npt.NDArray[np.int64],
+    speakers: Sequence[str],
+    replicates: int,
+    rng: np.random.Generator,
 ) -> Iterator[Weights]:
     """The same, where whole speakers are drawn."""
     index, count = _speaker_of_trial(labels, speakers)
@@ -118,7 +127,10 @@ def speaker_block_draws(
     """
     index, count = _speaker_of_trial(labels, speakers)
     bona_fide, spoof = index[labels == 1], index[labels == 0]
-    pairs = _Pairs(blocks.of_bona_fide, bona_fide, blocks.count), _Pairs(blocks.of_spoof, spoof, blocks.count)
+    pairs = (
+        _Pairs(blocks.of_bona_fide, bona_fide, blocks.count),
+        _Pairs(blocks.of_spoof, spoof, blocks.count),
+    )
     step = max(1, _AT_ONCE // max(blocks.count, *(len(p.speakers) for p in pairs)))
     rows = _speaker_times(bona_fide, spoof, count, replicates, rng)
     while len(times := np.array(list(islice(rows, step)), np.int64)):
@@ -128,7 +140,9 @@ def speaker_block_draws(
 class _Pairs:
     """The pairs (block, speaker) that trials of a class have, in the order of blocks, and how many trials each has."""
 
-    def __init__(self, block: npt.NDArray[np.intp], speaker: npt.NDArray[np.intp], blocks: int) -> None:
+    def __init__(
+        self, block: npt.NDArray[np.intp], speaker: npt.NDArray[np.intp], blocks: int
+    ) -> None:
         names = int(speaker.max()) + 1
         pairs, self.trials = np.unique(block * names + speaker, return_counts=True)
         block, self.speakers = np.divmod(pairs, names)
@@ -144,13 +158,17 @@ class _Pairs:
         return result
 
 
-def _speaker_of_trial(labels: npt.NDArray[np.int64], speakers: Sequence[str]) -> tuple[npt.NDArray[np.intp], int]:
+def _speaker_of_trial(
+    labels: npt.NDArray[np.int64], speakers: Sequence[str]
+) -> tuple[npt.NDArray[np.intp], int]:
     """The number of each trial's speaker, in alphabetical order, and how many speakers there are."""
     if len(speakers) != labels.size:
         raise ValueError(f"{len(speakers)} speakers for {labels.size} trials")
     names, index = np.unique(np.asarray(speakers), return_inverse=True)
     if names.size < 2:
-        raise AsdfError("an interval over speakers needs at least two speakers; leave speakers out to draw trials.")
+        raise AsdfError(
+            "an interval over speakers needs at least two speakers; leave speakers out to draw trials."
+        )
     return index, names.size
 
 

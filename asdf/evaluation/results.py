@@ -1,7 +1,8 @@
 """The results of a run: one row a system or epoch and evaluation set, for the eye and for programs.
 
 Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and no digit that the
-official packages print is rounded away (JSON keeps all of them). EERs are fractions everywhere but in the text.
+official packages print is rounded away (JSON keeps all of them). EERs are fractions everywhere but in the text, and
+each is named with how much of the recordings was scored.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf
 from asdf.evaluation.detection import eer
 from asdf.evaluation.score_file import Scores
+from asdf.evaluation.scored_length import ScoredLength, described
 from asdf.runs.files import write_text
 
 
@@ -35,9 +37,19 @@ class Result:
     spoof: int
 
 
-Row = tuple[str, str, Result]
+class Row(NamedTuple):
+    """One line of a table of results; `scored` is None where it is not known."""
 
-_COLUMNS = ("epoch", "set", "EER %", "minDCF", "threshold", "bona fide", "spoof")
+    epoch: str
+    set: str
+    result: Result
+    scored: ScoredLength | None = None
+
+
+AnyRow = Row | tuple[str, str, Result]
+"""A row, or the first three values of one."""
+
+_COLUMNS = ("epoch", "set", "EER %", "minDCF", "threshold", "bona fide", "spoof", "scored")
 
 
 def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
@@ -76,37 +88,51 @@ def by_condition(
     return results
 
 
-def results_table(rows: Sequence[Row]) -> str:
+def results_table(rows: Sequence[AnyRow]) -> str:
     """The rows (epoch or system, set, result) as aligned text, with a header; ends with a line break."""
-    cells = [
-        (
-            epoch,
-            name,
-            f"{100 * result.eer:.9f}",
-            f"{result.min_dcf:.10f}",
-            f"{result.eer_threshold:.10f}",
-            str(result.bona_fide),
-            str(result.spoof),
-        )
-        for epoch, name, result in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(_COLUMNS, *cells, strict=True)]
+    cells = [_COLUMNS, *(_cells(Row(*row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
-    for row in [_COLUMNS, *cells]:
-        names = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
-        numbers = [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
-        lines.append("  ".join(names + numbers) + "\n")
+    for *names_and_numbers, scored in cells:
+        padded = [
+            cell.ljust(width) if index < 2 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(names_and_numbers, widths, strict=False))
+        ]
+        lines.append("  ".join([*padded, scored]) + "\n")
     return "".join(lines)
 
 
-def write_results(folder: str | os.PathLike[str], rows: Sequence[Row]) -> None:
+def _cells(row: Row) -> tuple[str, ...]:
+    result = row.result
+    return (
+        row.epoch,
+        row.set,
+        f"{100 * result.eer:.9f}",
+        f"{result.min_dcf:.10f}",
+        f"{result.eer_threshold:.10f}",
+        str(result.bona_fide),
+        str(result.spoof),
+        described(row.scored),
+    )
+
+
+def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> None:
     """Write `results.txt` and `results.json` into `folder`, each atomically and the same bytes for the same rows."""
-    records = [{"epoch": epoch, "set": name, **asdict(result)} for epoch, name, result in rows]
-    write_text(Path(folder) / "results.json", json.dumps(records, indent=2, ensure_ascii=False) + "\n")
+    records = [_record(Row(*row)) for row in rows]
+    write_text(
+        Path(folder) / "results.json", json.dumps(records, indent=2, ensure_ascii=False) + "\n"
+    )
     write_text(Path(folder) / "results.txt", results_table(rows))
 
 
-def _result(bona_fide: npt.NDArray[np.float64], spoof: npt.NDArray[np.float64], cost: DetectionCost) -> Result:
+def _record(row: Row) -> dict[str, Any]:
+    scored = None if row.scored is None else asdict(row.scored)
+    return {"epoch": row.epoch, "set": row.set, **asdict(row.result), "scored_length": scored}
+
+
+def _result(
+    bona_fide: npt.NDArray[np.float64], spoof: npt.NDArray[np.float64], cost: DetectionCost
+) -> Result:
     rate, threshold = eer(bona_fide, spoof)
     return Result(
         eer=rate,

@@ -14,6 +14,8 @@ from typing import Any
 from asdf.errors import AsdfError
 from asdf.evaluation.score_file import Scores, read_scores
 from asdf.evaluation.trials import Trials, read_trials
+from asdf.runs.json_lines import read_json_lines
+from asdf.runs.layout import METRICS
 from asdf.settings.blocks import parse_assignments
 
 SCORES, TRIALS = "scores", "trials"
@@ -48,19 +50,17 @@ class RunFolder:
         """The record of each start, oldest first (see `asdf.runs.record.environment_record`)."""
         try:
             records = json.loads(_text(self.path / "environment.json") or "[]")
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             return []
-        return [record for record in records if isinstance(record, dict)] if isinstance(records, list) else []
+        return (
+            [record for record in records if isinstance(record, dict)]
+            if isinstance(records, list)
+            else []
+        )
 
     def training(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl: records whose 'kind' is 'step', 'evaluation' or 'end'."""
-        records = []
-        for line in _text(self.path / "metrics.jsonl").splitlines():
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError:  # the last line of a run that was killed, or that is writing it now
-                continue
-        return [record for record in records if isinstance(record, dict)]
+        return read_json_lines(self.path / METRICS)
 
     def score_files(self) -> dict[str, dict[str, Path]]:
         """network ('epoch.20') -> set -> its score file; networks in the order of their epochs."""
@@ -104,7 +104,9 @@ def open_run_folder(path: Path) -> RunFolder:
     if not (path / "settings.py").exists() and not (path / SCORES).is_dir():
         near = sorted(child.parent.name for child in path.glob("*/settings.py"))
         hint = f" It holds the runs {', '.join(near[:8])}: name one of them." if near else ""
-        raise AsdfError(f"{path} is not the folder of a run: it holds neither settings.py nor scores.{hint}")
+        raise AsdfError(
+            f"{path} is not the folder of a run: it holds neither settings.py nor scores.{hint}"
+        )
     return RunFolder(path.resolve())
 
 

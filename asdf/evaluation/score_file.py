@@ -37,7 +37,12 @@ class Scores:
     attacks: list[str] | None = None
 
     def __post_init__(self) -> None:
-        if not len(self.ids) == len(self.labels) == len(self.scores) == len(self.attacks or self.ids):
+        if (
+            not len(self.ids)
+            == len(self.labels)
+            == len(self.scores)
+            == len(self.attacks or self.ids)
+        ):
             raise ValueError("ids, labels, scores and attacks must have the same length")
 
     def __len__(self) -> int:
@@ -67,15 +72,24 @@ def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> S
     for line, text in numbered_lines(path):
         columns = text.rsplit(None, 2)
         if len(columns) != 3:
-            raise AsdfError(f"{path}, line {line}: expected 'relative/path.flac 1 <score>', found '{text}'.")
+            raise AsdfError(
+                f"{path}, line {line}: expected 'relative/path.flac 1 <score>', found '{text}'."
+            )
         utterance, label, score = columns
         if label not in ("0", "1"):
-            raise AsdfError(f"{path}, line {line}: the label '{label}' is neither 1 (bona fide) nor 0 (spoof).")
+            raise AsdfError(
+                f"{path}, line {line}: the label '{label}' is neither 1 (bona fide) nor 0 (spoof)."
+            )
         lines.append(line)
         ids.append(utterance)
         labels.append(int(label))
         scores.append(parse_score(score, path, line))
-    return checked(path, lines, Scores(ids, np.array(labels, np.int64), np.array(scores)), both_classes=both_classes)
+    return checked(
+        path,
+        lines,
+        Scores(ids, np.array(labels, np.int64), np.array(scores)),
+        both_classes=both_classes,
+    )
 
 
 def parse_score(text: str, path: str | os.PathLike[str], line: int) -> float:
@@ -86,10 +100,14 @@ def parse_score(text: str, path: str | os.PathLike[str], line: int) -> float:
         raise AsdfError(f"{path}, line {line}: the score '{text}' is not a number.") from None
 
 
-def checked(path: str | os.PathLike[str], lines: list[int], scores: Scores, *, both_classes: bool = True) -> Scores:
+def checked(
+    path: str | os.PathLike[str], lines: list[int], scores: Scores, *, both_classes: bool = True
+) -> Scores:
     """Return `scores`, read from the given `lines` of `path`, if it is a whole and sound set of trials."""
     if not len(scores):
-        raise AsdfError(f"{path}: no trial in it. Was the scoring interrupted? Score the set again.")
+        raise AsdfError(
+            f"{path}: no trial in it. Was the scoring interrupted? Score the set again."
+        )
     if (bad := np.flatnonzero(~np.isfinite(scores.scores))).size:
         raise AsdfError(
             f"{path}, line {lines[bad[0]]}: the score of '{scores.ids[bad[0]]}' is {scores.scores[bad[0]]} "
@@ -138,7 +156,9 @@ def write_scores(
     if not np.isin(keys, (0, 1)).all():
         raise ValueError("labels must be 1 (bona fide) or 0 (spoof)")
     if not len(ids):
-        raise AsdfError(f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set empty?")
+        raise AsdfError(
+            f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set empty?"
+        )
     _refuse(path, [u for u, good in zip(ids, np.isfinite(values), strict=True) if not good], len(ids),
             "got a score that is NaN or infinite", "Score in fp32, with a network that did not diverge")  # fmt: skip
     _refuse(path, [u for u, count in Counter(ids).items() if count > 1], len(ids),
@@ -157,7 +177,9 @@ def score_texts(scores: npt.NDArray[np.float64]) -> Iterator[str]:
     return map(str, short) if (short == scores).all() else map(repr, scores.tolist())
 
 
-def _refuse(path: str | os.PathLike[str], utterances: list[str], total: int, what: str, advice: str) -> None:
+def _refuse(
+    path: str | os.PathLike[str], utterances: list[str], total: int, what: str, advice: str
+) -> None:
     if utterances:
         named = ", ".join(repr(utterance) for utterance in utterances[:_SHOWN])
         more = ", ..." if len(utterances) > _SHOWN else ""

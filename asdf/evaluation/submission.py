@@ -26,7 +26,9 @@ FORMATS = ("asvspoof2019", "asvspoof2021", "asvspoof5")
 _SHOWN = 5
 
 
-def write_submission(path: str | os.PathLike[str], kind: str, scores: Scores, trials: Trials | None = None) -> None:
+def write_submission(
+    path: str | os.PathLike[str], kind: str, scores: Scores, trials: Trials | None = None
+) -> None:
     """Write the scores in one of the `FORMATS`, atomically.
 
     Args:
@@ -40,7 +42,11 @@ def write_submission(path: str | os.PathLike[str], kind: str, scores: Scores, tr
     _refuse(path, [name for name, count in Counter(names).items() if count > 1],
             "names stand for several trials without their folders")  # fmt: skip
     separators = "\t\n\r" if kind == "asvspoof5" else None
-    _refuse(path, [name for name in names if _is_torn(name, separators)], f"names cannot stand in a file of {kind}")
+    _refuse(
+        path,
+        [name for name in names if _is_torn(name, separators)],
+        f"names cannot stand in a file of {kind}",
+    )
     order = np.arange(len(scores))
     if trials is not None:
         places = np.array([trials.place(utterance) for utterance in scores.ids], float)
@@ -67,9 +73,14 @@ def _lines(kind: str, names: Sequence[str], scores: Scores, order: Sequence[int]
 def _attacks(scores: Scores) -> list[str]:
     """One word a trial, `-` for bona fide."""
     found = [
-        "-" if label else attack for label, attack in zip(scores.labels.tolist(), scores.attacks or (), strict=False)
+        "-" if label else attack
+        for label, attack in zip(scores.labels.tolist(), scores.attacks or (), strict=False)
     ]
-    if len(found) != len(scores) or not all(found) or any(len(attack.split()) != 1 for attack in found):
+    if (
+        len(found) != len(scores)
+        or not all(found)
+        or any(len(attack.split()) != 1 for attack in found)
+    ):
         raise AsdfError(
             "the format of ASVspoof 2019 names the attack of every spoof in one word, and neither the score file nor "
             "the protocol tells them. Give the protocol of the set."
@@ -78,10 +89,14 @@ def _attacks(scores: Scores) -> list[str]:
 
 
 def _is_torn(name: str, separators: str | None) -> bool:
-    return not name or (len(name.split()) > 1 if separators is None else any(one in name for one in separators))
+    return not name or (
+        len(name.split()) > 1 if separators is None else any(one in name for one in separators)
+    )
 
 
 def _refuse(path: str | os.PathLike[str], names: Sequence[str], what: str) -> None:
     if names:
         shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
-        raise AsdfError(f"cannot write {path}: {len(names)} {what}: {shown}. Rename these utterances.")
+        raise AsdfError(
+            f"cannot write {path}: {len(names)} {what}: {shown}. Rename these utterances."
+        )

@@ -28,10 +28,20 @@ from asdf.evaluation.known_sets import another_subset
 from asdf.evaluation.matching import columns_of
 from asdf.evaluation.results import Result, evaluate
 from asdf.evaluation.score_file import Scores
+from asdf.evaluation.scored_length import ScoredLength, described
 from asdf.evaluation.tandem import asv_rates, min_tdcf, min_tdcf_legacy, t_eer
 from asdf.evaluation.trials import Trials
 
-__all__ = ["Average", "Condition", "Summary", "Tandem", "different_trials", "known_columns", "summarise"]
+__all__ = [
+    "Average",
+    "Condition",
+    "Summary",
+    "Tandem",
+    "different_lengths",
+    "different_trials",
+    "known_columns",
+    "summarise",
+]
 
 Progress = Callable[[int, int], None]
 """Told of replicates: how many are done, of how many."""
@@ -67,6 +77,7 @@ class Summary:
         intervals, speaker_intervals: over trials and over speakers; None where not asked for or no speakers are known.
         conditions: column by column in the order asked for, values in alphabetical order.
         findings: warnings; errors are raised.
+        scored: how much of each recording the scores are of; None where it is not known.
     """
 
     name: str
@@ -80,6 +91,7 @@ class Summary:
     speaker_intervals: Intervals | None = None
     conditions: tuple[Condition, ...] = ()
     findings: tuple[Finding, ...] = ()
+    scored: ScoredLength | None = None
 
     @property
     def tdcf_2019(self) -> float | None:
@@ -126,13 +138,16 @@ def summarise(
     by: Sequence[str] = ("attack",),
     asv: AsvScores | None = None,
     replicates: int = 1000,
+    condition_replicates: int = 0,
     seed: int = 0,
     progress: Progress | None = None,
+    scored: ScoredLength | None = None,
 ) -> Summary:
-    """Everything that can be told of `scores` with the columns that the corpus has on its trials.
+    """Everything that can be said of `scores` with the columns that the corpus has on its trials.
 
     `by` names columns; one that is not known, or has a single value, gives no conditions. `replicates` is that of each
-    bootstrap, 0 for no intervals; the same seed gives the same intervals.
+    bootstrap, 0 for no intervals, `condition_replicates` that of the EER of each condition; the same seed gives the
+    same intervals.
 
     Raises:
         AsdfError: a class is missing, a score is not finite, a scored trial is not among `trials` or labelled otherwise
@@ -146,7 +161,12 @@ def summarise(
         scores = replace(scores, attacks=list(columns["attack"]))
     conditions: list[Condition] = []
     for column in dict.fromkeys(by):
-        found, left_out = conditions_of(scores, column, columns.get(column, ()))
+        values = columns.get(column, ())
+        found, left_out = conditions_of(scores, column, values)
+        if condition_replicates:
+            found = [
+                _with_interval(one, scores, values, condition_replicates, seed) for one in found
+            ]
         conditions += found
         findings += left_out
     findings += another_subset(len(scores), columns.get("subset", ()))
@@ -166,6 +186,7 @@ def summarise(
         speaker_intervals=draw(speakers=speakers) if draw_speakers else None,
         conditions=tuple(conditions),
         findings=tuple(findings),
+        scored=scored,
     )
 
 
@@ -179,6 +200,16 @@ def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
     return [Finding("warning", f"{words}compared.")]
 
 
+def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
+    """A warning where systems on one set are known to be scored from different lengths of its recordings."""
+    known = list(dict.fromkeys(one.scored for one in summaries if one.scored is not None))
+    if len(known) < 2 or all(one.agrees_with(known[0]) for one in known):
+        return []
+    named = "; ".join(described(one) for one in known)
+    words = f"the systems were scored from different lengths of the recordings ({named}), so their"
+    return [Finding("warning", f"{words} numbers cannot be compared.")]
+
+
 def known_columns(name: str, scores: Scores, trials: Trials | None) -> Mapping[str, Sequence[str]]:
     """The columns of the scored trials, in the order of `scores`; the score file's attacks where `trials` has none.
 
@@ -189,6 +220,16 @@ def known_columns(name: str, scores: Scores, trials: Trials | None) -> Mapping[s
     if scores.attacks is not None and not any(found.get("attack", ())):
         found["attack"] = scores.attacks
     return found
+
+
+def _with_interval(
+    condition: Condition, scores: Scores, values: Sequence[str], replicates: int, seed: int
+) -> Condition:
+    bona_fide, spoof = trials_of(condition, scores, values)
+    labels = np.repeat([1, 0], [bona_fide.size, spoof.size])
+    own = Scores([""] * labels.size, labels, np.concatenate([bona_fide, spoof]))
+    drawn = confidence_intervals(own, replicates=replicates, seed=seed)
+    return replace(condition, interval=drawn.eer)
 
 
 def _tandem(name: str, scores: Scores, asv: AsvScores) -> Tandem:

@@ -1,4 +1,4 @@
-"""Summaries as aligned text: all of one system, or systems side by side.
+"""Summaries as aligned text: all of one system, or systems one below the other.
 
 Invariant: no digit that an official package prints is rounded away, and what a number is of (which trials, against
 which bona fide) stands beside it.
@@ -6,26 +6,42 @@ which bona fide) stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from asdf.evaluation.bootstrap import Interval, Intervals
 from asdf.evaluation.metrics import METRICS, defined
+from asdf.evaluation.names import labels_of
+from asdf.evaluation.scored_length import described
 from asdf.evaluation.summary import Average, Result, Summary
 
 BEST = "*"
-_AGAINST = {"all": "spoofs of each value against all bona fide trials", "same": "trials of each value among themselves"}
+LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
+_WIDTH = 80
+_LABEL = 24
+_AGAINST = {
+    "all": "spoofs of each value against all bona fide trials",
+    "same": "trials of each value among themselves",
+}
 
 
 def summary_text(summary: Summary) -> str:
     """All of one system on one set; ends without a line break."""
     result = summary.result
-    rows = [("trials", f"{result.bona_fide + result.spoof}: {result.bona_fide} bona fide, {result.spoof} spoof")]
+    rows = [
+        (
+            "trials",
+            f"{result.bona_fide + result.spoof}: {result.bona_fide} bona fide, {result.spoof} spoof",
+        ),
+        ("scored", described(summary.scored)),
+    ]
     units = {"eer": "%", "t_eer": "%", "cllr": "bits", "min_cllr": "bits"}
     for metric in METRICS:
         if metric.value(summary) is None:
             continue
         value = f"{metric.text(summary)} {units.get(metric.key, '')}".rstrip()
-        rows.append((metric.heading.removesuffix(" %"), value + _interval_text(metric.key, summary)))
+        rows.append(
+            (metric.heading.removesuffix(" %"), value + _interval_text(metric.key, summary))
+        )
     if summary.tandem is not None:
         rows.append(("ASV EER", f"{100 * summary.tandem.asv_eer:.9f} %"))
         rows.append(("ASV threshold", f"{summary.tandem.asv_threshold:.10f}"))
@@ -33,27 +49,65 @@ def summary_text(summary: Summary) -> str:
     lines = [heading(summary), *(f"  {name:<{width}}  {value}" for name, value in rows)]
     for column in summary.columns:
         lines += ["", f"  by {column}: {_AGAINST[summary.of_column(column)[0].bona_fide]}"]
-        lines += [f"    {line}" for line in _condition_lines(summary, column)]
+        # Not indented: so they have 80 characters.
+        lines += _condition_lines(summary, column)
     return "\n".join(lines)
 
 
-def systems_text(summaries: Sequence[Summary]) -> str:
-    """Systems side by side, a column each: their metrics, and their EERs by condition; the best are marked."""
-    rows = [["", *(f"{summary.name} " for summary in summaries)]]
+def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> str:
+    """Systems one below the other, in blocks of columns that 80 characters hold: metrics, EERs by condition.
+
+    `leading` has the index of the system that is significantly the best by a metric (see `leading.leaders`).
+    """
+    table = [["", *labels_of([summary.name for summary in summaries], _LABEL)]]
     for metric in defined(summaries):
-        best = metric.best(summaries)
-        rows.append([metric.heading, *(_marked(metric.text(s), i in best) for i, s in enumerate(summaries))])
+        best = leading.get(metric.key)
+        cells = [
+            metric.text(one) + (BEST if index == best else " ")
+            for index, one in enumerate(summaries)
+        ]
+        table.append([f"{metric.heading} ", *cells])
         if metric.key == "eer":
-            for over, drawn in (
-                ("trials", [summary.intervals for summary in summaries]),
-                ("speakers", [summary.speaker_intervals for summary in summaries]),
-            ):
-                if any(drawn):
-                    rows.append([f"  95 %, {over}", *(f"{_of(one, 'eer')} " if one else "- " for one in drawn)])
-    parts = ["\n".join(columns(rows, 1))]
+            table += _interval_columns(summaries)
+    lengths = [described(summary.scored) for summary in summaries]
+    if len(set(lengths)) > 1:
+        table.append(["scored", *lengths])
+    parts = _blocks(table)
+    if len(set(lengths)) == 1:
+        parts.append(f"scored: {lengths[0]}")
     for column in dict.fromkeys(column for summary in summaries for column in summary.columns):
-        parts.append(f"EER % by {column}\n" + "\n".join(columns(_eers_of_systems(summaries, column), 1)))
-    return "\n\n".join([*parts, f"{BEST} the best"])
+        blocks = _blocks([table[0], *_eer_columns(summaries, column)])
+        parts.append("\n\n".join([f"EER % by {column}", *blocks]))
+    if leading:
+        parts.append(f"{BEST} {LEADS}")
+    return "\n\n".join(parts)
+
+
+def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
+    kinds = {
+        "trials": [summary.intervals for summary in summaries],
+        "speakers": [summary.speaker_intervals for summary in summaries],
+    }
+    return [
+        [f"95 %, {over} ", *(f"{_of(one, 'eer')} " if one else "- " for one in drawn)]
+        for over, drawn in kinds.items()
+        if any(drawn)
+    ]
+
+
+def _blocks(table: Sequence[Sequence[str]]) -> list[str]:
+    """Columns, the first with the names of the rows, as lines of at most 80 characters; names begin each block."""
+    names, *others = table
+    blocks: list[list[Sequence[str]]] = []
+    room = 0
+    for column in others:
+        needed = 2 + max(map(len, column))
+        if not blocks or needed > room:
+            blocks.append([names])
+            room = _WIDTH - max(map(len, names))
+        blocks[-1].append(column)
+        room -= needed
+    return ["\n".join(columns(list(zip(*block, strict=True)), 1)) for block in blocks]
 
 
 def heading(summary: Summary) -> str:
@@ -77,7 +131,14 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
     rows = [[column, "EER %", "minDCF", "actDCF", "Cllr", "bona fide", "spoof"]]
     for condition in summary.of_column(column):
         result = condition.result
-        rows.append([condition.value, *_numbers(result), str(result.bona_fide), str(result.spoof)])
+        rows.append(
+            [
+                value_heading(condition.value),
+                *_numbers(result),
+                str(result.bona_fide),
+                str(result.spoof),
+            ]
+        )
     pooled = summary.result
     rows.append(["mean", *_numbers(summary.average(column)), "", ""])
     rows.append(["pooled", *_numbers(pooled), str(pooled.bona_fide), str(pooled.spoof)])
@@ -88,34 +149,35 @@ def _numbers(of: Result | Average) -> list[str]:
     return [f"{100 * of.eer:.9f}", f"{of.min_dcf:.10f}", f"{of.act_dcf:.10f}", f"{of.cllr:.10f}"]
 
 
-def _eers_of_systems(summaries: Sequence[Summary], column: str) -> list[list[str]]:
-    """A row a value, and one of the means; a column a system."""
-    eers = [{one.value: one.result.eer for one in summary.of_column(column)} for summary in summaries]
-    rows = [
-        [value, *_marked_eers([found.get(value) for found in eers])]
-        for value in sorted({value for found in eers for value in found})
+def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
+    """A column for each value, and one of the means; a row for each system."""
+    eers = [{one.value: one.result.eer for one in s.of_column(column)} for s in summaries]
+    table = []
+    for value in sorted({value for known in eers for value in known}):
+        table.append([value_heading(value), *(_percent(known.get(value)) for known in eers)])
+    means = [
+        summary.average(column).eer if summary.of_column(column) else None for summary in summaries
     ]
-    means = [summary.average(column).eer if found else None for summary, found in zip(summaries, eers, strict=True)]
-    return [[column, *(f"{summary.name} " for summary in summaries)], *rows, ["mean", *_marked_eers(means)]]
+    return [*table, ["mean", *map(_percent, means)]]
 
 
-def _marked_eers(eers: Sequence[float | None]) -> list[str]:
-    least = min(eer for eer in eers if eer is not None)
-    return [_marked("-" if eer is None else f"{100 * eer:.9f}", eer == least) for eer in eers]
+def value_heading(value: str) -> str:
+    """The value of a condition as the heading of its results; in quotes if it is called as one of ours."""
+    return f"'{value}'" if value in ("mean", "pooled") else value
 
 
-def _marked(text: str, best: bool) -> str:
-    return text + (BEST if best else " ")
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.9f}"
 
 
 def _interval_text(key: str, summary: Summary) -> str:
     if key not in ("eer", "min_dcf"):
         return ""
-    told = []
+    texts = []
     for over, intervals in (("trials", summary.intervals), ("speakers", summary.speaker_intervals)):
         if intervals is not None:
-            told.append(f"{_of(intervals, key)} over {over}")
-    return f"   95 %: {', '.join(told)}" if told else ""
+            texts.append(f"{_of(intervals, key)} over {over}")
+    return f"   95 %: {', '.join(texts)}" if texts else ""
 
 
 def _of(intervals: Intervals, key: str) -> str:

@@ -62,7 +62,9 @@ def asv_rates(asv: AsvScores) -> AsvRates:
     )
 
 
-def min_tdcf_legacy(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
+def min_tdcf_legacy(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM
+) -> float:
     """The least normalised t-DCF of ASVspoof 2019.
 
     Raises:
@@ -78,13 +80,18 @@ def min_tdcf_legacy(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRate
     return float((c1 * frr + c2 * far).min() / min(c1, c2))
 
 
-def min_tdcf(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
+def min_tdcf(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM
+) -> float:
     """The least normalised t-DCF of ASVspoof 2021 and 5.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the t-DCF undefined.
     """
-    c0 = cost.target_prior * cost.miss * asv.miss + cost.nontarget_prior * cost.false_alarm * asv.false_alarm
+    c0 = (
+        cost.target_prior * cost.miss * asv.miss
+        + cost.nontarget_prior * cost.false_alarm * asv.false_alarm
+    )
     c1 = cost.target_prior * cost.miss - c0
     c2 = cost.spoof_prior * cost.spoof_false_alarm * asv.spoof_false_alarm
     _check_weights(min(c1, c2), asv)
@@ -100,10 +107,14 @@ def min_a_dcf(
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    miss, false_alarm, spoof_false_alarm, thresholds = _tandem_curves(target, nontarget, spoof, below=1e-8)
+    miss, false_alarm, spoof_false_alarm, thresholds = _tandem_curves(
+        target, nontarget, spoof, below=1e-8
+    )
     accept = cost.false_alarm * cost.nontarget_prior, cost.spoof_false_alarm * cost.spoof_prior
     reject = cost.miss * cost.target_prior
-    a_dcf = (reject * miss + accept[0] * false_alarm + accept[1] * spoof_false_alarm) / min(sum(accept), reject)
+    a_dcf = (reject * miss + accept[0] * false_alarm + accept[1] * spoof_false_alarm) / min(
+        sum(accept), reject
+    )
     best = int(np.argmin(a_dcf))
     return float(a_dcf[best]), float(thresholds[best])
 
@@ -119,7 +130,9 @@ def t_eer(asv: AsvScores, cm: AsvScores) -> float:
     Raises:
         AsdfError: a class is empty, a score is not finite, or no pair of thresholds has equal rates.
     """
-    asv_miss, asv_fa, asv_spoof_fa, _ = _tandem_curves(asv.target, asv.nontarget, asv.spoof, below=0.001)
+    asv_miss, asv_fa, asv_spoof_fa, _ = _tandem_curves(
+        asv.target, asv.nontarget, asv.spoof, below=0.001
+    )
     cm_miss, cm_fa, _ = det_curve(np.concatenate([cm.target, cm.nontarget]), cm.spoof)
 
     def excess(at: npt.NDArray[np.intp]) -> Floats:
@@ -136,10 +149,14 @@ def t_eer(asv: AsvScores, cm: AsvScores) -> float:
     at = np.where(np.abs(excess(before)) <= np.abs(excess(low)), before, low)
     allowed = asv_miss < 0.5 * asv_fa + 0.5 * asv_spoof_fa
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = np.where(allowed, np.abs(asv_fa / asv_spoof_fa - cm_fa[at] / (1 - cm_miss[at])), np.inf)
+        gap = np.where(
+            allowed, np.abs(asv_fa / asv_spoof_fa - cm_fa[at] / (1 - cm_miss[at])), np.inf
+        )
     best = int(np.argmin(np.nan_to_num(gap, nan=np.inf)))
     if not np.isfinite(gap[best]):
-        raise AsdfError("the t-EER is not defined: no ASV threshold misses fewer targets than it accepts impostors.")
+        raise AsdfError(
+            "the t-EER is not defined: no ASV threshold misses fewer targets than it accepts impostors."
+        )
     return float(asv_spoof_fa[best] * cm_fa[at[best]])
 
 
@@ -147,12 +164,17 @@ def _tandem_curves(
     target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, *, below: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Miss, nontarget and spoof false alarm rates and thresholds, each (trials + 1,); ties in the order given."""
-    classes = as_scores("target", target), as_scores("nontarget", nontarget), as_scores("spoof", spoof)
+    classes = (
+        as_scores("target", target),
+        as_scores("nontarget", nontarget),
+        as_scores("spoof", spoof),
+    )
     scores = np.concatenate(classes)
     kinds = np.repeat([0, 1, 2], [c.size for c in classes])
     order = np.argsort(scores, kind="stable")
     miss, fa, spoof_fa = (
-        np.concatenate([[0.0], np.cumsum(kinds[order] == kind) / c.size]) for kind, c in enumerate(classes)
+        np.concatenate([[0.0], np.cumsum(kinds[order] == kind) / c.size])
+        for kind, c in enumerate(classes)
     )
     thresholds = np.concatenate([[scores[order[0]] - below], scores[order]])
     return miss, 1 - fa, 1 - spoof_fa, thresholds

@@ -67,7 +67,21 @@ def bare_name(utterance: str) -> str:
     return stem if suffix.lower() in RECORDINGS else name
 
 
-RECORDINGS = {".flac", ".wav", ".mp3", ".ogg", ".opus", ".m4a", ".mp4", ".aac", ".webm", ".aif", ".aiff", ".au", ".sph"}
+RECORDINGS = {
+    ".flac",
+    ".wav",
+    ".mp3",
+    ".ogg",
+    ".opus",
+    ".m4a",
+    ".mp4",
+    ".aac",
+    ".webm",
+    ".aif",
+    ".aiff",
+    ".au",
+    ".sph",
+}
 """Suffixes, in lower case, of files that hold speech."""
 
 
@@ -104,7 +118,9 @@ def read_trials(path: str | os.PathLike[str]) -> Trials:
                 f"0 (spoof), found '{line[:120]}'."
             )
         if first.setdefault(values[0], number) != number:
-            raise AsdfError(f"{path}, line {number}: '{values[0]}' stands already in line {first[values[0]]}.")
+            raise AsdfError(
+                f"{path}, line {number}: '{values[0]}' stands already in line {first[values[0]]}."
+            )
         labels.append(int(values[1]))
         for column, value in zip(columns.values(), values[2:], strict=True):
             column.append(same.setdefault(value, value))
@@ -120,7 +136,11 @@ def write_trials(path: str | os.PathLike[str], trials: Trials) -> None:
         ValueError: a value holds a TAB or a line break, or a column has another number of values.
     """
     names = [*HEADER, *trials.columns]
-    columns = [trials.ids, [str(label) for label in trials.labels.tolist()], *trials.columns.values()]
+    columns = [
+        trials.ids,
+        [str(label) for label in trials.labels.tolist()],
+        *trials.columns.values(),
+    ]
     with atomic_write(path) as file:
         file.write("\t".join(names) + "\n")
         for values in zip(*columns, strict=True):

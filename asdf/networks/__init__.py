@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
     from asdf.networks.build import build_network, summary
     from asdf.networks.front_end import Wav2Vec2FrontEnd
-    from asdf.networks.interface import DetectorNetwork, fixed_samples, front_end_parameters, scoring_length
+    from asdf.networks.interface import (
+        DetectorNetwork,
+        fixed_samples,
+        front_end_parameters,
+        scoring_length,
+    )
     from asdf.networks.mhfa import SSL_MHFA, MHFABackEnd
     from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
     from asdf.networks.pooling import SSL_ASP, ASPBackEnd

@@ -21,6 +21,7 @@ from torch import nn
 from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
 
 from asdf.errors import UsageError
+from asdf.networks.wavlm import keep_buckets
 
 ConvLayers = tuple[tuple[int, int, int], ...]
 
@@ -54,10 +55,31 @@ class Architecture:
 
     def __post_init__(self) -> None:
         if self.extractor_mode not in ("group_norm", "layer_norm"):
-            raise ValueError(f"extractor_mode is {self.extractor_mode!r}: 'group_norm' and 'layer_norm' are known")
+            raise ValueError(
+                f"extractor_mode is {self.extractor_mode!r}: 'group_norm' and 'layer_norm' are known"
+            )
+        for name in (
+            "dimension",
+            "layers",
+            "heads",
+            "feed_forward",
+            "pos_conv_kernel",
+            "pos_conv_groups",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, and is to be at least 1")
         for name in ("heads", "pos_conv_groups"):
             if self.dimension % getattr(self, name):
-                raise ValueError(f"dimension {self.dimension} cannot be shared out among {getattr(self, name)} {name}")
+                raise ValueError(
+                    f"dimension {self.dimension} cannot be shared out among {getattr(self, name)} {name}"
+                )
+        if self.relative_positions:
+            buckets, distance = self.relative_positions
+            if not 1 <= buckets // 4 < distance:
+                raise ValueError(
+                    f"relative_positions is {self.relative_positions}, and is to be 4 buckets or more, and a largest "
+                    "distance above a quarter of them"
+                )
 
     def build(self, dropout: float = 0.0) -> Wav2Vec2Model:
         """The network with random weights; `dropout` wherever its encoder has one, no layer drop."""
@@ -83,6 +105,8 @@ class Architecture:
             encoder_layer_drop=0.0,
             aux_num_out=None,
         )
+        if self.relative_positions:
+            keep_buckets(model.encoder.transformer.layers[0].attention)
         # With torch's own biases a waveform of speech's usual level hardly shows in the first norm's output, and a
         # network trained from scratch stays at chance for long. fairseq draws the weights this way, too.
         for layer in model.feature_extractor.conv_layers:
@@ -133,13 +157,25 @@ class Architecture:
         if not text.lstrip().startswith("{"):
             near = get_close_matches(text, KNOWN, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"front_end.architecture: {text!r} is not known.{hint} Known are {', '.join(KNOWN)}.")
+            raise UsageError(
+                f"front_end.architecture: {text!r} is not known.{hint} Known are {', '.join(KNOWN)}."
+            )
         try:
             fields = ast.literal_eval(text)
             positions = fields.get("relative_positions")
             fields["relative_positions"] = tuple(positions) if positions else None
-            return cls(**{**fields, "conv_layers": tuple(tuple(layer) for layer in fields["conv_layers"])})
-        except (ValueError, TypeError, KeyError, SyntaxError, AttributeError) as error:
+            return cls(
+                **{**fields, "conv_layers": tuple(tuple(layer) for layer in fields["conv_layers"])}
+            )
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            SyntaxError,
+            AttributeError,
+            RecursionError,
+            MemoryError,
+        ) as error:
             raise UsageError(
                 f"front_end.architecture: {text!r} is not the literal of an architecture ({error}). "
                 f"A literal looks like {asdict(KNOWN['tiny'])!r}."
@@ -152,13 +188,19 @@ def _samples_below(layers: ConvLayers, frames: int) -> int:
     return frames
 
 
-def _pre_norm(dimension: int, layers: int, heads: int, channels: int = 512, **sizes: Any) -> Architecture:
+def _pre_norm(
+    dimension: int, layers: int, heads: int, channels: int = 512, **sizes: Any
+) -> Architecture:
     feed_forward = sizes.pop("feed_forward", 4 * dimension)
-    return Architecture(stem(channels), "layer_norm", True, dimension, layers, heads, feed_forward, True, **sizes)
+    return Architecture(
+        stem(channels), "layer_norm", True, dimension, layers, heads, feed_forward, True, **sizes
+    )
 
 
 def _post_norm(dimension: int, layers: int, heads: int) -> Architecture:
-    return Architecture(stem(512), "group_norm", False, dimension, layers, heads, 4 * dimension, False)
+    return Architecture(
+        stem(512), "group_norm", False, dimension, layers, heads, 4 * dimension, False
+    )
 
 
 def _from_scratch(channels: int) -> Architecture:
@@ -167,7 +209,18 @@ def _from_scratch(channels: int) -> Architecture:
     Group norm keeps loudness over time, which layer norm takes out of every frame: with it this network learns the demo
     corpus in a minute, without it it stays near chance for that long.
     """
-    return Architecture(stem(channels), "group_norm", False, 64, 2, 4, 128, True, pos_conv_kernel=32, pos_conv_groups=4)
+    return Architecture(
+        stem(channels),
+        "group_norm",
+        False,
+        64,
+        2,
+        4,
+        128,
+        True,
+        pos_conv_kernel=32,
+        pos_conv_groups=4,
+    )
 
 
 _UNBIASED = replace(_pre_norm(1024, 24, 16), conv_bias=False)

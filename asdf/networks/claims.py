@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.networks.architectures import Architecture
 from asdf.networks.build import build_network
 from asdf.networks.class_path import find_class
@@ -26,7 +26,11 @@ OURS = "asdf.networks"
 
 
 def build_for(
-    settings: Sections, layers: int, path: Path, folder: Path | None, check: Callable[[dict[str, torch.Size]], None]
+    settings: Sections,
+    layers: int,
+    path: Path,
+    folder: Path | None,
+    check: Callable[[dict[str, torch.Size]], None],
 ) -> nn.Module:
     """The network that `settings` describe, for the weights of a file: without pretrained ones, not yet loaded.
 
@@ -35,14 +39,22 @@ def build_for(
         check: is given the shapes of the layers before memory is taken for them, if the class is one of ours.
 
     Raises:
+        UsageError: there is no such `folder`.
         AsdfError: the class is neither ours nor in `folder`, or the network cannot be built.
     """
+    if folder is not None and not folder.is_dir():
+        raise UsageError(
+            f"there is no folder {folder} for the module of the network's class. Check the path; it is relative to "
+            f"{Path.cwd()}."
+        )
     settings = replace(settings, front_end=replace(settings.front_end, weights=None))
     if is_ours(settings.network.network_class, f"in {path}: network.network_class"):
         check(shapes_of(settings, layers, path))
     else:
         _check_folder(settings.network.network_class, folder, path)
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are no matter of a file that is read
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # the caller's random numbers are no matter of a file that is read
         return build_network(settings, folder)
 
 
@@ -80,7 +92,9 @@ def shapes_of(settings: Sections, layers: int, path: Path) -> dict[str, torch.Si
     return {name: tensor.shape for name, tensor in network.state_dict().items()}
 
 
-def differences(found: Mapping[str, Any], have: Mapping[str, torch.Size], extra: Collection[str] = ()) -> list[str]:
+def differences(
+    found: Mapping[str, Any], have: Mapping[str, torch.Size], extra: Collection[str] = ()
+) -> list[str]:
     """How a file's layers, `extra` ones aside, differ from those of a network: a line each."""
     shapes: dict[str, Any] = {
         name: tuple(value.shape) if isinstance(value, Tensor) else f"a {type(value).__name__}"
@@ -97,7 +111,9 @@ def differences(found: Mapping[str, Any], have: Mapping[str, torch.Size], extra:
 def _check_folder(class_path: str, folder: Path | None, path: Path) -> None:
     """Let through a class whose module lies in `folder`; a file may not name anything else that is imported."""
     top = class_path.partition(".")[0]
-    if folder is not None and ((folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file()):
+    if folder is not None and (
+        (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file()
+    ):
         return
     raise AsdfError(
         f"the network {path} is of the class {class_path}, which is not of {OURS}"

@@ -71,7 +71,9 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
         ours = import_module(module_name).__all__
         if class_name not in ours:
             raise _no_class(
-                f"{setting}: module {module_name}", class_name, [name for name in ours if name[0].isupper()]
+                f"{setting}: module {module_name}",
+                class_name,
+                [name for name in ours if name[0].isupper()],
             )
     else:
         top = module_name.partition(".")[0]
@@ -82,20 +84,34 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
 def _parts(class_path: str, setting: str) -> tuple[str, str]:
     module_name, _, class_name = class_path.rpartition(".")
     if not module_name:
-        raise UsageError(f"{setting}: {class_path!r} names no module. Write 'module.Class': 'my_module.MyClass'.")
+        raise UsageError(
+            f"{setting}: {class_path!r} names no module. Write 'module.Class': 'my_module.MyClass'."
+        )
     return module_name, class_name
 
 
 def _names_in(tree: ast.Module) -> set[str]:
     """All names that the file may give itself, '*' among them where it imports some that are not written out."""
-    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return names | {node.asname or node.name for node in ast.walk(tree) if isinstance(node, ast.alias)}
+    names = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+    names |= {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return names | {
+        node.asname or node.name for node in ast.walk(tree) if isinstance(node, ast.alias)
+    }
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
     near = get_close_matches(class_name, classes, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"What fits there is {', '.join(classes) or 'nothing'}."
+    hint = (
+        f"Did you mean {near[0]!r}?"
+        if near
+        else f"What fits there is {', '.join(classes) or 'nothing'}."
+    )
     return UsageError(f"{where} has no class {class_name!r}. {hint}")
 
 
@@ -156,4 +172,6 @@ def told(error: Exception, here: str = __file__) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     # A syntax error's own text says where it is.
     known = last.filename == here or isinstance(error, SyntaxError)
-    return f"{type(error).__name__}: {error}" + ("" if known else f" ({last.filename}, line {last.lineno})")
+    return f"{type(error).__name__}: {error}" + (
+        "" if known else f" ({last.filename}, line {last.lineno})"
+    )

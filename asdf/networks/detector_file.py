@@ -20,12 +20,13 @@ from asdf.errors import AsdfError
 from asdf.networks.build import self_contained
 from asdf.networks.claims import build_for, differences
 from asdf.networks.hub import is_hub_folder, read_hub_folder, read_safetensors_network
-from asdf.networks.weights_file import check_tensors, load_plain
+from asdf.networks.weights_file import check_names, check_tensors, load_file
 from asdf.runs.files import atomic_write, write_advice
 from asdf.settings.catalogue import catalogue, section_types
 from asdf.settings.checks import check_value
 from asdf.settings.mistakes import Complaint
 from asdf.settings.sections import Sections
+from asdf.text import lines_and_more, shorten
 
 FORMAT = "asdf"
 VERSION = 1
@@ -56,9 +57,13 @@ def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Modul
             f"python -m asdf import {path} OUT"
         )
     state = content["model_state_dict"]
-    check_tensors({name: value for name, value in state.items() if isinstance(value, torch.Tensor)}, path)
+    check_tensors(
+        {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}, path
+    )
     settings = settings_in(content, path)
-    network = build_for(settings, len(state), path, folder, lambda shapes: _check_fit(path, content, shapes))
+    network = build_for(
+        settings, len(state), path, folder, lambda shapes: _check_fit(path, content, shapes)
+    )
     fill_network(path, content, network)
     return network.eval(), content
 
@@ -80,7 +85,9 @@ def network_content(network: nn.Module, settings: Sections) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "network_class": settings.network.network_class,
-        "settings": asdict(replace(settings, front_end=self_contained(settings.front_end, network))),
+        "settings": asdict(
+            replace(settings, front_end=self_contained(settings.front_end, network))
+        ),
         "model_state_dict": network.state_dict(),
     }
 
@@ -111,26 +118,20 @@ def read_network_file(path: Path) -> dict[str, Any]:
     """
     if is_hub_folder(path):
         return read_hub_folder(path)
-    if not path.is_file():
-        reason = "it is a folder" if path.is_dir() else "there is no such file"
-        raise AsdfError(f"cannot read the network {path}: {reason}. Check the path; it is relative to {Path.cwd()}.")
     if path.suffix == ".safetensors":
         return read_safetensors_network(path)
-    try:
-        content = load_plain(path)
-    except Exception as error:  # torch.load raises many kinds, and says in its first line what it met
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise AsdfError(
-            f"cannot read the network {path}: {reason} The file is damaged or no network of ASDF; "
-            "nothing in it was run."
-        ) from None
+    content = load_file(path, "the network")
     if not isinstance(content, dict) or not isinstance(content.get("model_state_dict"), dict):
         raise AsdfError(f"{path} is no network of ASDF: it holds no 'model_state_dict'.")
+    check_names(content["model_state_dict"], path)
     return content
 
 
 def settings_in(
-    content: Mapping[str, Any], path: Path, base: Sections | None = None, sections: Collection[str] | None = None
+    content: Mapping[str, Any],
+    path: Path,
+    base: Sections | None = None,
+    sections: Collection[str] | None = None,
 ) -> Sections:
     """The settings that a file keeps, over `base` or else the defaults; what is not known here is passed over.
 
@@ -141,7 +142,10 @@ def settings_in(
         AsdfError: a value does not fit its setting.
     """
     kept, known = content.get("settings", {}), catalogue()
-    chosen, unknown = {name: vars(getattr(base or Sections(), name)).copy() for name in section_types()}, []
+    chosen, unknown = (
+        {name: vars(getattr(base or Sections(), name)).copy() for name in section_types()},
+        [],
+    )
     for section, values in kept.items() if isinstance(kept, Mapping) else ():
         if sections is not None and section not in sections:
             continue
@@ -154,11 +158,16 @@ def settings_in(
                 chosen[section][name] = check_value(known[full], value)
             except Complaint as complaint:
                 raise AsdfError(
-                    f"the network {path} was made with {full} = {value!r}, which this ASDF does not take: "
-                    f"{complaint.text}. A newer ASDF wrote the file: bring yours up to date."
+                    f"the network {path} was made with {full} = {shorten(repr(value))}, which this ASDF does not "
+                    f"take: {shorten(complaint.text, 500)}. The file is damaged, or a newer ASDF wrote it: then bring "
+                    "yours up to date."
                 ) from None
     if unknown:
-        _log.warning("%s: a newer ASDF wrote it; settings not known here are ignored: %s", path, ", ".join(unknown))
+        _log.warning(
+            "%s: a newer ASDF wrote it; settings not known here are ignored: %s",
+            path,
+            ", ".join(unknown),
+        )
     return Sections(**{name: kind(**chosen[name]) for name, kind in section_types().items()})
 
 
@@ -178,12 +187,10 @@ def _check_fit(path: Path, content: Mapping[str, Any], have: Mapping[str, torch.
     found = content["model_state_dict"]
     told = differences(found, have, [name for name in EXTRA if name not in have])
     if told:
-        more = f"\n  ... and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
         raise AsdfError(
             f"{path} is of another network than the settings build "
-            f"({content.get('network_class', 'unknown class')}):\n  "
-            + "\n  ".join(told[:_SHOWN])
-            + more
+            f"({content.get('network_class', 'unknown class')}):"
+            + lines_and_more(told, _SHOWN)
             + "\nSet network.network_class and front_end.architecture to those it was trained with, "
             "or give this run another paths.system_folder."
         )

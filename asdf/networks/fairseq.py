@@ -31,7 +31,14 @@ _DEFAULTS: dict[str, Any] = {
     "num_buckets": 320,
     "max_distance": 800,
 }
-_REQUIRED = {"activation_fn": "gelu", "layer_type": "transformer", "pos_conv_depth": 1, "pos_enc_type": "abs"}
+# Those that are published have seven; a sum may be multiplied over and over.
+_MOST_LAYERS = 100
+_REQUIRED = {
+    "activation_fn": "gelu",
+    "layer_type": "transformer",
+    "pos_conv_depth": 1,
+    "pos_enc_type": "abs",
+}
 _REQUIRED_OF_WAVLM = {"gru_rel_pos": True}
 
 
@@ -44,7 +51,9 @@ def architecture_told(content: Mapping[str, Any]) -> Architecture | None:
     options = _options(content)
     if options is None:
         return None
-    required = _REQUIRED | (_REQUIRED_OF_WAVLM if options.get("relative_position_embedding") else {})
+    required = _REQUIRED | (
+        _REQUIRED_OF_WAVLM if options.get("relative_position_embedding") else {}
+    )
     for name, value in required.items():
         if options.get(name, value) != value:
             raise AsdfError(
@@ -55,7 +64,9 @@ def architecture_told(content: Mapping[str, Any]) -> Architecture | None:
     try:
         return Architecture(
             conv_layers=conv_layers(told["conv_feature_layers"]),
-            extractor_mode={"default": "group_norm"}.get(told["extractor_mode"], told["extractor_mode"]),
+            extractor_mode={"default": "group_norm"}.get(
+                told["extractor_mode"], told["extractor_mode"]
+            ),
             conv_bias=bool(told["conv_bias"]),
             dimension=int(told["encoder_embed_dim"]),
             layers=int(told["encoder_layers"]),
@@ -68,14 +79,26 @@ def architecture_told(content: Mapping[str, Any]) -> Architecture | None:
             if told["relative_position_embedding"]
             else None,
         )
-    except (ValueError, TypeError, SyntaxError) as error:
-        raise AsdfError(f"its options cannot be understood: {error}. Is it a wav2vec 2.0 checkpoint?") from error
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        SyntaxError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        raise AsdfError(
+            f"its options cannot be understood: {error}. Is it a wav2vec 2.0 checkpoint?"
+        ) from error
 
 
 def normalizes(content: Mapping[str, Any]) -> bool | None:
     """Whether the network expects waveforms of zero mean and unit variance; None where the options do not say."""
     cfg = _plain(content.get("cfg"))
-    told = (options.get("normalize") for options in (_plain(cfg.get("task")), cfg, _plain(content.get("args"))))
+    told = (
+        options.get("normalize")
+        for options in (_plain(cfg.get("task")), cfg, _plain(content.get("args")))
+    )
     return next((value for value in told if isinstance(value, bool)), None)
 
 
@@ -86,21 +109,35 @@ def conv_layers(text: str) -> ConvLayers:
         ValueError: the text is anything else; it is not run.
     """
     layers = _layers_of(ast.parse(text.strip(), mode="eval").body)
-    if not layers or not all(len(layer) == 3 and all(type(n) is int and n > 0 for n in layer) for layer in layers):
+    if not layers or not all(_is_layer(layer) for layer in layers):
         raise ValueError(f"conv_feature_layers is {text!r}")
     return tuple((channels, kernel, stride) for channels, kernel, stride in layers)
 
 
 def _layers_of(node: ast.expr) -> list[tuple[int, ...]]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _layers_of(node.left) + _layers_of(node.right)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.right, ast.Constant):
+        return _bounded(_layers_of(node.left) + _layers_of(node.right))
+    if (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mult)
+        and isinstance(node.right, ast.Constant)
+    ):
         times = node.right.value
         if type(times) is int and 0 < times < 100:
-            return _layers_of(node.left) * times
+            return _bounded(_layers_of(node.left) * times)
     if isinstance(node, ast.List):
         return [tuple(ast.literal_eval(element)) for element in node.elts]
     raise ValueError(f"{ast.unparse(node)!r} is not a list of layers")
+
+
+def _is_layer(layer: tuple[int, ...]) -> bool:
+    return len(layer) == 3 and all(type(n) is int and n > 0 for n in layer)
+
+
+def _bounded(layers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    if len(layers) > _MOST_LAYERS:
+        raise ValueError(f"conv_feature_layers asks for more than {_MOST_LAYERS} layers")
+    return layers
 
 
 def _options(content: Mapping[str, Any]) -> dict[str, Any] | None:

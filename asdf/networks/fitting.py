@@ -7,18 +7,22 @@ has beside the network's own is an error that names it, never a layer left at ra
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
 from asdf.networks.weights_file import READABLE
+from asdf.text import and_more
 
 PUBLISHED_FRONT_END = "ssl_model.model."
 _SHOWN = 6
 
 
-def check_layers(own: Mapping[str, torch.Size], state: Mapping[str, Tensor], kind: str, source: str) -> None:
+def check_layers(
+    own: Mapping[str, torch.Size], state: Mapping[str, Tensor], kind: str, source: str
+) -> None:
     """Hold the layers of a file against the shapes of those that a network has.
 
     Raises:
@@ -31,7 +35,11 @@ def check_layers(own: Mapping[str, torch.Size], state: Mapping[str, Tensor], kin
         for name, shape in own.items()
         if name in state and state[name].shape != shape
     ]
-    faults = {"missing from the file": missing, "of another shape": misshapen, "without a place": too_many}
+    faults = {
+        "missing from the file": missing,
+        "of another shape": misshapen,
+        "without a place": too_many,
+    }
     told = [f"{len(names)} {fault}: {some(names)}" for fault, names in faults.items() if names]
     if told:
         raise AsdfError(
@@ -52,18 +60,25 @@ def load_layers(module: nn.Module, state: Mapping[str, Tensor], source: str) -> 
 
 
 def groups(names: Iterable[str]) -> str:
-    """Names of layers, those of one module told once."""
-    return ", ".join(dict.fromkeys(f"{first}.*" if rest else first for first, _, rest in _split(names)))
+    """Names of layers, those of one module once, by the name of the innermost module that has them all."""
+    modules: dict[str, list[list[str]]] = {}
+    for name in names:
+        parts = name.removeprefix(PUBLISHED_FRONT_END).split(".")
+        modules.setdefault(parts[0], []).append(parts)
+    return ", ".join(_group(first, layers) for first, layers in modules.items())
 
 
-def _split(names: Iterable[str]) -> list[tuple[str, str, str]]:
-    return [name.removeprefix(PUBLISHED_FRONT_END).partition(".") for name in names]
+def _group(first: str, layers: list[list[str]]) -> str:
+    if layers == [[first]]:
+        return first
+    levels = zip(*(parts[1:-1] for parts in layers), strict=False)
+    common = takewhile(lambda level: len(set(level)) == 1, levels)
+    return ".".join([first, *(level[0] for level in common), "*"])
 
 
 def some(names: list[str]) -> str:
     """The first of these names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return and_more(names, _SHOWN)
 
 
 def _size(shape: torch.Size) -> str:

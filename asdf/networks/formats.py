@@ -14,14 +14,29 @@ from typing import Any
 from torch import Tensor
 
 from asdf.errors import AsdfError
+from asdf.evaluation.scored_length import PUBLISHED, ScoredLength
 from asdf.networks.detector_file import EXTRA, FORMAT, read_network_file, settings_in
 from asdf.networks.fitting import PUBLISHED_FRONT_END, some
 from asdf.networks.hugging_face import CONFIG, folder_of, read_json
-from asdf.networks.published import is_published, own_names
-from asdf.networks.sizes import ARCHITECTURE, FRONT_END, SHAPES, architecture_of, back_end_sizes, network_class
-from asdf.networks.weights import TORCHAUDIO
-from asdf.networks.weights_file import STATE_KEYS, check_tensors, read_weights_file, state_dict_in
+from asdf.networks.published import is_published, own_names, without_unused
+from asdf.networks.sizes import (
+    ARCHITECTURE,
+    FRONT_END,
+    SHAPES,
+    architecture_of,
+    back_end_sizes,
+    network_class,
+)
+from asdf.networks.weights_file import (
+    STATE_KEYS,
+    check_names,
+    check_tensors,
+    read_weights_file,
+    state_dict_in,
+)
 from asdf.settings.sections import Sections
+from asdf.settings.weights_names import BUNDLE
+from asdf.text import shorten
 
 OWN = "a network of ASDF"
 ORIGINAL = "a checkpoint of the original ASDF"
@@ -39,6 +54,9 @@ READ = (
 )
 _PRETRAINING = "of the front end's pretraining; scores do not depend on them"
 _TRAINING = "of the training that made it"
+_MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
+_MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"
+_UNUSED = "of a norm whose output the published code does not use; scores do not depend on them"
 
 
 @dataclass
@@ -76,15 +94,25 @@ def recognise(path: Path, given: Mapping[str, Any]) -> Recognised:
     nested = next((key for key in STATE_KEYS if isinstance(content.get(key), Mapping)), None)
     inside = content[nested] if nested else content
     extra = [name for name in EXTRA if name in inside]
-    state = state_dict_in({name: value for name, value in inside.items() if name not in extra}, path)
-    plain = [str(name) for name, value in inside.items() if not isinstance(value, Tensor) and name not in extra]
+    state = state_dict_in(
+        {name: value for name, value in inside.items() if name not in extra}, path
+    )
+    plain = [
+        str(name)
+        for name, value in inside.items()
+        if not isinstance(value, Tensor) and name not in extra
+    ]
     others = [*(str(key) for key in content if nested and key != nested), *extra, *plain]
     left_out = {_TRAINING: others} if others else {}
+    state, unused = without_unused(state)
+    left_out |= {_UNUSED: unused} if unused else {}
     if is_published(state):
         state, not_used = own_names(state, masked=bool(given.get("front_end.time_mask_proportion")))
         left_out |= {_PRETRAINING: not_used} if not_used else {}
     kind = network_class(state)
-    if kind is None or (kind.startswith("SSL_") and not any(name.startswith(FRONT_END) for name in state)):
+    if kind is None or (
+        kind.startswith("SSL_") and not any(name.startswith(FRONT_END) for name in state)
+    ):
         raise AsdfError(_no_detector(path, state, kind))
     settings, notes = Sections(), []
     values: dict[str, Any] = {"network.network_class": f"asdf.networks.{kind}", **given}
@@ -95,16 +123,46 @@ def recognise(path: Path, given: Mapping[str, Any]) -> Recognised:
     try:
         told = back_end_sizes(kind, state, settings)
     except (ValueError, KeyError, IndexError) as error:
-        raise AsdfError(f"{path} has layers named as those of {kind}, but of shapes that it cannot have.") from error
+        raise AsdfError(
+            f"{path} has layers named as those of {kind}, but of shapes that it cannot have."
+        ) from error
     told = [(name, value, why) for name, value, why in told if name not in given]
     _set(settings, {name: value for name, value, _ in told})
     notes += [f"{name} = {value!r}, {why}" for name, value, why in told]
+    if nested != "model_state_dict":
+        notes += _score_as_published(settings, kind, given)
     layout = LAYOUTS[kind] if nested != "model_state_dict" else f"{ORIGINAL}; {LAYOUTS[kind]}"
     return Recognised(layout, settings, state, left_out, notes)
 
 
+def _score_as_published(settings: Sections, kind: str, given: Mapping[str, Any]) -> list[str]:
+    """Set how much of a recording is scored to what the published programs score, and say so.
+
+    The data sets of AASIST, SSL_Anti-spoofing, SLS and Nes2Net-X (`data_utils.py`, `data_utils_SSL.py`) hand on the
+    first 64,600 samples of a trial, and repeat a shorter one from its start. An SLS of another size takes its own.
+    """
+    published = settings.back_end.sls_samples if kind == "SSL_SLS" else PUBLISHED.max_samples
+    chosen = {name: published for name in (_MIN_SCORED, _MAX_SCORED) if name not in given}
+    # Where one of the two was given, the other must not contradict it.
+    if _MIN_SCORED in given and _MAX_SCORED in chosen:
+        chosen[_MAX_SCORED] = max(published, given[_MIN_SCORED])
+    if _MAX_SCORED in given and _MIN_SCORED in chosen:
+        chosen[_MIN_SCORED] = min(published, given[_MAX_SCORED])
+    if not chosen:
+        return []
+    _set(settings, chosen)
+    network = settings.network
+    scored = ScoredLength(
+        network.min_evaluation_utterance_length_in_samples,
+        network.max_evaluation_utterance_length_in_samples,
+    )
+    why = ", as published" if scored.min_samples == scored.max_samples == published else ""
+    names = " and ".join(f"{name} = {value}" for name, value in chosen.items())
+    return [f"scored{why}: {scored.describe()} ({names})"]
+
+
 def _content(path: Path) -> Mapping[str, Any]:
-    if str(path).startswith(TORCHAUDIO):
+    if str(path).startswith(BUNDLE):
         raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
     if path.is_dir() and folder_of(path) and read_json(path / CONFIG).get("format") != FORMAT:
         raise AsdfError(_front_end_alone(str(path), "holds a network of Hugging Face"))
@@ -120,14 +178,21 @@ def _own(content: Mapping[str, Any], path: Path, given: Mapping[str, Any]) -> Re
     known = {"format", "version", "network_class", "settings", "model_state_dict", *kept}
     others = [str(key) for key in content if key not in known]
     state = dict(content["model_state_dict"])
-    check_tensors({name: value for name, value in state.items() if isinstance(value, Tensor)}, path)
+    check_names(state, path)
+    wrong = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)
+    if wrong is not None:
+        raise AsdfError(
+            f"{path} is damaged: its layer {shorten(wrong)} is a {type(state[wrong]).__name__}, not a tensor."
+        )
+    check_tensors(state, path)
     return Recognised(OWN, settings, state, {_TRAINING: others} if others else {}, extra=kept)
 
 
 def _no_detector(path: Path, state: Mapping[str, Tensor], kind: str | None) -> str:
     if kind is not None:
         return (
-            f"{path} holds the back end of {kind} alone; its front end's layers, {PUBLISHED_FRONT_END}*, are missing."
+            f"{path} holds the back end of {kind} alone; its front end's layers, "
+            f"{PUBLISHED_FRONT_END}*, are missing."
         )
     own = any(name.startswith("back_end.") for name in state)
     if not own and any("feature_extractor.conv_layers.0." in name for name in state):

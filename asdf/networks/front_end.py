@@ -45,10 +45,14 @@ class Wav2Vec2FrontEnd(nn.Module):
         """
         super().__init__()
         architecture = Architecture.from_text(settings.architecture)
-        weights = read_front_end_weights(settings.weights, architecture) if settings.weights else None
+        weights = (
+            read_front_end_weights(settings.weights, architecture) if settings.weights else None
+        )
         self.architecture = weights.architecture if weights else architecture
         self.dimension = self.architecture.dimension
-        self.layers = settings.layer if isinstance(settings.layer, int) else self.architecture.layers
+        self.layers = (
+            settings.layer if isinstance(settings.layer, int) else self.architecture.layers
+        )
         if self.layers > self.architecture.layers:
             raise UsageError(
                 f"front_end.layer = {self.layers}: this front end has {self.architecture.layers} encoder layers. "
@@ -62,7 +66,11 @@ class Wav2Vec2FrontEnd(nn.Module):
             load_layers(self.model, weights.layers, weights.source)
             tell_normalization(weights, settings.normalize_waveforms)
         masks = settings.time_mask_proportion or settings.channel_mask_proportion
-        self.masking = Masking(settings, self.dimension, weights.mask_embedding if weights else None) if masks else None
+        self.masking = (
+            Masking(settings, self.dimension, weights.mask_embedding if weights else None)
+            if masks
+            else None
+        )
         self.layer_sum = WeightedSum(self.layers + 1) if settings.layer == "weighted" else None
         self.frozen = False
         self.freeze(settings.frozen)
@@ -129,7 +137,9 @@ class Wav2Vec2FrontEnd(nn.Module):
         waveforms_BT = repeat_short(waveforms_BT, self.architecture.shortest(frames=1))
         if self.normalize_waveforms:
             # Each row by itself: torchaudio's bundles normalise a batch as a whole.
-            waveforms_BT = F.layer_norm(waveforms_BT, [int(waveforms_BT.shape[-1])])  # int: ONNX wants a constant
+            waveforms_BT = F.layer_norm(
+                waveforms_BT, [int(waveforms_BT.shape[-1])]
+            )  # int: ONNX wants a constant
         x_BLC = self.model.encoder.feature_projection(self._convolved(waveforms_BT))
         if self.masking is not None:
             x_BLC = self.masking(x_BLC)
@@ -152,7 +162,10 @@ class Wav2Vec2FrontEnd(nn.Module):
         if not (self.gradient_checkpointing and torch.is_grad_enabled()):
             features_BLC: Tensor = stem(waveforms_BT, None)[0]
             return features_BLC
-        parts = [checkpoint(lambda one: stem(one, None)[0], one, use_reentrant=False) for one in waveforms_BT.split(1)]
+        parts = [
+            checkpoint(lambda one: stem(one, None)[0], one, use_reentrant=False)
+            for one in waveforms_BT.split(1)
+        ]
         return torch.cat(parts)
 
     def _final_norm(self, x_BLC: Tensor) -> Tensor:

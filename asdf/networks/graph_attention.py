@@ -9,6 +9,8 @@ Shapes: B utterances, N and M nodes, C values of a node coming in, D going out.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -63,7 +65,9 @@ class HeterogeneousGraphAttention(nn.Module):
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
         self.temperature = temperature
 
-    def forward(self, first_BNC: Tensor, second_BMC: Tensor, master_B1C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, first_BNC: Tensor, second_BMC: Tensor, master_B1C: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Two graphs and their master node, with dim_in values a node, to the same with dim_out values."""
         nodes = first_BNC.shape[1]
         x_BNC = torch.cat([self.proj_type1(first_BNC), self.proj_type2(second_BMC)], dim=1)
@@ -77,15 +81,22 @@ class HeterogeneousGraphAttention(nn.Module):
     def _scores(self, x_BNC: Tensor, nodes: int) -> Tensor:
         edges_BNND = _edges(x_BNC, self.att_proj)
         within_first, across = edges_BNND[:, :nodes].split([nodes, x_BNC.shape[1] - nodes], dim=2)
-        across_back, within_second = edges_BNND[:, nodes:].split([nodes, x_BNC.shape[1] - nodes], dim=2)
+        across_back, within_second = edges_BNND[:, nodes:].split(
+            [nodes, x_BNC.shape[1] - nodes], dim=2
+        )
         first = torch.cat([within_first @ self.att_weight11, across @ self.att_weight12], dim=2)
-        second = torch.cat([across_back @ self.att_weight12, within_second @ self.att_weight22], dim=2)
+        second = torch.cat(
+            [across_back @ self.att_weight12, within_second @ self.att_weight22], dim=2
+        )
         return torch.cat([first, second], dim=1).squeeze(-1)
 
     def _gather(self, x_BNC: Tensor, master_B1C: Tensor) -> Tensor:
         scores_BN1 = torch.tanh(self.att_projM(x_BNC * master_B1C)) @ self.att_weightM
-        attention_B1N = F.softmax(scores_BN1 / self.temperature, dim=1).transpose(1, 2)
-        return self.proj_with_attM(attention_B1N @ x_BNC) + self.proj_without_attM(master_B1C)
+        attention_BN1 = F.softmax(scores_BN1 / self.temperature, dim=1)
+        # Written out: the backward pass of a matrix product is an outer product here, which torch
+        # 2.14 compiles with Triton on a GPU, and that fails where there is no C compiler.
+        gathered_B1C = (attention_BN1 * x_BNC).sum(dim=1, keepdim=True)
+        return self.proj_with_attM(gathered_B1C) + self.proj_without_attM(master_B1C)
 
 
 class GraphPool(nn.Module):
@@ -99,10 +110,19 @@ class GraphPool(nn.Module):
 
     def forward(self, x_BNC: Tensor) -> Tensor:
         """(batch, nodes, dim) to (batch, max(1, int(ratio * nodes)), dim), best first."""
-        scores_BN1 = torch.sigmoid(self.proj(self.drop(x_BNC)))
-        kept = max(int(x_BNC.shape[1] * self.ratio), 1)
-        best_BM1 = scores_BN1.topk(kept, dim=1).indices
-        return (x_BNC * scores_BN1).gather(1, best_BM1.expand(-1, -1, x_BNC.shape[2]))
+        # In float32 also under autocast: in bfloat16 many scores are equal, and the order of a sort
+        # would choose the nodes.
+        with _without_autocast(x_BNC):
+            scores_BN1 = torch.sigmoid(self.proj(self.drop(x_BNC.float())))
+        count = max(int(x_BNC.shape[1] * self.ratio), 1)
+        best_BM1 = scores_BN1.topk(count, dim=1).indices
+        scored_BNC = x_BNC * scores_BN1.to(x_BNC.dtype)
+        return scored_BNC.gather(1, best_BM1.expand(-1, -1, x_BNC.shape[2]))
+
+
+def _without_autocast(x: Tensor) -> AbstractContextManager[object]:
+    # The meta device, on which networks are measured without weights, knows no autocast.
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
 def _edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:

@@ -68,11 +68,25 @@ class GraphBackEnd(nn.Module):
         spectral_BSC = self.pool_S(self.GAT_layer_S(spectral_BSC + self.pos_S))
         temporal_BTC = self.pool_T(self.GAT_layer_T(temporal_BTC))
         branches = (
-            (self.master1, self.HtrgGAT_layer_ST11, self.pool_hT1, self.pool_hS1, self.HtrgGAT_layer_ST12),
-            (self.master2, self.HtrgGAT_layer_ST21, self.pool_hT2, self.pool_hS2, self.HtrgGAT_layer_ST22),
+            (
+                self.master1,
+                self.HtrgGAT_layer_ST11,
+                self.pool_hT1,
+                self.pool_hS1,
+                self.HtrgGAT_layer_ST12,
+            ),
+            (
+                self.master2,
+                self.HtrgGAT_layer_ST21,
+                self.pool_hT2,
+                self.pool_hS2,
+                self.HtrgGAT_layer_ST22,
+            ),
         )
         first, second = (self._branch(temporal_BTC, spectral_BSC, *layers) for layers in branches)
-        temporal_BTC, spectral_BSC, master_B1C = (torch.maximum(a, b) for a, b in zip(first, second, strict=True))
+        temporal_BTC, spectral_BSC, master_B1C = (
+            torch.maximum(a, b) for a, b in zip(first, second, strict=True)
+        )
         embeddings_BE = torch.cat(
             [
                 temporal_BTC.abs().amax(dim=1),
@@ -83,7 +97,9 @@ class GraphBackEnd(nn.Module):
             ],
             dim=1,
         )
-        return embeddings_BE, self.out_layer(F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training))
+        return embeddings_BE, self.out_layer(
+            F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training)
+        )
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
         """The first batch norms of the residual blocks."""
@@ -104,4 +120,7 @@ class GraphBackEnd(nn.Module):
         temporal_BTC, spectral_BSC, master_B1C = joint(temporal_BTC, spectral_BSC, master_11C)
         nodes = (pool_temporal(temporal_BTC), pool_spectral(spectral_BSC), master_B1C)
         refined = refine(*nodes)
-        return [F.dropout(a + b, BRANCH_DROPOUT, self.training) for a, b in zip(nodes, refined, strict=True)]
+        return [
+            F.dropout(a + b, BRANCH_DROPOUT, self.training)
+            for a, b in zip(nodes, refined, strict=True)
+        ]

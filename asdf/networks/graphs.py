@@ -41,7 +41,9 @@ class _OneLength(nn.Module):
 
     def forward(self, waveforms: Tensor) -> tuple[Tensor, Tensor]:
         if waveforms.dim() != 2 or waveforms.size(1) != self.samples:
-            raise ValueError("waveforms must be (batch, samples) with as many samples as the network was exported for")
+            raise ValueError(
+                "waveforms must be (batch, samples) with as many samples as the network was exported for"
+            )
         embeddings, logits = self.traced(waveforms)
         return embeddings, logits
 
@@ -54,7 +56,9 @@ def samples_for(network: nn.Module, asked: int | None) -> int:
     """
     only = fixed_samples(network)
     if only is not None and asked not in (None, only):
-        raise UsageError(f"--samples {asked}: {type(network).__name__} takes {only} samples and no other length.")
+        raise UsageError(
+            f"--samples {asked}: {type(network).__name__} takes {only} samples and no other length."
+        )
     return only or asked or SAMPLES
 
 
@@ -88,7 +92,9 @@ def write_onnx(network: nn.Module, path: Path, samples: int) -> str:
     try:
         import onnx  # noqa: F401
     except ImportError as error:
-        raise AsdfError("exporting to ONNX needs the package onnx: pip install 'asdf-antispoofing[onnx]'") from error
+        raise AsdfError(
+            "exporting to ONNX needs the package onnx: pip install 'asdf-antispoofing[onnx]'"
+        ) from error
     # torch's newer exporter needs further packages, and stops at WavLM's relative positions.
     options: dict[str, Any] = {
         "dynamo": False,
@@ -99,7 +105,13 @@ def write_onnx(network: nn.Module, path: Path, samples: int) -> str:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                torch.onnx.export(network, (_waveforms(2, samples),), Path(folder) / "net.onnx", **_NAMES, **options)
+                torch.onnx.export(
+                    network,
+                    (_waveforms(2, samples),),
+                    Path(folder) / "net.onnx",
+                    **_NAMES,
+                    **options,
+                )
         except Exception as error:
             raise _impossible(network, "ONNX", error) from error
         if len(list(Path(folder).iterdir())) > 1:
@@ -142,7 +154,9 @@ def _difference(network: nn.Module, samples: int, graph: Any) -> str:
             f"the exported graph of {type(network).__name__} gives other numbers than the network, by {largest:.2g}; "
             "nothing was written. Its forward may do what a graph cannot follow, such as branch on values."
         )
-    return f"run on {len(waveforms_BT)} waveforms: differs from the network by {largest:.1e} at most"
+    return (
+        f"run on {len(waveforms_BT)} waveforms: differs from the network by {largest:.1e} at most"
+    )
 
 
 def _impossible(network: nn.Module, layout: str, error: Exception) -> AsdfError:

@@ -13,6 +13,7 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.networks.hugging_face import CONFIG, read_json
+from asdf.networks.plain_values import check_plain
 from asdf.networks.safetensors import read_safetensors, write_safetensors
 from asdf.runs.files import write_text
 
@@ -37,7 +38,9 @@ def write_hub_folder(folder: Path, content: Mapping[str, Any], card: str) -> Non
     if folder.exists() and not folder.is_dir():
         raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
     write_safetensors(folder / WEIGHTS, content["model_state_dict"], {"format": "pt"})
-    write_text(folder / CONFIG, json.dumps(description(content), indent=2, ensure_ascii=False) + "\n")
+    write_text(
+        folder / CONFIG, json.dumps(description(content), indent=2, ensure_ascii=False) + "\n"
+    )
     write_text(folder / CARD, card)
 
 
@@ -75,10 +78,11 @@ def read_safetensors_network(path: Path) -> dict[str, Any]:
     state, metadata = read_safetensors(path)
     try:
         told = json.loads(metadata.get(_ENTRY, "{}"))
-    except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
-        raise AsdfError(f"the metadata of {path} are damaged: '{_ENTRY}' is not a dictionary in JSON.")
+        if not isinstance(told, dict):
+            raise ValueError("it is not a dictionary in JSON")
+        check_plain(told)
+    except (ValueError, RecursionError) as error:
+        raise AsdfError(f"the metadata of {path} are damaged, '{_ENTRY}': {error}.") from None
     return {**told, "model_state_dict": state}
 
 
@@ -87,5 +91,7 @@ def description(content: Mapping[str, Any]) -> dict[str, Any]:
     told = {key: content[key] for key in KEPT if key in content}
     if isinstance(told.get("settings"), Mapping):
         # Where it was made is nobody's business: user names and folders of a cluster are in there.
-        told["settings"] = {name: section for name, section in told["settings"].items() if name != "paths"}
+        told["settings"] = {
+            name: section for name, section in told["settings"].items() if name != "paths"
+        }
     return told

@@ -16,11 +16,17 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.networks.architectures import Architecture
+from asdf.networks.plain_values import check_plain
 from asdf.networks.safetensors import read_safetensors
 from asdf.networks.weights_file import read_weights_file, state_dict_in
 
 CONFIG = "config.json"
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 MODEL_TYPES = ("wav2vec2", "hubert", "wavlm")
 LARGEST_JSON = 20_000_000
 
@@ -91,6 +97,7 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("it holds no dictionary")
+        check_plain(content)
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
@@ -108,10 +115,14 @@ def architecture_told(folder: Path) -> Architecture:
     config = read_json(path)
     kind = config.get("model_type")
     if kind not in MODEL_TYPES:
-        raise AsdfError(f"{path} is of the model type {kind!r}; a front end is one of {', '.join(MODEL_TYPES)}.")
+        raise AsdfError(
+            f"{path} is of the model type {kind!r}; a front end is one of {', '.join(MODEL_TYPES)}."
+        )
     for name, value in _REQUIRED.items():
         if config.get(name, value) != value:
-            raise AsdfError(f"{path} has {name} = {config[name]!r}; this front end only knows {value!r}.")
+            raise AsdfError(
+                f"{path} has {name} = {config[name]!r}; this front end only knows {value!r}."
+            )
     told = {**_DEFAULTS, **config}
     norm = told["feat_extract_norm"]
     try:
@@ -135,7 +146,7 @@ def architecture_told(folder: Path) -> Architecture:
             if kind == "wavlm"
             else None,
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise AsdfError(f"{path} cannot be understood: {error}.") from error
 
 
@@ -149,7 +160,9 @@ def normalizes(folder: Path) -> bool | None:
 def _read_parts(index: Path) -> dict[str, Tensor]:
     parts = read_json(index).get("weight_map")
     if not isinstance(parts, dict) or not all(isinstance(part, str) for part in parts.values()):
-        raise AsdfError(f"{index} is damaged: it holds no weight_map of file names. Download it again.")
+        raise AsdfError(
+            f"{index} is damaged: it holds no weight_map of file names. Download it again."
+        )
     state: dict[str, Tensor] = {}
     for part in dict.fromkeys(parts.values()):
         # An index names its neighbours; it may not lead anywhere else.
@@ -160,5 +173,7 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
         state.update(read_state(index.parent / part))
     missing = [name for name in parts if name not in state]
     if missing:
-        raise AsdfError(f"{index} names {len(missing)} layers that its files lack, {missing[0]} among them.")
+        raise AsdfError(
+            f"{index} names {len(missing)} layers that its files lack, {missing[0]} among them."
+        )
     return state

@@ -122,7 +122,11 @@ def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
 
 def unused_parameters(network: nn.Module) -> list[nn.Parameter]:
     """The parameters that the network, or a module inside it, says that `forward` does not use."""
-    named = (parameter for module in network.modules() for parameter in _named_by(module, "unused_parameters"))
+    named = (
+        parameter
+        for module in network.modules()
+        for parameter in _named_by(module, "unused_parameters")
+    )
     return list({id(parameter): parameter for parameter in named}.values())
 
 

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torchaudio.models.wav2vec2.components import Transformer
 
+from asdf.networks.wavlm import position_bias
+
 
 class WeightedSum(nn.Module):
     """A sum of layers whose weights are learned: positive, and 1 together; equal at the start.
@@ -44,7 +46,12 @@ def weighted_sum(states: Sequence[Tensor], weights: Tensor) -> Tensor:
 
 
 def encoder_states(
-    transformer: Transformer, x_BLC: Tensor, norm_first: bool, layers: int, drop: float, recompute: bool
+    transformer: Transformer,
+    x_BLC: Tensor,
+    norm_first: bool,
+    layers: int,
+    drop: float,
+    recompute: bool,
 ) -> Iterator[Tensor]:
     """The input of the first layer and the outputs of the first `layers` layers, all (batch, frames, dimension).
 
@@ -58,16 +65,22 @@ def encoder_states(
     x_BLC = x_BLC + transformer.pos_conv_embed(x_BLC)
     x_BLC = transformer.dropout(x_BLC if norm_first else transformer.layer_norm(x_BLC))
     yield x_BLC
-    position_bias: Tensor | None = None
+    first = transformer.layers[0].attention if layers else None
+    # WavLM's first layer has the position biases of all.
+    relative = getattr(first, "rel_attn_embed", None) is not None
+    bias_BHLL = position_bias(first, *x_BLC.shape[:2]) if relative else None
     dropped = _draw(layers, drop) if drop and transformer.training else [False] * layers
     for number, layer in enumerate(transformer.layers[:layers]):
-        # WavLM's first layer makes the position biases of all others.
-        if dropped[number] and getattr(layer.attention, "rel_attn_embed", None) is None:
-            x_BLC = x_BLC + 0.0 * torch.stack([parameter.sum() for parameter in layer.parameters()]).sum()
+        # WavLM's first layer is never dropped.
+        if dropped[number] and not (relative and number == 0):
+            x_BLC = (
+                x_BLC
+                + 0.0 * torch.stack([parameter.sum() for parameter in layer.parameters()]).sum()
+            )
         elif recompute and torch.is_grad_enabled():
-            x_BLC, position_bias = checkpoint(layer, x_BLC, position_bias=position_bias, use_reentrant=False)
+            x_BLC, _ = checkpoint(layer, x_BLC, position_bias=bias_BHLL, use_reentrant=False)
         else:
-            x_BLC, position_bias = layer(x_BLC, position_bias=position_bias)
+            x_BLC, _ = layer(x_BLC, position_bias=bias_BHLL)
         yield x_BLC
 
 

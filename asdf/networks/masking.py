@@ -11,7 +11,7 @@ Shapes: B utterances, L frames, C feature values.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, library, nn
 
 from asdf.settings.sections import FrontEnd
 
@@ -19,7 +19,9 @@ from asdf.settings.sections import FrontEnd
 class Masking(nn.Module):
     """Masked frames become a learned vector, which pretrained networks bring along; masked bands become 0."""
 
-    def __init__(self, settings: FrontEnd, dimension: int, pretrained: Tensor | None = None) -> None:
+    def __init__(
+        self, settings: FrontEnd, dimension: int, pretrained: Tensor | None = None
+    ) -> None:
         """`pretrained`: the vector (dimension,) that pretraining put in the place of masked frames."""
         super().__init__()
         self.time = settings.time_mask_proportion, settings.time_mask_length
@@ -35,11 +37,11 @@ class Masking(nn.Module):
             return x_BLC
         batch, frames, dimension = x_BLC.shape
         if self.time[0]:
-            mask_BL1 = _beside(x_BLC, draw_spans(batch, frames, *self.time)).unsqueeze(2)
+            mask_BL1 = draw_spans_on(x_BLC.device, batch, frames, *self.time).unsqueeze(2)
             # Chosen by `where`, the vector gets a gradient also when no frame is masked.
             x_BLC = torch.where(mask_BL1, self.embedding.to(x_BLC.dtype), x_BLC)
         if self.channels[0]:
-            mask_B1C = _beside(x_BLC, draw_spans(batch, dimension, *self.channels)).unsqueeze(1)
+            mask_B1C = draw_spans_on(x_BLC.device, batch, dimension, *self.channels).unsqueeze(1)
             x_BLC = x_BLC.masked_fill(mask_B1C, 0.0)
         return x_BLC
 
@@ -63,6 +65,19 @@ def draw_spans(rows: int, size: int, proportion: float, length: int) -> Tensor:
     return total > 0
 
 
-def _beside(x: Tensor, mask: Tensor) -> Tensor:
-    """`mask` on the device of `x`; from pinned memory, so that the host does not wait until a GPU comes to it."""
-    return mask.pin_memory().to(x.device, non_blocking=True) if x.is_cuda else mask.to(x.device)
+# A compiler would draw other numbers, and cannot follow a copy by way of pinned memory: to it this is one operation, of
+# which it knows the outcome's shape. That the numbers are random keeps it from drawing once for two calls.
+@library.custom_op("asdf::draw_spans", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
+def draw_spans_on(
+    device: torch.device, rows: int, size: int, proportion: float, length: int
+) -> Tensor:
+    """`draw_spans`, drawn on the CPU and sent to `device`, for which the host does not wait."""
+    mask = draw_spans(rows, size, proportion, length)
+    if device.type != "cuda":
+        return mask.to(device)
+    return mask.pin_memory().to(device, non_blocking=True)
+
+
+@draw_spans_on.register_fake
+def _(device: torch.device, rows: int, size: int, proportion: float, length: int) -> Tensor:
+    return torch.empty(rows, size, dtype=torch.bool, device=device)

@@ -27,7 +27,9 @@ class MHFABackEnd(BackEnd):
 
     takes = "hidden_states"
 
-    def __init__(self, dimension: int, states: int, heads: int, compression: int, embedding: int) -> None:
+    def __init__(
+        self, dimension: int, states: int, heads: int, compression: int, embedding: int
+    ) -> None:
         super().__init__()
         self.weights_k = nn.Parameter(torch.ones(states))
         self.weights_v = nn.Parameter(torch.ones(states))

@@ -44,20 +44,31 @@ or `python -m asdf score this/folder recording.wav`.
 _LEFT_OUT = ("paths.", "computing.", "recipe.")
 
 
-def model_card(name: str, content: Mapping[str, Any], settings: Sections, parameters: int, eers: Eers) -> str:
+def model_card(
+    name: str, content: Mapping[str, Any], settings: Sections, parameters: int, eers: Eers
+) -> str:
     """The card in Markdown.
 
     Args:
         eers: equal error rates, fractions, by the name of the set that they were measured on.
     """
-    parts = [_HEAD.format(name=name, network_class=settings.network.network_class, parameters=parameters)]
+    parts = [
+        _HEAD.format(name=name, network_class=settings.network.network_class, parameters=parameters)
+    ]
     sets = ", ".join(settings.recipe.training_sets)
     known = "progress" in content or eers
-    parts.append(f"## Training data\n\n{sets if known else 'Not stated in the file that this was made from.'}\n")
-    parts.append("## Evaluation\n\n" + (_table(eers) if eers else "No measured error rates came with the file.\n"))
+    parts.append(
+        f"## Training data\n\n{sets if known else 'Not stated in the file that this was made from.'}\n"
+    )
+    parts.append(
+        "## Evaluation\n\n"
+        + (_table(eers) if eers else "No measured error rates came with the file.\n")
+    )
     calibration = content.get("calibration")
     if isinstance(calibration, Mapping):
-        values = ", ".join(f"{key} {value}" for key, value in calibration.items() if value is not None)
+        values = ", ".join(
+            f"{key} {value}" for key, value in calibration.items() if value is not None
+        )
         parts.append(f"## Calibration\n\nScores are natural-log likelihood ratios: {values}.\n")
     parts.append(f"## Settings\n\nAll others have their defaults.\n\n{_settings(settings)}")
     parts.append("## Licence\n\nNot stated. It is for those who publish the network to add.\n")
@@ -78,7 +89,9 @@ def measured_eers(path: Path, content: Mapping[str, Any]) -> Eers:
     if path.is_file() and results.is_file():
         try:
             rows = json.loads(results.read_text(encoding="utf-8"))
-            eers |= {str(row["set"]): float(row["eer"]) for row in rows if row["epoch"] == path.stem}
+            eers |= {
+                str(row["set"]): float(row["eer"]) for row in rows if row["epoch"] == path.stem
+            }
         except (ValueError, KeyError, TypeError, OSError):
             return eers
     return eers

@@ -58,12 +58,16 @@ class WeightedRes2Net(nn.Module):
         self.bn1 = nn.BatchNorm1d(inside)
         padding = KERNEL // 2 * dilation
         self.convs = nn.ModuleList(
-            nn.Conv2d(self.width, self.width, (KERNEL, 1), dilation=(dilation, 1), padding=(padding, 0))
+            nn.Conv2d(
+                self.width, self.width, (KERNEL, 1), dilation=(dilation, 1), padding=(padding, 0)
+            )
             for _ in range(splits - 1)
         )
         self.bns = nn.ModuleList(nn.BatchNorm2d(self.width) for _ in range(splits - 1))
         sizes = range(2, splits + 1)
-        self.weighted_sum = nn.ParameterList(nn.Parameter(torch.full((1, 1, 1, size), 1 / size)) for size in sizes)
+        self.weighted_sum = nn.ParameterList(
+            nn.Parameter(torch.full((1, 1, 1, size), 1 / size)) for size in sizes
+        )
         self.conv3 = nn.Conv1d(inside, channels, kernel_size=1)
         self.bn3 = nn.BatchNorm1d(channels)
         self.se = SqueezeExcitation(channels, squeeze)
@@ -71,7 +75,9 @@ class WeightedRes2Net(nn.Module):
     def forward(self, x_BCL: Tensor) -> Tensor:
         *parts, last = self.bn1(self.conv1(x_BCL).relu()).unsqueeze(3).split(self.width, dim=1)
         kept_BWLP, sums = last, []
-        for part, conv, norm, weights in zip(parts, self.convs, self.bns, self.weighted_sum, strict=True):
+        for part, conv, norm, weights in zip(
+            parts, self.convs, self.bns, self.weighted_sum, strict=True
+        ):
             kept_BWLP = norm(conv(torch.cat([kept_BWLP, part], dim=3)).relu())
             sums.append((kept_BWLP * weights).sum(dim=3))
         out_BCL = torch.cat([*sums, last.squeeze(3)], dim=1)

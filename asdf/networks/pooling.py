@@ -48,7 +48,9 @@ class ASPBackEnd(BackEnd):
 
     def __init__(self, dimension: int, hidden: int) -> None:
         super().__init__()
-        self.attention = nn.Sequential(nn.Linear(dimension, hidden), nn.Tanh(), nn.Linear(hidden, 1, bias=False))
+        self.attention = nn.Sequential(
+            nn.Linear(dimension, hidden), nn.Tanh(), nn.Linear(hidden, 1, bias=False)
+        )
         self.output = nn.Linear(2 * dimension, 2)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:

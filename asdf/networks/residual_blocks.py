@@ -27,7 +27,9 @@ class ResidualBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(channels_out)
         self.conv2 = nn.Conv2d(channels_out, channels_out, kernel_size=(2, 3), padding=(0, 1))
         if channels_in != channels_out:
-            self.conv_downsample = nn.Conv2d(channels_in, channels_out, kernel_size=(1, 3), padding=(0, 1))
+            self.conv_downsample = nn.Conv2d(
+                channels_in, channels_out, kernel_size=(1, 3), padding=(0, 1)
+            )
         self.changes_channels = channels_in != channels_out
         self.pool = pool
 
@@ -45,5 +47,8 @@ class ResidualBlock(nn.Module):
 
 def residual_encoder(channels: tuple[int, ...], pool: bool) -> nn.Sequential:
     """Blocks from each of `channels` to the next; each in a Sequential of its own, as in the published names."""
-    blocks = [ResidualBlock(a, b, first=number == 0, pool=pool) for number, (a, b) in enumerate(pairwise(channels))]
+    blocks = [
+        ResidualBlock(a, b, first=number == 0, pool=pool)
+        for number, (a, b) in enumerate(pairwise(channels))
+    ]
     return nn.Sequential(*[nn.Sequential(block) for block in blocks])

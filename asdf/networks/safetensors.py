@@ -22,8 +22,12 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
+from asdf.text import printable, shorten
 
 LARGEST_HEADER = 100_000_000
+MOST_DIMENSIONS = 16
+LARGEST_SHAPE = 2**40
+"""The most numbers that a shape may stand for, its zeros taken for ones: torch counts even empty tensors so."""
 _LENGTH = struct.Struct("<Q")
 _ALIGNED = 8
 
@@ -55,38 +59,55 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
         with path.open("rb") as file:
             size = path.stat().st_size
             header = _header(file.read(_LENGTH.size), size, file.read)
-            start, entries = file.tell(), {name: entry for name, entry in header.items() if name != "__metadata__"}
+            start, entries = (
+                file.tell(),
+                {name: entry for name, entry in header.items() if name != "__metadata__"},
+            )
             if beyond := size - start - _data_bytes(entries, size - start):
                 raise ValueError(f"it has {beyond:,} bytes too many")
             # Tensors keep the mapping alive; what is written to them stays in this process.
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         tensors = {name: _tensor(entry, mapped, start) for name, entry in entries.items()}
     except OSError as error:
-        raise AsdfError(f"cannot read weights from {path}: {error.strerror or error}. Check the path.") from error
+        raise AsdfError(
+            f"cannot read weights from {path}: {error.strerror or error}. Check the path."
+        ) from error
     except ValueError as error:
         raise AsdfError(
             f"weights file {path} cannot be read: {error}. It is damaged or cut short (compare its size with the "
             "original; a file of some hundred bytes is a Git LFS pointer), or not a safetensors file."
         ) from error
     metadata = header.get("__metadata__", {})
-    return tensors, {str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, dict) else {}
+    return tensors, {str(key): str(value) for key, value in metadata.items()} if isinstance(
+        metadata, dict
+    ) else {}
 
 
-def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+def write_safetensors(
+    path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+) -> None:
     """Write contiguous copies of `tensors`, by name, with `metadata`.
 
     Raises:
         AsdfError: a tensor's type has no name in the format, or the file cannot be written.
     """
     if sys.byteorder != "little":
-        raise AsdfError("safetensors files hold little-endian numbers; this machine writes big-endian ones.")
+        raise AsdfError(
+            "safetensors files hold little-endian numbers; this machine writes big-endian ones."
+        )
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     place = 0
     for name, tensor in tensors.items():
         if tensor.dtype not in _NAMES:
-            raise AsdfError(f"cannot write {path}: safetensors has no type for the {tensor.dtype} numbers of {name}.")
+            raise AsdfError(
+                f"cannot write {path}: safetensors has no type for the {tensor.dtype} numbers of {name}."
+            )
         end = place + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [place, end]}
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [place, end],
+        }
         place = end
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNED)
@@ -101,7 +122,9 @@ def _header(length: bytes, size: int, read: Any) -> dict[str, Any]:
         raise ValueError("it has no header")
     (announced,) = _LENGTH.unpack(length)
     if announced > min(LARGEST_HEADER, size - _LENGTH.size):
-        raise ValueError(f"it announces a header of {announced:,} bytes, and has {size:,} bytes in all")
+        raise ValueError(
+            f"it announces a header of {announced:,} bytes, and has {size:,} bytes in all"
+        )
     try:
         header = json.loads(read(announced), object_pairs_hook=_without_repeats)
     except (UnicodeDecodeError, RecursionError, json.JSONDecodeError):
@@ -126,13 +149,18 @@ def _data_bytes(entries: Mapping[str, Any], size: int) -> int:
             case {"dtype": str(kind), "shape": [*shape], "data_offsets": [int(begin), int(end)]}:
                 pass
             case _:
-                raise ValueError(f"its entry for {name} is not one of a tensor")
+                raise ValueError(f"its entry for {_shown(name)} is not one of a tensor")
         if kind not in _TYPES:
-            raise ValueError(f"{name} holds numbers of the type {kind!r}; known are {', '.join(_TYPES)}")
-        if not all(type(length) is int and length >= 0 for length in shape):
-            raise ValueError(f"{name} has the shape {shape}")
+            raise ValueError(
+                f"{_shown(name)} holds numbers of the type {_shown(kind)}; known are {', '.join(_TYPES)}"
+            )
+        if not _possible(shape):
+            raise ValueError(f"{_shown(name)} has the shape {_shown(shape)}")
         if not 0 <= begin <= end <= size or end - begin != math.prod(shape) * _TYPES[kind].itemsize:
-            raise ValueError(f"{name} of shape {shape} and type {kind} does not fit its bytes {begin} to {end}")
+            raise ValueError(
+                f"{_shown(name)} of shape {shape} and type {kind} does not fit its bytes "
+                f"{_shown(begin)} to {_shown(end)}"
+            )
         places.append((begin, end))
     last = 0
     for begin, end in sorted(places):
@@ -142,12 +170,27 @@ def _data_bytes(entries: Mapping[str, Any], size: int) -> int:
     return last
 
 
+def _possible(shape: list[Any]) -> bool:
+    """Whether a tensor can have this shape; one without numbers, as [0, 2**62], can be out of bounds as well."""
+    if len(shape) > MOST_DIMENSIONS or not all(type(n) is int and n >= 0 for n in shape):
+        return False
+    return math.prod(min(max(n, 1), LARGEST_SHAPE + 1) for n in shape) <= LARGEST_SHAPE
+
+
+def _shown(value: Any) -> str:
+    return shorten(printable(str(value), one_line=True))
+
+
 def _tensor(entry: Mapping[str, Any], mapped: mmap.mmap, start: int) -> Tensor:
     kind, (begin, end) = _TYPES[entry["dtype"]], entry["data_offsets"]
     if begin == end:
         return torch.empty(entry["shape"], dtype=kind)
     if (start + begin) % kind.itemsize:
         # Files of other writers need not be aligned; a copy is.
-        return torch.frombuffer(bytearray(mapped[start + begin : start + end]), dtype=kind).view(entry["shape"])
+        return torch.frombuffer(bytearray(mapped[start + begin : start + end]), dtype=kind).view(
+            entry["shape"]
+        )
     count = (end - begin) // kind.itemsize
-    return torch.frombuffer(mapped, dtype=kind, count=count, offset=start + begin).view(entry["shape"])
+    return torch.frombuffer(mapped, dtype=kind, count=count, offset=start + begin).view(
+        entry["shape"]
+    )

@@ -94,7 +94,9 @@ class SSLDetector(DetectorNetwork):
     def forward_features(self, features: Any) -> tuple[Tensor, Tensor]:
         """Embeddings and logits (batch, 2) of what `front_end_features` returns: the rest of `forward`."""
         layer_sum = self.front_end.layer_sum
-        outputs: tuple[Tensor, Tensor] = self.back_end(features if layer_sum is None else layer_sum(features))
+        outputs: tuple[Tensor, Tensor] = self.back_end(
+            features if layer_sum is None else layer_sum(features)
+        )
         return outputs
 
     @property

@@ -17,10 +17,10 @@ from asdf.errors import AsdfError
 from asdf.networks import fairseq, fairseq_names, hugging_face, hugging_face_names
 from asdf.networks.architectures import KNOWN, Architecture
 from asdf.networks.download import bundle_architecture, bundle_normalizes, download_bundle
-from asdf.networks.fitting import groups, some
+from asdf.networks.fitting import check_layers, groups, some
 from asdf.networks.weights_file import READABLE, read_weights_file, state_dict_in
+from asdf.settings.weights_names import BUNDLE, missing_weights
 
-TORCHAUDIO = "torchaudio:"
 MASK_EMBEDDING = ("mask_emb", "masked_spec_embed")  # as fairseq and transformers call it
 _FIRST_LAYER = "feature_extractor.conv_layers.0."
 
@@ -55,6 +55,8 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
     state, told, normalized = _read(weights)
     inside, others = _front_end_layers(state, weights)
     layers, not_used = standard_names(inside)
+    if told:
+        _check_claims(told, layers, weights)
     architecture = told or matching(layers, expected)
     left_out = (*not_used, *others)
     _log.info("front end: %d layers from %s, %s", len(layers), weights, architecture.to_text())
@@ -66,13 +68,35 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
     return FrontEndWeights(weights, architecture, layers, left_out, mask_embedding, normalized)
 
 
+def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], source: str) -> None:
+    """Hold what a file tells of its architecture against its layers, before memory is taken for the network.
+
+    Raises:
+        AsdfError: the architecture has other layers.
+    """
+    if max(architecture.layers, len(architecture.conv_layers)) > len(layers):
+        raise AsdfError(
+            f"weights {source} are described with {architecture.layers:,} encoder layers and "
+            f"{len(architecture.conv_layers):,} convolutions, and hold {len(layers):,} tensors. They are damaged."
+        )
+    try:
+        shapes = architecture.shapes()
+    except RuntimeError as error:
+        raise AsdfError(
+            f"weights {source} are described with sizes that no network has, {architecture.to_text()}."
+        ) from error
+    check_layers(shapes, layers, "the architecture that they name", source)
+
+
 def standard_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
     """A front end's layers under torchaudio's names, from fairseq's, Hugging Face's or torchaudio's own.
 
     Returns:
         The layers, and the names of those that features do not depend on.
     """
-    return (hugging_face_names if hugging_face_names.is_hugging_face(state) else fairseq_names).torchaudio_names(state)
+    return (
+        hugging_face_names if hugging_face_names.is_hugging_face(state) else fairseq_names
+    ).torchaudio_names(state)
 
 
 def tell_normalization(weights: FrontEndWeights, normalizes: bool) -> None:
@@ -88,11 +112,13 @@ def tell_normalization(weights: FrontEndWeights, normalizes: bool) -> None:
 
 def _read(weights: str) -> tuple[dict[str, Tensor], Architecture | None, bool | None]:
     """All named tensors, the architecture if it is told, and whether the network wants normalised waveforms."""
-    if weights.startswith(TORCHAUDIO):
-        name = weights.removeprefix(TORCHAUDIO)
+    if weights.startswith(BUNDLE):
+        name = weights.removeprefix(BUNDLE)
         told, path = bundle_architecture(name), download_bundle(name)
         return state_dict_in(read_weights_file(path), path), told, bundle_normalizes(name)
     path = Path(weights)
+    if not path.exists():
+        raise AsdfError(missing_weights(path))
     folder = hugging_face.folder_of(path)
     if folder:
         # The configuration first: a network that cannot be is told before gigabytes are read.
@@ -112,18 +138,32 @@ def _read(weights: str) -> tuple[dict[str, Tensor], Architecture | None, bool | 
     return state_dict_in(content, path), told_by_options, fairseq.normalizes(content)
 
 
-def _front_end_layers(state: dict[str, Tensor], path: str | Path) -> tuple[dict[str, Tensor], list[str]]:
+def _front_end_layers(
+    state: dict[str, Tensor], path: str | Path
+) -> tuple[dict[str, Tensor], list[str]]:
     """The front end's layers, without what programs put before their names, and the names of all other layers."""
     prefixes = {name[: name.index(_FIRST_LAYER)] for name in state if _FIRST_LAYER in name}
     if len(prefixes) != 1:
-        found = f"{len(prefixes)} of them: {', '.join(sorted(prefixes))}" if prefixes else f"layers {some(list(state))}"
-        raise AsdfError(f"weights file {path} should hold one wav2vec 2.0 front end; it holds {found}. {READABLE}.")
+        found = (
+            f"{len(prefixes)} of them: {', '.join(sorted(prefixes))}"
+            if prefixes
+            else f"layers {some(list(state))}"
+        )
+        raise AsdfError(
+            f"weights file {path} should hold one wav2vec 2.0 front end; it holds {found}. {READABLE}."
+        )
     prefix = prefixes.pop()
-    inside = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+    inside = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in state.items()
+        if name.startswith(prefix)
+    }
     return inside, [name for name in state if not name.startswith(prefix)]
 
 
 def matching(layers: Mapping[str, Tensor], expected: Architecture) -> Architecture:
     """`expected` if it has layers of these shapes, else the known architecture that has, else `expected`."""
     shapes = {name: tensor.shape for name, tensor in layers.items()}
-    return next((known for known in (expected, *KNOWN.values()) if known.shapes() == shapes), expected)
+    return next(
+        (known for known in (expected, *KNOWN.values()) if known.shapes() == shapes), expected
+    )

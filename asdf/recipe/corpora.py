@@ -5,16 +5,32 @@ A recipe declares its own corpora; the corpora of the field (`asdf.data.corpora`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 
-from asdf.data.corpora import KNOWN, choose, differences, find_tree, is_known, known_names, read_known, read_protocol
+from asdf.data.corpora import (
+    KNOWN,
+    choose,
+    differences,
+    find_tree,
+    is_known,
+    known_names,
+    read_known,
+    read_protocol,
+)
 from asdf.data.corpora.known import is_there
 from asdf.data.corpora.protocols import read_from
-from asdf.data.lists import UtteranceList, check_both_classes, join, read_asvspoof2019_protocol, read_list
+from asdf.data.lists import (
+    UtteranceList,
+    check_both_classes,
+    join,
+    read_asvspoof2019_protocol,
+    read_list,
+    same_recording,
+)
 from asdf.data.trees import open_tree
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation.trials import Trials
@@ -48,7 +64,9 @@ class Corpus:
 
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
-            raise UsageError(f"{self}: a Corpus has either a list or a reader. Mend it at the top of run.py.")
+            raise UsageError(
+                f"{self}: a Corpus has either a list or a reader. Mend it at the top of run.py."
+            )
 
     def place(self, database_folder: Path) -> Path:
         """Where it is looked for."""
@@ -71,13 +89,22 @@ class Corpus:
         folder = database_folder / self.folder
         if self.reader:
             chosen = choose(self.reader)
-            utterances, reading = read_known(chosen, find_tree(chosen.corpus, folder, bool(self.folder)), name)
-            return utterances, [*differences(chosen, utterances.labels), *_first(reading.notes, self.reader)]
+            utterances, reading = read_known(
+                chosen, find_tree(chosen.corpus, folder, bool(self.folder)), name
+            )
+            return utterances, [
+                *differences(chosen, utterances.labels),
+                *_first(reading.notes, self.reader),
+            ]
         if self.audio is not None:
             return read_asvspoof2019_protocol(folder / self.list, folder, self.audio, name), []
         utterances = read_list(folder / self.list, folder, name)
         trials = self._trials(folder)
-        return (utterances if trials is None else _with_columns(utterances, trials, folder / self.protocol)), []
+        return (
+            utterances
+            if trials is None
+            else _with_columns(utterances, trials, folder / self.protocol)
+        ), []
 
     def _trials(self, folder: Path) -> Trials | None:
         """What `protocol` says; None where it is not there."""
@@ -136,6 +163,18 @@ def sets_in_use(settings: Sections) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def is_checked(name: str, settings: Sections) -> bool:
+    """Whether each recording of the corpus `name` is to be decoded to its end before anything is trained on it."""
+    recipe = settings.recipe
+    trains = recipe.execute_stage(0) or recipe.execute_stage(1)
+    return (
+        recipe.check_recordings
+        and trains
+        and not scores_only(settings)
+        and name in recipe.training_sets
+    )
+
+
 def check_classes(lists: Sequence[UtteranceList], settings: Sections) -> None:
     """Raise an AsdfError when one of `lists` lacks a class that the stages need, or would be trained on twice."""
     recipe = settings.recipe
@@ -158,12 +197,30 @@ def _first(notes: Sequence[str], name: str) -> list[str]:
 def _check_counted_once(training: Sequence[UtteranceList]) -> None:
     """Raise an AsdfError when two of the lists share recordings, as 'asvspoof19' and 'asvspoof19:train' do."""
     for one, other in combinations(training, 2):
-        shared = set(one.ids).intersection(other.ids) if one.folder == other.folder else ()
+        shared = _shared_recordings(one, other)
         if shared:
             raise AsdfError(
-                f"{len(shared)} utterances are both in {one.name} and in {other.name}, and would be trained on twice: "
+                f"{shared} utterances are both in {one.name} and in {other.name}, and would be trained on twice: "
                 "name one of the two in recipe.training_sets."
             )
+
+
+def _shared_recordings(one: UtteranceList, other: UtteranceList) -> int:
+    """How many recordings two lists have in common, in whatever way they are spelled."""
+    climbs = any(".." in utterance for utterance in chain(one.ids, other.ids))
+    if one.folder == other.folder and not climbs:
+        known = set(map(same_recording, one.ids))
+        return len(known.intersection(map(same_recording, other.ids)))
+    nested = one.folder.is_relative_to(other.folder) or other.folder.is_relative_to(one.folder)
+    if not nested and not climbs:
+        # Millions of paths need not be spelled out to see that they lie in different folders.
+        return 0
+    return len(set(_files(one)).intersection(_files(other)))
+
+
+def _files(utterances: UtteranceList) -> Iterator[str]:
+    """The recordings of a list, each spelled in one way."""
+    return (same_recording(f"{utterances.folder}/{utterance}") for utterance in utterances.ids)
 
 
 def _with_columns(utterances: UtteranceList, trials: Trials, protocol: Path) -> UtteranceList:
@@ -181,6 +238,7 @@ def _with_columns(utterances: UtteranceList, trials: Trials, protocol: Path) -> 
                 f"{says[int(trials.labels[place])]} in {protocol}. One of them is wrong."
             )
     found = {
-        name: ["" if place is None else values[place] for place in places] for name, values in trials.columns.items()
+        name: ["" if place is None else values[place] for place in places]
+        for name, values in trials.columns.items()
     }
     return replace(utterances, columns={**utterances.columns, **found})

@@ -1,143 +1,166 @@
-"""`--dry-run`: what a run would do, with everything checked that can be checked without torch."""
+"""`--dry-run`: what a run would do, with everything checked that can be checked without doing it.
+
+torch is loaded only where `front_end.weights` have to be opened.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from asdf.audio.augmentation import open_chain
 from asdf.audio.speech_activity import check_detector
-from asdf.data.lists import check_files
-from asdf.data.training_plan import TrainingPlan
+from asdf.data.lists import UtteranceList, check_files
+from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.devices import describe_mapping
+from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError
 from asdf.networks.class_path import look_for_class
-from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use, validation_sets
+from asdf.recipe.checks import failures
+from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
 from asdf.recipe.folders import Folders
-from asdf.recipe.selection import check_choices, select_networks
+from asdf.recipe.memory import training_memory
+from asdf.recipe.selection import select_networks
+from asdf.recipe.stage_list import Stage
+from asdf.recipe.stage_plan import describe_stages
 from asdf.settings.sections import Sections
+from asdf.text import lines_and_more
+from asdf.training.callbacks import find_callbacks
+
+_MOST_DEVICES = 16
 
 
-def dry_run(
-    config: str, settings: Sections, folders: Folders, recipe_folder: Path, corpora: Mapping[str, Corpus]
-) -> str:
-    """The plan of a run as text.
+@dataclass
+class Plan:
+    """What a run would do, a line each, and what would keep it from doing so."""
+
+    lines: list[str]
+    errors: list[AsdfError] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def plan_run(
+    config: str,
+    settings: Sections,
+    folders: Folders,
+    corpora: Mapping[str, Corpus],
+    stages: Mapping[int, Stage] | None,
+    launch: Launch,
+) -> Plan:
+    """Plan a run, and find what it lacks: lists, recordings, weights, classes, networks, augmentation.
+
+    Args:
+        launch: how this process was started; a launch of one stands for `computing.processes`.
+    """
+    plan = Plan([f"config {config}: dry run, nothing is computed or written"])
+    world_size = launch.size if launch.size > 1 else settings.computing.processes
+    _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _MOST_DEVICES)
+    lists = _add_corpora(plan, settings, folders, corpora)
+    _add(plan, "batches", lambda: _batches(settings, lists, world_size))
+    trains = settings.recipe.execute_stage(1) and not scores_only(settings)
+    if trains and settings.front_end.weights:
+        _add(
+            plan,
+            "memory of a process in training",
+            lambda: training_memory(settings, folders, world_size),
+        )
+    if stages is not None:
+        _add(plan, "stages", lambda: describe_stages(settings, folders, stages))
+    checks: list[Callable[[], object]] = [
+        lambda: check_classes(list(lists.values()), settings),
+        lambda: check_files(list(lists.values())),
+    ]
+    if trains:
+        checks += [
+            lambda: open_chain(settings.augmentation, folders.database),
+            partial(_look_for_network, settings, folders.recipe),
+            lambda: find_callbacks(settings, folders.recipe),
+        ]
+    elif settings.recipe.execute_stage(2) or settings.recipe.execute_stage(3):
+        checks.append(lambda: select_networks(settings, folders.networks))
+    if sets_in_use(settings):
+        checks.append(lambda: check_detector(settings.sad))
+    plan.errors += failures(checks)
+    return plan
+
+
+def _add(
+    plan: Plan, title: str, describe: Callable[[], list[str]], most: int | None = None
+) -> None:
+    """Add a paragraph, or note why it cannot be written."""
+    plan.lines += ["", title]
+    try:
+        lines = describe()
+    except AsdfError as error:
+        plan.lines.append("  PROBLEM, see below")
+        plan.errors.append(error)
+    else:
+        plan.lines.append(lines_and_more(lines, most or len(lines)).removeprefix("\n"))
+
+
+def _add_corpora(
+    plan: Plan, settings: Sections, folders: Folders, corpora: Mapping[str, Corpus]
+) -> dict[str, UtteranceList]:
+    """Add the corpora that the stages read, and return the lists of those that are there."""
+    lists: dict[str, UtteranceList] = {}
+    plan.lines += ["", "corpora"]
+    for name in sets_in_use(settings):
+        try:
+            plan.lines += _corpus(name, find_corpus(name, corpora), folders.database, lists)
+        except AsdfError as error:
+            plan.lines.append(f"  {name}: PROBLEM, see below")
+            plan.errors.append(error)
+    return lists
+
+
+def _corpus(
+    name: str, corpus: Corpus, database: Path, lists: dict[str, UtteranceList]
+) -> Iterator[str]:
+    place = corpus.place(database)
+    if corpus.make is not None and not place.exists():
+        yield f"  {name}: {place} (will be made)"
+        return
+    utterances, notes = corpus.read_noted(name, database)
+    lists[name] = utterances
+    bona_fide = int(utterances.labels.sum())
+    place = place if corpus.list else utterances.folder
+    yield f"  {name}: {place}: {bona_fide} bona fide, {len(utterances) - bona_fide} spoof"
+    yield from (f"    warning: {note}" for note in notes)
+
+
+def _batches(settings: Sections, lists: Mapping[str, UtteranceList], world_size: int) -> list[str]:
+    """What an optimiser step consists of, and an epoch, if the number of training utterances is known.
 
     Raises:
-        AsdfError: what is missing (lists, recordings, weights, classes), all of it in one message, after the plan.
+        UsageError: the global minibatch does not divide by the number of processes.
     """
-    recipe, net = settings.recipe, settings.network
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", settings.computing.processes))
-    world_size = int(os.environ.get("WORLD_SIZE", processes))
-    lines = [f"config {config}: dry run, nothing is computed or written", "", "devices"]
-    lines += [f"  {line}" for line in describe_mapping(settings.computing, processes)]
-    mistakes: list[str] = []
-    sizes = {}
-    lines += ["", "corpora"]
-    lists = []
-    for name in sets_in_use(settings):
-        corpus = find_corpus(name, corpora)
-        place = corpus.place(folders.database)
-        if corpus.make is not None and not place.exists():
-            lines.append(f"  {name}: {place} (will be made)")
-            continue
-        try:
-            utterances, notes = corpus.read_noted(name, folders.database)
-            sizes[name] = len(utterances)
-            bona_fide = int(utterances.labels.sum())
-            place = place if corpus.list else utterances.folder
-            lines.append(f"  {name}: {place}: {bona_fide} bona fide, {len(utterances) - bona_fide} spoof")
-            lines += [f"    warning: {note}" for note in notes]
-            lists.append(utterances)
-            check_files([utterances])
-        except AsdfError as error:
-            lines.append(f"  {name}: {place}: PROBLEM, see below")
-            mistakes.append(str(error))
-    lines += ["", "batches"]
-    batch = net.minibatch_size * world_size * net.optimizer_step_interval
-    lines.append(
-        f"  minibatch {net.minibatch_size} x {world_size} process{'es' * (world_size > 1)} x "
-        f"{net.optimizer_step_interval} minibatches a step = {batch} utterances an optimiser step"
+    network, names = settings.network, settings.recipe.training_sets
+    minibatch, interval = (
+        minibatch_per_process(network, world_size),
+        network.optimizer_step_interval,
     )
-    if all(name in sizes for name in recipe.training_sets):
-        size = sum(sizes[name] for name in recipe.training_sets)
-        plan = TrainingPlan(size, net.minibatch_size, net.optimizer_step_interval, world_size)
+    size = sum(len(lists[name]) for name in names if name in lists)
+    plan = TrainingPlan(size, minibatch, interval, world_size)
+    lines = [
+        f"minibatch {minibatch} x {world_size} process{'es' * (world_size > 1)} x "
+        f"{interval} minibatches per step = {plan.window_size} utterances per optimiser step"
+    ]
+    if all(name in lists for name in names):
         steps = plan.steps_per_epoch()
-        lines.append(f"  {size} training utterances = {steps} steps an epoch, at most {net.max_epochs} epochs")
-    lines += ["", "stages", *_stages(settings, folders)]
-    checks: list[Callable[[], object]] = [
-        lambda: check_classes(lists, settings),
-        lambda: check_choices(settings),
-        lambda: _check_audio(settings, folders),
-        lambda: _check_networks(settings, folders),
-        *(partial(look_for_class, path, recipe_folder, setting) for path, setting in _own_code(settings)),
-    ]
-    for check in checks:
-        try:
-            check()
-        except AsdfError as error:
-            mistakes.append(str(error))
-    if mistakes:
-        raise AsdfError("\n".join(lines) + "\n\n" + "\n".join(mistakes))
-    return "\n".join(lines)
+        total = min(steps * network.max_epochs, network.max_steps or steps * network.max_epochs)
+        lines.append(
+            f"{size} training utterances = {steps} steps per epoch, at most {network.max_epochs} epochs and "
+            f"{total:,} steps"
+        )
+    return lines
 
 
-def _check_audio(settings: Sections, folders: Folders) -> None:
-    """What augmentation and speech activity detection need."""
-    if settings.recipe.execute_stage(1) and not scores_only(settings):
-        open_chain(settings.augmentation, folders.database)
-    if sets_in_use(settings):
-        check_detector(settings.sad)
-
-
-def _check_networks(settings: Sections, folders: Folders) -> None:
-    """What the stages read that no stage before them writes."""
-    weights, recipe = folders.weights(settings.front_end.weights), settings.recipe
-    trains = recipe.execute_stage(1) and not scores_only(settings)
-    if trains and weights and not weights.startswith("torchaudio:") and not Path(weights).exists():
-        raise AsdfError(f"there is no file {weights}: check front_end.weights.")
-    if not trains and (recipe.execute_stage(2) or recipe.execute_stage(3)):
-        select_networks(settings, folders.networks)
-
-
-def _own_code(settings: Sections) -> Iterator[tuple[str, str]]:
-    """Class paths that training will need, each with its setting."""
-    if settings.recipe.execute_stage(1) and not scores_only(settings):
-        yield settings.network.network_class, "network.network_class"
-        for path in settings.network.callbacks:
-            yield path, "network.callbacks"
-
-
-def _stages(settings: Sections, folders: Folders) -> list[str]:
-    recipe = settings.recipe
-    measured = dict.fromkeys([*recipe.training_sets, *validation_sets(settings), *recipe.evaluation_sets])
-    weights = settings.front_end.weights
-    stages = {
-        0: (f"measure the utterances: {', '.join(measured)}", folders.sad),
-        1: (
-            f"train on {', '.join(recipe.training_sets)}"
-            + (f", front end from {weights}" if weights else "")
-            + (f", its features kept in {folders.features}" if settings.front_end.cache_features else "")
-            + f", validate on {', '.join(validation_sets(settings)) or 'nothing'}",
-            folders.networks,
-        ),
-        2: (
-            f"score {', '.join(recipe.evaluation_sets)} with {_selected(settings)} of {folders.networks}",
-            folders.system / "scores",
-        ),
-        3: ("report the results", folders.results),
-    }
-    return [
-        f"  {number}  {what}\n     writes {where}"
-        for number, (what, where) in stages.items()
-        if recipe.execute_stage(number)
-    ]
-
-
-def _selected(settings: Sections) -> str:
-    chosen = settings.recipe.selected_epochs
-    if chosen is None:
-        return f"epoch {-int(settings.network.resume_epoch)}" if scores_only(settings) else "the last epoch"
-    return "epochs " + ", ".join(map(str, chosen))
+def _look_for_network(settings: Sections, recipe_folder: Path) -> None:
+    # With weights the network is built, which finds its class and more.
+    if not settings.front_end.weights:
+        look_for_class(settings.network.network_class, recipe_folder, "network.network_class")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import UsageError
 from asdf.settings.sections import Paths
+from asdf.settings.weights_names import BUNDLE
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Folders:
 
     def weights(self, weights: str | None) -> str | None:
         """`front_end.weights` as it is to be read: a path from the recipe's folder, a bundle by its name."""
-        return weights if weights is None or weights.startswith("torchaudio:") else str(self.recipe / weights)
+        return (
+            weights if weights is None or weights.startswith(BUNDLE) else str(self.recipe / weights)
+        )
 
     def scores(self, network: str, corpus: str) -> Path:
         """The score file of a network (a file name in `networks`) on a corpus."""
@@ -48,7 +52,8 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
     """The folders that `paths` means.
 
     Raises:
-        UsageError: the output or the database folder is not set.
+        UsageError: the output or the database folder is not set, or a relative path of one of the others leads out of
+            the output folder.
     """
     for name in ("output_folder", "database_folder"):
         if getattr(paths, name) is None:
@@ -58,4 +63,22 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
             )
     output = (recipe_folder / str(paths.output_folder)).resolve()
     database = (recipe_folder / str(paths.database_folder)).resolve()
-    return Folders(recipe_folder, output, database, output / paths.system_folder, output / paths.sad_folder)
+    return Folders(
+        recipe_folder,
+        output,
+        database,
+        _below(output, "system_folder", paths.system_folder),
+        _below(output, "sad_folder", paths.sad_folder),
+    )
+
+
+def _below(output: Path, name: str, folder: str) -> Path:
+    """`folder` in the output folder; one that lies elsewhere has to be written as an absolute path."""
+    path = output / folder
+    # By the names alone: a link in the output folder may well lead to another disk.
+    if not Path(folder).is_absolute() and not Path(os.path.normpath(path)).is_relative_to(output):
+        raise UsageError(
+            f"paths.{name} = {folder!r} leaves paths.output_folder ({output}). Write it without '..', or as an "
+            "absolute path if it is meant to lie elsewhere."
+        )
+    return path

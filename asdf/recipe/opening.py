@@ -10,39 +10,50 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
+from asdf.distributed.launchers import Launch, check_local_rank, read_launch
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
+from asdf.recipe.checks import Problem, raise_problems, settings_failures
 from asdf.recipe.command_line import CommandLine, parse_command_line
-from asdf.recipe.corpora import Corpus, find_corpus, validation_sets
-from asdf.recipe.dry_run import dry_run
-from asdf.recipe.folders import folders_of
+from asdf.recipe.corpora import Corpus
+from asdf.recipe.dry_run import plan_run
+from asdf.recipe.folders import Folders, folders_of
+from asdf.recipe.recording import end_recorded, start_run
 from asdf.recipe.run import Run
-from asdf.runs.files import remove_unfinished
+from asdf.recipe.stage_list import Stage, read_stages
+from asdf.recipe.starting import become_torchrun, check_same_run, import_torch
+from asdf.runs.files import removed_folder_error
+from asdf.runs.layout import check_layout, remove_leftovers
 from asdf.runs.log import LOG, is_on_screen, log_to_file, log_to_screen
 from asdf.runs.owner import owner_mark
-from asdf.runs.record import append_record, environment_record
+from asdf.runs.streams import (
+    NobodyReadsError,
+    OutputError,
+    close_streams,
+    discard_output,
+    open_streams,
+    show_error,
+)
 from asdf.settings import Sections, Settings, list_configs
+from asdf.text import printable
 
-_LATER = (
-    "asdf.data.feature_pass",
-    "asdf.networks.build",
-    "asdf.evaluation",
-    "asdf.scoring.scoring",
-    "asdf.training.loop",
-    "asdf.training.retention",
+_WAITED_TOO_LONG = (
+    "another process kept this one waiting for longer than computing.timeout_s. Was one stopped or killed, or does one "
+    "read from a disk that hangs? Look at the messages of the other ranks above and at the memory of the machines. "
+    "Give computing.timeout_s more seconds if a step or a stage just takes that long."
 )
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe's folder, its corpora, and what the command line asks of it."""
+    """A recipe's folder, its corpora, what the command line asks of it, and its stages as run.py writes them."""
 
     folder: Path
     corpora: Mapping[str, Corpus]
     command: CommandLine
+    stages: Mapping[int, Stage] | None
     _ending: ExitStack
 
     @property
@@ -60,7 +71,9 @@ class Recipe:
         from asdf.distributed.world import open_world
 
         stop = StopRequest()
-        turns = Settings().load_settings(self.run_configs, self.command.configs, self.command.overrides)
+        turns = Settings().load_settings(
+            self.run_configs, self.command.configs, self.command.overrides
+        )
         self._ending.callback(turns.close)
         for name, account in zip(self.command.configs, turns, strict=True):
             settings = Settings().snapshot()
@@ -68,52 +81,79 @@ class Recipe:
             with ExitStack() as stack:
                 world = stack.enter_context(open_world(settings.computing))
                 log_to_screen(world.is_main)
+                check_same_run(world, self.command.configs, settings)
                 stack.enter_context(stop.listening())
                 run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
-                world.run_on_main(partial(_claim, folders.system, stack))
-                _start(run, account)
-                yield run
+                world.run_on_main(partial(_claim, folders, stack))
+                start_run(run, account)
+                with end_recorded(run):
+                    yield run
 
 
-def _claim(system: Path, stack: ExitStack) -> None:
-    stack.enter_context(owner_mark(system))
-    stack.enter_context(log_to_file(system / "log.txt"))
+def _claim(folders: Folders, stack: ExitStack) -> None:
+    check_layout(folders.system)
+    stack.enter_context(owner_mark(folders.system))
+    remove_leftovers(folders.system, folders.sad)
+    stack.enter_context(log_to_file(folders.system / "log.txt"))
 
 
 @contextmanager
-def open_recipe(file: str, corpora: Mapping[str, Corpus], description: str | None = None) -> Iterator[Recipe]:
+def open_recipe(
+    file: str, corpora: Mapping[str, Corpus], description: str | None = None
+) -> Iterator[Recipe]:
     """Read the command line of the recipe whose run.py is `file`, and check all of it before anything starts.
 
     --list, --explain and --dry-run are answered here. An error that a user can mend ends the program with its message
     and its exit status, without a traceback; a stop that was asked for, with status 0.
     """
-    folder = Path(file).resolve().parent
     ended_well: list[str] = []
-    with ExitStack() as ending:
+    with ExitStack() as ending, _exit_status(ended_well):
+        open_streams()
+        folder = Path(file).resolve().parent
+        launch = read_launch()
+        command = parse_command_line(sys.argv[1:], description or "")
+        check_local_rank(launch, command.local_rank)
+        recipe = Recipe(folder, corpora, command, read_stages(Path(file)), ending)
+        Settings(folder / "configs" / "init_config.py")
+        if command.show_list:
+            print(printable(list_configs(recipe.run_configs)))
+            raise SystemExit(0)
+        configs = _configs(recipe)
+        if command.explain is not None:
+            _explain(recipe, command.explain)
+            raise SystemExit(0)
+        problems = _problems(recipe, configs)
+        if command.dry_run:
+            problems += _dry_run(recipe, configs, launch)
+        raise_problems(problems, command.configs)
+        if command.dry_run:
+            raise SystemExit(0)
+        become_torchrun([settings for _, settings in configs], launch)
+        import_torch()
+        if launch.size > 1:
+            # Registered now, so that whatever registers itself during the runs is still called before it.
+            atexit.register(_leave, ended_well)
+        yield recipe
+
+
+@contextmanager
+def _exit_status(ended_well: list[str]) -> Iterator[None]:
+    """Turn what ends the program into a message and an exit status, and say in `ended_well` how runs ended as asked."""
+    try:
         try:
-            command = parse_command_line(sys.argv[1:], description or "")
-            recipe = Recipe(folder, corpora, command, ending)
-            Settings(folder / "configs" / "init_config.py")
-            if command.show_list:
-                print(list_configs(recipe.run_configs))
-                raise SystemExit(0)
-            settings = _check(recipe)
-            if command.explain is not None or command.dry_run:
-                _answer(recipe)
-                raise SystemExit(0)
-            _start_processes(settings)
-            _import_torch()
-            if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-                # Registered now, so that whatever registers itself during the runs is still called before it.
-                atexit.register(_leave, ended_well)
-            yield recipe
+            yield
+            sys.stdout.flush()
             ended_well.append("finished")
         except Stopped as request:
             LOG.info("%s", request)
             ended_well.append("stopped")
             raise SystemExit(0) from None
-        except (Exception, KeyboardInterrupt) as error:
-            raise SystemExit(_tell(error)) from None
+    except SystemExit as end:
+        if close_streams(0) and not end.code:
+            raise SystemExit(OutputError.exit_status) from None
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        raise SystemExit(close_streams(_report(error))) from None
 
 
 def _leave(ended_well: list[str]) -> None:
@@ -129,119 +169,108 @@ def _leave(ended_well: list[str]) -> None:
         os._exit(0)
 
 
-def _tell(error: BaseException) -> int:
+def _report(error: BaseException) -> int:
     """Say what ended the run, once and where it can be read, and return the exit status."""
-    rank = int(os.environ.get("RANK", 0))
-    if isinstance(error, AsdfError):
-        if "torch" in sys.modules and rank and not error.told:
-            LOG.error("[rank %d] error: %s", rank, error)
-        elif not rank:
-            LOG.error("error: %s", error) if is_on_screen() else print(f"error: {error}", file=sys.stderr)
-        status = error.exit_status
-    elif isinstance(error, KeyboardInterrupt):
+    if isinstance(error, FileNotFoundError):
+        error = removed_folder_error() or error
+    if isinstance(error, KeyboardInterrupt):
         return 130
-    elif isinstance(error, BrokenPipeError):  # `run.py --list | head`: nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, NobodyReadsError):  # `run.py --list | head`: nobody reads on
         return 0
+    rank = _own_rank()
+    if not isinstance(error, AsdfError):
+        return _report_failure(error, rank)
+    if isinstance(error, OutputError):
+        discard_output()
+        show_error(f"error: {error}")
     else:
-        from asdf.distributed.failures import lost_contact, wait_for_launcher, waited_too_long
-
-        if lost_contact(error):
-            LOG.error("rank %d: another process of this run has ended; its own message tells why", rank)
-            wait_for_launcher()
-            return 1
-        if waited_too_long(error):
-            LOG.error("rank %d: another process kept this one waiting for longer than computing.timeout_s", rank)
-        LOG.error("%s", "".join(traceback.format_exception(error)).rstrip())
-        status = 1
+        _report_for_user(error, rank)
     if "torch" in sys.modules:
         from asdf.distributed.failures import record_for_launcher
 
         record_for_launcher(error)
-    return status
+    return error.exit_status
 
 
-def _check(recipe: Recipe) -> list[Sections]:
-    """The settings of all configs named; every mistake in any of them is in one error."""
+def _report_failure(error: BaseException, rank: int) -> int:
+    """Say what no user's mistake explains: another process has failed, or the code."""
+    from asdf.distributed.failures import (
+        lost_contact,
+        record_for_launcher,
+        record_message_for_launcher,
+        wait_for_launcher,
+        waited_too_long,
+    )
+
+    if lost_contact(error):
+        LOG.error("rank %d: another process of this run has ended; its own message tells why", rank)
+        wait_for_launcher()
+    elif waited_too_long(error):
+        said = f"[rank {rank}] error: {_WAITED_TOO_LONG}"
+        LOG.error("%s", said)
+        record_message_for_launcher(said)
+    else:
+        LOG.error("%s", "".join(traceback.format_exception(error)).rstrip())
+        record_for_launcher(error)
+    return 1
+
+
+def _own_rank() -> int:
+    """The rank of this process; 0 where it cannot be known, so that the reason is said."""
+    try:
+        return read_launch().rank
+    except UsageError:
+        return 0
+
+
+def _report_for_user(error: AsdfError, rank: int) -> None:
+    if "torch" in sys.modules and rank and not error.told:
+        LOG.error("[rank %d] error: %s", rank, error)
+    elif not rank and is_on_screen():
+        LOG.error("error: %s", error)
+    elif not rank:
+        show_error(f"error: {error}")
+
+
+def _configs(recipe: Recipe) -> list[tuple[str, Sections]]:
+    """The configs named, with their settings; every mistake in the text of any of them is in one error."""
     command = recipe.command
     Settings().check(recipe.run_configs, command.configs, command.overrides)
-    mistakes, found = [], []
-    for name, _ in zip(
-        command.configs,
-        Settings().load_settings(recipe.run_configs, command.configs, command.overrides),
-        strict=True,
-    ):
-        settings = Settings().snapshot()
-        found.append(settings)
-        try:
-            folders_of(settings.paths, recipe.folder)
-        except UsageError as error:
-            mistakes.append(f"config {name}: {error}")
-        recipe_sets = (*settings.recipe.training_sets, *validation_sets(settings), *settings.recipe.evaluation_sets)
-        for corpus in recipe_sets:
-            try:
-                find_corpus(corpus, recipe.corpora)
-            except UsageError as error:
-                mistakes.append(f"config {name}: {error}")
-    if len({one.computing.processes for one in found}) > 1:
-        mistakes.append("configs of one command need the same computing.processes: name them in commands of their own.")
-    if mistakes:
-        raise UsageError("\n  ".join(dict.fromkeys(mistakes)))
-    return found
+    turns = Settings().load_settings(recipe.run_configs, command.configs, command.overrides)
+    return [(name, Settings().snapshot()) for name, _ in zip(command.configs, turns, strict=True)]
 
 
-def _answer(recipe: Recipe) -> None:
+def _problems(recipe: Recipe, configs: list[tuple[str, Sections]]) -> list[Problem]:
+    """What the settings of the configs show to be wrong."""
+    problems = []
+    for name, settings in configs:
+        errors = settings_failures(settings, recipe.folder, recipe.corpora, recipe.stages)
+        problems += [Problem(name, error) for error in errors]
+    if len({settings.computing.processes for _, settings in configs}) > 1:
+        error = UsageError(
+            "configs of one command need the same computing.processes: name them in commands of their own."
+        )
+        problems += [Problem(name, error) for name, _ in configs]
+    return problems
+
+
+def _explain(recipe: Recipe, what: str) -> None:
     command = recipe.command
     turns = Settings().load_settings(recipe.run_configs, command.configs, command.overrides)
-    for name, _ in zip(command.configs, turns, strict=True):
-        if command.explain is not None:
-            print(Settings().explain(command.explain or None))
-        else:
-            settings = Settings().snapshot()
+    for _ in turns:
+        print(printable(Settings().explain(what or None)))
+
+
+def _dry_run(recipe: Recipe, configs: list[tuple[str, Sections]], launch: Launch) -> list[Problem]:
+    """Show the plan of every config, and return what would keep them from being done."""
+    plans, problems = [], []
+    for name, settings in configs:
+        try:
             folders = folders_of(settings.paths, recipe.folder)
-            print(dry_run(name, settings, folders, recipe.folder, recipe.corpora))
-
-
-def _start_processes(settings: list[Sections]) -> None:
-    """Become torchrun when several processes are asked for and nobody has started them yet."""
-    processes = settings[0].computing.processes
-    if processes == 1 or "RANK" in os.environ:
-        return
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])
-
-
-def _import_torch() -> None:
-    """Load all the code that a run may need now: edited or updated meanwhile, it would not fit what is loaded."""
-    try:
-        import torch  # noqa: F401
-        import torchaudio  # noqa: F401
-    except (ImportError, OSError, RuntimeError) as error:
-        raise AsdfError(
-            f"torch and torchaudio do not load together: {str(error).splitlines()[0]}. Install a pair that does: "
-            "pip install 'torch>=2.11,<2.15' 'torchaudio==2.11.*' (or torch 2.9 or 2.10 with the torchaudio of the "
-            "same number); a CPU-only torch needs the CPU-only torchaudio from the same place."
-        ) from None
-    for module in _LATER:
-        import_module(module)
-
-
-def _start(run: Run, account: str) -> None:
-    """Say and record what runs where, and find what is missing before any work."""
-    world = run.world
-    minibatch = run.settings.network.minibatch_size
-    part = f"{minibatch} of the {minibatch * world.size} utterances of a minibatch"
-    described = world.gather(f"{world.describe()}, {part}")
-    LOG.info("config %s, system folder %s", run.config, run.folders.system)
-    for line in described or []:
-        LOG.info("%s", line)
-
-    def record() -> None:
-        run.folders.networks.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(run.folders.networks)
-        Settings().save(run.folders.system / "settings.py")
-        append_record(run.folders.system / "environment.json", environment_record(described or []))
-
-    world.run_on_main(record)
-    LOG.debug("%s", account)
-    run.check()
+        except UsageError:  # which is a problem of the settings, and known by now
+            continue
+        plan = plan_run(name, settings, folders, recipe.corpora, recipe.stages, launch)
+        plans.append(plan.text)
+        problems += [Problem(name, error) for error in plan.errors]
+    print(printable("\n\n".join(plans)), flush=True)
+    return problems

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asdf.data.lists import UtteranceList, check_both_classes, check_files, join
 from asdf.errors import AsdfError
-from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use, validation_sets
+from asdf.recipe.checks import build_with_weights, failures
+from asdf.recipe.corpora import (
+    Corpus,
+    check_classes,
+    find_corpus,
+    is_checked,
+    scores_only,
+    sets_in_use,
+    validation_sets,
+)
 from asdf.recipe.folders import Folders
-from asdf.recipe.selection import check_choices, select_networks
+from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections, Settings
 
@@ -40,6 +50,7 @@ class Run:
     world: World
     stop: StopRequest
     _lists: dict[str, UtteranceList] = field(default_factory=dict)
+    _lengths: dict[str, tuple[UtteranceList, np.ndarray]] = field(default_factory=dict)
     _augmentation: Chain | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
@@ -49,7 +60,9 @@ class Run:
         """
         if not Settings().recipe.execute_stage(number):
             return
-        LOG.info("stage %d: %s", number, (function.__doc__ or function.__name__).strip().splitlines()[0])
+        LOG.info(
+            "stage %d: %s", number, (function.__doc__ or function.__name__).strip().splitlines()[0]
+        )
         if main_only:
             self.world.run_on_main(lambda: function(self))
         else:
@@ -79,10 +92,25 @@ class Run:
         return self._lists[name]
 
     def lengths(self, utterances: UtteranceList) -> np.ndarray:
-        """Lengths in samples, measured now unless an earlier run did (see `asdf.data.lengths`)."""
+        """Lengths in samples, measured now unless an earlier run did (see `asdf.data.lengths`).
+
+        The recordings of a training set are decoded to their ends, once, if recipe.check_recordings says so.
+        """
         from asdf.data.lengths import measure_lengths
 
-        return measure_lengths(utterances, self.settings.sad, self.folders.sad, self.world, self.stop)
+        known = self._lengths.get(utterances.name)
+        if known is not None and known[0] is utterances:
+            return known[1]
+        lengths = measure_lengths(
+            utterances,
+            self.settings.sad,
+            self.folders.sad,
+            self.world,
+            self.stop,
+            check=is_checked(utterances.name, self.settings),
+        )
+        self._lengths[utterances.name] = utterances, lengths
+        return lengths
 
     def augmentation(self) -> Chain:
         """The augmentation of training examples; its recordings are found once, by the main rank.
@@ -105,9 +133,17 @@ class Run:
         lengths = np.concatenate([self.lengths(part) for part in parts])
         utterances, net = join(parts), self.settings.network
         most = net.max_train_utterance_length_in_samples or np.iinfo(np.int64).max
-        kept = (lengths >= net.min_train_utterance_length_in_samples) & (lengths <= most) & (lengths > 0)
+        kept = (
+            (lengths >= net.min_train_utterance_length_in_samples)
+            & (lengths <= most)
+            & (lengths > 0)
+        )
         if not kept.all():
-            LOG.info("%d of %d training utterances are left out for their length", (~kept).sum(), len(kept))
+            LOG.info(
+                "%d of %d training utterances are left out for their length",
+                (~kept).sum(),
+                len(kept),
+            )
             utterances, lengths = utterances.select(np.flatnonzero(kept)), lengths[kept]
         check_both_classes(utterances, "training")
         LOG.info(
@@ -122,11 +158,9 @@ class Run:
         """The untrained network of the settings on this process's device; the same weights on every process."""
         import torch
 
-        from asdf.networks import build_network
-
         torch.manual_seed(self.settings.recipe.seed)
-        front_end = replace(self.settings.front_end, weights=self.folders.weights(self.settings.front_end.weights))
-        return build_network(replace(self.settings, front_end=front_end), self.recipe_folder).to(self.world.device)
+        network = build_with_weights(self.settings, self.folders, self.recipe_folder)
+        return network.to(self.world.device)
 
     def load_network(self, name: str) -> nn.Module:
         """The network in the file `name` of the system's networks, ready to score.
@@ -149,29 +183,30 @@ class Run:
         """Find what is missing before any work starts.
 
         Raises:
-            UsageError: networks are to be scored that the training will not make; the network's class or a callback's
-                is not there; features of the network's front end cannot be kept; the augmentation's recordings or the
-                speech activity detector are not there.
-            AsdfError: lists or recordings that are not there, all of them in one message; a list without one class.
+            UsageError: the network's class or a callback's is not there; features of the network's front end cannot be
+                saved; the augmentation's recordings or the speech activity detector are not there.
+            AsdfError: the front end's weights are not there or do not fit; lists or recordings that are not there, all
+                of them in one message; a list without one class.
         """
         from asdf.audio.speech_activity import check_detector
 
-        check_choices(self.settings)
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self._check_own_code()
             self.augmentation()
+            if self.settings.front_end.weights:
+                self.world.run_on_main(self._check_weights)
         if self.sets_in_use():
             self.world.run_on_main(lambda: check_detector(self.settings.sad))
-        lists, missing = [], []
-        for name in self.sets_in_use():
-            try:
-                lists.append(self.utterances(name))
-            except AsdfError as error:
-                missing.append(str(error))
+        lists = {}
+
+        def read(name: str) -> None:
+            lists[name] = self.utterances(name)
+
+        missing = failures(partial(read, name) for name in self.sets_in_use())
         if missing:
-            raise AsdfError("\n".join(missing))
-        self.world.run_on_main(lambda: check_files(lists))
-        check_classes(lists, self.settings)
+            raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
+        self.world.run_on_main(lambda: check_files(list(lists.values())))
+        check_classes(list(lists.values()), self.settings)
 
     def _check_own_code(self) -> None:
         """Find the classes that training will make, so that a wrong name does not wait until all is measured."""
@@ -183,6 +218,10 @@ class Run:
         if self.settings.front_end.cache_features:
             check_split(network_class)
         find_callbacks(self.settings, self.recipe_folder)
+
+    def _check_weights(self) -> None:
+        """Build the network once: reading its weights twice costs less than measuring a corpus for nothing."""
+        build_with_weights(self.settings, self.folders, self.recipe_folder)
 
     def selected_networks(self) -> list[str]:
         """File names of the networks that stages 2 and 3 are about.

@@ -8,7 +8,13 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import scores_only, validation_sets
 from asdf.settings.sections import Sections
-from asdf.training.network_files import AVERAGE, by_eer, network_files, networks_present, read_evaluations
+from asdf.training.network_files import (
+    AVERAGE,
+    by_eer,
+    network_files,
+    networks_present,
+    read_evaluations,
+)
 
 
 def select_networks(settings: Sections, folder: Path) -> list[str]:
@@ -37,10 +43,14 @@ def check_choices(settings: Sections) -> None:
         return
     chosen = (recipe.selected_epochs or ()) if recipe.execute_stage(2) else ()
     if "average" in chosen and not average:
-        raise UsageError("recipe.selected_epochs names 'average', but network.average_best_networks is 0.")
+        raise UsageError(
+            "recipe.selected_epochs names 'average', but network.average_best_networks is 0."
+        )
     if not validation_sets(settings) and (average or "best" in chosen):
         what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
-        raise UsageError(f"{what} chooses among networks by their EER, but recipe.validation_sets is empty: name one.")
+        raise UsageError(
+            f"{what} chooses among networks by their EER, but recipe.validation_sets is empty: name one."
+        )
 
 
 def _file_name(epoch: int | str, folder: Path) -> str:
@@ -49,7 +59,9 @@ def _file_name(epoch: int | str, folder: Path) -> str:
     if epoch == "average":
         return AVERAGE
     if epoch == "best":
-        evaluations = [one for one in read_evaluations(folder) if (folder / one["network"]).exists()]
+        evaluations = [
+            one for one in read_evaluations(folder) if (folder / one["network"]).exists()
+        ]
         if not evaluations:
             raise AsdfError(
                 f"recipe.selected_epochs names 'best', but no network in {folder} has been evaluated: set "
@@ -58,5 +70,7 @@ def _file_name(epoch: int | str, folder: Path) -> str:
         return str(by_eer(evaluations)[0]["network"])
     files = list(network_files(folder))
     if not files:
-        raise AsdfError(f"there are no networks in {folder}: run stage 1 first, or check paths.system_folder.")
+        raise AsdfError(
+            f"there are no networks in {folder}: run stage 1 first, or check paths.system_folder."
+        )
     return files[-1].name

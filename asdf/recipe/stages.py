@@ -16,25 +16,30 @@ if TYPE_CHECKING:
 
     from asdf.data.lists import UtteranceList
     from asdf.data.loaders import BatchLoader
-    from asdf.training.callbacks import Callback
+    from asdf.evaluation.scored_length import ScoredLength
+    from asdf.training.callback_group import CallbackGroup
     from asdf.training.loop import Trainer
 
 
-def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengths: np.ndarray) -> None:
+def train_network(
+    run: Run, network: nn.Module, utterances: UtteranceList, lengths: np.ndarray
+) -> None:
     """Train `network`, going on from where `network.resume_epoch` says, and validate it on the way."""
-    from torch import nn as torch_nn
-
     from asdf.data.datasets import TrainingClips
     from asdf.data.loaders import BatchLoader
+    from asdf.data.training_plan import minibatch_per_process
+    from asdf.distributed.batch_norm import synchronise_batch_norm
     from asdf.networks import summary
+    from asdf.networks.output_check import check_outputs
     from asdf.training.loop import Trainer
     from asdf.training.retention import average_networks
     from asdf.training.step import Step
 
     settings, world = run.settings, run.world
     start = _starting_point(run)
-    if world.device.type == "cuda" and world.size > 1 and settings.computing.sync_batch_norm:
-        network = torch_nn.SyncBatchNorm.convert_sync_batchnorm(network)
+    minibatch = minibatch_per_process(settings.network, world.size)
+    if world.size > 1 and settings.computing.sync_batch_norm:
+        network = synchronise_batch_norm(network)
     LOG.info("%s: %s", settings.network.network_class, summary(network))
     clips = TrainingClips(
         utterances,
@@ -55,7 +60,8 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
             clips,
             settings.computing.network_dataloader_workers,
             world,
-            reused=settings.network.minibatch_size * settings.network.train_clip_size,
+            reused=minibatch * settings.network.train_clip_size,
+            stop=run.stop,
         ),
         settings,
         world,
@@ -65,14 +71,17 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
         _callbacks(run),
     )
     _resume(run, trainer, start)
+    if not trainer.finished():
+        world.run_on_main(lambda: check_outputs(network, settings.network, world.device))
     if settings.front_end.cache_features and not trainer.finished():
         # Only now has the front end the weights that it keeps.
         trainer.loader = _kept_features(run, network, trainer.loader, utterances, lengths)
     LOG.info("%s", trainer.step.precision.reason)
     LOG.info(
-        "%d utterances an optimiser step (%d a process and minibatch, %d processes, %d minibatches), %d steps an epoch",
+        "%d utterances per optimiser step (%d per process and minibatch, %d processes, %d minibatches), "
+        "%d steps per epoch",
         trainer.plan.window_size,
-        settings.network.minibatch_size,
+        minibatch,
         world.size,
         settings.network.optimizer_step_interval,
         trainer.plan.steps_per_epoch(),
@@ -81,7 +90,9 @@ def train_network(run: Run, network: nn.Module, utterances: UtteranceList, lengt
     LOG.info("training ended: %s", trainer.finished())
     if settings.network.average_best_networks:
         count, folder = settings.network.average_best_networks, run.folders.networks
-        world.run_on_main(lambda: average_networks(folder, trainer.progress.evaluations, count) and None)
+        world.run_on_main(
+            lambda: average_networks(folder, trainer.progress.evaluations, count) and None
+        )
 
 
 def _kept_features(
@@ -96,10 +107,16 @@ def _kept_features(
 
     assert isinstance(network, SSLDetector)  # the step has looked
     world, settings = run.world, run.settings
-    work = FeaturePass(network.front_end_features, clips, utterances, settings.network, world, run.stop)
-    identity = world.run_on_main(lambda: identity_of(feature_identity(network), utterances, lengths, settings))
+    work = FeaturePass(
+        network.front_end_features, clips, utterances, settings.network, world, run.stop
+    )
+    identity = world.run_on_main(
+        lambda: identity_of(feature_identity(network), utterances, lengths, settings)
+    )
     features = work.keep(FeatureCache(run.folders.features, identity, work.shape()))
-    return BatchLoader(features, settings.computing.network_dataloader_workers, world)
+    return BatchLoader(
+        features, settings.computing.network_dataloader_workers, world, stop=run.stop
+    )
 
 
 def validate_network(run: Run) -> None:
@@ -109,22 +126,30 @@ def validate_network(run: Run) -> None:
     evaluate_network(run, run.load_network(name), name, run.validation_sets)
 
 
-def evaluate_network(run: Run, network: nn.Module, name: str, sets: Iterable[str]) -> dict[str, float]:
+def evaluate_network(
+    run: Run, network: nn.Module, name: str, sets: Iterable[str]
+) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     from asdf.evaluation import eer, write_scores
+    from asdf.evaluation.scored_files import remove_scored_length, write_scored_length
     from asdf.evaluation.trials import write_trials
     from asdf.scoring.scoring import score_list
 
-    eers = {}
+    eers: dict[str, float] = {}
+    scored_length = _scored_length(run, network)
     for corpus in sets:
         utterances = run.utterances(corpus)
         lengths = run.lengths(utterances)
         scores = score_list(network, utterances, lengths, run.settings, run.world, run.stop)
         path = run.folders.scores(name, corpus)
 
-        def write(utterances: UtteranceList = utterances, scores: np.ndarray | None = scores) -> float:
+        def write(
+            utterances: UtteranceList = utterances, scores: np.ndarray | None = scores
+        ) -> float:
             assert scores is not None  # the main rank has them
-            write_scores(path, utterances.ids, utterances.labels, scores)  # noqa: B023 (called at once)
+            remove_scored_length(path)  # noqa: B023 (called at once)
+            write_scores(path, utterances.ids, utterances.labels, scores)  # noqa: B023
+            write_scored_length(path, scored_length)  # noqa: B023
             if utterances.columns:
                 write_trials(run.folders.trials(utterances.name), utterances.trials())
             return eer(scores[utterances.labels == 1], scores[utterances.labels == 0])[0]
@@ -134,11 +159,26 @@ def evaluate_network(run: Run, network: nn.Module, name: str, sets: Iterable[str
     return eers
 
 
+def _scored_length(run: Run, network: nn.Module) -> ScoredLength:
+    """How much of each recording is scored with `network`, as `score_list` does it."""
+    from asdf.evaluation.scored_length import ScoredLength
+    from asdf.networks import fixed_samples
+
+    settings, only = run.settings.network, fixed_samples(network)
+    if only is not None:
+        return ScoredLength(only, only)
+    return ScoredLength(
+        settings.min_evaluation_utterance_length_in_samples,
+        settings.max_evaluation_utterance_length_in_samples,
+    )
+
+
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     """Compute the metrics of the score files, show them as a table and write them and a page to the results folder."""
-    from asdf.evaluation import evaluate, read_scores, results_table, write_results
+    from asdf.evaluation import Row, evaluate, read_scores, results_table, write_results
     from asdf.evaluation.report import gather, report_page
     from asdf.evaluation.run_folder import open_run_folder
+    from asdf.evaluation.scored_files import scored_length_of
     from asdf.runs.files import write_text
 
     rows = []
@@ -146,14 +186,19 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
         for corpus in sets:
             path = run.folders.scores(network, corpus)
             if not path.exists():
-                raise AsdfError(f"there is no score file {path}: run stage 2 first (recipe.start_stage=2).")
-            rows.append((network.removesuffix(".pt"), corpus, evaluate(read_scores(path))))
+                raise AsdfError(
+                    f"there is no score file {path}: run stage 2 first (recipe.start_stage=2)."
+                )
+            result, scored = evaluate(read_scores(path)), scored_length_of(path)
+            rows.append(Row(network.removesuffix(".pt"), corpus, result, scored))
     LOG.info("%s", results_table(rows))
     write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
     page = report_page(gather([open_run_folder(run.folders.system)]))
     write_text(run.folders.results / "report.html", page)
-    LOG.info("written to %s; report.html there shows them with curves and settings", run.folders.results)
+    LOG.info(
+        "written to %s; report.html there shows them with curves and settings", run.folders.results
+    )
 
 
 def _starting_point(run: Run) -> str | None:
@@ -165,7 +210,11 @@ def _starting_point(run: Run) -> str | None:
     asked, folder = run.settings.network.resume_epoch, run.folders.networks
     if asked == "auto":
         return "auto"
-    later = [path.name for path, (epochs, step) in network_files(folder).items() if (epochs, step) > (asked, 0)]
+    later = [
+        path.name
+        for path, (epochs, step) in network_files(folder).items()
+        if (epochs, step) > (asked, 0)
+    ]
     if (folder / RESUME).exists():
         later.append(RESUME)
     if later:
@@ -183,26 +232,49 @@ def _starting_point(run: Run) -> str | None:
 
 
 def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
-    from asdf.training.checkpoints import fill_network, newest_checkpoint, read_checkpoint
+    from asdf.training.checkpoints import (
+        fill_network,
+        newest_checkpoint,
+        progress_in,
+        read_checkpoint,
+    )
 
     folder = run.folders.networks
-    path = run.world.run_on_main(lambda: newest_checkpoint(folder)) if start == "auto" else start and folder / start
+    path = (
+        run.world.run_on_main(lambda: newest_checkpoint(folder))
+        if start == "auto"
+        else start and folder / start
+    )
     if path:
         content = read_checkpoint(path)
-        if "progress" not in content:
+        if progress_in(content, path) is None:
             raise AsdfError(
                 f"{path} holds weights, but not how far its training had come, as files of other programs do. It "
                 "can be scored (recipe.start_stage=2); to train, give this run another paths.system_folder."
             )
         fill_network(path, content, trainer.step.network)
-        trainer.resume(content, run.world.agree(read_evaluations(folder)))
-        LOG.info("going on from %s: epoch %d, step %d", path.name, trainer.progress.epochs, trainer.progress.step)
+        trainer.resume(content, run.world.run_on_main(lambda: read_evaluations(folder)))
+        LOG.info(
+            "going on from %s: epoch %d, step %d",
+            path.name,
+            trainer.progress.epochs,
+            trainer.progress.step,
+        )
 
 
-def _callbacks(run: Run) -> list[Callback]:
-    """The main rank's callbacks; the others have none, but find out with it when one does not exist."""
-    from asdf.training.callbacks import find_callbacks
+def _callbacks(run: Run) -> CallbackGroup:
+    """The run's callbacks, which the main rank has; the others find out with it when one cannot be made."""
+    from asdf.training.callback_group import CallbackGroup
+    from asdf.training.callbacks import Callback, build_callback, find_callbacks
     from asdf.training.metrics_file import MetricsFile
 
-    classes: list[type[Callback]] = [MetricsFile, *find_callbacks(run.settings, run.recipe_folder)]
-    return [kind(run.settings, run.folders.system) for kind in classes] if run.world.is_main else []
+    settings, folder = run.settings, run.folders.system
+    classes = find_callbacks(settings, run.recipe_folder)
+    users: list[Callback] = []
+    run.world.run_on_main(
+        lambda: users.extend(build_callback(kind, settings, folder) for kind in classes)
+    )
+    required = [MetricsFile(settings, folder)]
+    return CallbackGroup(
+        required, users, run.world, settings.network.callback_failures_end_training
+    )

@@ -1,36 +1,55 @@
-"""Every output file is whole or absent: written beside its place, flushed to disk, then renamed."""
+"""Every output file is whole or absent: written next to its path, flushed to disk, then renamed.
+
+The one exception is what cannot be renamed: standard output (the path '-'), another open file, a pipe.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import IO, Any
 
 from asdf.errors import AsdfError
+from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
+
+_PIECE = 1 << 20
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a file that takes the place of `path` only when the block ends without an error.
+    """Open a file that replaces `path` only when the block ends without an error.
 
-    Whatever was at `path` stays untouched when the block raises, the disk fills up or the process is killed.
+    Whatever was at `path` stays untouched when the block raises, the disk fills up or the process is killed. '-' is
+    standard output; it and what else is an open file of this process (`descriptor_of`) is written through that.
 
     Raises:
         AsdfError: the folder cannot be made or written, or the disk is full.
+        NobodyReadsError: nobody reads standard output any more.
     """
+    descriptor = descriptor_of(path)
     path = Path(path)
-    if path.exists() and not path.is_file():
-        # /dev/stdout, a pipe: what cannot be whole or absent must at least not be replaced by a file.
-        with _special(path, mode) as file:
+    if descriptor is not None:
+        with _open_stream(descriptor, mode) as file:
             yield file
         return
-    path = path.resolve()  # a link stays one
+    if path.exists() and not path.is_file():
+        # A pipe, /dev/null: what cannot be whole or absent must at least not be replaced by a file.
+        with _open_special(path, mode) as file:
+            yield file
+        return
     try:
+        path = path.resolve()  # a link stays one
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        descriptor, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=".part"
+        )
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
     try:
@@ -48,7 +67,21 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
 
 
 @contextmanager
-def _special(path: Path, mode: str) -> Iterator[IO[Any]]:
+def _open_stream(descriptor: int, mode: str) -> Iterator[IO[Any]]:
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()  # what was printed before comes first
+    try:
+        with _open(os.dup(descriptor), mode) as file:
+            yield file
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and descriptor == STDOUT:
+            # `--json - | head`, which is no failure
+            raise NobodyReadsError(*error.args) from None
+        raise AsdfError(stream_advice(descriptor, error)) from error
+
+
+@contextmanager
+def _open_special(path: Path, mode: str) -> Iterator[IO[Any]]:
     try:
         with _open(os.open(path, os.O_WRONLY), mode) as file:
             yield file
@@ -56,10 +89,17 @@ def _special(path: Path, mode: str) -> Iterator[IO[Any]]:
         raise AsdfError(write_advice(path, error)) from error
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what killed processes left half-written in `folder`; only its owner may call this."""
-    for path in folder.glob(".*.part"):
-        path.unlink(missing_ok=True)
+def remove_unfinished(folder: Path, older_than_s: float = 0.0, output: str = "") -> None:
+    """Remove what killed processes left half-written in `folder`; only its owner may call this.
+
+    Args:
+        output: the name of a file in it, of which the caller is the only writer: only what was to be that one.
+        older_than_s: what was touched later than that stays; for a folder that others write to as well.
+    """
+    for path in folder.glob(f".{escape(output)}.*.part" if output else ".*.part"):
+        with suppress(OSError):  # another process may remove it as well, or may own it
+            if not older_than_s or time.time() - path.stat().st_mtime > older_than_s:
+                path.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -87,3 +127,28 @@ def write_advice(path: Path, error: OSError) -> str:
         "What was there before is unchanged. Free some space or choose another place (of a run: paths.output_folder), "
         "then start the same command again: a run goes on from the newest checkpoint."
     )
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 digest of a file's content, of which little is in memory at a time.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for piece in iter(lambda: file.read(_PIECE), b""):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def removed_folder_error() -> AsdfError | None:
+    """What a FileNotFoundError means where the working directory of this process was removed; None where it was not."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return AsdfError(
+            "the folder that this command was started in was removed. Change to a folder that exists (cd), then "
+            "start the same command again."
+        )
+    return None

@@ -8,7 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from asdf.text import message
+
 LOG = logging.getLogger("asdf")
+PROGRESS = logging.getLogger("asdf.progress")
+
+
+class _Formatter(logging.Formatter):
+    """Escapes and bounds what is logged: it may name files of a corpus, or quote them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return message(super().format(record))
+
+
+class _ScreenFormatter(_Formatter):
+    """Shows the message alone: the traceback of a failure that the run outlives is for `log.txt`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return message(record.getMessage())
 
 
 class _Screen(logging.Handler):
@@ -27,8 +44,26 @@ def log_to_screen(speaks: bool = True) -> None:
     LOG.propagate = False
     LOG.setLevel(logging.INFO)
     screen = _Screen(logging.INFO if speaks else logging.WARNING)
-    screen.setFormatter(logging.Formatter("%(message)s"))
+    screen.setFormatter(_ScreenFormatter())
     LOG.addHandler(screen)
+
+
+@contextmanager
+def progress_on_stderr() -> Iterator[None]:
+    """Show lines of progress on standard error, of a command that has no log; on a terminal its bars do."""
+    if sys.stderr.isatty():
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_ScreenFormatter())
+    level = PROGRESS.level
+    PROGRESS.addHandler(handler)
+    PROGRESS.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        PROGRESS.removeHandler(handler)
+        PROGRESS.setLevel(level)
 
 
 def is_on_screen() -> bool:
@@ -44,7 +79,9 @@ class _File(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
         if not self._said:
             self._said = True
-            print(f"warning: cannot write {self.baseFilename}: {sys.exc_info()[1]}", file=sys.stderr)
+            print(
+                f"warning: cannot write {self.baseFilename}: {sys.exc_info()[1]}", file=sys.stderr
+            )
 
 
 @contextmanager
@@ -52,7 +89,7 @@ def log_to_file(path: Path) -> Iterator[None]:
     """Append the log to `path` as well, each line with its time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = _File(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(_Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     LOG.addHandler(handler)
     try:
         yield

@@ -63,7 +63,7 @@ def _open_locked(path: Path) -> IO[str]:
     """The mark, open and locked; what stands in it is what a dead owner left."""
     orphans_gone = time.monotonic() + ORPHANS_S
     while True:
-        file = path.open("a+", encoding="utf-8")
+        file = _open_mark(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -95,6 +95,23 @@ def _open_locked(path: Path) -> IO[str]:
                 left.get("start"),
             )
         return file
+
+
+def _open_mark(path: Path) -> IO[str]:
+    """The mark to be read and written; a link in its place could lead to any file, and is not followed."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+
+    try:
+        return open(path, "a+", encoding="utf-8", opener=opener)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise AsdfError(
+            f"{path} is a link, and a run writes the mark of its owner there: it would overwrite what the link leads "
+            "to. Remove the link, and see who may write in that folder."
+        ) from None
 
 
 def _write(file: IO[str]) -> None:
@@ -134,7 +151,7 @@ def _beat(file: IO[str], ended: threading.Event) -> None:
 
 def _is_at(file: IO[str], path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -147,17 +164,21 @@ def _is_dead(owner: dict[str, str]) -> bool:
         os.kill(int(owner["process"]), 0)
     except ProcessLookupError:
         return True
-    except (KeyError, ValueError, OSError):
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return False
     return False
 
 
 def _read(file: IO[str]) -> dict[str, str]:
+    """The owner that a mark names, in question marks where it is damaged; nothing where it is empty."""
     file.seek(0)
     try:
-        return dict(json.loads(file.read() or "{}"))
-    except ValueError:
-        return {"host": "?", "process": "?", "start": "?"}
+        owner = json.loads(file.read() or "{}")
+    except (ValueError, RecursionError):
+        owner = None
+    if isinstance(owner, dict):
+        return owner
+    return {"host": "?", "process": "?", "start": "?"}
 
 
 def _refusal(path: Path, owner: dict[str, str]) -> str:

@@ -9,28 +9,47 @@ import shlex
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from asdf.runs.files import write_text
+from asdf.runs.log import LOG
 
 _PACKAGES = ("asdf-antispoofing", "torch", "torchaudio", "numpy", "soundfile", "tqdm")
-_VARIABLES = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_RESTART_COUNT")
+_MOST_FILES = 200
+_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NODELIST",
+    "SLURM_RESTART_COUNT",
+)
 
 
-def environment_record(devices: list[str]) -> dict[str, Any]:
-    """The record as plain values. `devices`: one line for each process, as its rank describes itself."""
+def environment_record(
+    devices: list[str], recipe_folder: Path, libraries: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """The record as plain values.
+
+    Args:
+        devices: one line for each process, as its rank describes itself.
+        recipe_folder: where run.py lies; its repository may be another one than the project's.
+        libraries: versions of what a GPU is used with.
+    """
     return {
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "started": now(),
         "command": shlex.join([sys.executable, *sys.argv]),
         "working_directory": str(Path.cwd()),
         "host": socket.gethostname(),
         "platform": platform.platform(),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in _PACKAGES},
+        "libraries": dict(libraries),
         "git": git_state(Path(__file__).parent),
+        "recipe_git": git_state(recipe_folder),
         "devices": devices,
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
     }
@@ -38,31 +57,66 @@ def environment_record(devices: list[str]) -> dict[str, Any]:
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
     """Add `record` to the list in the JSON file `path`: one entry for each time that the run was started."""
+    write_text(path, json.dumps([*_records(path), record], indent=1) + "\n")
+
+
+def update_record(path: Path, values: Mapping[str, Any]) -> None:
+    """Add `values` to the record of the last start."""
+    *earlier, last = _records(path) or [{}]
+    write_text(path, json.dumps([*earlier, {**last, **values}], indent=1) + "\n")
+
+
+def _records(path: Path) -> list[Any]:
+    """The records of earlier starts; a file that holds none is put aside with a warning."""
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        records = []
-    write_text(path, json.dumps([*records, record], indent=1) + "\n")
+        records = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except (ValueError, RecursionError):
+        records = None
+    if isinstance(records, list):
+        return records
+    aside = path.with_suffix(".damaged")
+    path.replace(aside)
+    LOG.warning("warning: %s is damaged: it is now %s, and the record begins anew", path, aside)
+    return []
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Commit, branch and changed files of the checkout around `folder`; None where it is no checkout."""
+    """Commit, branch, changed and untracked files of the checkout around `folder`; None where it is no checkout.
+
+    Files that git ignores are not named; of a folder that is untracked as a whole, the folder is.
+    """
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=20)
+        done = subprocess.run(
+            # No locks: many runs may start at once, and the user may be committing.
+            ["git", "--no-optional-locks", "-C", str(folder), *words],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
         if done.returncode:
             raise OSError(done.stderr)
         return done.stdout.strip()
 
     try:
-        changed = git("status", "--porcelain", "--untracked-files=no").splitlines()
+        lines = git("status", "--porcelain", "--untracked-files=normal").splitlines()
+        untracked = [line.removeprefix("?? ") for line in lines if line.startswith("?? ")]
+        changed = [line for line in lines if not line.startswith("?? ")]
         return {
             "commit": git("rev-parse", "HEAD"),
             "branch": git("rev-parse", "--abbrev-ref", "HEAD"),
-            "changed": changed,
+            "changed": _bounded(changed),
+            "untracked": _bounded(untracked),
         }
     except (OSError, subprocess.TimeoutExpired):
         return None
+
+
+def _bounded(names: list[str]) -> list[str]:
+    rest = len(names) - _MOST_FILES
+    return [*names[:_MOST_FILES], *([f"and {rest:,} more"] if rest > 0 else [])]
 
 
 def _version(package: str) -> str | None:
@@ -70,3 +124,8 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def now() -> str:
+    """The time as records have it, in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

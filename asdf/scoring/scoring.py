@@ -17,6 +17,8 @@ from asdf.data.decoders import tell_fallbacks
 from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import scoring_batches
+from asdf.distributed.arithmetic import tf32
+from asdf.distributed.reading import fetch_later
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
@@ -37,8 +39,9 @@ def score_list(
 ) -> np.ndarray | None:
     """Scores of all trials, float32, in list order, on the main rank; None on the others.
 
-    The network is put into evaluation mode for it and back afterwards; scoring is always in float32. For a network
-    that takes one length only, recordings are cut or repeated to it.
+    The network is put into evaluation mode for it and back afterwards; scoring is in float32, with TF32 only where
+    `computing.scoring_precision` says so. For a network that takes one length only, recordings are cut or repeated to
+    it.
 
     Args:
         lengths: of the utterances, in samples (see `asdf.data.lengths`).
@@ -50,17 +53,20 @@ def score_list(
     net, fixed = settings.network, fixed_samples(network)
     if fixed is not None:
         net = replace(
-            net, min_evaluation_utterance_length_in_samples=fixed, max_evaluation_utterance_length_in_samples=fixed
+            net,
+            min_evaluation_utterance_length_in_samples=fixed,
+            max_evaluation_utterance_length_in_samples=fixed,
         )
     batches = scoring_batches(lengths, net, lambda samples: scoring_length(network, samples))
     own = batches[world.rank :: world.size]
     dataset = WholeUtterances(utterances, lengths, settings.sad)
-    loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world)
+    loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
     keys = [[(trial, batch.samples) for trial in batch.trials.tolist()] for batch in own]
     was_training = network.training
     network.eval()
     scores = []
-    with torch.inference_mode():
+    in_tf32 = settings.computing.scoring_precision == "tf32"
+    with torch.inference_mode(), tf32(in_tf32):
         for waveforms in track(
             loader.batches(keys),
             len(own),
@@ -70,18 +76,26 @@ def score_list(
             unit="batches",
         ):
             logits = network(waveforms)[1].float()
-            score = logits[:, 1] if settings.network.score == "bona_fide" else logits[:, 1] - logits[:, 0]
+            score = (
+                logits[:, 1]
+                if settings.network.score == "bona_fide"
+                else logits[:, 1] - logits[:, 0]
+            )
             scores.append(score)
             if stop:
                 break
     network.train(was_training)
     world.stop_together(stop, f"while scoring {utterances.name}")
-    tell_fallbacks(f"scoring {utterances.name}", loader.decoded_by_ffmpeg, utterances, len(utterances), world)
+    tell_fallbacks(
+        f"scoring {utterances.name}", loader.decoded_by_ffmpeg, utterances, len(utterances), world
+    )
     # Kept on the device until the end: fetching each batch's scores would make the device wait for the host.
-    own_scores = torch.cat(scores).cpu().numpy() if scores else np.zeros(0, np.float32)
+    own_scores = fetch_later(torch.cat(scores))().numpy() if scores else np.zeros(0, np.float32)
     own_trials = np.concatenate([batch.trials for batch in own]) if own else np.zeros(0, np.int64)
     gathered = world.gather((own_trials, own_scores))
-    kept: list[np.ndarray] = []  # a failure reaches all ranks, the scores stay where they are needed
+    kept: list[
+        np.ndarray
+    ] = []  # a failure reaches all ranks, the scores stay where they are needed
     world.run_on_main(lambda: kept.append(_assemble(gathered or [], utterances)))
     return kept[0] if kept else None
 

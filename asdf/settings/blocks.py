@@ -32,12 +32,19 @@ class Assignment:
 
 @dataclass
 class Block:
-    """One config of run_configs.py: its name, the configs that it inherits from (nearest first), its own lines."""
+    """One config of run_configs.py.
+
+    Attributes:
+        parents: the configs that it inherits from, the nearest first.
+        assignments: its own settings by their targets, in the order of the file.
+        comments: about the config: those above its name and behind it, or else those between its
+            name and the first setting. All others are about the setting that follows.
+    """
 
     name: str
     parents: tuple[str, ...]
     place: Place
-    assignments: list[Assignment] = field(default_factory=list)
+    assignments: dict[str, Assignment] = field(default_factory=dict)
     comments: list[str] = field(default_factory=list)
 
     @property
@@ -49,13 +56,16 @@ class Block:
 def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mistake]]:
     """The assignments of an init_config text, and what is wrong with it."""
     found = Collector()
-    assignments: list[Assignment] = []
+    assignments: dict[str, Assignment] = {}
     for line in read_lines(text, file, found):
         if line.kind == "assignment":
             _append(assignments, line, Place(file, line.number), found)
         elif line.kind == "other":
-            found.add(Place(file, line.number), f"'{shortened(line.text)}' is no line of the form section.name = value")
-    return assignments, found.mistakes
+            found.add(
+                Place(file, line.number),
+                f"'{shortened(line.text)}' is no line of the form section.name = value",
+            )
+    return list(assignments.values()), found.mistakes
 
 
 def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]:
@@ -64,13 +74,17 @@ def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]
     blocks: dict[str, Block] = {}
     block: Block | None = None
     above: list[str] = []
+    described = False
     last: Block | None = None
     for line in read_lines(text, file, found):
         place = Place(file, line.number, block.name if block else "")
         if line.kind == "blank":
             last, block, above = block or last, None, []
         elif line.kind == "comment":
-            (block.comments if block else above).append(line.comment)
+            if block is None:
+                above.append(line.comment)
+            elif not block.assignments and not described:
+                block.comments.append(line.comment)
         elif line.kind == "assignment":
             if block is None:
                 found.add(place, _orphan(line, last))
@@ -79,10 +93,11 @@ def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]
             _append(block.assignments, line, place, found)
         elif HEADER.fullmatch(line.text):
             if block is not None and block.name:
-                inside = f"'{shortened(line.text)}' stands inside config '{block.name}'"
+                inside = f"'{shortened(line.text)}' stands inside config '{shortened(block.name)}'"
                 found.add(place, f"{inside}; a config begins behind a blank line")
             block = _begin(line, Place(file, line.number), blocks, found)
             block.comments[:0] = above
+            described = bool(block.comments)
             above = []
         else:
             found.add(place, _neither(line, block))
@@ -102,7 +117,7 @@ def _orphan(line: Line, last: Block | None) -> str:
     if last is None or not last.name:
         return f"{text}; begin the block with a line that holds its name"
     return (
-        f"{text}: a blank line above ended '{last.name}' (line {last.place.line}); "
+        f"{text}: a blank line above ended '{shortened(last.name)}' (line {last.place.line}); "
         "remove that line, or begin a block with a name"
     )
 
@@ -113,15 +128,22 @@ def _begin(line: Line, place: Place, blocks: dict[str, Block], found: Collector)
     if line.comment:
         block.comments.append(line.comment)
     if name in blocks:
-        found.add(place, f"config '{name}' is there twice; the first is in line {blocks[name].place.line}")
+        found.add(
+            place,
+            f"config '{shortened(name)}' is there twice; the first is in line "
+            f"{blocks[name].place.line}",
+        )
     else:
         blocks[name] = block
     return block
 
 
-def _append(assignments: list[Assignment], line: Line, place: Place, found: Collector) -> None:
-    for earlier in assignments:
-        if earlier.target == line.text:
-            found.add(place, f"{line.text} is set twice; the first is in line {earlier.place.line}")
-            return
-    assignments.append(Assignment(line.text, line.value, line.value_text, place, line.comment, line.broken))
+def _append(assignments: dict[str, Assignment], line: Line, place: Place, found: Collector) -> None:
+    target = line.text
+    if target in assignments:
+        first = assignments[target].place.line
+        found.add(place, f"{shortened(target)} is set twice; the first is in line {first}")
+        return
+    assignments[target] = Assignment(
+        target, line.value, line.value_text, place, line.comment, line.broken
+    )

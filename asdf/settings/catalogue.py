@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, get_type_hints
 
-from asdf.settings.mistakes import Complaint, closest
+from asdf.settings.mistakes import Complaint, closest, shortened
 from asdf.settings.sections import Sections
 
 
@@ -50,29 +50,36 @@ def look_up(target: str) -> Known:
     """The setting of this full name.
 
     Raises:
-        Complaint: there is none; names the nearest one.
+        Complaint: there is none; its advice names the nearest one.
     """
     known = catalogue()
     if target in known:
         return known[target]
     section, _, name = target.rpartition(".")
     if not section:
-        problem = f"'{target}' names no section; a setting is section.name"
+        problem = f"'{shortened(target)}' names no section; a setting is section.name"
     elif section not in section_types():
-        problem = f"there is no section '{section}'"
+        problem = f"there is no section '{shortened(section)}'"
     else:
-        problem = f"there is no setting '{target}'"
-    namesakes = [setting.full for setting in known.values() if setting.name == name]
+        problem = f"there is no setting '{shortened(target)}'"
+    raise Complaint(problem, advice=partial(_near_settings, section, name))
+
+
+def _near_settings(section: str, name: str) -> str:
+    """A clause that names the setting nearest to this one, or the sections where none is near."""
+    namesakes = [setting.full for setting in catalogue().values() if setting.name == name]
     near = namesakes[0] if namesakes else _closest(section, name)
-    if near:
-        raise Complaint(f"{problem}; the nearest is '{near}'")
-    raise Complaint(f"{problem}; the sections are {', '.join(section_types())}")
+    return (
+        f"; the nearest is '{near}'" if near else f"; the sections are {', '.join(section_types())}"
+    )
 
 
 def _closest(section: str, name: str) -> str:
     """The full name nearest to this one: in its own section if there is such a section, else in any."""
     within = section_types().keys() & {section} or section_types().keys()
-    names = {setting.name: setting.full for setting in catalogue().values() if setting.section in within}
+    names = {
+        setting.name: setting.full for setting in catalogue().values() if setting.section in within
+    }
     return names.get(closest(name, names), "")
 
 
@@ -87,3 +94,13 @@ def look_up_part(what: str) -> list[Known]:
     if what in section_types():
         return [setting for setting in catalogue().values() if setting.section == what]
     return [look_up(what)]
+
+
+def class_paths(sections: Sections) -> list[str]:
+    """The values of all settings that name a class, the project's and the user's own."""
+    paths: list[str] = []
+    for known in catalogue().values():
+        if known.metadata["each"] == "class_path":
+            value = getattr(getattr(sections, known.section), known.name)
+            paths += [value] if isinstance(value, str) else value or ()
+    return paths

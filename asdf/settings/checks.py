@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from asdf.settings.catalogue import Known
 from asdf.settings.kinds import describe
-from asdf.settings.mistakes import Complaint, closest
+from asdf.settings.mistakes import Complaint, closest, shortened
 
 
 def check_value(known: Known, value: Any) -> Any:
@@ -42,12 +42,20 @@ def _fit(annotation: Any, value: Any) -> Any:
         # 1 == True: the type has to be the same as well.
         if any(value == choice and type(value) is type(choice) for choice in arguments):
             return value
-        near = closest(value, [choice for choice in arguments if isinstance(choice, str)]) if _is(value, str) else ""
-        raise Complaint(f"expected {describe(annotation)}" + (f"; the nearest is '{near}'" if near else ""))
+        near = (
+            closest(value, [choice for choice in arguments if isinstance(choice, str)])
+            if _is(value, str)
+            else ""
+        )
+        raise Complaint(
+            f"expected {describe(annotation)}" + (f"; the nearest is '{near}'" if near else "")
+        )
     if annotation is float and _is(value, int):
         return _fit_float(value)
     if not _is(value, annotation):
-        raise Complaint(f"expected {describe(annotation)}, not {_kind(value)}{_hint(annotation, value)}")
+        raise Complaint(
+            f"expected {describe(annotation)}, not {_kind(value)}{_hint(annotation, value)}"
+        )
     if annotation is float and not math.isfinite(value):
         raise Complaint("expected a finite number")
     return value
@@ -80,9 +88,13 @@ def _fit_union(annotation: Any, value: Any) -> Any:
         except Complaint:
             continue
     others = [member for member in members if member is not type(None)]
-    if len(others) == 1 and (get_origin(others[0]) is tuple or (isinstance(others[0], type) and _is(value, others[0]))):
+    if len(others) == 1 and (
+        get_origin(others[0]) is tuple or (isinstance(others[0], type) and _is(value, others[0]))
+    ):
         _fit(others[0], value)
-    raise Complaint(f"expected {describe(annotation)}, not {_kind(value)}")
+    hints = [hint for member in others if (hint := _hint(member, value))]
+    advice = hints[0] if hints else ""
+    raise Complaint(f"expected {describe(annotation)}, not {_kind(value)}{advice}")
 
 
 def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
@@ -91,7 +103,7 @@ def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
         problem = f"expected {describe(annotation)}, not {_kind(value)}"
         if arguments[-1] is Ellipsis and _fits(arguments[0], value):
             # (0) is a number in brackets: a trap that everyone falls into once.
-            problem += f"; a tuple of one value is written ({value!r},)"
+            problem += f"; a tuple of one value is written ({shortened(repr(value))},)"
         raise Complaint(problem)
     if arguments[-1] is Ellipsis:
         arguments = (arguments[0],) * len(value)
@@ -102,7 +114,9 @@ def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
         try:
             fitted.append(_fit(argument, element))
         except Complaint as complaint:
-            raise Complaint(f"value {position} ({element!r}): {complaint.text}") from None
+            raise Complaint(
+                f"value {position} ({shortened(repr(element))}): {complaint.text}"
+            ) from None
     return tuple(fitted)
 
 
@@ -111,7 +125,9 @@ def _kind(value: Any) -> str:
         return repr(value)
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__}"
-    return {int: "a whole number", float: "a float", str: "a string"}.get(type(value), f"a {type(value).__name__}")
+    return {int: "a whole number", float: "a float", str: "a string"}.get(
+        type(value), f"a {type(value).__name__}"
+    )
 
 
 def _hint(annotation: Any, value: Any) -> str:
@@ -120,7 +136,7 @@ def _hint(annotation: Any, value: Any) -> str:
     if annotation is int and _is(value, float) and math.isfinite(value) and value == int(value):
         return f"; write {int(value)}"
     if annotation is str and _is(value, int):
-        return f"; write '{value}'"
+        return f"; write '{shortened(str(value))}'"
     return ""
 
 
@@ -133,24 +149,28 @@ def _check_range(known: Known, number: int | float) -> None:
     bounds = known.metadata
     unit = f" {bounds['unit']}" if bounds["unit"] else ""
     if bounds["at_least"] is not None and number < bounds["at_least"]:
-        raise Complaint(f"must be at least {bounds['at_least']}{unit}")
+        raise Complaint(f"must be at least {bounds['at_least']:,}{unit}")
     if bounds["above"] is not None and number <= bounds["above"]:
-        raise Complaint(f"must be above {bounds['above']}{unit}")
+        raise Complaint(f"must be above {bounds['above']:,}{unit}")
     if bounds["at_most"] is not None and number > bounds["at_most"]:
-        raise Complaint(f"must be at most {bounds['at_most']}{unit}")
+        raise Complaint(f"must be at most {bounds['at_most']:,}{unit}")
 
 
 def _check_class_path(value: Any) -> None:
     for path in value if isinstance(value, tuple) else (value,):
         parts = path.split(".")
         if len(parts) < 2 or not all(part.isidentifier() for part in parts):
-            raise Complaint(f"'{path}' is no class path; it is written 'package.module.Class'")
+            raise Complaint(
+                f"'{shortened(path)}' is no class path; it is written 'package.module.Class'"
+            )
 
 
 def _check_unique(value: Any) -> None:
-    for position, element in enumerate(value):
-        if element in value[:position]:
-            raise Complaint(f"{element!r} is in it twice")
+    seen = set()
+    for element in value:
+        if element in seen:
+            raise Complaint(f"{shortened(repr(element))} is in it twice")
+        seen.add(element)
 
 
 def _check_not_empty(value: Any) -> None:

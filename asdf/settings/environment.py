@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from asdf.settings.mistakes import Complaint
+from asdf.settings.mistakes import Complaint, shortened
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([^{}]*)\})")
 
@@ -27,8 +27,8 @@ def expand(text: str) -> str:
         which = "variables" if len(missing) > 1 else "variable"
         verb = "are" if len(missing) > 1 else "is"
         raise Complaint(
-            f"the environment {which} {', '.join(missing)} {verb} not set; export {missing[0][1:]}=... first, "
-            "or write the folder out"
+            f"the environment {which} {shortened(', '.join(missing), 200)} {verb} not set; "
+            f"export {shortened(missing[0][1:])}=... first, or write the folder out"
         )
     filled = VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], text)
     return os.path.expanduser(filled)  # noqa: PTH111 - a Path would also drop a leading './'

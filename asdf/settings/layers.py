@@ -66,28 +66,55 @@ def steps_of(assignments: Iterable[Assignment], found: Collector) -> list[Step]:
             try:
                 value = check_value(known, value)
             except Complaint as complaint:
-                found.mistakes.append(complaint.at(assignment.place, f"{known.full} = {shortened(assignment.text)}"))
+                found.mistakes.append(
+                    complaint.at(assignment.place, f"{known.full} = {shortened(assignment.text)}")
+                )
                 broken = True
         steps.append(Step(known.full, value, assignment.place, assignment.comment, broken))
     return steps
 
 
 def override_steps(overrides: Iterable[str], found: Collector) -> list[Step]:
-    """The layer of the command line's `section.name=value`."""
-    return steps_of([read for text in overrides if (read := _override(text, found))], found)
+    """The layer of the command line's `section.name=value`; notes a setting that gets two values.
+
+    A command with two values for one setting may well be meant as two runs, so that neither value is taken.
+    """
+    assignments: dict[str, Assignment] = {}
+    for text in overrides:
+        read = _override(text, found)
+        if read is None:
+            continue
+        earlier = assignments.setdefault(read.target, read)
+        if earlier.text != read.text:
+            found.add(COMMAND_LINE, _contradiction(earlier, read))
+    return steps_of(assignments.values(), found)
+
+
+def _contradiction(earlier: Assignment, later: Assignment) -> str:
+    return (
+        f"{shortened(later.target)} is set to {shortened(earlier.text, 30)} and to {shortened(later.text, 30)}: leave "
+        "one of them out; for a run with each write a config for each"
+    )
 
 
 def _override(override: str, found: Collector) -> Assignment | None:
     target, equals, text = (part.strip() for part in override.partition("="))
     if not equals:
-        found.add(COMMAND_LINE, f"'{shortened(override)}' is no override of the form section.name=value")
+        found.add(
+            COMMAND_LINE, f"'{shortened(override)}' is no override of the form section.name=value"
+        )
         return None
     known = catalogue().get(target)
     try:
         return Assignment(target, parse_literal(text), text, COMMAND_LINE)
     except Complaint as complaint:
         # `paths.output_folder=/scratch/x`: the shell has eaten the quotes, or the user never thought of them.
-        if known is not None and takes_string(known.annotation) and text and text[0] not in "'\"([{":
+        if (
+            known is not None
+            and takes_string(known.annotation)
+            and text
+            and text[0] not in "'\"([{"
+        ):
             return Assignment(target, text, text, COMMAND_LINE)
         # Of an unknown setting nobody can say whether it takes a bare string.
         if known is not None:
@@ -102,12 +129,20 @@ def resolve(header: str, log: Log) -> Resolved:
     unset = {}
     for known in catalogue().values():
         step = latest[known.full]
-        if known.metadata["each"] == "path" and isinstance(step.value, str | tuple) and not step.broken:
+        if (
+            known.metadata["each"] == "path"
+            and isinstance(step.value, str | tuple)
+            and not step.broken
+        ):
             try:
                 paths = step.value
-                values[known.full] = expand(paths) if isinstance(paths, str) else tuple(map(expand, paths))
+                values[known.full] = (
+                    expand(paths) if isinstance(paths, str) else tuple(map(expand, paths))
+                )
             except Complaint as complaint:
-                unset[known.full] = complaint.at(step.place or Place("default"), f"{known.full} = {step.value!r}")
+                unset[known.full] = complaint.at(
+                    step.place or Place("default"), f"{known.full} = {shortened(repr(step.value))}"
+                )
     return Resolved(header, log, values, unset)
 
 
@@ -118,9 +153,18 @@ def final_mistakes(config: Resolved) -> list[Mistake]:
     sound = {name: value for name, value in config.values.items() if not latest[name].broken}
     for low, high, relation in contradictions(to_sections(sound)):
         if not latest[low].broken and not latest[high].broken:
-            places = [step.place for step in config.log if step.setting in (low, high) and step.place]
-            told = [f"{name} = {sound[name]!r} ({latest[name].place or 'default'})" for name in (low, high)]
-            mistakes.append(Mistake(places[-1] if places else Place("default"), f"{told[0]} {relation} {told[1]}"))
+            places = [
+                step.place for step in config.log if step.setting in (low, high) and step.place
+            ]
+            told = [
+                f"{name} = {shortened(repr(sound[name]))} ({latest[name].place or 'default'})"
+                for name in (low, high)
+            ]
+            mistakes.append(
+                Mistake(
+                    places[-1] if places else Place("default"), f"{told[0]} {relation} {told[1]}"
+                )
+            )
     return mistakes
 
 

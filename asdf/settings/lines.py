@@ -42,16 +42,25 @@ def read_text(path: str | os.PathLike[str], what: str) -> str:
     try:
         raw = Path(path).read_bytes()
     except FileNotFoundError:
-        raise SettingsError([Mistake(Place(str(path)), f"there is no such file; the {what} should be there")]) from None
+        raise SettingsError(
+            [Mistake(Place(str(path)), f"there is no such file; the {what} should be there")]
+        ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise SettingsError([Mistake(Place(str(path)), f"the {what} cannot be read: {reason}")]) from None
+        raise SettingsError(
+            [Mistake(Place(str(path)), f"the {what} cannot be read: {reason}")]
+        ) from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         place = Place(str(path), raw.count(b"\n", 0, error.start) + 1)
         raise SettingsError(
-            [Mistake(place, f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file in the encoding UTF-8")]
+            [
+                Mistake(
+                    place,
+                    f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file in the encoding UTF-8",
+                )
+            ]
         ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -68,25 +77,31 @@ def read_lines(text: str, file: str, found: Collector) -> Iterator[Line]:
         if not line:
             yield Line("blank", number)
         elif line.startswith("#"):
-            yield Line("comment", number, comment=line.lstrip("#").strip())
+            yield Line("comment", number, comment=line.lstrip("#").removeprefix(" "))
         elif "=" not in bare or not TARGET.fullmatch(bare.partition("=")[0].strip()):
             yield Line("other", number, bare.strip(), comment.strip())
         else:
             target = bare.partition("=")[0].strip()
-            value_line, end = _value_line(text, start + raw.index("=") + 1, target, Place(file, number), found)
+            value_line, end = _value_line(
+                text, start + raw.index("=") + 1, target, Place(file, number), found
+            )
             yield value_line
         number += text.count("\n", start, end) + 1
         start = end + 1
 
 
-def _value_line(text: str, start: int, target: str, place: Place, found: Collector) -> tuple[Line, int]:
+def _value_line(
+    text: str, start: int, target: str, place: Place, found: Collector
+) -> tuple[Line, int]:
     """The assignment whose value starts at `start`, and the end of its last line."""
     assert place.line is not None
     value_text = text[start : _line_end(text, start)].strip()
     try:
         end, comment = find_end(text, start)
         value_text = text[start:end].strip()
-        line = Line("assignment", place.line, target, comment, parse_literal(value_text), value_text)
+        line = Line(
+            "assignment", place.line, target, comment, parse_literal(value_text), value_text
+        )
         return line, _line_end(text, end)
     except Complaint as complaint:
         found.mistakes.append(complaint.at(place, f"{target} = {shortened(value_text)}"))

@@ -4,52 +4,91 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
+from collections.abc import Iterable
 
 from asdf.settings.blocks import Block, parse_blocks
 from asdf.settings.catalogue import catalogue
-from asdf.settings.inheritance import application_orders
+from asdf.settings.inheritance import inheritance_mistakes
 from asdf.settings.lines import read_text
 from asdf.settings.mistakes import raise_all
 from asdf.settings.tokens import ASSIGNMENT_LINE
 
-WIDEST = 44
+WIDTH = 80
+# Deeper configs of a long chain stand no further to the right.
+_DEEPEST = 8
+_STEP = "  "
 
 
 def list_configs(run_configs: str | os.PathLike[str]) -> str:
-    """The configs of a file as a tree, each below the nearest of those it inherits from, with its comments.
+    """The configs of a file as a tree, each below the nearest of those it inherits from, with what is said of it.
+
+    No line is wider than 80 columns. What is said of a config are the comments in front of its settings; a line
+    that stands further to the right there, such as a command, stays a line of its own.
 
     Raises:
         SettingsError: the file is missing or has mistakes in it.
     """
     blocks, in_text = parse_blocks(read_text(run_configs, "run configs"), str(run_configs))
-    _, in_parents = application_orders(blocks)
+    in_parents = inheritance_mistakes(blocks)
     raise_all([*in_text, *in_parents])
     children: dict[str, list[Block]] = {}
     for block in blocks.values():
         children.setdefault(block.parents[0] if block.parents else "", []).append(block)
-    rows: list[tuple[str, Block]] = []
+    lines: list[str] = []
     stack = [(0, block) for block in reversed(children.get("", []))]
     while stack:
         depth, block = stack.pop()
-        rows.append((f"{'  ' * depth}{block.header}", block))
+        lines += _entry(block, _STEP * min(depth, _DEEPEST))
         stack += [(depth + 1, child) for child in reversed(children.get(block.name, []))]
-    width = min(max((len(label) for label, _ in rows), default=0), WIDEST)
-    return "\n".join(line for label, block in rows for line in _entry(label, block, width))
+    return "\n".join(lines)
 
 
-def _entry(label: str, block: Block, width: int) -> list[str]:
-    # A setting that is commented out says nothing about the config.
-    comments = [comment for comment in block.comments if comment and not ASSIGNMENT_LINE.match(comment)]
-    if not comments:
-        return [label]
-    first = [f"{label:<{width}}  {comments[0]}"] if len(label) <= width else [label, f"{'':<{width}}  {comments[0]}"]
-    return first + [f"{'':<{width}}  {comment}" for comment in comments[1:]]
+def _entry(block: Block, indent: str) -> list[str]:
+    lines = _wrapped(block.header, indent)
+    for paragraph in _paragraphs(block.comments):
+        lines += _wrapped(paragraph, indent + 2 * _STEP)
+    return lines
+
+
+def _paragraphs(comments: Iterable[str]) -> list[str]:
+    """Lines that follow each other joined into one text; a line that stands further to the right is one by itself."""
+    paragraphs: list[str] = []
+    goes_on = False
+    for comment in comments:
+        # A setting that is commented out says nothing about the config.
+        if not comment or ASSIGNMENT_LINE.match(comment):
+            goes_on = False
+            continue
+        alone = comment.startswith((" ", "\t"))
+        if goes_on and not alone:
+            paragraphs[-1] += f" {comment}"
+        else:
+            paragraphs.append(comment.expandtabs(4))
+        goes_on = not alone
+    return paragraphs
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    further = " " * (len(text) - len(text.lstrip()))
+    return textwrap.wrap(
+        text.strip(),
+        WIDTH,
+        initial_indent=indent + further,
+        subsequent_indent=indent + further + _STEP * bool(further),
+        break_on_hyphens=False,
+    )
 
 
 def markdown_table() -> str:
     """The README's table of all settings: name, default, unit, meaning."""
     rows = ["| setting | default | unit | meaning |", "|---|---|---|---|"]
     for name, known in catalogue().items():
-        cells = (f"`{name}`", f"`{known.default!r}`", known.metadata["unit"], known.metadata["meaning"])
+        cells = (
+            f"`{name}`",
+            f"`{known.default!r}`",
+            known.metadata["unit"],
+            known.metadata["meaning"],
+        )
         rows.append("| " + " | ".join(re.sub(r"\|", r"\\|", cell) for cell in cells) + " |")
     return "\n".join(rows) + "\n"

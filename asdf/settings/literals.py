@@ -56,7 +56,9 @@ def parse_literal(text: str) -> Any:
 
 
 def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool | int | float | str)):
+    if isinstance(node, ast.Constant) and (
+        node.value is None or isinstance(node.value, bool | int | float | str)
+    ):
         return _bounded(node.value, node)
     if isinstance(node, ast.Tuple):
         return tuple(_value(element) for element in node.elts)

@@ -8,12 +8,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 
 from asdf.settings.blocks import parse_assignments, parse_blocks
-from asdf.settings.inheritance import application_orders
-from asdf.settings.layers import Resolved, defaults, final_mistakes, override_steps, resolve, steps_of
+from asdf.settings.inheritance import application_order, inheritance_mistakes
+from asdf.settings.layers import (
+    Resolved,
+    defaults,
+    final_mistakes,
+    override_steps,
+    resolve,
+    steps_of,
+)
 from asdf.settings.lines import read_text
-from asdf.settings.mistakes import COMMAND_LINE, Collector, SettingsError, nearest, raise_all
+from asdf.settings.mistakes import (
+    COMMAND_LINE,
+    Collector,
+    SettingsError,
+    nearest,
+    raise_all,
+    shortened,
+)
 
 FilePath = str | os.PathLike[str]
 
@@ -47,16 +62,21 @@ def read_run_configs(
         blocks, in_text = parse_blocks(read_text(path, "run configs"), str(path))
     except SettingsError as error:
         raise SettingsError([*error.mistakes, *found.mistakes]) from None
-    orders, in_parents = application_orders(blocks)
+    in_parents = inheritance_mistakes(blocks)
     configs = []
     for name in names:
         if name not in blocks:
-            found.add(COMMAND_LINE, f"there is no config '{name}' in {path}{nearest(name, blocks)}")
+            found.add(
+                COMMAND_LINE,
+                f"there is no config '{shortened(name)}' in {path}",
+                partial(nearest, name, blocks),
+            )
             continue
         log = [*initial.log]
-        for part in orders[name]:
-            log += steps_of(blocks[part].assignments, found)
-        configs.append(resolve(f"config {blocks[name].header} ({blocks[name].place})", [*log, *on_top]))
+        for part in application_order(name, blocks):
+            log += steps_of(blocks[part].assignments.values(), found)
+        header = shortened(blocks[name].header, 200)
+        configs.append(resolve(f"config {header} ({blocks[name].place})", [*log, *on_top]))
     # A parent that is missing may be what settles a contradiction.
     if not in_parents:
         for config in configs:

@@ -1,22 +1,30 @@
 """What is wrong in a config, and where: collected, so that one error names every mistake at once.
 
 Invariant: a mistake reaches the user with the place where it was written, and only once, however many of the
-configs to run share the line. A reader who mends what one error lists does not meet a second one.
+configs to run share the line. A reader who mends what one error lists does not meet a second one. However many
+mistakes a file holds, a message lists `MOST_SHOWN` of them and counts the rest; names are searched for one that is
+near only where the search is shown.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import PurePath
 from typing import TypeVar
 
 from asdf.errors import UsageError
+from asdf.text import shorten
 
 T = TypeVar("T")
 
 FEW = 12
+MOST_SHOWN = 30
+# Names beyond these bounds are no typing mistakes, and comparing them would take time that nobody gains by.
+_LONGEST_COMPARED = 200
+_MOST_COMPARED = 1000
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,9 @@ class Place:
 
     def with_block(self, *, short: bool = False) -> str:
         """The place with the config it lies in; short: without the folder of the file."""
-        place = Place(PurePath(self.file).name, self.line) if short and self.line is not None else self
+        place = (
+            Place(PurePath(self.file).name, self.line) if short and self.line is not None else self
+        )
         return f"{place} ({self.block})" if self.block else str(place)
 
 
@@ -42,31 +52,36 @@ RECIPE_CODE = Place("recipe code")
 
 @dataclass(frozen=True)
 class Mistake:
-    """A place, what is wrong there and what to do."""
+    """A place, what is wrong there and what to do; `advice` is worked out when it is shown."""
 
     place: Place
     text: str
+    advice: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}"
+        return f"{self.place}: {self.text}{self.advice() if self.advice else ''}"
 
 
 class Complaint(ValueError):
     """What is wrong with a value or a name, raised where its place is not known.
 
-    `line` is the line that is meant, counted from 0 at the value's first line.
+    `line` is the line that is meant, counted from 0 at the value's first line; `advice`: as of a `Mistake`.
     """
 
-    def __init__(self, text: str, line: int = 0) -> None:
+    def __init__(self, text: str, line: int = 0, advice: Callable[[], str] | None = None) -> None:
         super().__init__(text, line)
         self.text = text
         self.line = line
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.text}{self.advice() if self.advice else ''}"
 
     def at(self, place: Place, about: str = "") -> Mistake:
         """The mistake of this complaint about something that was written at `place`."""
         if self.line and place.line is not None:
             place = Place(place.file, place.line + self.line, place.block)
-        return Mistake(place, f"{about}: {self.text}" if about else self.text)
+        return Mistake(place, f"{about}: {self.text}" if about else self.text, self.advice)
 
 
 class SettingsError(UsageError):
@@ -86,8 +101,10 @@ class SettingsError(UsageError):
     def __str__(self) -> str:
         if len(self.mistakes) == 1:
             return str(self.mistakes[0])
-        lines = "".join(f"\n  {mistake}" for mistake in self.mistakes)
-        return f"{len(self.mistakes)} mistakes in the settings:{lines}"
+        lines = "".join(f"\n  {mistake}" for mistake in self.mistakes[:MOST_SHOWN])
+        rest = len(self.mistakes) - MOST_SHOWN
+        more = f"\n  ... and {rest:,} more" if rest > 0 else ""
+        return f"{len(self.mistakes):,} mistakes in the settings:{lines}{more}"
 
 
 class UnknownName(UsageError, AttributeError):
@@ -100,9 +117,9 @@ class Collector:
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
 
-    def add(self, place: Place, text: str) -> None:
+    def add(self, place: Place, text: str, advice: Callable[[], str] | None = None) -> None:
         """Note one mistake."""
-        self.mistakes.append(Mistake(place, text))
+        self.mistakes.append(Mistake(place, text, advice))
 
     def attempt(self, work: Callable[[], T], place: Place, about: str = "") -> T | None:
         """The result of `work`, or None where it complained; the complaint is noted."""
@@ -126,7 +143,9 @@ def raise_all(mistakes: Iterable[Mistake]) -> None:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """The known name nearest to `name`, capitals aside; empty where none is near."""
-    spelled = {candidate.lower(): candidate for candidate in known}
+    if len(name) > _LONGEST_COMPARED:
+        return ""
+    spelled = {candidate.lower(): candidate for candidate in islice(known, _MOST_COMPARED)}
     close = difflib.get_close_matches(name.lower(), spelled, n=1)
     return spelled[close[0]] if close else ""
 
@@ -137,10 +156,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     near = closest(name, names)
     if near:
         return f"; the nearest is '{near}'"
-    return f"; it has {', '.join(names)}" if 0 < len(names) <= FEW else ""
+    listed = ", ".join(shortened(known_name) for known_name in names[:FEW])
+    return f"; it has {listed}" if 0 < len(names) <= FEW else ""
 
 
 def shortened(text: str, width: int = 60) -> str:
     """`text` on one line of at most `width` characters, for use in a message."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else f"{line[: width - 3]}..."
+    return shorten(" ".join(text.split()), width)

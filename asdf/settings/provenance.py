@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from asdf.settings.catalogue import Known, catalogue, look_up_part
 from asdf.settings.kinds import describe
 from asdf.settings.layers import Resolved, Step
-from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError
+from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, shortened
 
 WIDEST = 60
 
@@ -24,7 +24,7 @@ def explain(config: Resolved, what: str) -> str:
     try:
         settings = look_up_part(what)
     except Complaint as complaint:
-        raise SettingsError([complaint.at(COMMAND_LINE, f"--explain {what}")]) from None
+        raise SettingsError([complaint.at(COMMAND_LINE, f"--explain {shortened(what)}")]) from None
     if len(settings) == 1:
         return _history(config, settings[0])
     return _table(config, [known.full for known in settings])
@@ -41,7 +41,9 @@ def account(config: Resolved) -> str:
 
 def render_snapshot(config: Resolved) -> str:
     """The values of all settings as an init_config text, each with where it came from behind it."""
-    lines = [f"# Settings of {_one_line(config.header)}: a full init_config.py, with the source of each value."]
+    lines = [
+        f"# Settings of {_one_line(config.header)}: a full init_config.py, with the source of each value."
+    ]
     section = ""
     for name, known in catalogue().items():
         if known.section != section:
@@ -50,7 +52,9 @@ def render_snapshot(config: Resolved) -> str:
         *overridden, final = _chain(config, name)
         text = f"{name} = {config.values[name]!r}  # {_source(final)}"
         if overridden:
-            text += ", over " + ", ".join(f"{step.value!r} ({_source(step)})" for step in reversed(overridden))
+            text += ", over " + ", ".join(
+                f"{step.value!r} ({_source(step)})" for step in reversed(overridden)
+            )
         lines.append(_one_line(text))
     return "\n".join(lines) + "\n"
 
@@ -59,7 +63,10 @@ def _history(config: Resolved, known: Known) -> str:
     steps = _chain(config, known.full)
     sources = [_source(step, short=False) for step in steps]
     width = max(map(len, sources))
-    lines = [f"{known.full} = {config.values[known.full]!r}", f"  {known.metadata['meaning']} ({_kind(known)})"]
+    lines = [
+        f"{known.full} = {config.values[known.full]!r}",
+        f"  {known.metadata['meaning']} ({_kind(known)})",
+    ]
     for source, step in zip(sources, steps, strict=True):
         comment = f"  # {step.comment}" if step.comment else ""
         lines.append(f"  {source:<{width}}  {step.value!r}{comment}")
@@ -72,14 +79,17 @@ def _kind(known: Known) -> str:
     parts = [describe(known.annotation)]
     for word in ("at_least", "above", "at_most"):
         if known.metadata[word] is not None:
-            parts.append(f"{word.replace('_', ' ')} {known.metadata[word]}")
+            parts.append(f"{word.replace('_', ' ')} {known.metadata[word]:,}")
     if known.metadata["unit"]:
         parts.append(f"unit: {known.metadata['unit']}")
     return ", ".join(parts)
 
 
 def _table(config: Resolved, settings: Iterable[str]) -> str:
-    rows = [(f"{name} = {config.values[name]!r}", _source(_chain(config, name)[-1])) for name in settings]
+    rows = [
+        (f"{name} = {config.values[name]!r}", _source(_chain(config, name)[-1]))
+        for name in settings
+    ]
     width = max((len(left) for left, _ in rows if len(left) <= WIDEST), default=0)
     return "\n".join(f"{left:<{width}}  {source}" for left, source in rows)
 

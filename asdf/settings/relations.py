@@ -21,14 +21,24 @@ ORDERED = (
     ("rawboost.SNRmin", "rawboost.SNRmax"),
     ("augmentation.speed_min", "augmentation.speed_max"),
     ("augmentation.noise_snr_min_db", "augmentation.noise_snr_max_db"),
-    ("network.min_train_utterance_length_in_samples", "network.max_train_utterance_length_in_samples"),
-    ("network.min_evaluation_utterance_length_in_samples", "network.max_evaluation_utterance_length_in_samples"),
+    (
+        "network.min_train_utterance_length_in_samples",
+        "network.max_train_utterance_length_in_samples",
+    ),
+    (
+        "network.min_evaluation_utterance_length_in_samples",
+        "network.max_evaluation_utterance_length_in_samples",
+    ),
     ("network.min_learning_rate", "network.initial_learning_rate"),
     ("recipe.start_stage", "recipe.end_stage"),
 )
 
 # What each part of the chain takes its material from.
-CHAIN_NEEDS = {"noise": "noise_folders", "reverberation": "reverberation_folders", "codec": "codecs"}
+CHAIN_NEEDS = {
+    "noise": "noise_folders",
+    "reverberation": "reverberation_folders",
+    "codec": "codecs",
+}
 
 
 def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
@@ -38,18 +48,32 @@ def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
         if lower is not None and upper is not None and lower > upper:
             yield low, high, "is above"
     computing = sections.computing
-    if computing.use_gpu and computing.gpu_ids is not None and len(computing.gpu_ids) < computing.processes:
+    if (
+        computing.use_gpu
+        and computing.gpu_ids is not None
+        and len(computing.gpu_ids) < computing.processes
+    ):
         yield "computing.processes", "computing.gpu_ids", "is more than the GPUs in"
     front_end = sections.front_end
     if front_end.frozen and front_end.unfreeze_after_epochs is not None:
         yield "front_end.frozen", "front_end.unfreeze_after_epochs", "leaves nothing to"
     if computing.compile and front_end.layer_drop:
-        yield "computing.compile", "front_end.layer_drop", "asks for one fixed graph, which there is none with"
+        yield (
+            "computing.compile",
+            "front_end.layer_drop",
+            "asks for one fixed graph, which there is none with",
+        )
     for part, needs in CHAIN_NEEDS.items():
         if part in sections.augmentation.chain and not getattr(sections.augmentation, needs):
-            yield "augmentation.chain", f"augmentation.{needs}", f"names '{part}', which finds nothing in"
+            yield (
+                "augmentation.chain",
+                f"augmentation.{needs}",
+                f"names '{part}', which finds nothing in",
+            )
     network, needed = sections.network, sections.back_end.sls_samples
-    trains_sls = network.network_class == "asdf.networks.SSL_SLS" and sections.recipe.execute_stage(1)
+    trains_sls = network.network_class == "asdf.networks.SSL_SLS" and sections.recipe.execute_stage(
+        1
+    )
     if trains_sls and network.train_clip_size != needed:
         relation = f"learns from clips of back_end.sls_samples = {needed} only, not of"
         yield "network.network_class", "network.train_clip_size", relation

@@ -12,6 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from asdf.settings.mistakes import UnknownName, nearest
 
+# The greatest values that are taken, for what takes memory, processes or time as it grows. They are far beyond any use:
+# what they refuse is a slip of the pen, before it asks the machine for a terabyte or for a million processes.
+MOST_PROCESSES = 1024
+MOST_UTTERANCES = 10**6
+MOST_EPOCHS = 10**9
+MOST_STEPS = 10**12
+MOST_STAGES = 10**6
+LONGEST_CLIP = 3600 * 16000
+LONGEST_UTTERANCE = 10**12
+LONGEST_S = 10**9
+WIDEST_LAYER = 10**5
+HIGHEST_HZ = 10**6
+LOUDEST_DB = 1000
+
 
 def setting(
     default: Any,
@@ -49,7 +63,9 @@ class KnownNames:
         def __setattr__(self, name: str, value: Any) -> None:
             names = self.__dataclass_fields__
             if name not in names:
-                raise UnknownName(f"{type(self).__name__} has no setting '{name}'{nearest(name, names)}")
+                raise UnknownName(
+                    f"{type(self).__name__} has no setting '{name}'{nearest(name, names)}"
+                )
             super().__setattr__(name, value)
 
 
@@ -64,47 +80,78 @@ class Paths(KnownNames):
         "folder of one system, relative to output_folder: networks, scores, results",
         each="path",
     )
-    sad_folder: str = setting("sad", "folder of measured utterance lengths, relative to output_folder", each="path")
+    sad_folder: str = setting(
+        "sad", "folder of measured utterance lengths, relative to output_folder", each="path"
+    )
 
 
 @dataclass
 class Computing(KnownNames):
     """What the run computes on."""
 
-    use_gpu: bool = setting(True, "False: CPU, also where there is a GPU")
+    use_gpu: bool | Literal["required"] = setting(
+        True,
+        "True: a GPU where there is one; 'required': the run ends where there is none; False: CPU, also where there "
+        "is a GPU",
+    )
     gpu_ids: tuple[int, ...] | None = setting(
         None,
         "which GPUs: the process of local rank i uses gpu_ids[i]; None: the first ones",
         at_least=0,
         each="unique",
+        at_most=MOST_PROCESSES - 1,
     )
-    processes: int = setting(1, "processes that run.py starts by itself when torchrun did not start it", at_least=1)
+    processes: int = setting(
+        1,
+        "processes that run.py starts by itself when it was started as one",
+        at_least=1,
+        at_most=MOST_PROCESSES,
+    )
     backend: Literal["auto", "nccl", "gloo", "mpi"] = setting(
         "auto", "how processes talk; auto: nccl on GPUs, gloo on CPU"
     )
     timeout_s: float = setting(
-        1800.0, "a process that waits longer than this for another ends the run", unit="s", above=0
+        1800.0,
+        "a process that waits longer than this for another ends the run",
+        unit="s",
+        above=0,
+        at_most=LONGEST_S,
     )
     sync_batch_norm: bool = setting(
-        True, "batch norm over the batches of all processes (GPUs only: PyTorch has none for CPU)"
+        True, "in training, batch norm over the minibatches of all processes together"
     )
     threads: int | None = setting(
-        None, "CPU threads a process; None: the cores shared out among this node's processes", at_least=1
+        None,
+        "CPU threads a process; None: 1 on a GPU, else the cores shared out among this node's processes",
+        at_least=1,
+        at_most=MOST_PROCESSES,
     )
     network_dataloader_workers: int = setting(
-        10, "loader processes a process; no more are started than it has cores; 0: none", at_least=0
+        10,
+        "loader processes a process; no more are started than it has cores, two less on a GPU; 0: none",
+        at_least=0,
+        at_most=MOST_PROCESSES,
     )
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
-        "auto", "of training; auto: bf16 where the GPU computes in it, else fp32; scoring is always fp32"
+        "auto",
+        "of training; auto: bf16 where the GPU computes in it, fp16 on compute capability 7.x, else fp32; scoring has "
+        "its own",
     )
-    tf32: bool = setting(False, "allow TF32 matrix products on the GPU (faster, about 3 digits)")
+    tf32: bool = setting(False, "allow TF32 products in training on a GPU (faster, about 3 digits)")
+    scoring_precision: Literal["fp32", "tf32"] = setting(
+        "fp32",
+        "of validation and of stage 2; tf32: on GPUs from A100 on some times faster, scores of about 3 digits; "
+        "`asdf.Detector` always computes in fp32",
+    )
     compile: bool = setting(
-        False, "compile the network for training: faster steps after a first one of minutes; scoring stays as it is"
+        False,
+        "compile the network for training: faster steps after a first one of minutes; scoring stays as it is",
     )
     profile_steps: tuple[int, int] | None = setting(
         None,
         "optimiser steps (first, last) whose profile is written to profile/ in the system folder",
         at_least=1,
+        at_most=MOST_STEPS,
     )
 
 
@@ -113,46 +160,88 @@ class Network(KnownNames):
     """The network, its training and its scoring."""
 
     network_class: str = setting(
-        "asdf.networks.SSL_AASIST", "class path of the network: the project's or your own", each="class_path"
+        "asdf.networks.SSL_AASIST",
+        "class path of the network: the project's or your own",
+        each="class_path",
     )
     resume_epoch: int | Literal["auto"] = setting(
         "auto",
         "'auto' goes on from the newest checkpoint; 0 starts afresh; N goes on from epoch N; -N only scores epoch N",
+        at_least=-MOST_EPOCHS,
+        at_most=MOST_EPOCHS,
     )
-    max_epochs: int = setting(1000, "training ends after so many epochs", at_least=1)
-    max_steps: int | None = setting(None, "training ends after so many optimiser steps", at_least=1)
-    epochs_per_train_call: int = setting(1, "epochs between scorings of the validation sets", at_least=1)
+    max_epochs: int = setting(
+        1000, "training ends after so many epochs", at_least=1, at_most=MOST_EPOCHS
+    )
+    max_steps: int | None = setting(
+        None, "training ends after so many optimiser steps", at_least=1, at_most=MOST_STEPS
+    )
+    epochs_per_train_call: int = setting(
+        1, "epochs between scorings of the validation sets", at_least=1, at_most=MOST_EPOCHS
+    )
     evaluation_interval_steps: int | None = setting(
-        None, "optimiser steps between further scorings of the validation sets", at_least=1
+        None,
+        "optimiser steps between further scorings of the validation sets",
+        at_least=1,
+        at_most=MOST_STEPS,
     )
     early_stop_evaluations: int | None = setting(
-        None, "stop after so many scorings in a row without a new best EER", at_least=1
+        None,
+        "stop after so many scorings in a row without a new best EER",
+        at_least=1,
+        at_most=MOST_STEPS,
     )
 
-    minibatch_size: int = setting(24, "utterances a process and minibatch", at_least=1)
-    optimizer_step_interval: int = setting(1, "minibatches an optimiser step", at_least=1)
-    train_clip_size: int = setting(16000, "length of a training example", unit="samples", at_least=400)
+    minibatch_size: int = setting(
+        24, "utterances a process and minibatch", at_least=1, at_most=MOST_UTTERANCES
+    )
+    optimizer_step_interval: int = setting(
+        1, "minibatches an optimiser step", at_least=1, at_most=MOST_UTTERANCES
+    )
+    global_minibatch_size: int | None = setting(
+        None,
+        "utterances per minibatch of all processes together, so that steps do not depend on their number; None: "
+        "minibatch_size counts per process",
+        at_least=1,
+        at_most=MOST_UTTERANCES,
+    )
+    train_clip_size: int = setting(
+        16000, "length of a training example", unit="samples", at_least=400, at_most=LONGEST_CLIP
+    )
     clip_position: Literal["random", "start"] = setting(
         "random",
         "which part of a training utterance: 'random', another one in each epoch; 'start', its first samples, as "
         "published XLS-R + AASIST recipes do",
     )
     min_train_utterance_length_in_samples: int = setting(
-        0, "shorter training utterances are left out", unit="samples", at_least=0
+        0,
+        "shorter training utterances are left out",
+        unit="samples",
+        at_least=0,
+        at_most=LONGEST_UTTERANCE,
     )
     max_train_utterance_length_in_samples: int | None = setting(
-        None, "longer training utterances are left out", unit="samples", at_least=1
+        None,
+        "longer training utterances are left out",
+        unit="samples",
+        at_least=1,
+        at_most=LONGEST_UTTERANCE,
     )
     eval_minibatch_size_factor: float = setting(
         2.0,
         "a scoring batch holds up to minibatch_size * factor * train_clip_size samples",
         above=0,
+        at_most=MOST_UTTERANCES,
     )
     min_evaluation_utterance_length_in_samples: int = setting(
-        16000, "shorter ones are repeated up to it", unit="samples", at_least=400
+        16000,
+        "shorter ones are repeated up to it",
+        unit="samples",
+        at_least=400,
+        at_most=LONGEST_CLIP,
     )
     max_evaluation_utterance_length_in_samples: int = setting(
-        1000000, "longer ones are cut", unit="samples", at_least=400
+        1000000, "longer ones are cut", unit="samples", at_least=400, at_most=LONGEST_UTTERANCE
     )
     max_cut_proportion: float = setting(
         0.0,
@@ -163,13 +252,19 @@ class Network(KnownNames):
     score: Literal["bona_fide", "difference"] = setting(
         "bona_fide", "the score: the bona fide logit (column 1), or it minus the spoof logit"
     )
-    print_interval: int = setting(10, "optimiser steps between progress lines", at_least=1)
-    scoring_print_interval: int = setting(50, "scoring batches between progress lines", at_least=1)
+    print_interval: int = setting(
+        10, "optimiser steps between progress lines", at_least=1, at_most=MOST_STEPS
+    )
+    scoring_print_interval: int = setting(
+        50, "scoring batches between progress lines", at_least=1, at_most=MOST_STEPS
+    )
 
     optimizer: Literal["sgd", "adam", "adamw"] = setting("sgd", "the optimiser")
     initial_learning_rate: float = setting(0.1, "learning rate at the start", above=0)
     momentum: float = setting(0.0, "of sgd", at_least=0, at_most=1)
-    adam_betas: tuple[float, float] = setting((0.9, 0.999), "of adam and adamw", at_least=0, at_most=1)
+    adam_betas: tuple[float, float] = setting(
+        (0.9, 0.999), "of adam and adamw", at_least=0, at_most=1
+    )
     weight_decay: float = setting(0.001, "weight decay", at_least=0)
     weight_decay_skiplist: tuple[str, ...] = setting(
         ("batchnorm",),
@@ -183,35 +278,62 @@ class Network(KnownNames):
     )
 
     schedule: Literal["plateau", "cosine", "constant"] = setting(
-        "plateau", "plateau: the original's, by epoch; cosine: by step, to min_learning_rate; constant"
+        "plateau",
+        "plateau: the original's, by epoch; cosine: by step, to min_learning_rate; constant",
     )
-    warmup_steps: int = setting(0, "the learning rate rises from 0 over so many steps", at_least=0)
+    warmup_steps: int = setting(
+        0, "the learning rate rises from 0 over so many steps", at_least=0, at_most=MOST_STEPS
+    )
     min_learning_rate: float = setting(0.0, "where the cosine ends", at_least=0)
-    lr_update_ratio: float = setting(0.5, "plateau: the learning rate is multiplied by it", above=0, at_most=1)
-    max_consecutive_lr_updates: int = setting(2, "plateau: training ends after so many updates in a row", at_least=1)
+    lr_update_ratio: float = setting(
+        0.5, "plateau: the learning rate is multiplied by it", above=0, at_most=1
+    )
+    max_consecutive_lr_updates: int = setting(
+        2, "plateau: training ends after so many updates in a row", at_least=1, at_most=MOST_STEPS
+    )
     min_loss_change_ratio: float = setting(
         0.01, "plateau when (previous - current) / max(min_room, previous - target) is below it"
     )
     min_room_for_improvement: float = setting(0.1, "plateau test: least denominator", above=0)
     target_loss: float = setting(0.1, "plateau test: the loss aimed at", at_least=0)
 
-    keep_last_networks: int | None = setting(None, "newest networks kept; None: all networks are kept", at_least=1)
+    keep_last_networks: int | None = setting(
+        None, "newest networks kept; None: all networks are kept", at_least=1, at_most=MOST_STEPS
+    )
     keep_best_networks: int = setting(
-        3, "networks also kept for their EER on the first validation set, if not all are", at_least=0
+        3,
+        "networks also kept for their EER on the first validation set, if not all are",
+        at_least=0,
+        at_most=MOST_STEPS,
     )
     keep_every_epochs: int | None = setting(
-        None, "networks of every N-th epoch are also kept, if not all are", at_least=1
+        None,
+        "networks of every N-th epoch are also kept, if not all are",
+        at_least=1,
+        at_most=MOST_EPOCHS,
     )
     average_best_networks: int = setting(
-        0, "at the end the best N kept networks are averaged into networks/average.pt; 0: none", at_least=0
+        0,
+        "at the end the best N kept networks are averaged into networks/average.pt; 0: none",
+        at_least=0,
+        at_most=MOST_EPOCHS,
     )
-    checkpoint_interval_s: float | None = setting(
-        900.0, "time between checkpoints inside an epoch; None: none", unit="s", above=0
+    checkpoint_interval_s: float | Literal["auto"] | None = setting(
+        "auto",
+        "time between checkpoints inside an epoch; 'auto': as soon as what a kill would lose is worth the time that "
+        "writing one takes; None: none",
+        unit="s",
+        above=0,
+        at_most=LONGEST_S,
     )
     checkpoint_interval_steps: int | None = setting(
-        None, "optimiser steps between checkpoints inside an epoch", at_least=1
+        None, "optimiser steps between checkpoints inside an epoch", at_least=1, at_most=MOST_STEPS
     )
     callbacks: tuple[str, ...] = setting((), "class paths of your own callbacks", each="class_path")
+    callback_failures_end_training: bool = setting(
+        False,
+        "True: an exception in a callback of yours ends the run; False: it is logged, and training goes on",
+    )
 
 
 @dataclass
@@ -234,17 +356,24 @@ class FrontEnd(KnownNames):
         "features: 'last', after the final norm; N, the hidden state after encoder layer N, 0 before the first; "
         "'weighted', a learned sum of all; back ends that take all layers get those up to N",
         at_least=0,
+        at_most=WIDEST_LAYER,
     )
     frozen: bool = setting(False, "True: its weights stay as they are, and it runs without dropout")
     unfreeze_after_epochs: int | None = setting(
-        None, "frozen in the first N epochs, trained from then on; None: no change", unit="epochs", at_least=1
+        None,
+        "frozen in the first N epochs, trained from then on; None: no change",
+        unit="epochs",
+        at_least=1,
+        at_most=MOST_EPOCHS,
     )
     cache_features: bool = setting(
         False,
         "frozen front end: compute its features of the training clips once and keep them, as float16, below "
         "output_folder; needs network.clip_position = 'start' and no augmentation",
     )
-    learning_rate: float | None = setting(None, "its own learning rate; None: initial_learning_rate", above=0)
+    learning_rate: float | None = setting(
+        None, "its own learning rate; None: initial_learning_rate", above=0
+    )
     gradient_checkpointing: bool = setting(
         False,
         "recompute the convolutions and the encoder's layers in the backward pass: less than half the memory, about a "
@@ -252,7 +381,10 @@ class FrontEnd(KnownNames):
     )
     dropout: float = setting(0.0, "in its encoder, in training", at_least=0, at_most=1)
     layer_drop: float = setting(
-        0.0, "probability that an encoder layer is left out of a minibatch, in training", at_least=0, at_most=1
+        0.0,
+        "probability that an encoder layer is left out of a minibatch, in training",
+        at_least=0,
+        at_most=1,
     )
     time_mask_proportion: float = setting(
         0.0,
@@ -260,16 +392,21 @@ class FrontEnd(KnownNames):
         at_least=0,
         at_most=1,
     )
-    time_mask_length: int = setting(10, "length of a time mask", unit="frames", at_least=1)
+    time_mask_length: int = setting(
+        10, "length of a time mask", unit="frames", at_least=1, at_most=LONGEST_CLIP
+    )
     channel_mask_proportion: float = setting(
         0.0,
         "proportion of the feature values that masks cover in training, counted before overlaps; 0: none",
         at_least=0,
         at_most=1,
     )
-    channel_mask_length: int = setting(64, "width of a channel mask", unit="values", at_least=1)
+    channel_mask_length: int = setting(
+        64, "width of a channel mask", unit="values", at_least=1, at_most=LONGEST_CLIP
+    )
     normalize_waveforms: bool = setting(
-        False, "scale every waveform to zero mean and unit variance, as some pretrained networks expect"
+        False,
+        "scale every waveform to zero mean and unit variance, as some pretrained networks expect",
     )
 
 
@@ -277,22 +414,52 @@ class FrontEnd(KnownNames):
 class BackEnd(KnownNames):
     """Sizes of the back ends behind a self-supervised front end; AASIST's are the published ones."""
 
-    asp_hidden: int = setting(128, "SSL_ASP: hidden units of the attention", unit="values", at_least=1)
-    mhfa_heads: int = setting(64, "SSL_MHFA: attention heads", at_least=1)
+    asp_hidden: int = setting(
+        128,
+        "SSL_ASP: hidden units of the attention",
+        unit="values",
+        at_least=1,
+        at_most=WIDEST_LAYER,
+    )
+    mhfa_heads: int = setting(64, "SSL_MHFA: attention heads", at_least=1, at_most=WIDEST_LAYER)
     mhfa_compression: int = setting(
-        128, "SSL_MHFA: values that keys and values are compressed to", unit="values", at_least=1
+        128,
+        "SSL_MHFA: values that keys and values are compressed to",
+        unit="values",
+        at_least=1,
+        at_most=WIDEST_LAYER,
     )
-    mhfa_embedding: int = setting(256, "SSL_MHFA: size of the embedding", unit="values", at_least=1)
+    mhfa_embedding: int = setting(
+        256, "SSL_MHFA: size of the embedding", unit="values", at_least=1, at_most=WIDEST_LAYER
+    )
     sls_samples: int = setting(
-        64600, "SSL_SLS: the one length it takes; network.train_clip_size has to equal it", unit="samples", at_least=400
+        64600,
+        "SSL_SLS: the one length it takes; network.train_clip_size has to equal it",
+        unit="samples",
+        at_least=400,
+        at_most=LONGEST_CLIP,
     )
-    sls_hidden: int = setting(1024, "SSL_SLS: size of the embedding", unit="values", at_least=1)
+    sls_hidden: int = setting(
+        1024, "SSL_SLS: size of the embedding", unit="values", at_least=1, at_most=WIDEST_LAYER
+    )
     nes2net_splits: tuple[int, int] = setting(
-        (8, 8), "SSL_Nes2NetX: parts of the features, and parts of each of these", at_least=2
+        (8, 8),
+        "SSL_Nes2NetX: parts of the features, and parts of each of these",
+        at_least=2,
+        at_most=WIDEST_LAYER,
     )
-    nes2net_dilation: int = setting(2, "SSL_Nes2NetX: dilation of its convolutions", unit="frames", at_least=1)
+    nes2net_dilation: int = setting(
+        2,
+        "SSL_Nes2NetX: dilation of its convolutions",
+        unit="frames",
+        at_least=1,
+        at_most=LONGEST_CLIP,
+    )
     nes2net_squeeze: int = setting(
-        1, "SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside", at_least=1
+        1,
+        "SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside",
+        at_least=1,
+        at_most=WIDEST_LAYER,
     )
     nes2net_pooling: Literal["mean", "attentive"] = setting(
         "mean", "SSL_Nes2NetX: over time; attentive: attentive statistics"
@@ -304,31 +471,68 @@ class RawBoost(KnownNames):
     """RawBoost augmentation of training examples (Tak et al., ICASSP 2022)."""
 
     enabled: bool = setting(False, "augment training examples")
-    applyingRatio: float = setting(0.8, "proportion of the examples that are augmented", at_least=0, at_most=1)
+    applyingRatio: float = setting(
+        0.8, "proportion of the examples that are augmented", at_least=0, at_most=1
+    )
     algo: int = setting(
         5,
         "0 none, 1 LnL, 2 ISD, 3 SSI, 4 1+2+3, 5 1+2, 6 1+3, 7 2+3 in series, 8 1 and 2 in parallel",
         at_least=0,
         at_most=8,
     )
-    nBands: int = setting(5, "LnL: notch filters", at_least=1)
-    minF: float = setting(20, "LnL: lowest centre frequency", unit="Hz", at_least=0)
-    maxF: float = setting(8000, "LnL: highest centre frequency", unit="Hz", above=0)
-    minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0)
-    maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0)
-    minCoeff: int = setting(10, "LnL: fewest filter coefficients", at_least=1)
-    maxCoeff: int = setting(100, "LnL: most filter coefficients", at_least=1)
-    minG: float = setting(0, "LnL: least gain of the linear part", unit="dB")
-    maxG: float = setting(0, "LnL: greatest gain of the linear part", unit="dB")
-    minBiasLinNonLin: float = setting(5, "LnL: least gap between linear and non-linear gain", unit="dB")
-    maxBiasLinNonLin: float = setting(20, "LnL: greatest gap between linear and non-linear gain", unit="dB")
-    N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1)
-    P: float = setting(10, "ISD: greatest percentage of samples disturbed", unit="%", at_least=0, at_most=100)
-    g_sd: float = setting(2, "ISD: gain", above=0)
-    SNRmin: float = setting(10, "SSI: lowest signal-to-noise ratio", unit="dB")
-    SNRmax: float = setting(40, "SSI: highest signal-to-noise ratio", unit="dB")
+    nBands: int = setting(5, "LnL: notch filters", at_least=1, at_most=1000)
+    minF: float = setting(
+        20, "LnL: lowest centre frequency", unit="Hz", at_least=0, at_most=HIGHEST_HZ
+    )
+    maxF: float = setting(
+        8000, "LnL: highest centre frequency", unit="Hz", above=0, at_most=HIGHEST_HZ
+    )
+    minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0, at_most=HIGHEST_HZ)
+    maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0, at_most=HIGHEST_HZ)
+    minCoeff: int = setting(10, "LnL: fewest filter coefficients", at_least=1, at_most=WIDEST_LAYER)
+    maxCoeff: int = setting(100, "LnL: most filter coefficients", at_least=1, at_most=WIDEST_LAYER)
+    minG: float = setting(
+        0, "LnL: least gain of the linear part", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
+    )
+    maxG: float = setting(
+        0,
+        "LnL: greatest gain of the linear part",
+        unit="dB",
+        at_least=-LOUDEST_DB,
+        at_most=LOUDEST_DB,
+    )
+    minBiasLinNonLin: float = setting(
+        5,
+        "LnL: least gap between linear and non-linear gain",
+        unit="dB",
+        at_least=-LOUDEST_DB,
+        at_most=LOUDEST_DB,
+    )
+    maxBiasLinNonLin: float = setting(
+        20,
+        "LnL: greatest gap between linear and non-linear gain",
+        unit="dB",
+        at_least=-LOUDEST_DB,
+        at_most=LOUDEST_DB,
+    )
+    N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1, at_most=100)
+    P: float = setting(
+        10, "ISD: greatest percentage of samples disturbed", unit="%", at_least=0, at_most=100
+    )
+    g_sd: float = setting(2, "ISD: gain", above=0, at_most=1000)
+    SNRmin: float = setting(
+        10, "SSI: lowest signal-to-noise ratio", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
+    )
+    SNRmax: float = setting(
+        40,
+        "SSI: highest signal-to-noise ratio",
+        unit="dB",
+        at_least=-LOUDEST_DB,
+        at_most=LOUDEST_DB,
+    )
     on_device: bool = setting(
-        False, "augment whole batches on the device instead of single clips in the loader's processes"
+        False,
+        "augment whole batches on the device instead of single clips in the loader's processes",
     )
 
 
@@ -339,21 +543,41 @@ class Augmentation(KnownNames):
     chain: tuple[Literal["speed", "noise", "reverberation", "codec"], ...] = setting(
         (), "what is done to a training example, in this order; (): nothing", each="unique"
     )
-    speed_probability: float = setting(0.5, "proportion of the examples played faster or slower", at_least=0, at_most=1)
-    speed_min: float = setting(0.9, "slowest; 0.9 takes 1/0.9 of the time, and lowers the pitch", at_least=0.5)
+    speed_probability: float = setting(
+        0.5, "proportion of the examples played faster or slower", at_least=0, at_most=1
+    )
+    speed_min: float = setting(
+        0.9, "slowest; 0.9 takes 1/0.9 of the time, and lowers the pitch", at_least=0.5
+    )
     speed_max: float = setting(1.1, "fastest; drawn in steps of 0.01", at_most=2)
-    noise_probability: float = setting(0.5, "proportion of the examples with a noise added", at_least=0, at_most=1)
+    noise_probability: float = setting(
+        0.5, "proportion of the examples with a noise added", at_least=0, at_most=1
+    )
     noise_folders: tuple[str, ...] = setting(
-        (), "folders with recordings of noise, relative to database_folder, as MUSAN's noise and music", each="path"
+        (),
+        "folders with recordings of noise, relative to database_folder, as MUSAN's noise and music",
+        each="path",
     )
-    noise_snr_min_db: float = setting(5.0, "lowest signal-to-noise ratio", unit="dB")
-    noise_snr_max_db: float = setting(20.0, "highest signal-to-noise ratio", unit="dB")
-    reverberation_probability: float = setting(0.5, "proportion of the examples put in a room", at_least=0, at_most=1)
+    noise_snr_min_db: float = setting(
+        5.0, "lowest signal-to-noise ratio", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
+    )
+    noise_snr_max_db: float = setting(
+        20.0, "highest signal-to-noise ratio", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
+    )
+    reverberation_probability: float = setting(
+        0.5, "proportion of the examples put in a room", at_least=0, at_most=1
+    )
     reverberation_folders: tuple[str, ...] = setting(
-        (), "folders with room impulse responses, relative to database_folder, as RIRS_NOISES", each="path"
+        (),
+        "folders with room impulse responses, relative to database_folder, as RIRS_NOISES",
+        each="path",
     )
-    codec_probability: float = setting(0.5, "proportion of the examples coded and decoded", at_least=0, at_most=1)
-    codecs: tuple[Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac"], ...] = setting(
+    codec_probability: float = setting(
+        0.5, "proportion of the examples coded and decoded", at_least=0, at_most=1
+    )
+    codecs: tuple[
+        Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac"], ...
+    ] = setting(
         ("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"),
         "one of these is drawn, and its bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac need PyAV",
         each="unique",
@@ -368,25 +592,39 @@ class SpeechActivity(KnownNames):
         "off", "off; endpoint: the silent ends are trimmed; on: all non-speech is dropped"
     )
     threshold_db: float = setting(
-        30.0, "energy: a frame is speech when its energy is within this of the loudest", unit="dB", above=0
+        30.0,
+        "energy: a frame is speech when its energy is within this of the loudest",
+        unit="dB",
+        above=0,
+        at_most=LOUDEST_DB,
     )
-    hangover_s: float = setting(0.1, "speech goes on this long after its last frame", unit="s", at_least=0)
+    hangover_s: float = setting(
+        0.1, "speech goes on this long after its last frame", unit="s", at_least=0, at_most=3600
+    )
     detector: Literal["energy", "silero"] = setting(
-        "energy", "what tells speech: the energy, or the network of Silero VAD (pip install silero-vad)"
+        "energy",
+        "what tells speech: the energy, or the network of Silero VAD (pip install silero-vad)",
     )
-    silero_threshold: float = setting(0.5, "silero: a frame is speech from this probability on", at_least=0, at_most=1)
+    silero_threshold: float = setting(
+        0.5, "silero: a frame is speech from this probability on", at_least=0, at_most=1
+    )
 
 
 @dataclass
 class Recipe(KnownNames):
     """Which stages run, on which corpora."""
 
-    start_stage: int = setting(0, "first stage to run", at_least=0)
-    end_stage: int = setting(100, "last stage to run", at_least=0)
+    start_stage: int = setting(0, "first stage to run", at_least=0, at_most=MOST_STAGES)
+    end_stage: int = setting(100, "last stage to run", at_least=0, at_most=MOST_STAGES)
     selected_epochs: tuple[int | Literal["best", "average", "last"], ...] | None = setting(
-        None, "epochs to evaluate: numbers, 'best', 'average', 'last'; None: the last one", each="unique"
+        None,
+        "epochs to evaluate: numbers, 'best', 'average', 'last'; None: the last one",
+        each="unique",
+        at_most=MOST_EPOCHS,
     )
-    training_sets: tuple[str, ...] = setting(("asvspoof19",), "names of corpora known to the recipe", each="unique")
+    training_sets: tuple[str, ...] = setting(
+        ("asvspoof19",), "names of corpora known to the recipe", each="unique"
+    )
     validation_sets: tuple[str, ...] | None = setting(
         None,
         "scored during training, and the first one chooses the best epoch; None: the evaluation_sets",
@@ -395,7 +633,13 @@ class Recipe(KnownNames):
     evaluation_sets: tuple[str, ...] = setting(
         ("asvspoof19-dev", "asvspoof19-eval"), "names of corpora known to the recipe", each="unique"
     )
-    seed: int = setting(0, "every random draw of a run follows from it", at_least=0, at_most=2**32 - 1)
+    check_recordings: bool = setting(
+        True,
+        "stage 0 decodes every training recording to its end once, so that a damaged one is found before training",
+    )
+    seed: int = setting(
+        0, "every random draw of a run follows from it", at_least=0, at_most=2**32 - 1
+    )
 
     def execute_stage(self, stage: int) -> bool:
         """Whether `stage` is among those to run."""

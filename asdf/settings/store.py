@@ -81,7 +81,9 @@ class Settings:
         """
         return self._turns(read_run_configs(self._initial, run_configs, names, overrides))
 
-    def check(self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()) -> None:
+    def check(
+        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
+    ) -> None:
         """Find every mistake in these configs, in what they inherit and in the overrides.
 
         Raises:
@@ -150,8 +152,12 @@ class Settings:
         log, kept = list(self._applied.log), {}
         for name, known in catalogue().items():
             value = getattr(getattr(self, known.section), known.name)
-            if value != self._applied.values[name] or type(value) is not type(self._applied.values[name]):
-                fitted = found.attempt(partial(check_value, known, value), RECIPE_CODE, f"{name} = {value!r}")
+            if value != self._applied.values[name] or type(value) is not type(
+                self._applied.values[name]
+            ):
+                fitted = found.attempt(
+                    partial(check_value, known, value), RECIPE_CODE, f"{name} = {value!r}"
+                )
                 log.append(Step(name, fitted, RECIPE_CODE))
             elif name not in self._applied.unset:
                 kept[name] = value
@@ -167,11 +173,15 @@ class Settings:
 
         def __setattr__(self, name: str, value: Any) -> NoReturn:
             if name in section_types():
-                raise AttributeError(f"'{name}' is a section: assign its settings, such as Settings().{name}.x = ...")
+                raise AttributeError(
+                    f"'{name}' is a section: assign its settings, such as Settings().{name}.x = ..."
+                )
             raise UnknownName(f"there is no section '{name}'{nearest(name, section_types())}")
 
         def __getattr__(self, name: str) -> NoReturn:
             raise UnknownName(f"there is no section '{name}'{nearest(name, section_types())}")
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("Settings() belongs to its process; hand Settings().snapshot() to another one")
+        raise TypeError(
+            "Settings() belongs to its process; hand Settings().snapshot() to another one"
+        )

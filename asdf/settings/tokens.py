@@ -34,6 +34,8 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 ASSIGNMENT_LINE = re.compile(r"[ \t]*[^\W\d]\w*(?:\.\w+)+[ \t]*=(?!=)")
+_ANY_ASSIGNMENT_LINE = re.compile(r"[ \t]*[^\W\d]\w*(?:\.\w+)*[ \t]*=")
+_BLANK_LINE = re.compile(r"[ \t\f]*(?:\n|\Z)")
 
 _STARTS = {"string", "number", "name", "open"}
 _ENDS = {"string", "number", "name", "close"}
@@ -44,28 +46,40 @@ def find_end(text: str, start: int) -> tuple[int, str]:
     """Where the value that starts at `start` ends, and the comment behind it.
 
     A value ends with its line, unless a bracket is still open there. The end lies before the comment.
+    A bracket that is never closed is not searched for beyond the next value of the file, so that a file is read in a
+    time that grows with its length: an assignment ends the search, and behind a blank line (where reading goes on
+    after a broken value) a line 'name =' without a section does so too.
 
     Raises:
         Complaint: a quote or a bracket is not closed.
     """
     opened: list[int] = []
+    beginning = ASSIGNMENT_LINE
     for token in TOKEN.finditer(text, start):
         kind = token.lastgroup
         if kind == "open":
             opened.append(token.start())
         elif kind == "close":
-            opened = opened[:-1]
+            if opened:
+                opened.pop()
         elif kind == "other" and token[0] in "'\"":
-            raise Complaint(f"the quote {token[0]} is not closed on its line", text.count("\n", start, token.start()))
+            raise Complaint(
+                f"the quote {token[0]} is not closed on its line",
+                text.count("\n", start, token.start()),
+            )
         elif kind == "comment" and not opened:
             return token.start(), token[0].lstrip("#").strip()
         elif kind == "newline":
             if not opened:
                 return token.start(), ""
-            if ASSIGNMENT_LINE.match(text, token.end()):
+            if beginning.match(text, token.end()):
                 break
+            if _BLANK_LINE.match(text, token.end()):
+                beginning = _ANY_ASSIGNMENT_LINE
     if opened:
-        raise Complaint(f"the bracket {text[opened[-1]]} is not closed", text.count("\n", start, opened[-1]))
+        raise Complaint(
+            f"the bracket {text[opened[-1]]} is not closed", text.count("\n", start, opened[-1])
+        )
     return len(text), ""
 
 
@@ -112,7 +126,11 @@ def _problem(kind: str, token: re.Match[str], previous: str, before: str, *, nes
     if kind == "string":
         prefix = re.match(r"[A-Za-z]*", word)
         if prefix and prefix[0].lower() not in ("", "r", "u"):
-            what = "an f-string" if "f" in prefix[0].lower() else f"a string with the prefix {prefix[0]}"
+            what = (
+                "an f-string"
+                if "f" in prefix[0].lower()
+                else f"a string with the prefix {prefix[0]}"
+            )
             return f"{what} is no plain string; {KINDS}"
     if previous in _ENDS and kind in _STARTS and not (previous == kind == "string" and not nested):
         return f"is a comma missing between {shortened(before, 30)} and {shortened(word, 30)}?"

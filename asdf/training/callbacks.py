@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from asdf.errors import UsageError
-from asdf.networks.class_path import find_class
+from asdf.errors import AsdfError, UsageError
+from asdf.networks.class_path import find_class, told
 from asdf.settings.sections import Sections
 
 
 class Callback:
     """Base of the callbacks named in `network.callbacks`; override what you need.
+
+    An exception in one of these methods is logged, and training goes on: the first of each method with its traceback
+    in log.txt, later ones are counted. With `network.callback_failures_end_training = True` it ends the run. An
+    exception in the constructor always does, before the first step.
 
     Args:
         settings: a plain copy of the run's settings.
@@ -25,9 +29,11 @@ class Callback:
         """Before the first step; `step` optimiser steps were taken by earlier starts of this run."""
 
     def on_step(self, record: dict[str, Any]) -> None:
-        """After an optimiser step that is printed: step, epoch, loss, learning_rate, utterances_per_s, data_wait.
+        """After an optimiser step that is printed: step, epoch, loss, learning_rate and the like.
 
-        data_wait is the proportion of the time, 0 to 1, that was spent waiting for clips.
+        loss is the mean since the last printed step of the epoch; utterances_per_s is of all processes; data_wait is
+        the proportion of the time, 0 to 1, that was spent waiting for clips; seconds_left is the time to the end of
+        training, at the speed so far.
         """
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
@@ -47,7 +53,27 @@ def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
         UsageError: one of them is not there, or not derived from `Callback`.
         AsdfError: its module fails when it is imported.
     """
-    return [find_class(path, folder, "network.callbacks", Callback) for path in settings.network.callbacks]
+    return [
+        find_class(path, folder, "network.callbacks", Callback)
+        for path in settings.network.callbacks
+    ]
+
+
+def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:
+    """The callback of a class; `folder`: the system folder of the run.
+
+    Raises:
+        AsdfError: its constructor fails.
+    """
+    try:
+        return kind(settings, folder)
+    except AsdfError:
+        raise
+    except Exception as error:
+        raise AsdfError(
+            f"network.callbacks: {kind.__module__}.{kind.__qualname__}(settings, folder) failed: "
+            f"{told(error, __file__)}. Training has not begun. Mend the callback, or take it off network.callbacks."
+        ) from error
 
 
 class TensorBoard(Callback):

@@ -7,6 +7,7 @@ needs, and the settings that build the network that it fits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ from asdf.settings.sections import Sections
 from asdf.training.network_files import RESUME, network_files, networks_present
 from asdf.training.progress import Progress
 
-__all__ = ["fill_network", "newest_checkpoint", "read_checkpoint", "save_checkpoint", "write_checkpoint"]
+__all__ = [
+    "fill_network",
+    "newest_checkpoint",
+    "progress_in",
+    "read_checkpoint",
+    "save_checkpoint",
+    "write_checkpoint",
+]
 
 
 def save_checkpoint(
@@ -65,6 +73,23 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return read_network_file(path)
 
 
+def progress_in(content: Mapping[str, Any], path: Path) -> Progress | None:
+    """How far the training of a file's `content` had come, or None where it does not say.
+
+    Raises:
+        AsdfError: what it says cannot be understood.
+    """
+    if "progress" not in content:
+        return None
+    try:
+        return Progress.from_state(content["progress"])
+    except ValueError as error:
+        raise AsdfError(
+            f"{path} does not say how far its training had come: its 'progress' is damaged, {error}. It can be scored "
+            "(recipe.start_stage=2); to train, go on from another network (network.resume_epoch)."
+        ) from None
+
+
 def newest_checkpoint(folder: Path) -> Path | None:
     """The newest complete checkpoint of `folder`; one that cannot be read is passed over, aloud.
 
@@ -77,10 +102,11 @@ def newest_checkpoint(folder: Path) -> Path | None:
     best: tuple[int, Path] | None = None
     for path in candidates:
         try:
-            steps = _steps(read_checkpoint(path))
+            progress = progress_in(read_checkpoint(path), path)
         except AsdfError as error:
             LOG.warning("passed over: %s", error)
             continue
+        steps = progress.step if progress else -1
         if best is None or steps > best[0]:
             best = (steps, path)
         if path.name != RESUME:
@@ -91,7 +117,3 @@ def newest_checkpoint(folder: Path) -> Path | None:
             "away to start afresh, or give this run another paths.system_folder."
         )
     return best[1] if best else None
-
-
-def _steps(content: dict[str, Any]) -> int:
-    return int(content.get("progress", {}).get("step", -1))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,12 @@ from tqdm import tqdm
 from asdf.data.decoders import tell_fallbacks
 from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
-from asdf.data.training_plan import TrainingPlan
+from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
-from asdf.training.callbacks import Callback
+from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import save_checkpoint
 from asdf.training.data_wait import DataWait, waiting
 from asdf.training.network_files import RESUME, write_evaluations
@@ -32,7 +31,9 @@ from asdf.training.optimisers import plateau_end, update_plateau
 from asdf.training.profile import StepProfile
 from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
+from asdf.training.save_timer import SaveTimer
 from asdf.training.step import Step
+from asdf.training.time_left import TimeLeft
 
 Evaluate = Callable[[nn.Module, str], dict[str, float]]
 
@@ -46,7 +47,6 @@ class Trainer:
         loader: reads clips of `utterances` by the keys (epoch, utterance).
         evaluate: scores the validation sets with a network of the given name and returns their EERs, the same on
             every rank; an empty result means that there is nothing to evaluate.
-        callbacks: called on the main rank.
     """
 
     def __init__(
@@ -59,18 +59,28 @@ class Trainer:
         folder: Path,
         evaluate: Evaluate,
         stop: StopRequest,
-        callbacks: list[Callback],
+        callbacks: CallbackGroup,
     ) -> None:
         net = settings.network
         self.step, self.utterances, self.loader = step, utterances, loader
         self.settings, self.world, self.folder = settings, world, folder
         self.evaluate, self.stop, self.callbacks = evaluate, stop, callbacks
-        size, seed = len(utterances), settings.recipe.seed
-        self.plan = TrainingPlan(size, net.minibatch_size, net.optimizer_step_interval, world.size, world.rank, seed)
+        self.plan = TrainingPlan(
+            len(utterances),
+            minibatch_per_process(net, world.size),
+            net.optimizer_step_interval,
+            world.size,
+            world.rank,
+            settings.recipe.seed,
+            settings.computing.sync_batch_norm,
+        )
         self.progress = Progress(world_size=world.size, list_digest=utterances.digest())
-        self.profile = StepProfile(settings.computing.profile_steps, folder.parent / "profile", step.clock, world)
+        self.profile = StepProfile(
+            settings.computing.profile_steps, folder.parent / "profile", step.clock, world
+        )
         self.data_wait = DataWait(loader.workers, loader.cores)
-        self._saved_at = time.monotonic()
+        self.save_timer = SaveTimer(net.checkpoint_interval_s)
+        self.time_left = TimeLeft(net, self.plan)
         self._note_printed()
 
     def resume(self, content: dict[str, Any], evaluations: list[dict[str, Any]]) -> None:
@@ -80,10 +90,12 @@ class Trainer:
             evaluations: what is known of the networks up to there; an evaluation may be newer than its checkpoint.
         """
         self.step.load_state(content)
-        progress = Progress(**content["progress"])
+        progress = Progress.from_state(content["progress"])
         if progress.list_digest != self.utterances.digest():
-            LOG.warning("the training list is not the one that the checkpoint was trained on: its epoch begins anew")
-            progress.position, progress.loss_sum, progress.weight_sum = 0, 0.0, 0.0
+            LOG.warning(
+                "the training list is not the one that the checkpoint was trained on: its epoch begins anew"
+            )
+            progress.begin_epoch()
         if progress.world_size != self.world.size:
             LOG.warning(
                 "trained by %d processes so far, by %d from here on: every utterance still has its one turn in this "
@@ -105,16 +117,18 @@ class Trainer:
             Stopped: a stop was asked for; a checkpoint has been written.
             AsdfError: the loss is not finite, or a recording cannot be read; no network was written from it.
         """
-        self._tell("on_start", self.progress.step)
-        self.profile.begin(self.progress.step)
         self.step.network.train()
         try:
+            self.callbacks.call("on_start", self.progress.step)
+            self.profile.begin(self.progress.step)
+            self.time_left.begin(self.progress.step)
             self._evaluate_if_due()
             while not self.finished():
                 self._train_epoch()
+            self.callbacks.call("on_end", {**self._position(), "reason": self.finished()})
         finally:
             self.profile.close()
-        self._tell("on_end", {**self._place(), "reason": self.finished()})
+            self.callbacks.report_failures()
 
     def finished(self) -> str:
         """Why training is over; '' while it is not."""
@@ -131,37 +145,50 @@ class Trainer:
         start = progress.position
         self.step.begin_epoch(progress.epochs)
         shares = (share for window in plan.windows(epoch, start) for share in window.shares)
-        clips = self.loader.batches([(epoch, i) for i in share.utterances.tolist()] for share in shares)
+        clips = self.loader.unboosted_batches(
+            [(epoch, i) for i in share.utterances.tolist()] for share in shares
+        )
         self.step.clock.restart()
+        self.save_timer.restart()
         self._note_printed()
         steady = False
         hidden = not (self.world.is_main and sys.stderr.isatty())
         total, done = plan.steps_per_epoch(), start // plan.window_size
-        with tqdm(total=total, initial=done, desc=f"epoch {epoch}", unit="step", leave=False, disable=hidden) as bar:
+        with tqdm(
+            total=total,
+            initial=done,
+            desc=f"epoch {epoch}",
+            unit="step",
+            leave=False,
+            disable=hidden,
+        ) as bar:
             for window in plan.windows(epoch, start):
-                flags = [float(bool(self.stop)), float(self._is_late() and self.world.is_main)]
+                late = self.save_timer.is_late() and self.world.is_main
+                flags = [float(bool(self.stop)), float(late)]
                 self.profile.before_step(progress.step + 1)
-                rate, stop, late = self.step.take(window, clips, progress, flags)
+                rate, stop, save = self.step.take(window, clips, progress, flags)
                 bar.update()
                 if progress.step % self.settings.network.print_interval == 0:
-                    self._print(rate, steady)
+                    self._print(rate, steady, bar)
                     steady = True
                 if window.end < plan.size:
-                    self._inside_epoch(bool(stop), bool(late))
+                    self._inside_epoch(bool(stop), bool(save))
                     if self.finished():
                         return
                 self.profile.after_step(progress.step)
         decoded = self.loader.decoded_by_ffmpeg
-        tell_fallbacks(f"training, epoch {epoch}", decoded, self.utterances, plan.size - start, self.world)
+        tell_fallbacks(
+            f"training, epoch {epoch}", decoded, self.utterances, plan.size - start, self.world
+        )
         self._end_epoch(bool(stop))
 
-    def _inside_epoch(self, stop: bool, late: bool) -> None:
+    def _inside_epoch(self, stop: bool, save: bool) -> None:
         """Evaluate, save or stop after a step that is not the last of its epoch."""
         net, step = self.settings.network, self.progress.step
         if _divides(net.evaluation_interval_steps, step) or self.finished():
             self._save(self.progress.name())
             self._evaluate_if_due()
-        elif stop or late or _divides(net.checkpoint_interval_steps, step):
+        elif stop or save or _divides(net.checkpoint_interval_steps, step):
             self._save(RESUME)
         if stop and not self.finished():
             raise self._stopped()
@@ -171,7 +198,7 @@ class Trainer:
         progress = self.progress
         loss = progress.loss_sum / progress.weight_sum
         progress.epochs += 1
-        progress.position, progress.loss_sum, progress.weight_sum = 0, 0.0, 0.0
+        progress.begin_epoch()
         LOG.info("epoch %d: training loss %.4f", progress.epochs, loss)
         line = update_plateau(self.settings, progress, loss)
         if line:
@@ -193,18 +220,22 @@ class Trainer:
         self.world.broadcast_buffers(self.step.network)
         eers = self.evaluate(self.step.network, progress.name())
         if eers:
-            record = {**self._place(), "network": progress.name(), "eer": eers}
+            record = {**self._position(), "network": progress.name(), "eer": eers}
             progress.evaluations.append(record)
-            self._tell("on_evaluation", record)
+            self.callbacks.call("on_evaluation", record)
             self._early_stop()
         self.world.run_on_main(self._tidy)
+        self.save_timer.restart()
 
     def _tidy(self) -> None:
         write_evaluations(self.folder, self.progress.evaluations)
         remove_networks(self.folder, self.settings, self.progress.evaluations)
 
     def _early_stop(self) -> None:
-        evaluations, patience = self.progress.evaluations, self.settings.network.early_stop_evaluations
+        evaluations, patience = (
+            self.progress.evaluations,
+            self.settings.network.early_stop_evaluations,
+        )
         if patience is None or not evaluations:
             return
         eers = [next(iter(evaluation["eer"].values())) for evaluation in evaluations]
@@ -214,45 +245,79 @@ class Trainer:
             name = evaluations[best]["network"]
             self.progress.finished = f"{since} evaluations without a better EER than that of {name}"
 
-    def _is_late(self) -> bool:
-        interval = self.settings.network.checkpoint_interval_s
-        return interval is not None and time.monotonic() - self._saved_at > interval
-
     def _save(self, name: str) -> None:
         path, step = self.folder / name, self.step
+        step.check_last()
+        began = time.monotonic()
         self.world.broadcast_buffers(step.network)
         self.world.run_on_main(
-            lambda: save_checkpoint(path, step.network, step.optimiser, step.scaler, self.progress, self.settings)
+            lambda: save_checkpoint(
+                path, step.network, step.optimiser, step.scaler, self.progress, self.settings
+            )
         )
-        self._saved_at = time.monotonic()
-        self._tell("on_checkpoint", path)
+        self.save_timer.note_writing(time.monotonic() - began)
+        self.callbacks.call("on_checkpoint", path)
 
     def _note_printed(self) -> None:
-        self._printed = (time.monotonic(), replace(self.progress), self.step.clock.seconds())
+        self._printed = (time.monotonic(), self.progress.position, self.step.clock.seconds())
 
-    def _print(self, rate: float, steady: bool) -> None:
-        progress, (since, before, clock) = self.progress, self._printed
+    def _print(self, rate: float, steady: bool, bar: tqdm) -> None:
+        """Log a progress line, for the steps since the last one, and call the callbacks."""
+        progress, plan = self.progress, self.plan
+        since, position, clock = self._printed
         self._note_printed()
         seconds = {part: now - clock[part] for part, now in self._printed[2].items()}
-        loss = (progress.loss_sum - before.loss_sum) / (progress.weight_sum - before.weight_sum)
-        speed = (progress.position - before.position) / (time.monotonic() - since)
-        place = f"epoch {progress.epochs + 1}, utterance {progress.position} of {self.plan.size}, step {progress.step}"
-        LOG.info("%s: loss %.4f, learning rate %.3g, %.1f utterances/s", place, loss, rate, speed)
+        speed = (progress.position - position) / (self._printed[0] - since)
+        seconds_left = self.time_left.seconds(progress)
+        left = self.time_left.describe(seconds_left)
+        loss = progress.loss_since_printed()
+        LOG.info(
+            "epoch %d, utterance %d of %d, step %d: loss %.4f, learning rate %.3g, %.1f utterances/s, %s",
+            progress.epochs + 1,
+            progress.position,
+            plan.size,
+            progress.step,
+            loss,
+            rate,
+            speed,
+            left,
+        )
+        bar.set_postfix_str(left)
         advice = self.data_wait.advice(seconds, steady)
         if advice:
             LOG.info("%s", advice)
-        record = {**self._place(), "loss": loss, "learning_rate": rate, "utterances_per_s": speed}
-        record["data_wait"] = waiting(seconds)
-        self._tell("on_step", record)
+        record = {
+            **self._position(),
+            "loss": loss,
+            "learning_rate": rate,
+            "utterances_per_s": speed,
+            "data_wait": waiting(seconds),
+            "seconds_left": seconds_left,
+            **self._loss_scale(),
+        }
+        self.callbacks.call("on_step", record)
 
-    def _tell(self, event: str, what: Any) -> None:
-        if self.world.is_main:
-            for callback in self.callbacks:
-                getattr(callback, event)(what)
+    def _loss_scale(self) -> dict[str, Any]:
+        """fp16's loss scale, and the steps that it skipped since the last progress line, of which the log hears."""
+        last = self.step.last
+        if last.loss_scale is None:
+            return {}
+        skipped = last.take_skipped()
+        if skipped:
+            LOG.info(
+                "fp16 skipped %d step%s since the last line, whose gradients were not finite: loss scale %g",
+                skipped,
+                "s" * (skipped != 1),
+                last.loss_scale,
+            )
+        return {"loss_scale": last.loss_scale, "skipped_steps": skipped}
 
-    def _place(self) -> dict[str, Any]:
+    def _position(self) -> dict[str, Any]:
         progress = self.progress
-        return {"step": progress.step, "epoch": progress.epochs + progress.position / self.plan.size}
+        return {
+            "step": progress.step,
+            "epoch": progress.epochs + progress.position / self.plan.size,
+        }
 
     def _stopped(self) -> Stopped:
         return Stopped(self.world.agree(self.stop.reason), f"after step {self.progress.step}")

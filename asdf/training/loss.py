@@ -9,7 +9,9 @@ from torch.nn import functional as F
 
 def cross_entropies(logits_B2: Tensor, labels_B: Tensor, class_weights_2: Tensor) -> Tensor:
     """The weighted cross-entropy of each utterance, (batch,), in float32; all on one device."""
-    return F.cross_entropy(logits_B2.float(), labels_B, reduction="none") * class_weights_2[labels_B]
+    return (
+        F.cross_entropy(logits_B2.float(), labels_B, reduction="none") * class_weights_2[labels_B]
+    )
 
 
 def normaliser(labels: Tensor, class_weights: tuple[float, float]) -> float:

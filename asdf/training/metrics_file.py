@@ -1,15 +1,29 @@
-"""`metrics.jsonl`: one line a printed step or evaluation, for plots and for other programs."""
+"""`metrics.jsonl`: one line per printed step or evaluation, for plots and for other programs.
+
+Invariant: whatever kills there were, each step and each evaluation of the run has one line.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_advice, write_text
+from asdf.runs.layout import METRICS
 from asdf.settings.sections import Sections
 from asdf.training.callbacks import Callback
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of the file that could be read."""
+
+    text: str
+    kind: str
+    step: float
 
 
 class MetricsFile(Callback):
@@ -17,23 +31,36 @@ class MetricsFile(Callback):
 
     def __init__(self, settings: Sections, folder: Path) -> None:
         super().__init__(settings, folder)
-        self.path = folder / "metrics.jsonl"
+        self.path = folder / METRICS
+        self._evaluated: set[float] = set()
 
     def on_start(self, step: int) -> None:
-        """Drop the lines of later steps, an end that was none, and a last line that a kill left unfinished."""
+        """Drop the lines of later steps, an end that was none, and what a kill or a broken disk left unreadable."""
         if not self.path.exists():
             return
-        kept = [line for line in self.path.read_text(encoding="utf-8").splitlines(True) if _step(line) <= step]
-        write_text(self.path, "".join(kept))
+        lines = [line for line in self._read() if line.step <= step and line.kind != "end"]
+        self._write(lines)
+        self._evaluated = {line.step for line in lines if line.kind == "evaluation"}
 
     def on_step(self, record: dict[str, Any]) -> None:
         self._append({"kind": "step", **record})
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
+        # A run that is killed after this line and before evaluations.json is written evaluates once more.
+        if record["step"] in self._evaluated:
+            again = ("evaluation", record["step"])
+            self._write([line for line in self._read() if (line.kind, line.step) != again])
         self._append({"kind": "evaluation", **record})
 
     def on_end(self, record: dict[str, Any]) -> None:
         self._append({"kind": "end", **record})
+
+    def _read(self) -> list[_Line]:
+        lines = [_read_line(line) for line in self.path.read_bytes().splitlines(True)]
+        return [line for line in lines if line is not None]
+
+    def _write(self, lines: list[_Line]) -> None:
+        write_text(self.path, "".join(line.text for line in lines))
 
     def _append(self, record: dict[str, Any]) -> None:
         try:
@@ -43,10 +70,13 @@ class MetricsFile(Callback):
             raise AsdfError(write_advice(self.path, error)) from error
 
 
-def _step(line: str) -> float:
-    """The step that a line is about; infinity for one that does not stay."""
+def _read_line(line: bytes) -> _Line | None:
+    """None for a line that is not whole, no record, or not even text."""
+    if not line.endswith(b"\n"):
+        return None
     try:
-        record = json.loads(line)
-        return float(record["step"]) if line.endswith("\n") and record["kind"] != "end" else float("inf")
+        text = line.decode()
+        record = json.loads(text)
+        return _Line(text, str(record["kind"]), float(record["step"]))
     except (ValueError, KeyError, TypeError):
-        return float("inf")
+        return None

@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from asdf.errors import AsdfError
 from asdf.runs.files import write_text
+from asdf.runs.json_lines import read_json_lines
+from asdf.runs.layout import METRICS
+from asdf.runs.log import LOG
 
 RESUME = "resume.pt"
 AVERAGE = "average.pt"
@@ -27,7 +31,11 @@ def network_files(folder: Path) -> dict[Path, tuple[int, int]]:
 def networks_present(folder: Path) -> str:
     """A sentence on the networks that there are, for messages."""
     names = [path.name for path in network_files(folder)]
-    return f"There are {', '.join(names[-8:])}." if names else "There are no networks: run stage 1 first."
+    return (
+        f"There are {', '.join(names[-8:])}."
+        if names
+        else "There are no networks: run stage 1 first."
+    )
 
 
 def write_evaluations(folder: Path, evaluations: list[dict[str, Any]]) -> None:
@@ -36,13 +44,64 @@ def write_evaluations(folder: Path, evaluations: list[dict[str, Any]]) -> None:
 
 
 def read_evaluations(folder: Path) -> list[dict[str, Any]]:
-    """What `write_evaluations` kept; nothing where there is nothing."""
+    """What `write_evaluations` wrote; nothing where there is nothing.
+
+    A damaged file is passed over with a warning: each evaluation is a line of `metrics.jsonl` as well.
+
+    Raises:
+        AsdfError: the file is damaged, and metrics.jsonl has no evaluations in its place.
+    """
+    path = folder / "evaluations.json"
     try:
-        return list(json.loads((folder / "evaluations.json").read_text(encoding="utf-8")))
+        evaluations = json.loads(path.read_bytes())
     except FileNotFoundError:
         return []
+    except (OSError, ValueError, RecursionError) as error:
+        return _evaluations_again(path, f"cannot be read ({error})")
+    if not isinstance(evaluations, list) or not all(map(_is_evaluation, evaluations)):
+        return _evaluations_again(path, "is no list of evaluations")
+    return evaluations
+
+
+def _evaluations_again(path: Path, damage: str) -> list[dict[str, Any]]:
+    """The evaluations as metrics.jsonl has them."""
+    metrics = path.parents[1] / METRICS
+    records = [record for record in read_json_lines(metrics) if record.get("kind") == "evaluation"]
+    evaluations = [record for record in records if _is_evaluation(record)]
+    if not evaluations:
+        raise AsdfError(
+            f"{path} {damage}, and {metrics} has no evaluations to take their place. Get the file from a backup, or "
+            "remove it: the networks then count as not evaluated, and none of them can be the best."
+        )
+    LOG.warning(
+        "warning: %s %s; its %d evaluations are read from %s",
+        path,
+        damage,
+        len(evaluations),
+        metrics,
+    )
+    return [
+        {name: value for name, value in record.items() if name != "kind"} for record in evaluations
+    ]
+
+
+def _is_evaluation(value: Any) -> bool:
+    """Whether a value has what is needed of an evaluation: a step, a network's file name and EERs."""
+    if not isinstance(value, dict):
+        return False
+    eers = value.get("eer")
+    return (
+        isinstance(value.get("step"), int)
+        and isinstance(value.get("network"), str)
+        and isinstance(eers, dict)
+        and bool(eers)
+        and all(isinstance(eer, float | int) for eer in eers.values())
+    )
 
 
 def by_eer(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Evaluations from the best on, judged by the first validation set; of equals the later one comes first."""
-    return sorted(evaluations, key=lambda evaluation: (next(iter(evaluation["eer"].values())), -evaluation["step"]))
+    return sorted(
+        evaluations,
+        key=lambda evaluation: (next(iter(evaluation["eer"].values())), -evaluation["step"]),
+    )

@@ -30,7 +30,9 @@ def build_optimiser(network: nn.Module, settings: Sections) -> torch.optim.Optim
     for name, parameter, kind in _parameters(network):
         if parameter.requires_grad:
             texts = (name.lower(), kind.lower())
-            decays = not any(part.lower() in text for part in net.weight_decay_skiplist for text in texts)
+            decays = not any(
+                part.lower() in text for part in net.weight_decay_skiplist for text in texts
+            )
             groups.setdefault((id(parameter) in front_end, decays), []).append(parameter)
     if not groups:
         raise UsageError(
@@ -43,13 +45,17 @@ def build_optimiser(network: nn.Module, settings: Sections) -> torch.optim.Optim
             rate = settings.front_end.learning_rate
         decay = net.weight_decay if decays else 0.0
         options.append({"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay})
-    if net.optimizer == "sgd":
-        # Never fused: where fp16 overflows in the first step, as it often does, the fused kernel leaves memory that
-        # nobody wrote as the momentum.
-        return torch.optim.SGD(options, lr=net.initial_learning_rate, momentum=net.momentum)
     # One kernel for all parameters; None leaves the choice to torch, which on the CPU takes them one by one.
     trained = [parameter for group in options for parameter in group["params"]]
-    fused = all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained) or None
+    fused = (
+        all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained) or None
+    )
+    if net.optimizer == "sgd":
+        optimiser = torch.optim.SGD(
+            options, lr=net.initial_learning_rate, momentum=net.momentum, fused=fused
+        )
+        _begin_momentum(optimiser)
+        return optimiser
     kind_of_adam = torch.optim.Adam if net.optimizer == "adam" else torch.optim.AdamW
     return kind_of_adam(options, lr=net.initial_learning_rate, betas=net.adam_betas, fused=fused)
 
@@ -62,7 +68,9 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
     """
     own, found = optimiser.param_groups, state["param_groups"]
     # Adam's groups have betas and SGD's have none; Adam and AdamW keep the same moments.
-    if [("betas" in one, len(one["params"])) for one in own] != [("betas" in one, len(one["params"])) for one in found]:
+    if [("betas" in one, len(one["params"])) for one in own] != [
+        ("betas" in one, len(one["params"])) for one in found
+    ]:
         raise AsdfError(
             "the checkpoint was trained with another optimiser, or other parameters were trained or decayed. Set "
             "network.optimizer, network.weight_decay_skiplist and front_end.frozen to what they were "
@@ -71,9 +79,28 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
     # The own options go in with the moments: where Adam's count of steps lives follows from whether it is fused.
     groups = [{**group, "params": one["params"]} for group, one in zip(own, found, strict=True)]
     optimiser.load_state_dict({**state, "param_groups": groups})
+    if isinstance(optimiser, torch.optim.SGD):
+        _begin_momentum(optimiser)
 
 
-def set_learning_rate(optimiser: torch.optim.Optimizer, settings: Sections, progress: Progress, size: int) -> float:
+def _begin_momentum(optimiser: torch.optim.SGD) -> None:
+    """Let the momentum of fused SGD begin at zeros, which gives the same first step.
+
+    By itself it begins with the first gradient; where fp16 overflows in that step, as it often does, the kernel leaves
+    memory that nobody wrote as the momentum. Not fused, SGD makes the host wait for the GPU in each step with fp16.
+    """
+    for group in optimiser.param_groups:
+        if not (group["fused"] and group["momentum"]):
+            continue
+        for parameter in group["params"]:
+            state = optimiser.state[parameter]
+            if state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+def set_learning_rate(
+    optimiser: torch.optim.Optimizer, settings: Sections, progress: Progress, size: int
+) -> float:
     """Set the rate of the coming step in every group and return the highest.
 
     Args:

@@ -8,7 +8,9 @@ from itertools import pairwise
 Interval = tuple[float, float]
 
 
-def length_alone(what: Iterable[Interval], beside: Iterable[Interval], inside: Iterable[Interval]) -> float:
+def length_alone(
+    what: Iterable[Interval], beside: Iterable[Interval], inside: Iterable[Interval]
+) -> float:
     """The time that is covered by some interval of `what` and of `inside`, and by none of `beside`.
 
     The intervals of each may overlap, and come in any order.

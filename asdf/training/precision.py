@@ -28,6 +28,7 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
     """What `computing.precision` means on `device`.
 
     bf16 is judged by the compute capability: `torch.cuda.is_bf16_supported()` also counts GPUs that only emulate it.
+    The tensor cores of 7.x compute in fp16 only.
     """
     if device.type != "cuda":
         if asked == "bf16":
@@ -39,6 +40,9 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
     if asked in ("auto", "bf16"):
         if capability >= (8, 0):
             return Precision(device, torch.bfloat16, f"precision bf16: {text}")
+        if asked == "auto" and capability >= (7, 0):
+            why = f"precision fp16 with loss scaling: {text}, bf16 needs 8.0"
+            return Precision(device, torch.float16, why)
         return Precision(device, None, f"precision fp32: bf16 not used: {text}, it needs 8.0")
     if asked == "fp16":
         return Precision(device, torch.float16, "precision fp16 with loss scaling, as asked")

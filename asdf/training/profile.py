@@ -41,7 +41,9 @@ class StepProfile:
         UsageError: the first step comes after the last.
     """
 
-    def __init__(self, steps: tuple[int, int] | None, folder: Path, clock: StepClock, world: World) -> None:
+    def __init__(
+        self, steps: tuple[int, int] | None, folder: Path, clock: StepClock, world: World
+    ) -> None:
         if steps is not None and steps[0] > steps[1]:
             raise UsageError(
                 f"computing.profile_steps = {steps}: the first step comes after the last. Write them as (first, last)."
@@ -56,13 +58,21 @@ class StepProfile:
         """Say so if the steps are among the `done` that were taken before."""
         self._last = done
         if self.steps is not None and self.steps[1] <= done:
-            LOG.info("computing.profile_steps = %s: nothing is profiled, step %d is done already", self.steps, done)
+            LOG.info(
+                "computing.profile_steps = %s: nothing is profiled, step %d is done already",
+                self.steps,
+                done,
+            )
             self.steps = None
 
     def before_step(self, step: int) -> None:
         """Start with the first step that is asked for."""
         self._last = step
-        if self.steps is None or self._running is not None or not self.steps[0] <= step <= self.steps[1]:
+        if (
+            self.steps is None
+            or self._running is not None
+            or not self.steps[0] <= step <= self.steps[1]
+        ):
             return
         activities = [ProfilerActivity.CPU]
         if self.world.device.type == "cuda":
@@ -89,7 +99,9 @@ class StepProfile:
         profile, count = self._running, self._last - self._first + 1
         if profile is None:
             return
-        seconds = {part: now - self._before[part] for part, now in self.clock.seconds(wait=True).items()}
+        seconds = {
+            part: now - self._before[part] for part, now in self.clock.seconds(wait=True).items()
+        }
         self.close()
         if self.world.size > 1:
             _move_communication(seconds, profile, self.world.device)
@@ -104,7 +116,11 @@ class StepProfile:
         if self._running is not None:
             self._running.stop()
         elif self.steps is not None:
-            LOG.info("computing.profile_steps = %s: nothing was profiled, step %d was the last", self.steps, self._last)
+            LOG.info(
+                "computing.profile_steps = %s: nothing was profiled, step %d was the last",
+                self.steps,
+                self._last,
+            )
         self._running = self.steps = None
 
 
@@ -114,7 +130,9 @@ def _table(seconds: Mapping[str, float], count: int, title: str, world: World) -
     rows = [(part, seconds[part]) for part in PARTS] + [("total", total)]
     lines = [f"{title}, rank {world.rank} of {world.size} on {world.device}", ""]
     lines += [f"{'':20}{'ms a step':>12}{'%':>8}"]
-    lines += [f"{part:20}{1000 * value / count:12.3f}{100 * value / total:8.1f}" for part, value in rows]
+    lines += [
+        f"{part:20}{1000 * value / count:12.3f}{100 * value / total:8.1f}" for part, value in rows
+    ]
     return "\n".join(lines)
 
 
@@ -122,11 +140,17 @@ def _write_trace(profile: torch.profiler.profile, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "trace.json"
         profile.export_chrome_trace(str(plain))
-        with plain.open("rb") as trace, atomic_write(path, "wb") as file, gzip.open(file, "wb", 6) as packed:
+        with (
+            plain.open("rb") as trace,
+            atomic_write(path, "wb") as file,
+            gzip.open(file, "wb", 6) as packed,
+        ):
             shutil.copyfileobj(trace, packed)
 
 
-def _move_communication(seconds: dict[str, float], profile: torch.profiler.profile, device: torch.device) -> None:
+def _move_communication(
+    seconds: dict[str, float], profile: torch.profiler.profile, device: torch.device
+) -> None:
     """Count the communication inside the forward and backward pass as such, where nothing is computed beside it.
 
     DistributedDataParallel averages gradients while others are still computed; the rest of that averaging is waited
@@ -136,9 +160,15 @@ def _move_communication(seconds: dict[str, float], profile: torch.profiler.profi
     for part in (FORWARD, BACKWARD):
         if device.type == "cuda":
             # A GPU's kernels are not told apart by the ranges of the host, which runs ahead of them.
-            kernels = [one for one in events if one.device_type.name == "CUDA" and not one.is_user_annotation]
+            kernels = [
+                one
+                for one in events
+                if one.device_type.name == "CUDA" and not one.is_user_annotation
+            ]
             sent = [one for one in kernels if "nccl" in one.name.lower()]
-            moving = _intervals(one for one in sent if ("reduce" in one.name.lower()) == (part == BACKWARD))
+            moving = _intervals(
+                one for one in sent if ("reduce" in one.name.lower()) == (part == BACKWARD)
+            )
             busy = _intervals(one for one in kernels if "nccl" not in one.name.lower())
             inside = [(float("-inf"), float("inf"))]
         else:

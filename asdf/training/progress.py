@@ -7,13 +7,14 @@ random state of a run at any moment is the few numbers that stand here.
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import torch
 
 from asdf.runs.seeds import derived_seed
+from asdf.text import shorten
 
 
 @dataclass
@@ -21,7 +22,8 @@ class Progress:
     """Counts are of the whole run, over all processes.
 
     `position` utterances of the epoch after the `epochs` whole ones have had their turn; `loss_sum / weight_sum` is
-    the mean training loss of those.
+    the mean training loss of those. `printed_loss_sum` and `printed_weight_sum` are what these two were at the last
+    progress line of the epoch, 0 before its first.
     """
 
     epochs: int = 0
@@ -36,6 +38,8 @@ class Progress:
     finished: str = ""
     world_size: int = 1
     list_digest: str = ""
+    printed_loss_sum: float = 0.0
+    printed_weight_sum: float = 0.0
 
     def name(self) -> str:
         """The file name of the network at this point."""
@@ -46,9 +50,57 @@ class Progress:
     def evaluated(self) -> bool:
         return any(evaluation["step"] == self.step for evaluation in self.evaluations)
 
+    def begin_epoch(self) -> None:
+        """Nothing of the epoch has been done."""
+        self.position = 0
+        self.loss_sum, self.weight_sum = 0.0, 0.0
+        self.printed_loss_sum, self.printed_weight_sum = 0.0, 0.0
+
+    def loss_since_printed(self) -> float:
+        """The mean training loss since the last progress line; after the call there is a new one."""
+        loss_sum = self.loss_sum - self.printed_loss_sum
+        weight_sum = self.weight_sum - self.printed_weight_sum
+        self.printed_loss_sum, self.printed_weight_sum = self.loss_sum, self.weight_sum
+        return loss_sum / weight_sum
+
     def state(self) -> dict[str, Any]:
         """Plain values for a checkpoint."""
         return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: Any) -> Progress:
+        """What `state` wrote.
+
+        Raises:
+            ValueError: it holds something else.
+        """
+        if not isinstance(state, dict):
+            raise ValueError(f"it is a {type(state).__name__}, not a dictionary")
+        known = {field.name: field.default for field in fields(cls)}
+        for name, value in state.items():
+            if name not in known:
+                raise ValueError(
+                    f"it has an entry {shorten(repr(name))}, which this ASDF does not know"
+                )
+            if not _fits(name, value, known[name]):
+                raise ValueError(f"its {name} is {shorten(repr(value))}")
+        progress = cls(**state)
+        # One of an earlier version counts as if a progress line had just been printed.
+        if "printed_loss_sum" not in state:
+            progress.printed_loss_sum = progress.loss_sum
+            progress.printed_weight_sum = progress.weight_sum
+        return progress
+
+
+def _fits(name: str, value: Any, default: Any) -> bool:
+    """Whether a value is of its entry's type, and a number one that can be counted or computed with."""
+    if name == "evaluations":
+        return isinstance(value, list)
+    if isinstance(default, str):
+        return isinstance(value, str)
+    if type(default) is int:
+        return type(value) is int and value >= 0
+    return (name == "training_loss" and value is None) or isinstance(value, (int, float))
 
 
 def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:

@@ -23,9 +23,15 @@ def remove_networks(folder: Path, settings: Sections, evaluations: list[dict[str
     kept = {path.name for path in list(files)[-net.keep_last_networks :]}
     best = max(net.keep_best_networks, net.average_best_networks)
     kept |= {evaluation["network"] for evaluation in by_eer(evaluations)[:best]}
-    kept |= {f"epoch.{epoch}.pt" for epoch in settings.recipe.selected_epochs or () if isinstance(epoch, int)}
+    kept |= {
+        f"epoch.{epoch}.pt"
+        for epoch in settings.recipe.selected_epochs or ()
+        if isinstance(epoch, int)
+    }
     for path, (epochs, step) in files.items():
-        every = net.keep_every_epochs is not None and step == 0 and epochs % net.keep_every_epochs == 0
+        every = (
+            net.keep_every_epochs is not None and step == 0 and epochs % net.keep_every_epochs == 0
+        )
         if path.name not in kept and not every:
             path.unlink()
 
@@ -43,7 +49,11 @@ def average_networks(folder: Path, evaluations: list[dict[str, Any]], count: int
             "recipe.validation_sets, or network.average_best_networks = 0."
         )
     content = read_checkpoint(folder / names[0])
-    sums = {name: tensor.double() for name, tensor in content["model_state_dict"].items() if tensor.is_floating_point()}
+    sums = {
+        name: tensor.double()
+        for name, tensor in content["model_state_dict"].items()
+        if tensor.is_floating_point()
+    }
     for other in names[1:]:
         weights = read_checkpoint(folder / other)["model_state_dict"]
         for name in sums:
@@ -53,7 +63,9 @@ def average_networks(folder: Path, evaluations: list[dict[str, Any]], count: int
         for name, tensor in content["model_state_dict"].items()
     }
     kept: dict[str, Any] = {
-        key: content[key] for key in ("format", "version", "network_class", "settings") if key in content
+        key: content[key]
+        for key in ("format", "version", "network_class", "settings")
+        if key in content
     }
     write_checkpoint(folder / AVERAGE, {**kept, "model_state_dict": averaged, "averaged": names})
     LOG.info("averaged %s into %s", ", ".join(names), AVERAGE)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
+from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.lists import UtteranceList
-from asdf.data.training_plan import Window
+from asdf.data.training_plan import Window, minibatch_per_process
+from asdf.distributed.reading import fetch_later, send
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples
@@ -27,11 +27,12 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, StepClock
 from asdf.training.compiling import Compiled, check_compilable, told_if_compiling_fails
+from asdf.training.exchange import exchange_gradients, exchange_now
+from asdf.training.last_step import LastStep
 from asdf.training.loss import cross_entropies, normaliser
 from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
-from asdf.training.reading import read_later, send
 
 _SHOWN = 8
 
@@ -61,9 +62,16 @@ class Step:
                 f"network.train_clip_size is {clip}, but {settings.network.network_class} takes {fixed} samples only. "
                 f"Set network.train_clip_size = {fixed}, or build the network for {clip} samples (see its docstring)."
             )
-        self.network, self.utterances, self.settings, self.world = network, utterances, settings, world
+        self.network, self.utterances, self.settings, self.world = (
+            network,
+            utterances,
+            settings,
+            world,
+        )
         self.labels = torch.from_numpy(utterances.labels).long()
-        self._class_weights = torch.tensor(settings.network.class_weights, dtype=torch.float32, device=world.device)
+        self._class_weights = torch.tensor(
+            settings.network.class_weights, dtype=torch.float32, device=world.device
+        )
         self.clock = StepClock(world.device)
         check_compilable(settings)
         self.precision = choose_precision(settings.computing.precision, world.device)
@@ -72,6 +80,7 @@ class Step:
         self._trained = FromFeatures(network) if from_features else network
         self._model: nn.Module | None = None
         self._front_end_frozen = settings.front_end.frozen
+        self.last = LastStep(self.scaler, world.device)
 
     def load_state(self, content: dict[str, Any]) -> None:
         """Optimiser and loss scale from the content of a checkpoint.
@@ -83,6 +92,7 @@ class Step:
         # Empty when the run trained without a loss scale so far.
         if content.get("scaler_state_dict"):
             self.scaler.load_state_dict(content["scaler_state_dict"])
+            self.last = LastStep(self.scaler, self.world.device)
 
     def begin_epoch(self, epochs: int) -> None:
         """Let the front end learn, or not, in the epoch after `epochs` whole ones, as the settings say."""
@@ -97,7 +107,13 @@ class Step:
         self._model = None
         gc.collect()
 
-    def take(self, window: Window, clips: Iterator[Tensor], progress: Progress, flags: list[float]) -> list[float]:
+    def take(
+        self,
+        window: Window,
+        clips: Iterator[Tensor | Unboosted],
+        progress: Progress,
+        flags: list[float],
+    ) -> list[float]:
         """Take the step on `window`, whose minibatches come next from `clips`, and note it in `progress`.
 
         Args:
@@ -107,7 +123,8 @@ class Step:
             The highest learning rate of the step, and the summed flags.
 
         Raises:
-            AsdfError: the loss is not finite, on any rank; nothing has been changed.
+            AsdfError: the loss is not finite, on any rank, and nothing has been changed; or the gradient of the step
+                before was not.
         """
         net = self.settings.network
         rate = set_learning_rate(self.optimiser, self.settings, progress, len(self.utterances))
@@ -115,16 +132,25 @@ class Step:
         losses, own_loss = self._backward(window, clips, weight, progress.step)
         with self.clock.part(COMMUNICATION):
             # float32 losses cannot overflow a sum in float64: it is finite if they are.
-            own = own_loss()
-            loss, broken, *summed = self.world.sum([own, float(not math.isfinite(own)), *flags])
+            own, *of_last = own_loss().tolist()
+            sound = self.last.is_sound(of_last)
+            loss, broken, unsound, *summed = self.world.sum(
+                [own, float(not math.isfinite(own)), float(not sound), *flags]
+            )
+        if unsound:
+            raise AsdfError(self.last.complaint())
         if broken:
             self._refuse(window, losses, progress)
         with self.clock.part(OPTIMISER):
+            norm: Tensor | None = None
             if net.gradient_clip_norm is not None:
                 self.scaler.unscale_(self.optimiser)
-                nn.utils.clip_grad_norm_(self.network.parameters(), net.gradient_clip_norm)
+                norm = nn.utils.clip_grad_norm_(self.network.parameters(), net.gradient_clip_norm)
+            elif not self.scaler.is_enabled():
+                norm = self._largest_gradient()
             self.scaler.step(self.optimiser)
             self.scaler.update()
+            self.last.note(f"step {progress.step + 1} ({self._names(window)})", norm)
             self.optimiser.zero_grad(set_to_none=True)
         progress.step += 1
         progress.position = window.end
@@ -132,10 +158,34 @@ class Step:
         progress.weight_sum += weight
         return [rate, *summed]
 
+    def check_last(self) -> None:
+        """Look at what is known of the last step only now; waits for it.
+
+        Raises:
+            AsdfError: its gradient was not finite, so the network must not be saved.
+        """
+        numbers = [float(number) for number in self.last.numbers()]
+        if self.world.sum([float(not self.last.is_sound(numbers))])[0]:
+            raise AsdfError(self.last.complaint())
+
+    def _largest_gradient(self) -> Tensor:
+        """The largest absolute value in the gradient, or NaN."""
+        groups = self.optimiser.param_groups
+        gradients = [
+            one.grad for group in groups for one in group["params"] if one.grad is not None
+        ]
+        return nn.utils.get_total_norm(gradients, math.inf)
+
+    def _names(self, window: Window) -> str:
+        names = [self.utterances.ids[index] for index in window.utterances[:_SHOWN].tolist()]
+        more = len(window.utterances) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "")
+
     def _backward(
-        self, window: Window, clips: Iterator[Tensor], weight: float, step: int
-    ) -> tuple[Tensor, Callable[[], float]]:
-        """Add up the window's gradient; the losses of this rank's own utterances, and their sum in float64.
+        self, window: Window, clips: Iterator[Tensor | Unboosted], weight: float, step: int
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
+        """Add up the window's gradient; the losses of this rank's own utterances, and their sum in float64 with what
+        there is to know of the step before.
 
         The sum is on its way to the host before the last backward pass begins. So the ranks agree on the step, and
         the host prepares the next one, while the GPU is still at work.
@@ -145,11 +195,20 @@ class Step:
         for number, share in enumerate(window.shares, 1):
             last = number == len(window.shares)
             with self.clock.part(DATA):
-                waveforms = next(clips)
+                batch = next(clips)
+            if isinstance(batch, Unboosted):
+                # The device's work, and no waiting for data.
+                with self.clock.part(FORWARD):
+                    waveforms = batch.boosted()
+            else:
+                waveforms = batch
             # After reading: whatever a loader draws must not move the draws of the network.
             seed_step(self.settings.recipe.seed, step, number, self.world.rank)
             labels = send(self.labels[share.utterances], device)
-            with self._exchange(last), told_if_compiling_fails(self.settings.computing.compile):
+            with (
+                exchange_now(model, last),
+                told_if_compiling_fails(self.settings.computing.compile),
+            ):
                 with self.clock.part(FORWARD):
                     with self.precision.autocast():
                         _, logits = model(waveforms)
@@ -157,33 +216,33 @@ class Step:
                     done.append(own.detach())
                     if last:
                         losses = torch.cat(done)
-                        own_loss = read_later(losses.double().sum())
+                        sums = [losses.double().sum(), *self.last.numbers()]
+                        own_loss = fetch_later(torch.stack(sums))
                 with self.clock.part(BACKWARD):
                     # DistributedDataParallel takes the mean over the ranks; the loss is a sum over all of them.
                     self.scaler.scale(own.sum() * (self.world.size / weight)).backward()
         return losses, own_loss
 
     def _wrapped(self) -> nn.Module:
-        """The network, compiled if it is to be, under DistributedDataParallel where there are several processes."""
+        """The network, compiled if it is to be, with its gradients exchanged between processes."""
         if self._model is None:
             self._model = self._trained
             if self.settings.computing.compile:
                 LOG.info("the network is compiled in the next step, which takes its time")
-                self._model = Compiled(self._model, self.settings.network.minibatch_size)
-            if self.world.size > 1:
-                ids = [self.world.device] if self.world.device.type == "cuda" else None
-                self._model = DistributedDataParallel(self._model, device_ids=ids, gradient_as_bucket_view=True)
+                self._model = Compiled(
+                    self._model, minibatch_per_process(self.settings.network, self.world.size)
+                )
+            self._model = exchange_gradients(self._model, self.world)
         return self._model
 
-    def _exchange(self, last: bool) -> AbstractContextManager[None]:
-        """Gradients travel between processes once a step, with its last minibatch."""
-        model = self._wrapped()
-        return nullcontext() if last or not isinstance(model, DistributedDataParallel) else model.no_sync()
-
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
-        own = torch.cat([torch.from_numpy(share.utterances[: share.counted]) for share in window.shares])
+        own = torch.cat(
+            [torch.from_numpy(share.utterances[: share.counted]) for share in window.shares]
+        )
         wrong = own[~torch.isfinite(losses).cpu()].tolist()
-        gathered = self.world.agree(self.world.gather([self.utterances.ids[index] for index in wrong]))
+        gathered = self.world.agree(
+            self.world.gather([self.utterances.ids[index] for index in wrong])
+        )
         names = [name for part in gathered or [] for name in part]
         raise AsdfError(
             f"the loss of step {progress.step + 1} is not a finite number for {len(names)} utterances: "

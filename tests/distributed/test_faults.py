@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from asdf.commands.following import explain_failure
+from tests.conftest import ROOT
+
 
 def test_a_rank_that_raises_ends_all_with_its_traceback_last(recipe):
     outcome = recipe.run("debug", processes=2, TEST_RAISE="1:3")
     assert outcome.status != 0
     last = outcome.output[outcome.output.rindex("Root Cause") :]
-    assert "rank      : 1" in last and "ValueError: broken on purpose" in last and "small_networks.py" in last
+    assert (
+        "rank      : 1" in last
+        and "ValueError: broken on purpose" in last
+        and "small_networks.py" in last
+    )
     assert not list(recipe.system().rglob("*.part"))
 
 
@@ -25,11 +32,39 @@ def test_a_message_for_the_user_comes_once_from_the_rank_that_knows(recipe, corp
     assert "rank      : 1" in outcome.output[outcome.output.rindex("Root Cause") :]
 
 
+def test_a_callback_whose_failure_is_fatal_ends_all_ranks_with_one_message(recipe):
+    (recipe.folder / "trackers.py").write_text(
+        "from asdf.training.callbacks import Callback\n\n\nclass Down(Callback):\n"
+        "    def on_evaluation(self, record):\n        raise ConnectionError('no tracker')\n"
+    )
+    outcome = recipe.run(
+        "debug",
+        "network.callbacks=('trackers.Down',)",
+        "network.callback_failures_end_training=True",
+        processes=2,
+    )
+    assert outcome.status != 0
+    said = "error: network.callbacks: trackers.Down.on_evaluation failed: ConnectionError: no tra"
+    assert outcome.output.count(said) == 1, outcome.output
+    assert "another process of this run has ended" not in outcome.output
+    assert (recipe.system() / "networks" / "epoch.1.pt").exists()
+
+
 def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     started = time.monotonic()
     outcome = recipe.run("debug", "computing.timeout_s=5", processes=2, TEST_HANG="1:3")
     assert outcome.status != 0 and time.monotonic() - started < 120
-    assert "kept this one waiting for longer than computing.timeout_s" in outcome.output
+    said = [line for line in outcome.output.splitlines() if "kept this one waiting" in line]
+    assert len(said) == 2  # by the process itself, and at the end of what torchrun prints
+    assert said[0].startswith(
+        "[rank 0] error: another process kept this one waiting for longer than computing.timeout_s. Was one stopped"
+    )
+    lines = [line.strip() for line in outcome.output.splitlines() if line.strip()]
+    assert explain_failure(1, lines) == f"{said[0]} (exit status 1)"
+    # torchrun ends with a traceback of its own; no line of it is in the code of the recipe or of the package.
+    for folder in (recipe.folder, ROOT / "asdf"):
+        assert f'File "{folder}/' not in outcome.output
+    assert "Traceback" not in (recipe.system() / "log.txt").read_text()
 
 
 def test_torchrun_restarts_go_on_from_the_newest_checkpoint(recipe, tmp_path):
@@ -40,17 +75,22 @@ def test_torchrun_restarts_go_on_from_the_newest_checkpoint(recipe, tmp_path):
     outcome = recipe.run_command(command, TEST_KILL_ONCE=str(tmp_path / "killed"), TEST_KILL="1:6")
     assert outcome.status == 0, outcome.output
     assert "going on from resume.pt" in outcome.output
-    one, other = (recipe.system(name) / "networks" / "epoch.3.pt" for name in ("whole", "restarted"))
+    one, other = (
+        recipe.system(name) / "networks" / "epoch.3.pt" for name in ("whole", "restarted")
+    )
     states = [torch.load(path, weights_only=True)["model_state_dict"] for path in (one, other)]
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
-    ("processes", "how"), [(1, "SIGTERM"), (1, "SIGINT"), (1, "SIGUSR1"), (1, "SIGUSR2"), (1, "file"), (2, "file")]
+    ("processes", "how"),
+    [(1, "SIGTERM"), (1, "SIGINT"), (1, "SIGUSR1"), (1, "SIGUSR2"), (1, "file"), (2, "file")],
 )
 def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):
     stop_file = tmp_path / "stop"
-    process = recipe.start("debug", "network.max_epochs=100000", processes=processes, ASDF_STOP_FILE=str(stop_file))
+    process = recipe.start(
+        "debug", "network.max_epochs=100000", processes=processes, ASDF_STOP_FILE=str(stop_file)
+    )
     wait_for(recipe.system() / "networks" / "epoch.2.pt", process)
     if how == "file":
         stop_file.touch()
@@ -59,7 +99,9 @@ def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     assert "the same command goes on from there" in output
-    checkpoints = {torch.load(path, weights_only=True)["progress"]["step"] for path in networks(recipe)}
+    checkpoints = {
+        torch.load(path, weights_only=True)["progress"]["step"] for path in networks(recipe)
+    }
     if "after step" in output:
         stopped_at = int(output[output.rindex("after step ") :].split()[2].rstrip(";"))
         assert stopped_at == max(checkpoints)
@@ -81,7 +123,8 @@ def test_the_second_run_in_a_system_folder_is_refused(recipe):
     second = recipe.run("debug")
     assert second.status == 1
     assert (
-        f"process {process.pid} on {os.uname().nodename}" in second.output and "another run is at work" in second.output
+        f"process {process.pid} on {os.uname().nodename}" in second.output
+        and "another run is at work" in second.output
     )
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
@@ -89,12 +132,16 @@ def test_the_second_run_in_a_system_folder_is_refused(recipe):
 
 def test_two_runs_beside_each_other(recipe):
     processes = [
-        recipe.start("debug", "network.max_epochs=1", f"paths.system_folder={name}", "computing.processes=2")
+        recipe.start(
+            "debug", "network.max_epochs=1", f"paths.system_folder={name}", "computing.processes=2"
+        )
         for name in ("left", "right")
     ]
     outputs = [process.communicate(timeout=200)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
-    left, right = (recipe.system(name) / "scores" / "epoch.1" / "demo-eval.txt" for name in ("left", "right"))
+    left, right = (
+        recipe.system(name) / "scores" / "epoch.1" / "demo-eval.txt" for name in ("left", "right")
+    )
     assert left.read_bytes() == right.read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""A front end that is frozen first, with layers and frames left out at random: on two processes, and after a stop."""
+"""A front end that is frozen first, with layers and frames left out at random: on three processes, and after stops."""
 
 import torch
 
@@ -12,27 +12,36 @@ front_end.layer_drop = 0.5
 front_end.time_mask_proportion = 0.2
 front_end.time_mask_length = 2
 network.max_epochs = 2
-network.minibatch_size = 7
+network.minibatch_size = 3
+network.optimizer_step_interval = 2
 network.checkpoint_interval_steps = 1
 recipe.end_stage = 1
 recipe.validation_sets = ()
 """
 
 
-def test_two_processes_unfreeze_together_and_resume_exactly(recipe):
-    """Each draws layers and frames of its own. One run is cut short while the front end is still frozen."""
+def test_three_processes_unfreeze_together_and_resume_exactly(recipe):
+    """Each draws layers and frames of its own. One run is cut short while the front end is still frozen, and again
+    after the first of the two steps in which it learns."""
     recipe.add_configs(CONFIG)
-    whole = recipe.run("drops", "paths.system_folder=whole", processes=2)
+    whole = recipe.run("drops", "paths.system_folder=whole", processes=3)
     assert whole.status == 0, whole.output
-    assert whole.output.index("the front end is frozen") < whole.output.index("the front end learns from here on")
-    part = recipe.run("drops", "paths.system_folder=part", "network.max_steps=1", processes=2)
-    assert part.status == 0, part.output
-    resumed = recipe.run("drops", "paths.system_folder=part", processes=2)
+    assert whole.output.index("the front end is frozen") < whole.output.index(
+        "the front end learns from here on"
+    )
+    for steps in (1, 3):
+        words = ("drops", "paths.system_folder=part", f"network.max_steps={steps}")
+        part = recipe.run(*words, processes=3)
+        assert part.status == 0, part.output
+    resumed = recipe.run("drops", "paths.system_folder=part", processes=3)
     assert resumed.status == 0, resumed.output
     folders = [recipe.system(name) / "networks" for name in ("whole", "part")]
     first, second = (torch.load(folder / "epoch.2.pt", weights_only=True) for folder in folders)
     for key in ("model_state_dict", "optimizer_state_dict"):
         torch.testing.assert_close(first[key], second[key], rtol=0, atol=0)
-    one, two = (torch.load(folders[0] / f"epoch.{n}.pt", weights_only=True)["model_state_dict"] for n in (1, 2))
+    one, two = (
+        torch.load(folders[0] / f"epoch.{n}.pt", weights_only=True)["model_state_dict"]
+        for n in (1, 2)
+    )
     layers = "front_end.model.encoder.transformer.layers.0.feed_forward.output_dense.weight"
     assert not torch.equal(one[layers], two[layers])

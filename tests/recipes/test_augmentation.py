@@ -17,20 +17,28 @@ def call(recipe, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("augmentation.chain=('noise',)",), "names 'noise', which finds nothing in augmentation.noise_folders = ()"),
+        (
+            ("augmentation.chain=('noise',)",),
+            "names 'noise', which finds nothing in augmentation.noise_folders = ()",
+        ),
         (
             ("augmentation.chain=('noise',)", "augmentation.noise_folders=('musan',)"),
             "augmentation.noise_folders names {corpus}/musan, and there is no such folder.",
         ),
-        (("sad.mode=endpoint", "sad.detector=silero"), "sad.detector = 'silero' needs the package silero-vad"),
+        (
+            ("sad.mode=endpoint", "sad.detector=silero"),
+            "sad.detector = 'silero' needs the package silero-vad",
+        ),
     ],
 )
-def test_what_is_missing_is_told_before_any_work(recipe, call, corpus, monkeypatch, words, message, dry):
+def test_what_is_missing_is_told_before_any_work(
+    recipe, call, corpus, monkeypatch, words, message, dry
+):
     monkeypatch.setattr("asdf.audio.silero._PACKAGE", "silero-vad-of-nobody")
     message = message.replace("silero-vad", "silero-vad-of-nobody").format(corpus=corpus)
     outcome = call(*words, *dry)
     assert message in outcome.output and "Traceback" not in outcome.output, outcome.output
-    assert outcome.status == (1 if dry and "which finds" not in message else 2), outcome.output
+    assert outcome.status == 2, outcome.output
     assert not list(recipe.output.rglob("*.tsv"))
 
 
@@ -40,7 +48,9 @@ def test_evaluation_does_not_look_for_what_only_training_needs(recipe, call):
     assert call("recipe.start_stage=2", *missing).status == 0
 
 
-def test_a_network_is_trained_on_augmented_examples_and_scored_on_clean_ones(recipe, call, tmp_path):
+def test_a_network_is_trained_on_augmented_examples_and_scored_on_clean_ones(
+    recipe, call, tmp_path
+):
     rng = np.random.default_rng(0)
     for name in ("noise", "rooms"):
         (tmp_path / name).mkdir()
@@ -53,7 +63,10 @@ def test_a_network_is_trained_on_augmented_examples_and_scored_on_clean_ones(rec
     )
     outcome = call(*chain)
     assert outcome.status == 0, outcome.output
-    assert "training examples are augmented: speed, noise (1 recordings), reverberation (1 impulse" in outcome.output
+    assert (
+        "training examples are augmented: speed, noise (1 recordings), reverberation (1 impulse"
+        in outcome.output
+    )
     scored = [read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt").scores]
     for words in (chain, ()):
         assert call("recipe.start_stage=2", *words).status == 0
@@ -66,9 +79,14 @@ def test_a_network_is_trained_on_augmented_examples_and_scored_on_clean_ones(rec
 
 def test_rawboost_of_whole_batches_trains_the_same_network(recipe, call):
     losses = []
-    for system, words in (("a", ()), ("b", ("rawboost.on_device=True", "computing.network_dataloader_workers=1"))):
+    for system, words in (
+        ("a", ()),
+        ("b", ("rawboost.on_device=True", "computing.network_dataloader_workers=1")),
+    ):
         system_folder = f"paths.system_folder={system}"
-        outcome = call("recipe.end_stage=1", "rawboost.enabled=True", "rawboost.algo=4", system_folder, *words)
+        outcome = call(
+            "recipe.end_stage=1", "rawboost.enabled=True", "rawboost.algo=4", system_folder, *words
+        )
         assert outcome.status == 0, outcome.output
         content = torch.load(recipe.system(system) / "networks" / "epoch.1.pt", weights_only=True)
         losses.append(content["training_loss"])

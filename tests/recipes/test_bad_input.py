@@ -1,6 +1,8 @@
 """Whatever is wrong with what a run is given: one clear message, no traceback, and nothing lost that was there."""
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import soundfile
 import torch
 
 from asdf.evaluation import read_scores
+from asdf.runs.record import append_record
 
 
 @pytest.fixture
@@ -22,7 +25,9 @@ class Own:
         self.recipe, self.corpus, self.capsys = recipe, corpus, capsys
 
     def call(self, *words: str):
-        return self.recipe.call(self.capsys, "debug", f"paths.database_folder={self.corpus}", *words)
+        return self.recipe.call(
+            self.capsys, "debug", f"paths.database_folder={self.corpus}", *words
+        )
 
     def recordings(self, name: str) -> list[Path]:
         lines = (self.corpus / f"{name}_list.txt").read_text().splitlines()
@@ -33,17 +38,25 @@ class Own:
         before = outputs(self.recipe.output)
         outcome = self.call(*words)
         assert outcome.status == status, outcome.output
-        assert "Traceback" not in outcome.output and outcome.output.count("error:") == 1, outcome.output
+        assert "Traceback" not in outcome.output and outcome.output.count("error:") == 1, (
+            outcome.output
+        )
         after = outputs(self.recipe.output)
         assert {path: after.get(path) for path in before} == before
-        assert not list(self.recipe.output.rglob("*.part")) and not list(self.recipe.output.rglob("owner.json"))
+        assert not list(self.recipe.output.rglob("*.part")) and not list(
+            self.recipe.output.rglob("owner.json")
+        )
         return outcome.output.partition("error:")[2].strip()
 
 
 def outputs(folder: Path) -> dict[Path, bytes]:
     """What a failed run must not change: all but the notes on the run itself."""
     notes = ("log.txt", "environment.json", "settings.py", "metrics.jsonl")
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in notes}
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in notes
+    }
 
 
 def trained(own) -> None:
@@ -65,7 +78,10 @@ def test_missing_lists_are_all_named(own):
     for name in ("train", "eval"):
         (own.corpus / f"{name}_list.txt").unlink()
     message = own.refusal()
-    assert all(f"there is no list {own.corpus / f'{name}_list.txt'}." in message for name in ("train", "eval"))
+    assert all(
+        f"there is no list {own.corpus / f'{name}_list.txt'}." in message
+        for name in ("train", "eval")
+    )
     assert "Check paths.database_folder" in message
 
 
@@ -74,9 +90,18 @@ def test_missing_lists_are_all_named(own):
     [
         (lambda lines: [], "train_list.txt is empty: it should name one utterance a line"),
         (lambda lines: [*lines[:4], lines[4][:-1] + "2"], "train_list.txt, line 5: 'LA/"),
-        (lambda lines: [*lines, lines[1]], "stands already in line 2 (1 line repeats an utterance)"),
-        (lambda lines: [line for line in lines if line.endswith("0")], "none of them bona fide: training needs both"),
-        (lambda lines: [line for line in lines if line.endswith("1")], "none of them spoof: training needs both"),
+        (
+            lambda lines: [*lines, lines[1]],
+            "stands already in line 2 (1 line repeats an utterance)",
+        ),
+        (
+            lambda lines: [line for line in lines if line.endswith("0")],
+            "none of them bona fide: training needs both",
+        ),
+        (
+            lambda lines: [line for line in lines if line.endswith("1")],
+            "none of them spoof: training needs both",
+        ),
     ],
     ids=["empty", "bad label", "duplicate", "no bona fide", "no spoof"],
 )
@@ -89,8 +114,13 @@ def test_a_list_that_is_not_sound(own, change, said):
 
 def test_a_scored_set_of_one_class(own):
     path = own.corpus / "eval_list.txt"
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if line.endswith("0\n")))
-    assert "the list demo-eval has 4 utterances, none of them bona fide: an EER needs both classes" in own.refusal()
+    path.write_text(
+        "".join(line for line in path.read_text().splitlines(True) if line.endswith("0\n"))
+    )
+    assert (
+        "the list demo-eval has 4 utterances, none of them bona fide: an EER needs both classes"
+        in own.refusal()
+    )
 
 
 def test_broken_recordings_are_all_named_after_measuring(own):
@@ -109,15 +139,58 @@ def test_broken_recordings_are_all_named_after_measuring(own):
     assert "Mend them, or take them out of the list" in message
 
 
+def test_recordings_that_do_not_decode_are_all_named_before_training(own):
+    paths = own.recordings("train")[3:5]
+    for path in paths:
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+    own.recordings("train")[6].unlink()
+    os.mkfifo(own.recordings("train")[6])
+    message = own.refusal("network.train_clip_size=1600")
+    assert "3 of the 26 recordings of demo-train cannot be used:" in message
+    assert all(f"{path} cannot be decoded to its end" in message for path in paths)
+    assert f"{own.recordings('train')[6]} is no ordinary file" in message
+    assert not (own.recipe.output / "sad").exists()
+
+
+BLOCKING = """
+import os
+import asdf.data.lengths
+asdf.data.lengths.decoded_length = lambda path: os.open(os.environ["PIPE"], os.O_RDONLY)
+"""
+
+
+def test_a_stop_ends_a_run_that_waits_for_a_file_server(own, tmp_path):
+    """A pipe without a writer stands for it."""
+    os.mkfifo(tmp_path / "pipe")
+    run = own.recipe.folder / "run.py"
+    run.write_text(run.read_text().replace("\nLA = ", f"{BLOCKING}\nLA = ", 1))
+    words = ("debug", f"paths.database_folder={own.corpus}")
+    with own.recipe.start(*words, PIPE=str(tmp_path / "pipe")) as process:
+        for line in process.stdout:
+            if "stage 0" in line:
+                process.send_signal(signal.SIGTERM)
+                break
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "stopped by signal SIGTERM while checking demo-train; the same command goes" in output
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_flac_that_is_cut_off_is_found_when_it_is_read(own, workers):
     trained(own)
     path = own.recordings("train")[0]
     path.write_bytes(path.read_bytes()[:-2000])
     # Clips as long as the whole recording: its end is among them.
-    words = ("network.max_epochs=2", "network.train_clip_size=48000")
+    words = (
+        "network.max_epochs=2",
+        "network.train_clip_size=48000",
+        "recipe.check_recordings=False",
+    )
     message = own.refusal(*words, f"computing.network_dataloader_workers={workers}")
-    assert f"{path} cannot be decoded to its end" in message and "Copy or download it again" in message
+    assert (
+        f"{path} cannot be decoded to its end" in message and "Copy or download it again" in message
+    )
 
 
 @pytest.mark.parametrize("name", ["train", "dev"])
@@ -134,7 +207,9 @@ def test_samples_that_are_not_numbers(own, name):
 def test_stereo_and_other_sampling_rates_are_taken(own):
     rng = np.random.default_rng(0)
     for name in ("train", "dev", "eval"):
-        for path, rate, channels in zip(own.recordings(name), (8000, 44100, 16000, 48000), (1, 1, 2, 2), strict=False):
+        for path, rate, channels in zip(
+            own.recordings(name), (8000, 44100, 16000, 48000), (1, 1, 2, 2), strict=False
+        ):
             soundfile.write(path, rng.uniform(-0.3, 0.3, (rate, channels)), rate)
     outcome = own.call("network.max_epochs=1")
     assert outcome.status == 0, outcome.output
@@ -146,8 +221,14 @@ def test_stereo_and_other_sampling_rates_are_taken(own):
 def test_an_output_folder_that_cannot_be_written(own, tmp_path):
     (tmp_path / "file").write_text("mine")
     message = own.refusal(f"paths.output_folder={tmp_path / 'file' / 'output'}")
-    assert f"cannot write in the system folder {tmp_path / 'file' / 'output' / 'system1'}: Not a directory" in message
-    assert "Choose another paths.output_folder" in message and (tmp_path / "file").read_text() == "mine"
+    assert (
+        f"cannot write in the system folder {tmp_path / 'file' / 'output' / 'system1'}: Not a directory"
+        in message
+    )
+    assert (
+        "Choose another paths.output_folder" in message
+        and (tmp_path / "file").read_text() == "mine"
+    )
 
 
 LIMITED = """
@@ -160,24 +241,38 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def test_a_full_disk_while_saving(own, tmp_path):
     """A limit on the size of files stands for the full disk; the same command then goes on as if nothing had been."""
-    trained(own)
+    heavy = "network.network_class=small_networks.Heavy"
+    assert own.call("network.max_epochs=1", heavy).status == 0
+    # The record of a start lists the changed files of the checkout, which may be many: the limit is not for it.
+    changed = {"git": {"changed": [f"M asdf/changed_{number}.py" for number in range(1000)]}}
+    append_record(own.recipe.system() / "environment.json", changed)
     before = outputs(own.recipe.output)
-    words = ("debug", f"paths.database_folder={own.corpus}", "network.max_epochs=2")
+    words = ("debug", f"paths.database_folder={own.corpus}", "network.max_epochs=2", heavy)
     limit = (own.recipe.system() / "networks" / "epoch.1.pt").stat().st_size // 2
     python, *command = own.recipe.command(*words)
     full = own.recipe.run_command([python, "-c", LIMITED, str(limit), *command])
     assert full.status == 1 and "Traceback" not in full.output, full.output
     path = own.recipe.system() / "networks" / "epoch.2.pt"
-    assert full.output.count("error:") == 1 and f"error: cannot write {path}: File too large." in full.output
+    assert (
+        full.output.count("error:") == 1
+        and f"error: cannot write {path}: File too large." in full.output
+    )
     assert "Free some space" in full.output and outputs(own.recipe.output) == before
-    resumed = own.call("network.max_epochs=2")
-    assert resumed.status == 0 and "going on from epoch.1.pt: epoch 1" in resumed.output and path.exists()
+    resumed = own.call("network.max_epochs=2", heavy)
+    assert (
+        resumed.status == 0
+        and "going on from epoch.1.pt: epoch 1" in resumed.output
+        and path.exists()
+    )
 
 
 def test_a_checkpoint_of_another_network(own):
     trained(own)
     message = own.refusal("network.max_epochs=2", "network.network_class=small_networks.Normed")
-    assert "epoch.1.pt is of another network than the settings build (small_networks.Plain):" in message
+    assert (
+        "epoch.1.pt is of another network than the settings build (small_networks.Plain):"
+        in message
+    )
     assert "norm.bias: not in the file, the network has (48,)" in message
     assert "Set network.network_class" in message and "another paths.system_folder" in message
 
@@ -213,16 +308,24 @@ def test_a_damaged_network(own):
 def test_a_start_from_0_never_overwrites_networks(own):
     trained(own)
     message = own.refusal("network.resume_epoch=0")
-    assert "network.resume_epoch = 0 would overwrite epoch.1.pt in" in message and "Use 'auto' to go on" in message
+    assert (
+        "network.resume_epoch = 0 would overwrite epoch.1.pt in" in message
+        and "Use 'auto' to go on" in message
+    )
     networks = own.recipe.system() / "networks"
     (networks / "epoch.1.pt").rename(networks / "resume.pt")
-    assert "network.resume_epoch = 0 would overwrite resume.pt in" in own.refusal("network.resume_epoch=0")
+    assert "network.resume_epoch = 0 would overwrite resume.pt in" in own.refusal(
+        "network.resume_epoch=0"
+    )
 
 
 def test_an_epoch_to_go_on_from_that_is_not_there(own):
     trained(own)
     message = own.refusal("network.resume_epoch=7")
-    assert "network.resume_epoch = 7: there is no epoch.7.pt in" in message and "There are epoch.1.pt." in message
+    assert (
+        "network.resume_epoch = 7: there is no epoch.7.pt in" in message
+        and "There are epoch.1.pt." in message
+    )
     assert "there is no network" in own.refusal("network.resume_epoch=-7", "recipe.end_stage=1")
 
 
@@ -233,7 +336,9 @@ def test_a_loss_that_is_not_a_number_names_the_utterances(own):
     soundfile.write(path, 0.95 * np.sign(wave), rate)
     words = ("network.network_class=small_networks.Diverging", "network.max_epochs=2")
     message = own.refusal(*words)
-    assert "is not a finite number for 1 utterances: demo-train:" in message and path.name in message
+    assert (
+        "is not a finite number for 1 utterances: demo-train:" in message and path.name in message
+    )
     assert "lower network.initial_learning_rate" in message
 
 
@@ -243,7 +348,9 @@ def test_scores_that_are_not_numbers_are_not_written(own):
     wave, rate = soundfile.read(path)
     soundfile.write(path, 0.95 * np.sign(wave), rate)
     message = own.refusal("recipe.start_stage=2", "network.network_class=small_networks.Diverging")
-    assert "1 of the 8 scores of demo-dev are not finite numbers" in message and path.name in message
+    assert (
+        "1 of the 8 scores of demo-dev are not finite numbers" in message and path.name in message
+    )
     assert "No score file has been written" in message
 
 
@@ -251,4 +358,44 @@ def test_results_without_scores(own):
     trained(own)
     path = own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
     path.unlink()
-    assert f"there is no score file {path}: run stage 2 first" in own.refusal("recipe.start_stage=3")
+    assert f"there is no score file {path}: run stage 2 first" in own.refusal(
+        "recipe.start_stage=3"
+    )
+
+
+def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
+    words = ("network.max_epochs=2", "recipe.selected_epochs=('best',)")
+    trained(own)
+    system = own.recipe.system()
+    (system / "networks" / "evaluations.json").write_text('[{"step": 12}]')
+    (system / "owner.json").write_text("[1]")
+    os.utime(system / "owner.json", (0, 0))
+    (system / "environment.json").write_bytes(b"\xff")
+    with (system / "metrics.jsonl").open("ab") as metrics:
+        metrics.write(b"\xff\xfe")
+    for folder in (system / "results", system / "scores" / "epoch.1", system / "trials"):
+        folder.mkdir(exist_ok=True)
+        (folder / ".report.html.abc.part").write_text("half")
+    outcome = own.call(*words)
+    assert outcome.status == 0, outcome.output
+    assert (
+        "evaluations.json is no list of evaluations; its 1 evaluations are read" in outcome.output
+    )
+    assert f"warning: {system / 'environment.json'} is damaged" in outcome.output
+    assert not list(system.rglob("*.part"))
+    files = [system / "networks" / "evaluations.json", system / "results" / "results.json"]
+    damaged = [path.read_bytes() for path in files]
+    shutil.rmtree(system)
+    assert own.call(*words).status == 0
+    assert [path.read_bytes() for path in files] == damaged
+
+
+@pytest.mark.parametrize("name", ["networks", "log.txt", "metrics.jsonl"])
+def test_what_lies_in_the_place_of_a_file_or_folder_is_named(own, name):
+    path = own.recipe.system() / name
+    path.parent.mkdir(parents=True)
+    path.mkdir() if "." in name else path.write_text("")
+    message = own.refusal()
+    kinds = ("folder", "file") if "." in name else ("file", "folder")
+    assert message.startswith(f"{path} is a {kinds[0]}, and a run writes a {kinds[1]} there")
+    assert [one.name for one in path.parent.iterdir()] == [name]

@@ -89,7 +89,9 @@ def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
     system, held, hold = recipe.system(), recipe.system("held"), recipe.folder / "hold"
     hold.touch()
     process = recipe.start_command(command)
-    wait_for(process, lambda: state(system) == "done" and (held / "networks" / "epoch.1.pt").exists())
+    wait_for(
+        process, lambda: state(system) == "done" and (held / "networks" / "epoch.1.pt").exists()
+    )
     process.kill()
     process.wait()
     assert state(held) == "running"
@@ -98,14 +100,25 @@ def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
     outcome = recipe.run_command(command)
     assert outcome.status == 0, outcome.output
     log = (held / "launch.log").read_text()
-    assert "stopped by signal SIGTERM after step" in log and "going on from resume.pt: epoch 1" in log
+    assert (
+        "stopped by signal SIGTERM after step" in log and "going on from resume.pt: epoch 1" in log
+    )
     assert "another run is at work" not in log
     assert (starts(system), starts(held)) == (1, 2)
     assert (held / "networks" / "epoch.3.pt").exists() and "2 runs: 2 done" in outcome.output
 
 
 def test_a_stopped_launcher_has_all_processes_save_and_end(recipe):
-    command = launch(recipe, "held", "normed", "--slots", "1", "--processes-per-run", "2", "network.minibatch_size=2")
+    command = launch(
+        recipe,
+        "held",
+        "normed",
+        "--slots",
+        "1",
+        "--processes-per-run",
+        "2",
+        "network.minibatch_size=2",
+    )
     held, hold = recipe.system("held"), recipe.folder / "hold"
     hold.touch()
     process = recipe.start_command(command)

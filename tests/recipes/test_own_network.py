@@ -41,6 +41,11 @@ class Silent(torch.nn.Module):
 
 class Half(SSLDetector):
     pass
+
+
+class LogitsOnly(Mean):
+    def forward(self, waveforms_BT):
+        return super().forward(waveforms_BT)[1]
 '''
 
 CALLBACK = """
@@ -66,6 +71,22 @@ class Notes(Callback):
         (self.folder / "notes.json").write_text(json.dumps([*self.notes, ["end", record["reason"]]]))
 """
 
+DOWN = """
+import os, signal
+from asdf.training.callbacks import Callback
+
+
+class Down(Callback):
+    def on_step(self, record):
+        raise ConnectionError(f"no tracker at step {record['step']}")
+
+
+class Killing(Callback):
+    def on_evaluation(self, record):
+        if "TEST_KILL_AT" in os.environ and record["network"] == os.environ["TEST_KILL_AT"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 CONFIG = """
 own < debug
 network.network_class = 'my_network.Mean'
@@ -81,6 +102,7 @@ def own(recipe, capsys, *words):
         recipe.add_configs(CONFIG)
         (recipe.folder / "my_network.py").write_text(NETWORK)
         (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
+        (recipe.folder / "trackers.py").write_text(DOWN)
     return recipe.call(capsys, "own", *words)
 
 
@@ -99,10 +121,71 @@ def test_it_trains_scores_and_is_told_of_everything(recipe, capsys):
     assert notes[0][2] == 1 and 0 < notes[1][2] < 2 and notes[3][2] == ["demo-dev"]
 
 
+def test_wrong_outputs_are_said_before_the_first_step(recipe, capsys):
+    outcome = own(recipe, capsys, "network.network_class=my_network.LogitsOnly")
+    assert outcome.status == 1 and "Traceback" not in outcome.output
+    assert outcome.output.count("error:") == 1
+    assert (
+        "my_network.LogitsOnly gives a tensor (2, 2) instead of two tensors for 2 utterances"
+        in outcome.output
+    )
+    assert not list((recipe.system() / "networks").iterdir())
+
+
+def test_a_callback_that_fails_at_every_step_does_not_end_the_training(recipe, capsys):
+    words = (
+        "network.callbacks=('trackers.Down', 'my_callbacks.Notes')",
+        "network.print_interval=1",
+    )
+    outcome = own(recipe, capsys, *words, "recipe.end_stage=1")
+    assert outcome.status == 0 and "Traceback" not in outcome.output, outcome.output
+    said = [line for line in outcome.output.splitlines() if "trackers.Down" in line]
+    assert said[-2].startswith(
+        "network.callbacks: trackers.Down.on_step failed: ConnectionError: no tracker at step 1 ("
+    )
+    assert said[-1] == "network.callbacks: trackers.Down.on_step failed 7 times"
+    assert outcome.output.count("ConnectionError") == 1
+    log = (recipe.system() / "log.txt").read_text()
+    assert log.count("Traceback (most recent call last)") == 1
+    # The other callback saw all of the run.
+    assert len(json.loads((recipe.system() / "notes.json").read_text())) == 1 + 7 + 2 + 1
+
+
+def test_a_kill_before_the_evaluations_are_saved_doubles_no_line(recipe, capsys):
+    own(recipe, capsys, "--dry-run")
+    words = ("own", "network.callbacks=('trackers.Killing',)", "network.max_epochs=2")
+    killed = recipe.run(*words, TEST_KILL_AT="epoch.1.pt")
+    assert killed.status == -9, killed.output
+    assert not (recipe.system() / "networks" / "evaluations.json").exists()
+    metrics = recipe.system() / "metrics.jsonl"
+    assert metrics.read_text().count('"kind": "evaluation"') == 1
+    with metrics.open("ab") as file:
+        file.write(b'{"kind": "step", "step"\xff\x00\x00')  # what a power cut may leave
+    resumed = recipe.call(capsys, *words)
+    assert resumed.status == 0, resumed.output
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert [(line["kind"], line["step"]) for line in lines] == [
+        ("step", 4),
+        ("evaluation", 7),
+        ("step", 8),
+        ("step", 12),
+        ("evaluation", 14),
+        ("end", 14),
+    ]
+
+
 def test_a_frozen_front_end_stays_and_the_rest_learns(recipe, capsys):
-    assert own(recipe, capsys, "front_end.frozen=True", "network.max_epochs=2", "recipe.end_stage=1").status == 0
+    assert (
+        own(
+            recipe, capsys, "front_end.frozen=True", "network.max_epochs=2", "recipe.end_stage=1"
+        ).status
+        == 0
+    )
     networks = recipe.system() / "networks"
-    one, two = (torch.load(networks / f"epoch.{n}.pt", weights_only=True)["model_state_dict"] for n in (1, 2))
+    one, two = (
+        torch.load(networks / f"epoch.{n}.pt", weights_only=True)["model_state_dict"]
+        for n in (1, 2)
+    )
     changed = {name for name in one if not torch.equal(one[name], two[name])}
     assert changed == {"output.weight", "output.bias"}
 
@@ -110,36 +193,75 @@ def test_a_frozen_front_end_stays_and_the_rest_learns(recipe, capsys):
 def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
     for words, status, said in (
         (("network.network_class=my_network.Maen",), 2, "Did you mean 'Mean'?"),
-        (("network.network_class=my_network.Wrong",), 2, "derived from torch.nn.modules.module.Module is needed"),
+        (
+            ("network.network_class=my_network.Wrong",),
+            2,
+            "derived from torch.nn.modules.module.Module is needed",
+        ),
         (("network.network_class=my_netwrk.Mean",), 2, "Did you mean 'my_network'?"),
-        (("network.network_class=my_network.Silent",), 2, "my_network.Silent lacks forward, without which"),
-        (("network.network_class=my_network.Half",), 2, "my_network.Half lacks make_back_end, without which"),
-        (("network.callbacks=('my_network.Mean',)",), 2, "derived from asdf.training.callbacks.Callback is needed"),
+        (
+            ("network.network_class=my_network.Silent",),
+            2,
+            "my_network.Silent lacks forward, without which",
+        ),
+        (
+            ("network.network_class=my_network.Half",),
+            2,
+            "my_network.Half lacks make_back_end, without which",
+        ),
+        (
+            ("network.callbacks=('my_network.Mean',)",),
+            2,
+            "derived from asdf.training.callbacks.Callback is needed",
+        ),
         (("network.callbacks=('my_callbacks.Note',)",), 2, "Did you mean 'Notes'?"),
     ):
         outcome = own(recipe, capsys, *words)
-        assert outcome.status == status and said in outcome.output and "Traceback" not in outcome.output, outcome.output
+        assert (
+            outcome.status == status
+            and said in outcome.output
+            and "Traceback" not in outcome.output
+        ), outcome.output
         assert "stage 0" not in outcome.output  # nothing is measured first
 
 
 def test_a_dry_run_finds_what_is_not_there_without_running_it(recipe, capsys):
     own(recipe, capsys, "--dry-run")
-    (recipe.folder / "loud.py").write_text("print('it runs')\nfrom torch.nn import Linear as Other\n")
+    (recipe.folder / "loud.py").write_text(
+        "print('it runs')\nfrom torch.nn import Linear as Other\n"
+    )
     (recipe.folder / "broken.py").write_text("class Mean(:\n")
     (recipe.folder / "open.py").write_text("from torch.nn import *\n")
-    for class_path, said in (
-        ("my_network.Maen", "Did you mean 'Mean'?"),
-        ("my_netwrk.Mean", "Did you mean 'my_network'?"),
-        ("loud.Mean", "has no class 'Mean'. What fits there is nothing."),
-        ("broken.Mean", "broken.py is not Python: SyntaxError"),
-        ("asdf.networks.SSL_AASITS", "Did you mean 'SSL_AASIST'?"),
+    for class_path, status, said in (
+        ("my_network.Maen", 2, "Did you mean 'Mean'?"),
+        ("my_netwrk.Mean", 2, "Did you mean 'my_network'?"),
+        ("loud.Mean", 2, "has no class 'Mean'. What fits there is nothing."),
+        ("broken.Mean", 1, "broken.py is not Python: SyntaxError"),
+        ("asdf.networks.SSL_AASITS", 2, "Did you mean 'SSL_AASIST'?"),
     ):
         outcome = own(recipe, capsys, "--dry-run", f"network.network_class={class_path}")
-        assert outcome.status == 1 and said in outcome.output and "network.network_class" in outcome.output
-        assert "it runs" not in outcome.output and "stages" in outcome.output  # the plan comes all the same
+        assert (
+            outcome.status == status
+            and said in outcome.output
+            and "network.network_class" in outcome.output
+        )
+        assert (
+            "it runs" not in outcome.output and "stages" in outcome.output
+        )  # the plan comes all the same
     outcome = own(recipe, capsys, "--dry-run", "network.callbacks=('my_callbacks.Nots',)")
-    assert outcome.status == 1 and "network.callbacks: module my_callbacks" in outcome.output
-    for right in ("my_network.Mean", "loud.Other", "open.Linear", "asdf.networks.SSL_ASP", "torchaudio.models.X"):
+    assert outcome.status == 2 and "network.callbacks: module my_callbacks" in outcome.output
+    for right in (
+        "my_network.Mean",
+        "loud.Other",
+        "open.Linear",
+        "asdf.networks.SSL_ASP",
+        "torchaudio.models.X",
+    ):
         assert own(recipe, capsys, "--dry-run", f"network.network_class={right}").status == 0
     # Scores alone need no class of a setting: each network tells its own.
-    assert own(recipe, capsys, "--dry-run", "network.network_class=none.X", "recipe.end_stage=0").status == 0
+    assert (
+        own(
+            recipe, capsys, "--dry-run", "network.network_class=none.X", "recipe.end_stage=0"
+        ).status
+        == 0
+    )

@@ -21,11 +21,17 @@ def test_all_stages_write_what_they_say(recipe, capsys):
     for name, count in (("demo-dev", 8), ("demo-eval", 8)):
         scores = read_scores(system / "scores" / "epoch.3" / f"{name}.txt")
         assert len(scores) == count
+        length = (system / "scores" / "epoch.3" / f"{name}.scored.json").read_text()
+        assert json.loads(length) == {"min_samples": 4000, "max_samples": 1000000}
     results = json.loads((system / "results" / "results.json").read_text())
     dev = read_scores(system / "scores" / "epoch.3" / "demo-dev.txt")
     assert f"{100 * eer(dev.bona_fide, dev.spoof)[0]:.3f}" in outcome.output
-    assert results
-    kinds = [json.loads(line)["kind"] for line in (system / "metrics.jsonl").read_text().splitlines()]
+    assert {json.dumps(row["scored_length"]) for row in results} == {
+        '{"min_samples": 4000, "max_samples": 1000000}'
+    }
+    kinds = [
+        json.loads(line)["kind"] for line in (system / "metrics.jsonl").read_text().splitlines()
+    ]
     assert kinds.count("evaluation") == 3 and kinds[-1] == "end"
     # 26 utterances in minibatches of 4 are 7 steps an epoch, 21 in all, and every second one is printed.
     assert kinds.count("step") == 10
@@ -43,7 +49,13 @@ def test_scores_are_in_list_order_each_once(recipe, corpus, capsys):
 def test_same_seed_same_network_other_seed_other(recipe, capsys):
     networks = []
     for seed, system in ((1, "a"), (1, "b"), (2, "c")):
-        recipe.call(capsys, "normed", f"recipe.seed={seed}", f"paths.system_folder={system}", "recipe.end_stage=1")
+        recipe.call(
+            capsys,
+            "normed",
+            f"recipe.seed={seed}",
+            f"paths.system_folder={system}",
+            "recipe.end_stage=1",
+        )
         content = torch.load(recipe.system(system) / "networks" / "epoch.3.pt", weights_only=True)
         networks.append(content["model_state_dict"])
     same = [torch.equal(networks[0][name], networks[1][name]) for name in networks[0]]
@@ -67,7 +79,10 @@ WAV2VEC = (
 @pytest.mark.parametrize(
     ("options", "recorded"),
     [
-        (("network.initial_learning_rate=0.05", "network.class_weights=(0.1, 0.9)"), [0.4945, 0.3338, 0.3412]),
+        (
+            ("network.initial_learning_rate=0.05", "network.class_weights=(0.1, 0.9)"),
+            [0.4945, 0.3338, 0.3412],
+        ),
         (WAV2VEC, [1.0158, 1.0701, 0.6413]),
     ],
     ids=["plain", "wav2vec"],
@@ -92,7 +107,10 @@ def test_settings_of_the_run_load_again(recipe, capsys):
     assert Settings().recipe.seed == 5 and Settings().network.max_epochs == 1
     assert Settings().network.network_class == "small_networks.Plain"
     record = json.loads((recipe.system() / "environment.json").read_text())[0]
-    assert record["versions"]["torch"] == torch.__version__ or record["versions"]["torch"] in torch.__version__
+    assert (
+        record["versions"]["torch"] == torch.__version__
+        or record["versions"]["torch"] in torch.__version__
+    )
     assert "debug" in record["command"] and record["devices"] and record["host"]
 
 

@@ -30,7 +30,9 @@ class Job:
 
     def show(self, name: str) -> str:
         """A field of `scontrol show job`, which knows a job also when it has ended."""
-        found = re.search(rf"\b{name}=(.*?)(?= [A-Z]\S*=|\s*$)", _run("scontrol", "-o", "show", "job", self.id))
+        found = re.search(
+            rf"\b{name}=(.*?)(?= [A-Z]\S*=|\s*$)", _run("scontrol", "-o", "show", "job", self.id)
+        )
         return found[1] if found else ""
 
     @property
@@ -57,7 +59,12 @@ class Job:
     def wait(self, restarts: int = 0) -> "Job":
         """Wait until the job has ended for good, having been requeued so many times."""
         for _ in range(restarts):
-            self.wait_until(lambda: self.state in ENDED or (self.state == "PENDING" and self.show("Restarts") != "0"))
+            self.wait_until(
+                lambda: (
+                    self.state in ENDED
+                    or (self.state == "PENDING" and self.show("Restarts") != "0")
+                )
+            )
             assert self.state == "PENDING", f"not requeued:\n{self.output}"
             # Slurm holds a requeued job back for two minutes.
             _run("scontrol", "update", f"JobId={self.id}", "StartTime=now+3")
@@ -88,7 +95,10 @@ class SlurmLab:
 def bring_up(tool: Path, folder: Path) -> dict[str, str]:
     """Start the lab in `folder` (a short path: sockets lie in it) and return the variables that its clients need."""
     folder.mkdir(mode=0o755)
-    settings = {"SLURM_LAB_DIR": str(folder), "SLURM_LAB_MODULE_PATH": str(Path(sys.executable).parent)}
+    settings = {
+        "SLURM_LAB_DIR": str(folder),
+        "SLURM_LAB_MODULE_PATH": str(Path(sys.executable).parent),
+    }
     lines = _run(str(tool), "up", **settings).splitlines()
     return dict(line.removeprefix("export ").split("=", 1) for line in lines)
 
@@ -99,7 +109,12 @@ def take_down(tool: Path, folder: Path) -> None:
 
 def _run(*command: str, cwd: Path | None = None, **variables: str) -> str:
     done = subprocess.run(
-        command, cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True, timeout=TIMEOUT_S
+        command,
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout

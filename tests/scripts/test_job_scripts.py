@@ -57,7 +57,9 @@ def test_shellcheck():
     if shutil.which("shellcheck") is None:
         pytest.skip("no shellcheck here")
     files = [str(path.relative_to(ROOT)) for path in SCRIPTS.glob("*.sh")]
-    done = subprocess.run(["shellcheck", "--external-sources", *files], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        ["shellcheck", "--external-sources", *files], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -75,14 +77,27 @@ def test_headers_ask_for_the_cpus_of_their_gpus_and_can_be_stopped(script):
 def test_slurm_accepts_the_headers_for_puhti(lab):
     for script in JOB_SCRIPTS:
         if script.name.startswith("puhti"):
-            done = subprocess.run(["sbatch", "--test-only", script], cwd=lab.folder, capture_output=True, text=True)
+            done = subprocess.run(
+                ["sbatch", "--test-only", script], cwd=lab.folder, capture_output=True, text=True
+            )
             assert done.returncode == 0, f"{script.name}: {done.stderr}"
 
 
 def test_arguments_arrive_unharmed(lab, stub):
     hard = ["a b", "a", "a b", "*", "x='y z'", "$HOME", "x='y z'", "--dry-run", "", "a"]
     job = lab.submit("puhti_one_node.sh", [], *hard, **stub)
-    array = lab.submit("puhti_array.sh", ["--array=0-3"], "a b", "a", "a b", "--", "x='y z'", "x='y z'", "--", **stub)
+    array = lab.submit(
+        "puhti_array.sh",
+        ["--array=0-3"],
+        "a b",
+        "a",
+        "a b",
+        "--",
+        "x='y z'",
+        "x='y z'",
+        "--",
+        **stub,
+    )
     two = ["--ntasks-per-node=2", "--gres=gpu:v100:2"]
     side = lab.submit("puhti_side_by_side.sh", two, "a", "a b", "a", "--", "x='y z'", **stub)
     assert job.wait().state == "COMPLETED", job.output
@@ -94,9 +109,13 @@ def test_arguments_arrive_unharmed(lab, stub):
     beyond = Job(f"{array.id}_3")
     assert beyond.wait().status == 2 and "use --array=0-2" in beyond.output
     assert side.wait().state == "COMPLETED", side.output
-    logs = [(lab.folder / f"asdf-side-{side.id}-run{number}.out").read_text() for number in range(3)]
+    logs = [
+        (lab.folder / f"asdf-side-{side.id}-run{number}.out").read_text() for number in range(3)
+    ]
     own = "computing.gpu_ids=None"
-    assert [words_in(log) for log in logs] == [[[own, config, "x='y z'"]] for config in ("a", "a b", "a")]
+    assert [words_in(log) for log in logs] == [
+        [[own, config, "x='y z'"]] for config in ("a", "a b", "a")
+    ]
     assert all(re.search(r"^GPUs [01]$", log, re.MULTILINE) for log in logs)
 
 
@@ -104,7 +123,9 @@ def test_a_failure_is_the_failure_of_the_job(lab, stub):
     job = lab.submit("puhti_side_by_side.sh", ["--ntasks-per-node=2"], "fail", "a", **stub)
     mixed = lab.submit("puhti_side_by_side.sh", ["--ntasks-per-node=2"], "a", "x=1", **stub)
     assert job.wait().state == "FAILED" and job.status == 3
-    assert words_in((lab.folder / f"asdf-side-{job.id}-run1.out").read_text()) == [["computing.gpu_ids=None", "a"]]
+    assert words_in((lab.folder / f"asdf-side-{job.id}-run1.out").read_text()) == [
+        ["computing.gpu_ids=None", "a"]
+    ]
     assert mixed.wait().status == 2 and "write -- between" in mixed.output
     one = lab.submit("roihu_one_node.sh", ["--partition=gpu"], "fail", **stub)
     assert one.wait().state == "FAILED" and one.status == 1  # torchrun's own
@@ -112,7 +133,9 @@ def test_a_failure_is_the_failure_of_the_job(lab, stub):
 
 def test_a_job_that_cannot_be_requeued_is_submitted_anew_up_to_the_cap(lab, stub):
     options = ["--no-requeue", "--array=1", "--time=7", "--job-name=again"]
-    first = lab.submit("puhti_array.sh", options, "a", "wait", "--", "x='y z'", ASDF_MAX_RESTARTS="1", **stub)
+    first = lab.submit(
+        "puhti_array.sh", options, "a", "wait", "--", "x='y z'", ASDF_MAX_RESTARTS="1", **stub
+    )
     task = Job(f"{first.id}_1")
     task.wait_until(lambda: words_in(task.output))
     task.stop()
@@ -142,7 +165,9 @@ def test_one_task_of_an_array_is_requeued_without_the_others(lab, stub):
 def test_two_nodes_stopped_by_the_time_limit_end_as_never_stopped(lab, recipe, corpus):
     """Two processes on each of two nodes, the corpus from an archive; the held one goes on after a requeue."""
     (recipe.folder / "held.py").write_text(HELD)
-    recipe.add_configs("held < normed\nnetwork.network_class = 'held.Held'\npaths.database_folder = '/nowhere'\n")
+    recipe.add_configs(
+        "held < normed\nnetwork.network_class = 'held.Held'\npaths.database_folder = '/nowhere'\n"
+    )
     archive = lab.folder / "the corpus.tar"
     with tarfile.open(archive, "w") as tar:
         tar.add(corpus, ".")
@@ -154,14 +179,28 @@ def test_two_nodes_stopped_by_the_time_limit_end_as_never_stopped(lab, recipe, c
     words = ("held", "network.minibatch_size=2")
     # Slurm looks every half minute, and sends the signal up to half a minute early.
     limit = ["--cpus-per-task=2", "--time=3", "--signal=B:USR2@100"]
-    stopped = lab.submit("puhti_two_nodes.sh", limit, *words, "paths.system_folder=stopped", TEST_HOLD="1", **variables)
-    whole = lab.submit("puhti_two_nodes.sh", limit[:1], *words, "paths.system_folder=whole", **variables)
+    stopped = lab.submit(
+        "puhti_two_nodes.sh",
+        limit,
+        *words,
+        "paths.system_folder=stopped",
+        TEST_HOLD="1",
+        **variables,
+    )
+    whole = lab.submit(
+        "puhti_two_nodes.sh", limit[:1], *words, "paths.system_folder=whole", **variables
+    )
     assert whole.wait().state == "COMPLETED", whole.output
-    assert "rank 3 of 4: host n2, local rank 1" in whole.output and "rank 1 of 4: host n1" in whole.output
+    assert (
+        "rank 3 of 4: host n2, local rank 1" in whole.output
+        and "rank 1 of 4: host n1" in whole.output
+    )
     assert stopped.wait(restarts=1).state == "COMPLETED", stopped.output
     assert "asked to stop" in stopped.output and "going on from resume.pt" in stopped.output
     ends = [
-        torch.load(recipe.system(name) / "networks" / "epoch.3.pt", weights_only=True)["model_state_dict"]
+        torch.load(recipe.system(name) / "networks" / "epoch.3.pt", weights_only=True)[
+            "model_state_dict"
+        ]
         for name in ("stopped", "whole")
     ]
     assert ends[0].keys() == ends[1].keys()

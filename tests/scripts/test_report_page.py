@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from tests.unit.evaluation.report.folders import HOSTILE, make_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -28,7 +31,9 @@ OPTIONS = (
     "--disable-component-update --disable-sync --force-prefers-reduced-motion --window-size=1280,1000"
 )
 
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium with chromedriver on this machine")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no chromium with chromedriver on this machine"
+)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +74,9 @@ def opened(browser, page):
     # Those of the page: the browser has start pages of its own, and may tell of them late.
     asked = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     asked = [one for one in asked if one["documentURL"].partition("#")[0] == page.as_uri()]
-    assert {one["request"]["url"].partition("#")[0] for one in asked} <= {page.as_uri()}
+    urls = {one["request"]["url"].partition("#")[0] for one in asked}
+    # A blob is the page's own memory: a picture that it makes to be saved.
+    assert {url for url in urls if not url.startswith("blob:")} <= {page.as_uri()}
 
 
 def points(path: str) -> list[tuple[float, float]]:
@@ -89,7 +96,7 @@ def column(browser, table: str, number: int) -> list[str]:
 
 def test_curves_are_drawn_point_by_point(opened):
     curves = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det path.line")
-    assert [curve.get_attribute("data-curve") for curve in curves] == ["small", "large", "third"]
+    assert [curve.get_attribute("data-curve") for curve in curves] == ["large", "small", "third"]
     sent = data(opened)["sets"]["dev"]
     x_of = {}
     for curve, one in zip(curves, sent, strict=True):
@@ -102,7 +109,9 @@ def test_curves_are_drawn_point_by_point(opened):
         assert drawn[0][1] > drawn[-1][1]
         for (x, _), rate in zip(drawn, rates[::2], strict=True):
             assert x_of.setdefault(rate, x) == x
-    ticks = [text.text for text in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det text.soft")]
+    ticks = [
+        text.text for text in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det text.soft")
+    ]
     assert ticks[:9] == ["0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "40"]
 
 
@@ -113,14 +122,17 @@ def test_both_axes_are_normal_deviates(opened):
     deviates = (-3.0902, -2.8782, -2.5758, -2.3263, -2.0537, -1.6449, -1.2816, -0.8416, -0.2533)
     for places in (upright, level):
         scale = (places[-1] - places[0]) / (deviates[-1] - deviates[0])
-        assert [(p - places[0]) / scale + deviates[0] for p in places] == pytest.approx(deviates, abs=1e-3)
+        assert [(p - places[0]) / scale + deviates[0] for p in places] == pytest.approx(
+            deviates, abs=1e-3
+        )
 
 
 def test_results_are_those_of_evaluate(opened, folders):
     shown = column(opened, "#set-0 table.metrics", 2)
     eers = [evaluate(read_scores(run / "scores" / "epoch.2" / "dev.txt")).eer for run in folders]
-    assert [float(text.split()[0]) for text in shown] == [round(100 * eer, 2) for eer in eers]
-    assert [text.upper().endswith("BEST") for text in shown] == [eer == min(eers) for eer in eers]
+    expected = [round(100 * eer, 2) for eer in sorted(eers)]
+    assert [float(text.split()[0]) for text in shown] == expected
+    assert [text.upper().endswith("BEST") for text in shown] == [True, False, False]
 
 
 def test_tables_sort_by_click_and_by_keyboard(opened):
@@ -132,22 +144,36 @@ def test_tables_sort_by_click_and_by_keyboard(opened):
     assert rising == sorted(rising)
     assert head.get_attribute("aria-sort") == "ascending"
     button.send_keys(Keys.ENTER)
-    assert [float(text.split()[0]) for text in column(opened, "#set-0 table.metrics", 2)] == rising[::-1]
+    assert [float(text.split()[0]) for text in column(opened, "#set-0 table.metrics", 2)] == rising[
+        ::-1
+    ]
     assert head.get_attribute("aria-sort") == "descending"
     opened.find_element(By.CSS_SELECTOR, "#set-0 table.heat th:nth-child(2) button").click()
-    assert column(opened, "#set-0 table.heat", 0)[0] == "all"
+    assert column(opened, "#set-0 table.heat", 0)[0] == "Spoof trials"
 
 
 def test_an_attack_is_chosen_for_curves_and_histograms(opened):
     chooser = opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=det] select")
     chooser.send_keys("only A03")
-    names = [e.get_attribute("data-curve") for e in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .line")]
+    names = [
+        e.get_attribute("data-curve")
+        for e in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .line")
+    ]
     assert names == ["small", "third"]
     drawn = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det .line").get_attribute("d")
-    assert len(points(drawn)) == len(data(opened)["sets"]["dev"][0]["curves"]["A03"]) // 2
-    before = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.histogram .line.c1").get_attribute("d")
-    opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=histograms] select").send_keys("A03")
-    assert opened.find_element(By.CSS_SELECTOR, "#set-0 svg.histogram .line.c1").get_attribute("d") != before
+    assert len(points(drawn)) == len(data(opened)["sets"]["dev"][1]["curves"]["A03"]) // 2
+    before = opened.find_element(
+        By.CSS_SELECTOR, "#set-0 svg.histogram:nth-of-type(2) .line.c1"
+    ).get_attribute("d")
+    opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=histograms] select").send_keys(
+        "A03"
+    )
+    assert (
+        opened.find_element(
+            By.CSS_SELECTOR, "#set-0 svg.histogram:nth-of-type(2) .line.c1"
+        ).get_attribute("d")
+        != before
+    )
 
 
 def test_a_system_is_switched_off_everywhere(opened):
@@ -155,13 +181,17 @@ def test_a_system_is_switched_off_everywhere(opened):
     for kind in ("#set-0 svg.det .line", "#set-1 svg.det .line"):
         names = [e.get_attribute("data-curve") for e in opened.find_elements(By.CSS_SELECTOR, kind)]
         assert names == ["small", "third"]
-    assert not opened.find_element(By.CSS_SELECTOR, "#training .legend input[data-name=large]").is_selected()
+    assert not opened.find_element(
+        By.CSS_SELECTOR, "#training .legend input[data-name=large]"
+    ).is_selected()
 
 
 def test_training_curves_end_where_the_training_did(opened):
     assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg[role=img]")) == 3
     told = opened.find_element(By.CSS_SELECTOR, "#training svg.loss").get_attribute("aria-label")
-    assert told == "Loss by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; third: 0.5 at epoch 2"
+    assert (
+        told == "Loss by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; third: 0.5 at epoch 2"
+    )
     assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg.eer .marker")) == 6
 
 
@@ -185,15 +215,18 @@ def test_tables_are_copied_with_all_digits(opened, folders):
     opened.execute_script(
         "navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }"
     )
-    csv, tex = opened.find_elements(By.CSS_SELECTOR, "#set-0 .tools")[0].find_elements(By.TAG_NAME, "button")
+    csv, tex = opened.find_elements(By.CSS_SELECTOR, "#set-0 .tools")[0].find_elements(
+        By.TAG_NAME, "button"
+    )
     csv.click()
-    result = evaluate(read_scores(folders[0] / "scores" / "epoch.2" / "dev.txt"))
+    result = evaluate(read_scores(folders[1] / "scores" / "epoch.2" / "dev.txt"))
     lines = opened.find_element(By.TAG_NAME, "body").get_attribute("data-copied").splitlines()
     assert lines[0].startswith("System,Network,EER %,95 % interval,")
-    assert lines[1].startswith(f"small,epoch.2,{100 * result.eer!r},")
+    assert lines[1].startswith(f"large,epoch.2,{100 * result.eer!r},")
     tex.click()
     latex = opened.find_element(By.TAG_NAME, "body").get_attribute("data-copied")
-    assert latex.startswith("\\begin{tabular}{llr")
+    assert latex.startswith("% \\usepackage{booktabs}\n\\begin{tabular}{llr")
+    assert [latex.count(rule) for rule in ("\\toprule", "\\midrule", "\\bottomrule")] == [1, 1, 1]
     assert "EER \\%" in latex
     assert latex.count("\\textbf{") == 2
 
@@ -232,9 +265,12 @@ def test_nothing_sticks_out_at_any_width(opened, width):
     metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
-        assert opened.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+        assert opened.execute_script(
+            "return document.documentElement.scrollWidth <= window.innerWidth"
+        )
         wide = (
-            "return [...document.querySelectorAll('figure svg[role=img]')].map((s) => s.getBoundingClientRect().right)"
+            "return [...document.querySelectorAll('figure svg[role=img]')]"
+            ".map((s) => s.getBoundingClientRect().right)"
         )
         assert max(opened.execute_script(wide)) <= width
     finally:
@@ -242,9 +278,158 @@ def test_nothing_sticks_out_at_any_width(opened, width):
 
 
 def test_plots_have_words_and_headings_are_in_order(opened):
-    labels = [e.get_attribute("aria-label") for e in opened.find_elements(By.CSS_SELECTOR, "svg[role=img]")]
+    labels = [
+        e.get_attribute("aria-label")
+        for e in opened.find_elements(By.CSS_SELECTOR, "svg[role=img]")
+    ]
     assert len(labels) == 2 * (1 + 3) + 3
-    eers = [f"{100 * one:.2f}" for one in (data(opened)["sets"]["dev"][i]["eer"][""] / 100 for i in range(3))]
-    assert labels[0] == f"DET curves on dev. small: EER {eers[0]} %; large: EER {eers[1]} %; third: EER {eers[2]} %"
+    eers = [
+        f"{100 * one:.2f}"
+        for one in (data(opened)["sets"]["dev"][i]["eer"][""] / 100 for i in range(3))
+    ]
+    assert (
+        labels[0]
+        == f"DET curves on dev. large: EER {eers[0]} %; small: EER {eers[1]} %; third: EER {eers[2]} %"
+    )
     opened.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
     assert opened.switch_to.active_element.text == "Skip to the results"
+
+
+def test_the_pointer_reads_out_rates_and_threshold(opened):
+    drawing = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det")
+    opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", drawing)
+    mark = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det .marker")
+    ActionChains(opened).move_to_element(mark).perform()
+    read = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .read tspan")
+    one = data(opened)["sets"]["dev"][0]
+    rates, thresholds = one["curves"][""], one["thresholds"][""]
+    points_in_words = [
+        [
+            "large",
+            f"miss {rates[2 * i + 1]:.4g} %, false alarm {rates[2 * i]:.4g} %",
+            f"threshold {thresholds[i]:.4g}".replace("-", "−"),
+        ]
+        for i in range(len(thresholds))
+    ]
+    assert [line.text for line in read] in points_in_words
+    ActionChains(opened).move_to_element(opened.find_element(By.TAG_NAME, "nav")).perform()
+    assert not opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det .readout").is_displayed()
+
+
+def test_figures_are_saved_with_their_looks(opened):
+    opened.execute_script(
+        "const make = URL.createObjectURL; window.blobs = []; window.names = [];"
+        "URL.createObjectURL = (blob) => { blobs.push(blob); return make.call(URL, blob); };"
+        "HTMLAnchorElement.prototype.click = function () { names.push(this.download); };"
+    )
+    svg, png = opened.find_elements(By.CSS_SELECTOR, "#set-0 figure[data-plot=det] .tools button")
+    assert (svg.text, png.text) == ("Save as SVG", "Save as PNG")
+    opened.execute_script("arguments[0].click()", svg)
+    text = opened.execute_async_script("blobs[0].text().then(arguments[0])")
+    assert text.startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+    assert "var(" not in text
+    assert "class=" not in text
+    assert 'stroke="rgb(0, 114, 178)"' in text
+    assert "Miss: bona fide rejected (%)" in text
+    opened.execute_script("arguments[0].click()", png)
+    WebDriverWait(opened, 10).until(lambda b: b.execute_script("return names.length") == 2)
+    assert opened.execute_script("return names") == ["det-dev.svg", "det-dev.png"]
+    first = opened.execute_async_script(
+        "const done = arguments[0];"
+        "blobs.at(-1).slice(0, 8).arrayBuffer().then((bytes) => done([...new Uint8Array(bytes)]));"
+    )
+    assert bytes(first) == b"\x89PNG\r\n\x1a\n"
+
+
+def test_histograms_have_one_range_and_name_their_threshold(opened):
+    drawings = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.histogram")
+    ticks = set()
+    for drawing in drawings:
+        texts = drawing.find_elements(By.CSS_SELECTOR, "text.soft[text-anchor=middle]")
+        ticks.add(tuple(text.text for text in texts))
+    assert len(drawings) == 3
+    assert len(ticks) == 1
+    one = data(opened)["sets"]["dev"][0]
+    label = drawings[0].find_element(By.CSS_SELECTOR, ".halo").text
+    assert label == f"{one['threshold']:.4g}".replace("-", "−")
+
+
+def test_values_are_copied_with_their_intervals_in_brackets(opened):
+    opened.execute_script(
+        "navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }"
+    )
+    tools = opened.find_elements(By.CSS_SELECTOR, "#results .tools")[0]
+    tools.find_elements(By.TAG_NAME, "button")[1].click()
+    latex = opened.find_element(By.TAG_NAME, "body").get_attribute("data-copied")
+    rows = [line for line in latex.splitlines() if line.startswith(("large", "small"))]
+    value, interval = r"\d+\.\d\d", r"\(\d+\.\d\d--\d+\.\d\d\)"
+    assert re.match(rf"large & epoch\.2 & \\textbf\{{{value}\}} {interval} & ", rows[0])
+    assert re.match(rf"small & epoch\.2 & {value} {interval} & ", rows[1])
+
+
+@pytest.fixture
+def phone(opened):
+    metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    yield opened
+    opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_settings_are_stacked_and_links_are_high_enough_on_a_phone(phone):
+    high = "return [...document.querySelectorAll('nav a')].map((a) => a.getBoundingClientRect().height)"
+    assert min(phone.execute_script(high)) >= 44
+    cells = phone.execute_script(
+        "const row = document.querySelector('#settings details.run table.settings tbody tr');"
+        "row.closest('details').open = true;"
+        "return [...row.cells].map((cell) => {"
+        "  const box = cell.getBoundingClientRect(); return [box.x, box.y, box.bottom]; })"
+    )
+    assert len({x for x, _, _ in cells}) == 1
+    assert all(after[1] >= before[2] for before, after in pairwise(cells))
+
+
+def test_the_first_column_stays_where_a_table_is_scrolled(phone):
+    moved = phone.execute_script(
+        "const box = document.querySelector('#set-0 table.metrics').closest('.scroll');"
+        "const x = () => box.querySelector('tbody th').getBoundingClientRect().x;"
+        "const before = x(); box.scrollLeft = 200; return [box.scrollLeft, x() - before];"
+    )
+    assert moved == [200, 0]
+
+
+def test_everything_is_printed_but_the_controls(opened):
+    shown = "return [...document.querySelectorAll(arguments[0])].map((one) => one.offsetParent !== null)"
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        cells = opened.execute_script(shown, "table.differences tbody td")
+        controls = opened.execute_script(shown, "nav, select, .tools button")
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert set(cells) == {True}
+    assert set(controls) == {False}
+
+
+def test_of_many_systems_the_best_are_ticked_and_others_can_be(browser, tmp_path):
+    runs = []
+    for i in range(11):
+        folder = tmp_path / f"net{i:02d}"
+        runs.append(make_run(folder, shift=1 + i / 3, sets=("dev",), epochs=(1,)))
+    page = tmp_path / "many.html"
+    assert main(["report", *map(str, runs), "--output", str(page), "--replicates", "0"]) == 0
+    browser.get(page.as_uri())
+
+    def shown() -> int:
+        return len(browser.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .line"))
+
+    assert shown() == 8
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#set-0 svg.histogram")) == 8
+    best, every, none = browser.find_elements(By.CSS_SELECTOR, "#set-0 figure .choices button")
+    every.click()
+    assert shown() == 11
+    none.click()
+    assert shown() == 0
+    best.click()
+    boxes = browser.find_elements(By.CSS_SELECTOR, "#set-0 .legend input")
+    ticked = [box.get_attribute("data-name") for box in boxes if box.is_selected()]
+    assert ticked == data(browser)["systems"][:8]
+    assert browser.get_log("browser") == []

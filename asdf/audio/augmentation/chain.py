@@ -34,7 +34,9 @@ class Chain:
         """The speed of an example in percent; 100, and no draw, when the chain has none."""
         return draw_speed(self.settings, rng) if "speed" in self.settings.chain else AS_IT_IS
 
-    def apply(self, waveform: np.ndarray, percent: int, samples: int, rng: np.random.Generator) -> np.ndarray:
+    def apply(
+        self, waveform: np.ndarray, percent: int, samples: int, rng: np.random.Generator
+    ) -> np.ndarray:
         """`waveform` (source_samples(samples, percent),) float32 with all parts of the chain: (samples,) float32.
 
         Raises:

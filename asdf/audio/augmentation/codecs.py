@@ -29,7 +29,9 @@ _MP3_DELAY = 576 + 529
 _BLOCK = 2**14
 
 
-def _in_libsndfile(waveform: np.ndarray, rate: int, kind: tuple[str, str], level: float | None = None) -> np.ndarray:
+def _in_libsndfile(
+    waveform: np.ndarray, rate: int, kind: tuple[str, str], level: float | None = None
+) -> np.ndarray:
     """`waveform` (T,) through a file of `kind` (format, subtype): (at least T,) float32."""
     file, (container, subtype) = io.BytesIO(), kind
     mode = "CONSTANT" if container == "MP3" else None
@@ -76,7 +78,9 @@ class Codec:
     kind: tuple[str, str] | None = None
 
 
-def _libsndfile(code: Callable, qualities: tuple[float, ...], kind: tuple[str, str], rate: int = SAMPLE_RATE) -> Codec:
+def _libsndfile(
+    code: Callable, qualities: tuple[float, ...], kind: tuple[str, str], rate: int = SAMPLE_RATE
+) -> Codec:
     return Codec(partial(code, kind=kind), qualities, rate, kind)
 
 
@@ -97,7 +101,9 @@ def check_codecs(names: Sequence[str]) -> None:
     for name in names:
         kind = CODECS[name].kind
         if kind is None and not ffmpeg_codecs.is_there(name):
-            raise UsageError(f"augmentation.codecs names '{name}', which needs PyAV: pip install av, or leave it out.")
+            raise UsageError(
+                f"augmentation.codecs names '{name}', which needs PyAV: pip install av, or leave it out."
+            )
         if kind is not None and not soundfile.check_format(*kind):
             raise UsageError(
                 f"augmentation.codecs names '{name}', which libsndfile {soundfile.__libsndfile_version__} was built "
@@ -116,7 +122,9 @@ def transcode(waveform: np.ndarray, name: str, quality: float) -> np.ndarray:
     """`waveform` (T,) at 16 kHz, coded with one of the codec's qualities, and decoded: (T,) float32."""
     codec = CODECS[name]
     # To halve the rate is to resample as from twice ours.
-    source = waveform if codec.rate == SAMPLE_RATE else resample(waveform, SAMPLE_RATE**2 // codec.rate)
+    source = (
+        waveform if codec.rate == SAMPLE_RATE else resample(waveform, SAMPLE_RATE**2 // codec.rate)
+    )
     source = (source / max(1.0, np.abs(source).max())).astype(np.float32, copy=False)
     decoded = resample(codec.code(source, quality)[: len(source)], codec.rate)
     return np.ascontiguousarray(decoded[: len(waveform)])

@@ -28,7 +28,10 @@ def is_there(name: str) -> bool:
         return False
     try:
         av.codec.Codec(name, "w")
-    except (av.FFmpegError, ValueError):  # PyAV's error for an unknown codec is one of these, by version
+    except (
+        av.FFmpegError,
+        ValueError,
+    ):  # PyAV's error for an unknown codec is one of these, by version
         return False
     return True
 
@@ -51,7 +54,11 @@ def _through(name: str, samples: np.ndarray, kind: str, kbps: float) -> np.ndarr
     coder, decoder = (av.CodecContext.create(name, mode) for mode in "wr")
     for context in (coder, decoder):
         context.sample_rate, context.layout = SAMPLE_RATE, "mono"
-    coder.format, coder.bit_rate, coder.time_base = kind, round(1000 * kbps), Fraction(1, SAMPLE_RATE)
+    coder.format, coder.bit_rate, coder.time_base = (
+        kind,
+        round(1000 * kbps),
+        Fraction(1, SAMPLE_RATE),
+    )
     coder.open()
     decoder.extradata = coder.extradata
     packets, step = [], coder.frame_size or len(samples)

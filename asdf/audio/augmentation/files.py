@@ -18,7 +18,20 @@ from pathlib import Path, PurePosixPath
 from asdf.errors import UsageError
 
 _LISTS = {"noise": "noise_list", "reverberation": "rir_list"}
-_SUFFIXES = {".aif", ".aiff", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".sph", ".w64", ".wav", ".webm"}
+_SUFFIXES = {
+    ".aif",
+    ".aiff",
+    ".flac",
+    ".m4a",
+    ".mp3",
+    ".oga",
+    ".ogg",
+    ".opus",
+    ".sph",
+    ".w64",
+    ".wav",
+    ".webm",
+}
 
 
 def find_noises(folders: Iterable[str], base: Path) -> tuple[str, ...]:
@@ -68,13 +81,19 @@ def _below(folder: Path, part: str) -> Iterator[Path]:
         for name in names:
             if name.startswith(".") or Path(name).suffix.lower() not in _SUFFIXES:
                 continue
-            if name in chosen if chosen is not None else part == "noise" or "noise" not in name.lower():
+            if (
+                name in chosen
+                if chosen is not None
+                else part == "noise" or "noise" not in name.lower()
+            ):
                 yield Path(parent, name)
 
 
 def _refuse(error: OSError) -> None:
     # A folder passed over would give other draws to this user than to the next.
-    raise UsageError(f"augmentation cannot list the folder {error.filename}: {error.strerror}. Check its permissions.")
+    raise UsageError(
+        f"augmentation cannot list the folder {error.filename}: {error.strerror}. Check its permissions."
+    )
 
 
 def _listed(folder: Path, names: list[str], part: str) -> frozenset[str] | None:

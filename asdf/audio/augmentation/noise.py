@@ -29,12 +29,17 @@ def draw_noise(
         AsdfError: the recording cannot be read.
     """
     path = noises[int(rng.integers(len(noises)))]
-    snr_db = settings.noise_snr_min_db + (settings.noise_snr_max_db - settings.noise_snr_min_db) * rng.random()
+    snr_db = (
+        settings.noise_snr_min_db
+        + (settings.noise_snr_max_db - settings.noise_snr_min_db) * rng.random()
+    )
     try:
         length = audio_length(path)
         noise = read_audio(path, crop_start(length, samples, rng), min(length, samples))
     except AsdfError as error:
-        raise AsdfError(f"a recording of augmentation.noise_folders cannot be used: {error}") from None
+        raise AsdfError(
+            f"a recording of augmentation.noise_folders cannot be used: {error}"
+        ) from None
     return repeat_to(noise, samples), snr_db
 
 

@@ -39,11 +39,15 @@ def read_response(path: str) -> np.ndarray:
         try:
             channels, rate = soundfile.read(path, dtype="float32", always_2d=True)
         except soundfile.LibsndfileError as error:
-            raise AsdfError(f"{path} cannot be decoded ({error}): copy it again, or remove it.") from None
+            raise AsdfError(
+                f"{path} cannot be decoded ({error}): copy it again, or remove it."
+            ) from None
         if not np.isfinite(channels[:, 0]).all() or not channels[:, 0].any():
             raise AsdfError(f"{path} is silent, or holds samples that are not finite: remove it.")
     except AsdfError as error:
-        raise AsdfError(f"an impulse response of augmentation.reverberation_folders cannot be used: {error}") from None
+        raise AsdfError(
+            f"an impulse response of augmentation.reverberation_folders cannot be used: {error}"
+        ) from None
     return resample(np.ascontiguousarray(channels[:, 0]), rate)
 
 

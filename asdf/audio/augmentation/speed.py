@@ -21,7 +21,9 @@ def draw_speed(settings: Augmentation, rng: np.random.Generator) -> int:
     """A speed between `speed_min` and `speed_max`, in percent; 100 for the examples that stay as they are."""
     if rng.random() >= settings.speed_probability:
         return AS_IT_IS
-    return round(100 * (settings.speed_min + (settings.speed_max - settings.speed_min) * rng.random()))
+    return round(
+        100 * (settings.speed_min + (settings.speed_max - settings.speed_min) * rng.random())
+    )
 
 
 def source_samples(samples: int, percent: int) -> int:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from asdf.data.corpora.known import KnownCorpus, Published, Reading, first_there, join_name, with_files
+from asdf.data.corpora.known import (
+    KnownCorpus,
+    Published,
+    Reading,
+    first_there,
+    join_name,
+    with_files,
+)
 from asdf.data.corpora.protocols import read_from
 from asdf.data.trees import Tree
 
@@ -23,11 +30,23 @@ ASVSPOOF19 = KnownCorpus(
     homepage="https://datashare.ed.ac.uk/handle/10283/3336",
     licence="ODC-By",
     needs=f"LA.zip unpacked: LA/{_PROTOCOLS} and LA/ASVspoof2019_LA_{{train,dev,eval}}/flac",
-    folders=("", "ASVspoof2019", "ASVspoof2019_LA", "asvspoof2019", "LA", "DS_10283_3336", "DS_10283_3336/LA"),
+    folders=(
+        "",
+        "ASVspoof2019",
+        "ASVspoof2019_LA",
+        "asvspoof2019",
+        "LA",
+        "DS_10283_3336",
+        "DS_10283_3336/LA",
+    ),
     marks=(f"LA/{_PROTOCOLS}", _PROTOCOLS),
     read=_read,
     subsets=("train", "dev", "eval"),
     usual="eval",
-    published={"train": Published(25380, 2580), "dev": Published(24844, 2548), "eval": Published(71237, 7355)},
+    published={
+        "train": Published(25380, 2580),
+        "dev": Published(24844, 2548),
+        "eval": Published(71237, 7355),
+    },
     source="the corpus's protocols",
 )

@@ -22,7 +22,12 @@ _PARTS = 4  # the archives of the DF audio, each of which unpacks into the same 
 
 def _keys(track: str) -> Iterator[str]:
     """Where the keys may be, the likeliest place first."""
-    places: tuple[str, ...] = ("", f"ASVspoof2021_{track}_eval/", f"{track}-keys-full/", f"{track}-keys-stage-1/")
+    places: tuple[str, ...] = (
+        "",
+        f"ASVspoof2021_{track}_eval/",
+        f"{track}-keys-full/",
+        f"{track}-keys-stage-1/",
+    )
     places += (f"ASVspoof2021_{track}_eval/{track}-keys-full/", f"ASVspoof2021_{track}_keys/")
     for folder in (f"keys/{track}/CM", f"{track}/CM", "keys/CM", "CM"):
         yield from (f"{place}{folder}/trial_metadata.txt" for place in places)
@@ -32,7 +37,11 @@ def _keys(track: str) -> Iterator[str]:
 def _audio(track: str) -> Iterator[str]:
     whole = f"ASVspoof2021_{track}_eval"
     yield from (f"{whole}/flac", f"{whole}/{whole}/flac", "flac")
-    yield from (f"{whole}_part{part:02d}/{inside}flac" for part in range(_PARTS) for inside in (f"{whole}/", ""))
+    yield from (
+        f"{whole}_part{part:02d}/{inside}flac"
+        for part in range(_PARTS)
+        for inside in (f"{whole}/", "")
+    )
 
 
 def _find_keys(tree: Tree, track: str) -> tuple[str, Trials]:
@@ -51,7 +60,9 @@ def _find_keys(tree: Tree, track: str) -> tuple[str, Trials]:
 
 def _read(track: str, tree: Tree, subset: str) -> Reading:
     name, trials = _find_keys(tree, track)
-    audio = tuple(folder for folder in _audio(track) if is_there(tree, folder)) or (next(_audio(track)),)
+    audio = tuple(folder for folder in _audio(track) if is_there(tree, folder)) or (
+        next(_audio(track)),
+    )
     trials = with_files(trials, tree, audio)
     if subset == "all":
         note = "these are all trials, of eval, progress and hidden; published numbers are of subset eval alone"
@@ -60,14 +71,22 @@ def _read(track: str, tree: Tree, subset: str) -> Reading:
     return Reading(chosen, audio, frozenset(trials.ids) - frozenset(chosen.ids))
 
 
-def _corpus(track: str, homepage: str, licence: str, published: dict[str, Published], source: str) -> KnownCorpus:
+def _corpus(
+    track: str, homepage: str, licence: str, published: dict[str, Published], source: str
+) -> KnownCorpus:
     audio = f"ASVspoof2021_{track}_eval"
     return KnownCorpus(
         title=f"ASVspoof 2021 {track}",
         homepage=homepage,
         licence=licence,
         needs=f"{audio}/flac, and beside it or in it keys/{track}/CM/trial_metadata.txt of {track}-keys-full.tar.gz",
-        folders=("", f"ASVspoof2021_{track}", f"ASVspoof2021/{track}", "ASVspoof2021", "asvspoof2021"),
+        folders=(
+            "",
+            f"ASVspoof2021_{track}",
+            f"ASVspoof2021/{track}",
+            "ASVspoof2021",
+            "asvspoof2021",
+        ),
         marks=(f"{audio}/flac", f"{audio}/{audio}/flac", f"{audio}_part00"),
         read=partial(_read, track),
         subsets=SUBSETS,

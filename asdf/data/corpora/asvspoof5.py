@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from asdf.data.corpora.known import KnownCorpus, Published, Reading, first_there, is_there, with_files
+from asdf.data.corpora.known import (
+    KnownCorpus,
+    Published,
+    Reading,
+    first_there,
+    is_there,
+    with_files,
+)
 from asdf.data.corpora.protocols import read_from
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
@@ -48,6 +55,10 @@ ASVSPOOF5 = KnownCorpus(
     read=_read,
     subsets=("train", "dev", "eval"),
     usual="eval",
-    published={"train": Published(182357, 18797), "dev": Published(140950, 31334), "eval": Published(680774, 138688)},
+    published={
+        "train": Published(182357, 18797),
+        "dev": Published(140950, 31334),
+        "eval": Published(680774, 138688),
+    },
     source="counts of the protocols in several public code bases, which agree",
 )

@@ -6,7 +6,14 @@ from functools import partial
 
 import numpy as np
 
-from asdf.data.corpora.known import KnownCorpus, Published, Reading, first_there, join_name, recordings
+from asdf.data.corpora.known import (
+    KnownCorpus,
+    Published,
+    Reading,
+    first_there,
+    join_name,
+    recordings,
+)
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
 from asdf.evaluation.trials import Trials
@@ -28,7 +35,9 @@ def _homes(variant: str) -> tuple[str, ...]:
 
 
 def _read(variant: str, tree: Tree, subset: str) -> Reading:
-    found = first_there(tree, (join_name(home, subset) for home in (*reversed(_homes(variant)), "")))
+    found = first_there(
+        tree, (join_name(home, subset) for home in (*reversed(_homes(variant)), ""))
+    )
     if found is None:
         raise AsdfError(
             f"{tree.root}: there is no folder {_FOLDERS[variant][0]}/{subset}. It should hold {subset}/real and "
@@ -40,7 +49,9 @@ def _read(variant: str, tree: Tree, subset: str) -> Reading:
         names += there
         labels += [label] * len(there)
     columns = {"subset": [subset] * len(names), "variant": [f"for-{variant}"] * len(names)}
-    return Reading(Trials(names, np.array(labels, np.int64), columns), (f"{found}/real", f"{found}/fake"))
+    return Reading(
+        Trials(names, np.array(labels, np.int64), columns), (f"{found}/real", f"{found}/fake")
+    )
 
 
 def _corpus(variant: str, published: dict[str, Published], source: str) -> KnownCorpus:
@@ -61,7 +72,11 @@ def _corpus(variant: str, published: dict[str, Published], source: str) -> Known
 
 FOR_NORM = _corpus(
     "norm",
-    {"training": Published(53868, 26941), "validation": Published(10798, 5400), "testing": Published(4634, 2264)},
+    {
+        "training": Published(53868, 26941),
+        "validation": Published(10798, 5400),
+        "testing": Published(4634, 2264),
+    },
     "counts of the folders in public code bases",
 )
 FOR_2SEC = _corpus("2sec", {}, "")

@@ -14,7 +14,10 @@ def _read(tree: Tree, subset: str) -> Reading:
     meta = first_there(tree, ("meta.csv", f"{_INNER}/meta.csv")) or f"{_INNER}/meta.csv"
     trials = read_from(tree, meta)
     home = meta.removesuffix("meta.csv")
-    return Reading(Trials([home + name for name in trials.ids], trials.labels, trials.columns), (home.rstrip("/"),))
+    return Reading(
+        Trials([home + name for name in trials.ids], trials.labels, trials.columns),
+        (home.rstrip("/"),),
+    )
 
 
 IN_THE_WILD = KnownCorpus(

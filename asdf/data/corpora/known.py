@@ -114,7 +114,9 @@ def with_files(trials: Trials, tree: Tree, folders: Sequence[str]) -> Trials:
     """
     there: dict[str, str] = {}
     for folder in reversed(folders):
-        there |= {name[name.rfind("/") + 1 : name.rfind(".")]: name for name in recordings(tree, folder)}
+        there |= {
+            name[name.rfind("/") + 1 : name.rfind(".")]: name for name in recordings(tree, folder)
+        }
     default = folders[0]
     ids = [there.get(utterance) or f"{default}/{utterance}.flac" for utterance in trials.ids]
     return Trials(ids, trials.labels, trials.columns)

@@ -24,7 +24,17 @@ ASVSPOOF = {
     5: ("speaker", "utterance", "environment", "attack", "key"),
     8: ("speaker", "utterance", "codec", "transmission", "attack", "key", "trim", "subset"),
     10: (
-        *("speaker", "utterance", "gender", "codec", "codec_q", "codec_seed", "attack_tag", "attack", "key"),
+        *(
+            "speaker",
+            "utterance",
+            "gender",
+            "codec",
+            "codec_q",
+            "codec_seed",
+            "attack_tag",
+            "attack",
+            "key",
+        ),
         "",
     ),
     13: (
@@ -97,7 +107,11 @@ class _Collected:
 
     def trials(self) -> Trials:
         # A column of '-' alone says nothing, such as the third one of ASVspoof 2019 LA.
-        columns = {name: values for name, values in self.columns.items() if name == "attack" or set(values) != {"-"}}
+        columns = {
+            name: values
+            for name, values in self.columns.items()
+            if name == "attack" or set(values) != {"-"}
+        }
         return Trials(self.ids, np.array(self.labels, np.int64), columns)
 
 
@@ -117,17 +131,25 @@ def _read_csv(rows: Iterator[tuple[int, str]], header: list[str], found: _Collec
         else:
             label = int(cells[key] == "a00") if whole else None
         if label is None:
-            raise AsdfError(f"{found.path}, line {number}: expected {','.join(header)}, found {line[:120]!r}.")
+            raise AsdfError(
+                f"{found.path}, line {number}: expected {','.join(header)}, found {line[:120]!r}."
+            )
         found.add(number, cells[file], label, cells)
 
 
-def _read_columns(first: str, number: int, rows: Iterator[tuple[int, str]], found: _Collected) -> None:
+def _read_columns(
+    first: str, number: int, rows: Iterator[tuple[int, str]], found: _Collected
+) -> None:
     names = ASVSPOOF.get(len(first.split()), ())
     if names and first.split()[names.index("key")] not in ("bonafide", "spoof"):
         names = ()
     shape = " ".join(name.upper() or "-" for name in names) or "UTTERANCE KEY"
     found.begin(names or ("utterance", "key"))
-    utterance, key, size = found.names.index("utterance"), found.names.index("key"), len(found.names)
+    utterance, key, size = (
+        found.names.index("utterance"),
+        found.names.index("key"),
+        len(found.names),
+    )
     for place, line in chain([(number, first)], rows):
         # An utterance of two columns may hold spaces; the names of ASVspoof do not.
         cells = line.split() if names else line.rsplit(None, 1)

@@ -18,9 +18,19 @@ LANGUAGES = ("de_DE", "en_UK", "en_US", "es_ES", "fr_FR", "it_IT", "pl_PL", "ru_
 
 def _read(tree: Tree, subset: str) -> Reading:
     ids: list[str] = []
-    columns: dict[str, list[str]] = {"speaker": [], "attack": [], "language": [], "gender": [], "book": []}
-    languages = [subset] if subset else [one for one in LANGUAGES if is_there(tree, f"{one}/by_book")]
-    for name in (name for language in languages for name in recordings(tree, f"{language}/by_book")):
+    columns: dict[str, list[str]] = {
+        "speaker": [],
+        "attack": [],
+        "language": [],
+        "gender": [],
+        "book": [],
+    }
+    languages = (
+        [subset] if subset else [one for one in LANGUAGES if is_there(tree, f"{one}/by_book")]
+    )
+    for name in (
+        name for language in languages for name in recordings(tree, f"{language}/by_book")
+    ):
         language, _, *parts = (part for part in name.split("/")[:-1] if part != "wavs")
         if len(parts) < 2:
             continue
@@ -50,8 +60,8 @@ def _promised(tree: Tree, ids: list[str]) -> list[str]:
         books.setdefault(folder.removesuffix("/wavs"), set()).add(file.rsplit(".", 1)[0])
     for book, there in books.items():
         if is_there(tree, f"{book}/metadata.csv"):
-            lines = tree.read_text(f"{book}/metadata.csv").splitlines()
-            named = {line.split("|")[0].strip().removesuffix(".wav") for line in lines if line.strip()}
+            lines = tree.lines(f"{book}/metadata.csv")
+            named = {line.split("|")[0].strip().removesuffix(".wav") for _, line in lines}
             if gone := named - there:
                 notes.append(
                     f"{book}/metadata.csv names recordings that are not there: {len(gone)}, such as {min(gone)}"

@@ -30,7 +30,11 @@ def _read(tree: Tree, subset: str) -> Reading:
     audio = join_name("fake", subset)
     names = [name for name in recordings(tree, audio) if name.count("/") >= 3]
     if not names:
-        what = f"of a language {subset!r}, fake/{subset}/<system>/*.wav" if subset else "fake/<language>/<system>/*.wav"
+        what = (
+            f"of a language {subset!r}, fake/{subset}/<system>/*.wav"
+            if subset
+            else "fake/<language>/<system>/*.wav"
+        )
         raise AsdfError(f"{tree.root}: no recordings {what}. Is it MLAAD's folder, unpacked whole?")
     systems: dict[str, list[str]] = defaultdict(list)
     for name in names:
@@ -59,18 +63,22 @@ def _meta(tree: Tree, folder: str, there: set[str], notes: list[str]) -> dict[st
     if not is_there(tree, path):
         notes.append(f"{folder} has no meta.csv, so no columns from it; recordings: {len(there)}")
         return {}
-    header, *lines = tree.read_text(path).splitlines() or [""]
+    header, *lines = [line for _, line in tree.lines(path)] or [""]
     names = header.strip().split("|")
     if "path" not in names:
         notes.append(f"{path} has no column 'path': it is left out")
         return {}
-    rows = [dict(zip(names, line.split("|"), strict=False)) for line in lines if line.strip()]
+    rows = [dict(zip(names, line.split("|"), strict=False)) for line in lines]
     found = {row["path"].strip().replace("\\", "/").rsplit("/", 1)[-1]: row for row in rows}
     gone, unsaid = found.keys() - there, there - found.keys()
     if gone:
-        notes.append(f"{path} names recordings that are not there: {len(gone)}, such as {min(gone)}")
+        notes.append(
+            f"{path} names recordings that are not there: {len(gone)}, such as {min(gone)}"
+        )
     if unsaid:
-        notes.append(f"{path} says nothing of recordings that are there: {len(unsaid)}, such as {min(unsaid)}")
+        notes.append(
+            f"{path} says nothing of recordings that are there: {len(unsaid)}, such as {min(unsaid)}"
+        )
     return found
 
 

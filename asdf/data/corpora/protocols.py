@@ -53,8 +53,7 @@ def read_from(tree: Tree, name: str) -> Trials:
     Raises:
         AsdfError: see `read_protocol`.
     """
-    lines = enumerate(tree.read_text(name).split("\n"), 1)
-    return parse_protocol(((number, line) for number, line in lines if line.strip()), tree.path(name))
+    return parse_protocol(tree.lines(name), tree.path(name))
 
 
 def choose_subset(trials: Trials, subset: str, path: str | os.PathLike[str]) -> Trials:
@@ -66,7 +65,11 @@ def choose_subset(trials: Trials, subset: str, path: str | os.PathLike[str]) -> 
     values = trials.columns.get("subset", [])
     chosen = [index for index, value in enumerate(values) if value == subset]
     if not chosen:
-        there = f"Its subsets are {', '.join(sorted(set(values)))}." if values else "It has no column of subsets."
+        there = (
+            f"Its subsets are {', '.join(sorted(set(values)))}."
+            if values
+            else "It has no column of subsets."
+        )
         raise UsageError(f"{path}: no trial of a subset {subset!r}. {there}")
     return Trials(
         [trials.ids[i] for i in chosen],

@@ -47,7 +47,16 @@ ALIASES = {
     "asvspoof19": "asvspoof19:train",
     "asvspoof19-dev": "asvspoof19:dev",
     "asvspoof19-eval": "asvspoof19:eval",
+    "asvspoof21-la-progress": "asvspoof21-la:progress",
+    "asvspoof21-la-eval": "asvspoof21-la:eval",
+    "asvspoof21-df-progress": "asvspoof21-df:progress",
+    "asvspoof21-df-eval": "asvspoof21-df:eval",
+    "itw": "in-the-wild",
+    "for": "for:training",
+    "for-validation": "for:validation",
+    "for-testing": "for:testing",
 }
+"""The names that the original framework's recipe has for its corpora."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,11 @@ def choose(name: str) -> Chosen:
     corpus = KNOWN[key]
     if corpus.subsets and subset not in corpus.subsets:
         near = get_close_matches(subset, corpus.subsets, n=1)
-        wrong = f"{key} has no subset {subset!r}" if subset else f"{key} has subsets, and {name!r} names none"
+        wrong = (
+            f"{key} has no subset {subset!r}"
+            if subset
+            else f"{key} has subsets, and {name!r} names none"
+        )
         raise UsageError(
             f"{wrong}. {f'Did you mean {key}:{near[0]}? ' if near else ''}There are "
             f"{', '.join(f'{key}:{one}' for one in corpus.subsets)}; published numbers are of {key}:{corpus.usual}."
@@ -101,7 +114,9 @@ def choose(name: str) -> Chosen:
     if subset and not corpus.subsets and not corpus.subset_of:
         raise UsageError(f"{key} has no subsets: name it without ':{subset}'.")
     if subset.startswith(".") or "/" in subset:  # a folder, and a part of file names
-        raise UsageError(f"{name!r}: a {corpus.subset_of} is the name of one folder, without '/' or a '.' before it.")
+        raise UsageError(
+            f"{name!r}: a {corpus.subset_of} is the name of one folder, without '/' or a '.' before it."
+        )
     return Chosen(key, subset)
 
 
@@ -122,7 +137,11 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
     # A folder that the corpus is told by, such as for-norm or ASVspoof2021_LA_eval, or the tar of it; but not that of
     # one of its languages or systems, which would stand for all of them.
     own = folder.absolute().name.removesuffix(".tar") + "/"
-    inside = [f"{mark}/".removeprefix(own).rstrip("/") for mark in corpus.marks if f"{mark}/".startswith(own)]
+    inside = [
+        f"{mark}/".removeprefix(own).rstrip("/")
+        for mark in corpus.marks
+        if f"{mark}/".startswith(own)
+    ]
     if itself and not corpus.subset_of and first_there(base, inside) is not None:
         return open_tree(folder.absolute().parent)
     tried = ", ".join(str(folder / place) for place in dict.fromkeys(places))
@@ -172,7 +191,9 @@ def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
     ]
     if not told:
         return []
-    return [f"{chosen.name} has {len(labels):,} trials, published {published.trials:,}: {', '.join(told)}"]
+    return [
+        f"{chosen.name} has {len(labels):,} trials, published {published.trials:,}: {', '.join(told)}"
+    ]
 
 
 __all__ = [

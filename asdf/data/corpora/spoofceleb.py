@@ -24,7 +24,9 @@ def _read(tree: Tree, subset: str) -> Reading:
     trials = read_from(tree, meta)
     home = meta[: meta.index("metadata/")]
     audio = first_there(tree, (f"{home}flac/{name}" for name in names)) or f"{home}flac/{names[0]}"
-    return Reading(Trials([f"{audio}/{name}" for name in trials.ids], trials.labels, trials.columns), (audio,))
+    return Reading(
+        Trials([f"{audio}/{name}" for name in trials.ids], trials.labels, trials.columns), (audio,)
+    )
 
 
 SPOOFCELEB = KnownCorpus(

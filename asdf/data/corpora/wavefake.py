@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from asdf.data.corpora.known import KnownCorpus, Published, Reading, first_there, join_name, recordings
+from asdf.data.corpora.known import (
+    KnownCorpus,
+    Published,
+    Reading,
+    first_there,
+    join_name,
+    recordings,
+)
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
 from asdf.evaluation.trials import Trials
@@ -29,7 +36,9 @@ def _read(tree: Tree, subset: str) -> Reading:
     systems = [system for system in systems if system]
     if not names:
         what = f"of a system {subset!r}" if subset else f"in {_AUDIO}/<system>"
-        raise AsdfError(f"{tree.root}: no recordings {what}. Is it WaveFake's folder {_AUDIO}, unpacked whole?")
+        raise AsdfError(
+            f"{tree.root}: no recordings {what}. Is it WaveFake's folder {_AUDIO}, unpacked whole?"
+        )
     columns = [_describe(system) for system in systems]
     found = {name: [of[name] for of in columns] for name in columns[0]}
     return Reading(Trials(names, np.zeros(len(names), np.int64), found), (join_name(home, subset),))

@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asdf.evaluation.detection import Floats, det_curve, eer
-from asdf.evaluation.plots.figures import COLUMN_INCHES, line_style, new_figure, styled
+from asdf.evaluation.names import labels_of
+from asdf.evaluation.plots.figures import (
+    COLUMN_INCHES,
+    line_style,
+    mark_style,
+    new_figure,
+    styled,
+)
+from asdf.evaluation.report.curves import det_range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TICKS = (0.0001, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6)
-"""Rates that the axes name."""
-
-_GREATEST = 0.6
+_LABEL = 34
+# Two such labels stand next to each other below a plot of one column.
+_NARROW = 24
 _POINTS = 2000
 
 
@@ -52,29 +59,37 @@ def thinned_curve(bona_fide: Floats, spoof: Floats, points: int = _POINTS) -> tu
 
 @styled
 def det_plot(systems: Mapping[str, tuple[Floats, Floats]], title: str = "") -> Figure:
-    """The DET curves of `systems`, name -> scores of (bona fide, spoof) trials; a dot marks each EER.
+    """The DET curves of `systems`, name -> scores of (bona fide, spoof) trials; a mark shows each EER.
 
-    The axes end where the trials end: one error of the smaller class is the least rate that can be told from none.
+    The axes have the range of the report's page.
 
     Raises:
         AsdfError: a class is empty or a score is not finite.
         UsageError: matplotlib is not installed.
     """
-    figure, axes = new_figure(COLUMN_INCHES, COLUMN_INCHES + 0.08 * (len(systems) + 2))
-    least = min(0.5 / max(map(len, scores)) for scores in systems.values())
-    lowest, highest = probit(np.array([min(max(least, 1e-5), 0.01), _GREATEST]))
-    for index, (name, (bona_fide, spoof)) in enumerate(systems.items()):
-        miss, false_alarm = (np.clip(probit(rates), lowest - 1, 5) for rates in thinned_curve(bona_fide, spoof))
-        rate = eer(bona_fide, spoof)[0]
-        style = line_style(index)
+    figure, axes = new_figure(COLUMN_INCHES, COLUMN_INCHES + 0.13 * (len(systems) + 2))
+    eers = [eer(*scores)[0] for scores in systems.values()]
+    shape = det_range([100 * rate for rate in eers])
+    lowest, highest = probit(np.array([shape.low, shape.high]) / 100)
+    handles = []
+    labels = labels_of(list(systems), _LABEL)
+    for index, (scores, rate, name) in enumerate(zip(systems.values(), eers, labels, strict=True)):
+        miss, false_alarm = (
+            np.clip(probit(rates), lowest - 1, 5) for rates in thinned_curve(*scores)
+        )
+        style, mark = line_style(index), mark_style(index)
         label = f"{name}: EER {100 * rate:.2f} %"
-        axes.step(false_alarm, miss, where="post", label=label, **style)
-        place = float(probit(np.array([rate]))[0])
-        axes.plot(place, place, "o", markersize=3.5, color=style["color"])
+        axes.step(false_alarm, miss, where="post", **style)
+        place = float(np.clip(probit(np.array([rate])), lowest, highest)[0])
+        axes.plot(place, place, **mark, zorder=3, clip_on=False)
+        # The legend shows line and mark together.
+        handles += axes.plot([], [], label=label, **{**mark, **style})
     axes.plot([lowest, highest], [lowest, highest], color="0.7", linewidth=0.6, zorder=0)
-    ticks = [rate for rate in TICKS if lowest <= probit(np.array([rate]))[0] <= highest]
+    ticks = np.array(shape.ticks)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_ticks(probit(np.array(ticks)), [f"{100 * rate:g}" for rate in ticks])
+        axis.set_ticks(probit(ticks / 100), [f"{tick:g}" for tick in ticks])
+    axes.tick_params(axis="x", labelrotation=0, labelsize=7)
+    axes.tick_params(axis="y", labelsize=7)
     axes.set(
         xlim=(lowest, highest),
         ylim=(lowest, highest),
@@ -84,5 +99,12 @@ def det_plot(systems: Mapping[str, tuple[Floats, Floats]], title: str = "") -> F
         title=title,
     )
     axes.grid(True)
-    figure.legend(loc="outside lower center", ncols=1 + (len(systems) > 3), frameon=False)
+    wide = max(len(handle.get_label()) for handle in handles) > _NARROW
+    below_each_other = wide or len(systems) <= 3
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=1 if below_each_other else 2,
+        frameon=False,
+    )
     return figure

@@ -52,12 +52,20 @@ def _figures(
 ) -> Iterator[tuple[str, Figure]]:
     for name in dict.fromkeys(summary.set for summary in summaries):
         here = [summary for summary in summaries if summary.set == name]
-        yield f"det_{_file(name)}", det_plot({one.name: (one.scores.bona_fide, one.scores.spoof) for one in here}, name)
+        yield (
+            f"det_{_file(name)}",
+            det_plot({one.name: (one.scores.bona_fide, one.scores.spoof) for one in here}, name),
+        )
         for column in dict.fromkeys(column for one in here for column in one.columns):
-            values = sorted({condition.value for one in here for condition in one.of_column(column)})
+            values = sorted(
+                {condition.value for one in here for condition in one.of_column(column)}
+            )
             if len(values) >= _FEW:
                 rates = [[_rate(one, column, value) for one in here] for value in values]
-                yield f"eer_by_{_file(column)}_{_file(name)}", heat_map(rates, [one.name for one in here], values, name)
+                yield (
+                    f"eer_by_{_file(column)}_{_file(name)}",
+                    heat_map(rates, [one.name for one in here], values, name),
+                )
         for one in here:
             title, spoofs = f"{one.name} on {name}", one.spoofs_by_attack()
             rows = spoofs or {"spoof": one.scores.spoof}
@@ -66,7 +74,9 @@ def _figures(
                 score_histograms(one.scores.bona_fide, rows, one.result.eer_threshold, title),
             )
             if spoofs:
-                curves = {attack: (one.scores.bona_fide, scores) for attack, scores in spoofs.items()}
+                curves = {
+                    attack: (one.scores.bona_fide, scores) for attack, scores in spoofs.items()
+                }
                 yield f"det_by_attack_{_file(one.name)}_{_file(name)}", det_plot(curves, title)
     trained = {name: records for name, records in training.items() if records}
     if trained:
@@ -74,7 +84,9 @@ def _figures(
 
 
 def _rate(summary: Summary, column: str, value: str) -> float:
-    found = [condition.result.eer for condition in summary.of_column(column) if condition.value == value]
+    found = [
+        condition.result.eer for condition in summary.of_column(column) if condition.value == value
+    ]
     return found[0] if found else float("nan")
 
 

@@ -23,7 +23,15 @@ FORMATS = ("pdf", "png", "svg")
 
 # Okabe and Ito, "Color Universal Design", 2008; without the yellow, which vanishes on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1.2, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
+
+MARKS = ("o", "s", "^", "D", "v")
 
 Plot = TypeVar("Plot", bound=Callable[..., Any])
 
@@ -68,7 +76,9 @@ def styled(plot: Plot) -> Plot:
     return drawn  # type: ignore[return-value]
 
 
-def new_figure(width: float = COLUMN_INCHES, height: float = 2.8, **grid: Any) -> tuple[Figure, Any]:
+def new_figure(
+    width: float = COLUMN_INCHES, height: float = 2.8, **grid: Any
+) -> tuple[Figure, Any]:
     """A figure of that size in inches with its axes; `grid` is what `Figure.subplots` takes."""
     from matplotlib.figure import Figure
 
@@ -81,6 +91,17 @@ def line_style(index: int) -> dict[str, Any]:
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index % len(DASHES)]}
 
 
+def mark_style(index: int) -> dict[str, Any]:
+    """The mark of the line number `index`, as the report's page has it: shapes differ where marks lie on each other."""
+    return {
+        "marker": MARKS[index % len(MARKS)],
+        "linestyle": "none",
+        "color": COLOURS[index % len(COLOURS)],
+        "markersize": 4.5,
+        "markerfacecolor": "white",
+    }
+
+
 @styled
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure atomically; the suffix of `path` tells the format.
@@ -91,7 +112,9 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        raise UsageError(f"{path}: plots are written as {', '.join(FORMATS)}. Give the file one of these suffixes.")
+        raise UsageError(
+            f"{path}: plots are written as {', '.join(FORMATS)}. Give the file one of these suffixes."
+        )
     undated: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format=kind, metadata=undated)

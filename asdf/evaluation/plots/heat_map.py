@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 @styled
-def heat_map(rates: npt.ArrayLike, systems: Sequence[str], conditions: Sequence[str], title: str = "") -> Figure:
+def heat_map(
+    rates: npt.ArrayLike, systems: Sequence[str], conditions: Sequence[str], title: str = ""
+) -> Figure:
     """EERs (conditions, systems), fractions; NaN where a system has none. The darker, the worse.
 
     Raises:
@@ -29,7 +31,15 @@ def heat_map(rates: npt.ArrayLike, systems: Sequence[str], conditions: Sequence[
     for (row, column), percent in np.ndenumerate(percents):
         text = "" if np.isnan(percent) else f"{percent:.2f}"
         dark = percent > 0.6 * greatest
-        axes.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else "black")
+        axes.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="white" if dark else "black",
+        )
     axes.set_xticks(range(len(systems)), systems, rotation=20 if len(systems) > 3 else 0)
     axes.set_yticks(range(len(conditions)), conditions)
     axes.tick_params(length=0)

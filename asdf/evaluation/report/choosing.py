@@ -48,7 +48,11 @@ def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str
     It is chosen as the recipe chooses 'best'.
     """
     judged = [
-        (next(iter(record["eer"].values())), -record["step"], str(record["network"]).removesuffix(".pt"))
+        (
+            next(iter(record["eer"].values())),
+            -record["step"],
+            str(record["network"]).removesuffix(".pt"),
+        )
         for record in training
         if record.get("kind") == "evaluation" and record.get("eer")
     ]

@@ -14,6 +14,9 @@ from asdf.evaluation.report.curves import DET_TICKS, averaged, thinned
 from asdf.evaluation.report.gathering import Gathered, Measurement
 from asdf.evaluation.report.runs import evaluations
 
+TICKED = 8
+"""How many systems the plots show at first: more lines cannot be told apart."""
+
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
@@ -32,23 +35,45 @@ def page_data(gathered: Gathered) -> dict[str, Any]:
     return {
         "ticks": DET_TICKS,
         "systems": gathered.systems,
+        "labels": gathered.labels,
+        "ticked": gathered.systems[:TICKED],
         "sets": {name: [_measured(one) for one in gathered.on(name)] for name in gathered.sets},
-        "runs": [
-            {"name": name, **_training(run.training())} for name, run in zip(gathered.names, gathered.runs, strict=True)
-        ],
+        "runs": page_training(gathered),
     }
 
 
+def page_training(gathered: Gathered) -> list[dict[str, Any]]:
+    """How the training of each run went: [epoch, value, epoch, value, ...] of each course; EERs in %."""
+    runs = zip(gathered.names, gathered.runs, strict=True)
+    return [
+        {"name": name, **_training(run.training()), "chosen": _chosen_epochs(gathered, number)}
+        for number, (name, run) in enumerate(runs)
+    ]
+
+
 def _measured(one: Measurement) -> dict[str, Any]:
-    attacks = {condition.value: condition.result.eer for condition in one.summary.of_column("attack")}
+    attacks = {
+        condition.value: condition.result.eer for condition in one.summary.of_column("attack")
+    }
     eers = {"": one.summary.result.eer, **attacks}
     return {
         "system": one.system,
         "threshold": one.summary.result.eer_threshold,
         "eer": {name: 100 * eers[name] for name in one.curves},
-        "curves": one.curves,
+        "curves": {name: curve.rates for name, curve in one.curves.items()},
+        "thresholds": {name: curve.thresholds for name, curve in one.curves.items()},
         "histogram": asdict(one.histogram),
     }
+
+
+def _chosen_epochs(gathered: Gathered, number: int) -> list[float]:
+    """At which epochs of a run the networks were written whose results are shown."""
+    shown = {one.network for one in gathered.measurements if one.run == number}
+    return [
+        record["epoch"]
+        for record in evaluations(gathered.runs[number].training())
+        if str(record.get("network")).removesuffix(".pt") in shown and _number(record.get("epoch"))
+    ]
 
 
 def _training(records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -59,7 +84,12 @@ def _training(records: list[dict[str, Any]]) -> dict[str, Any]:
             if _number(eer) and _number(one.get("epoch")):
                 eers.setdefault(name, []).extend([one["epoch"], round(100 * eer, 6)])
     losses, rates = _series(steps, "loss"), _series(steps, "learning_rate")
-    return {"loss": thinned(*losses), "course": averaged(*losses), "rate": thinned(*rates), "eer": eers}
+    return {
+        "loss": thinned(*losses),
+        "course": averaged(*losses),
+        "rate": thinned(*rates),
+        "eer": eers,
+    }
 
 
 def _series(steps: list[dict[str, Any]], name: str) -> tuple[list[float], list[float]]:

@@ -21,7 +21,13 @@ Content = str | int | float | None
 
 def markup(*parts: Content) -> Html:
     """The parts, one after the other, each escaped unless it is markup."""
-    return Html("".join(part if isinstance(part, Html) else escape(str(part)) for part in parts if part is not None))
+    return Html(
+        "".join(
+            part if isinstance(part, Html) else escape(str(part))
+            for part in parts
+            if part is not None
+        )
+    )
 
 
 def tag(name: str, *parts: Content, **attributes: Content) -> Html:
@@ -41,11 +47,18 @@ def join(parts: Iterable[Content], between: str = "") -> Html:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: what it shows, what it is sorted by and copied as (a number's own digits), its class."""
+    """A cell of a table.
+
+    Attributes:
+        content: what it shows.
+        value: what it is sorted by and copied as: a number's own digits, a name that is not cut.
+        title: what is shown where the pointer rests on it.
+    """
 
     content: Content
     value: Content = None
     class_: str | None = None
+    title: str | None = None
 
     @property
     def is_number(self) -> bool:
@@ -57,7 +70,12 @@ Row = Sequence[Cell | Content]
 
 
 def table(
-    caption: Content, head: Sequence[Content], rows: Sequence[Row], *, tools: bool = True, class_: str | None = None
+    caption: Content,
+    head: Row,
+    rows: Sequence[Row],
+    *,
+    tools: bool = True,
+    class_: str | None = None,
 ) -> Html:
     """A table with a caption, column headers and the first cell of each row as its header.
 
@@ -65,24 +83,48 @@ def table(
     """
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     numbers = {place for row in cells for place, cell in enumerate(row) if cell.is_number}
-    names = (tag("th", name, scope="col", class_="n" if i in numbers else None) for i, name in enumerate(head))
+    names = (
+        _head_cell(name if isinstance(name, Cell) else Cell(name), number=i in numbers)
+        for i, name in enumerate(head)
+    )
     top = tag("thead", tag("tr", *names))
     body = tag("tbody", *(_row(row, numbers) for row in cells))
-    inside = tag("table", tag("caption", caption), top, body, class_=class_, data_tools="" if tools else None)
+    inside = tag(
+        "table", tag("caption", caption), top, body, class_=class_, data_tools="" if tools else None
+    )
     # A focusable region: a wide table can be scrolled with the keyboard too.
-    return tag("div", inside, class_="scroll", tabindex="0", role="region", aria_label=_plain(caption))
+    return tag(
+        "div", inside, class_="scroll", tabindex="0", role="region", aria_label=_plain(caption)
+    )
+
+
+def _head_cell(cell: Cell, *, number: bool) -> Html:
+    class_ = "n" if number else None
+    return tag(
+        "th", cell.content, scope="col", class_=class_, data_value=cell.value, title=cell.title
+    )
 
 
 def _row(row: Sequence[Cell], numbers: Collection[int]) -> Html:
-    return tag("tr", *(_cell(cell, first=place == 0, number=place in numbers) for place, cell in enumerate(row)))
+    return tag(
+        "tr",
+        *(_cell(cell, first=place == 0, number=place in numbers) for place, cell in enumerate(row)),
+    )
 
 
 def _cell(cell: Cell, *, first: bool, number: bool) -> Html:
     class_ = " ".join(filter(None, [cell.class_, "n" if number else None])) or None
     value = repr(cell.value) if isinstance(cell.value, float) else cell.value
     if first:
-        return tag("th", cell.content, scope="row", class_=class_, data_value=value)
-    return tag("td", cell.content, class_=class_, data_value=value)
+        return tag(
+            "th", cell.content, scope="row", class_=class_, data_value=value, title=cell.title
+        )
+    return tag("td", cell.content, class_=class_, data_value=value, title=cell.title)
+
+
+def name_cell(name: str, label: str) -> Cell:
+    """A name by its label, whole for the pointer and for a copy."""
+    return Cell(name) if name == label else Cell(label, name, title=name)
 
 
 def percent(rate: float) -> str:

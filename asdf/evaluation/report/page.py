@@ -9,27 +9,58 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 
-from asdf.evaluation.report import conditions, results, runs
+from asdf.evaluation.names import labels_of
+from asdf.evaluation.report import conditions, drawing, results, runs
 from asdf.evaluation.report.data import as_json, page_data
 from asdf.evaluation.report.gathering import Gathered
 from asdf.evaluation.report.markup import Html, join, markup, tag
+from asdf.evaluation.report.seeds import seeds_table
+from asdf.text import and_more
 
 # In the order in which they build on each other.
-SCRIPTS = ("dom", "looks", "axes", "det", "histograms", "training", "tables", "settings", "theme", "start")
+SCRIPTS = (
+    "dom",
+    "looks",
+    "axes",
+    "readout",
+    "download",
+    "det",
+    "histograms",
+    "training",
+    "tables",
+    "settings",
+    "theme",
+    "start",
+)
 
 
-def report_page(gathered: Gathered) -> str:
-    """The report as HTML."""
+_LABEL = 28
+_FEW = 6
+
+
+def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
+    """The report as HTML.
+
+    Args:
+        title: of the page; '' names the runs.
+        command: what made the page, to be shown on it.
+    """
     style, script = _text("style.css"), _script()
     sections = [(f"set-{number}", name) for number, name in enumerate(gathered.sets)]
     contents = [("results", "Results"), *sections]
     contents += [("training", "Training"), ("settings", "Settings"), ("environment", "Environment")]
     parts = {
-        "policy": Html(f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"),
-        "title": markup(_title(gathered)),
+        "policy": Html(
+            f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+            "img-src blob:; base-uri 'none'"
+        ),
+        "title": markup(title or _title(gathered)),
         "when": markup(runs.when_and_how(gathered.runs)),
+        "counts": markup(runs.counts_of(gathered)),
+        "command": tag("p", tag("code", command), class_="when") if command else Html(),
         "summary": markup(*(tag("p", sentence) for sentence in results.main_sentences(gathered))),
         "findings": results.findings(gathered),
         "contents": join(tag("li", tag("a", name, href=f"#{place}")) for place, name in contents),
@@ -38,7 +69,10 @@ def report_page(gathered: Gathered) -> str:
         "training": _training(gathered),
         "settings": _settings(gathered),
         "environment": markup(
-            *(runs.environment_of(name, run) for name, run in zip(gathered.names, gathered.runs, strict=True))
+            *(
+                runs.environment_of(name, run, opened=len(gathered.runs) <= 3)
+                for name, run in zip(gathered.names, gathered.runs, strict=True)
+            )
         ),
         "data": Html(as_json(page_data(gathered))),
         "style": Html(style),
@@ -51,48 +85,65 @@ def report_page(gathered: Gathered) -> str:
 
 
 def _title(gathered: Gathered) -> str:
-    names = gathered.names
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"Results of {shown}"
+    return f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}"
 
 
 def _results(gathered: Gathered) -> Html:
     if not gathered.measurements:
         return tag("p", "No scores yet: score the sets first (stage 2).")
     note = tag("p", results.costs_note(), class_="note")
-    return markup(results.overview(gathered), results.selection_note(gathered), note)
+    seeds = seeds_table(gathered)
+    tables = [tag("div", one) for one in (results.overview(gathered), seeds) if one is not None]
+    return markup(tag("div", *tables, class_="heats"), results.selection_note(gathered), note)
 
 
 def _set(gathered: Gathered, place: str, name: str) -> Html:
     measured = gathered.on(name)
-    det = _figure("det", name, "DET curves", "Both axes are normal deviates of the rates; marks are the EERs.")
-    histograms = _figure(
-        "histograms",
-        name,
-        "Scores",
-        "Share of each class; the upright line is the threshold of the EER, the outermost bars hold all beyond them.",
+    words = "Both axes are normal deviates of the rates; marks are the EERs."
+    det = _figure("det", name, "DET curves", words, [drawing.det(gathered, name)])
+    words = (
+        "Share of each class; the upright line is the threshold of the EER, the outermost bars "
+        "hold all beyond them."
+    )
+    drawn = drawing.histograms(gathered, name)
+    histograms = _figure("histograms", name, "Scores", words, drawn)
+    maps = conditions.heat_maps(gathered, name)
+    # Few conditions are a small table, for which there is room next to the DET curves.
+    narrow = all(
+        len(one.summary.of_column(column)) <= _FEW
+        for one in measured
+        for column in one.summary.columns
     )
     inside = [
         tag("h2", name),
-        results.result_table(name, measured),
-        tag("div", det, histograms, class_="pair"),
-        tag("details", tag("summary", "The DET curves as a table"), results.det_table(name, measured)),
-        conditions.heat_maps(name, measured),
+        results.result_table(gathered, name),
+        tag("div", det, tag("div", histograms, maps if narrow else None), class_="pair"),
+        tag(
+            "details",
+            tag("summary", "The DET curves as a table"),
+            results.det_table(gathered, name),
+        ),
+        None if narrow else maps,
         results.published(name, measured),
     ]
     return tag("section", *inside, id=place)
 
 
-def _figure(kind: str, name: str, title: str, text: str) -> Html:
+def _figure(kind: str, name: str | None, title: str, text: str, drawn: Sequence[Html]) -> Html:
     caption = tag("figcaption", tag("h3", title), tag("p", text))
-    return tag("figure", caption, tag("div", class_="canvas"), class_="plot", data_plot=kind, data_set=name)
+    many = "canvas" if kind == "det" else "canvas many"
+    canvas = tag("div", *drawn, class_=many)
+    return tag("figure", caption, canvas, class_="plot", data_plot=kind, data_set=name)
 
 
 def _training(gathered: Gathered) -> Html:
     if not any(run.training() for run in gathered.runs):
         return tag("p", "The runs kept no record of a training.")
-    plot = tag("figure", tag("div", class_="canvas"), class_="plot", data_plot="training")
-    folded = tag("details", tag("summary", "The evaluations as a table"), runs.training_table(gathered))
+    words = "By epoch; filled marks are the networks whose results are shown."
+    plot = _figure("training", None, "Course", words, drawing.training(gathered))
+    folded = tag(
+        "details", tag("summary", "The evaluations as a table"), runs.training_table(gathered)
+    )
     return markup(runs.ends(gathered), plot, folded)
 
 

@@ -1,24 +1,38 @@
-"""Results of the literature, to be shown beside measured ones: for the same set and the same trials only.
+"""Results of the literature, to be shown next to measured ones: for the same set, trials and scored length only.
 
-Invariant: a published result is shown for a set only if the set goes by its known name and has exactly the published
-numbers of trials; results over another subset are not comparable (over all trials of ASVspoof 2021 LA, EERs are
-several times those over its subset eval).
+Invariant: a published result is shown for a set only if the set goes by its known name, has exactly the published
+numbers of trials, and was scored from as much of each recording. Results over another subset are not comparable (over
+all trials of ASVspoof 2021 LA, EERs are several times those over its subset eval), nor are those of other lengths.
+
+The scored lengths are those of the evaluation code that the authors published: AASIST, SSL_Anti-spoofing and SLS take
+64,600 samples, Conformer-TCM and XLSR-Mamba 66,800 on ASVspoof 2021 and 64,600 on In-the-Wild, Nes2Net-X 64,600 on
+ASVspoof 2021 and whole recordings on In-the-Wild. Of results that later papers report for others it is not known.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from asdf.evaluation.scored_length import PUBLISHED, WHOLE, ScoredLength
+
 
 @dataclass(frozen=True)
 class Reference:
-    """A published result: EER in %, the least (normalised) t-DCF if it was published, the paper, what is special."""
+    """A published result.
+
+    Attributes:
+        eer: in %.
+        min_tdcf: the least normalised t-DCF, if it was published.
+        note: what is special about it.
+        scored: how much of each recording it is of; None where it is not known.
+    """
 
     system: str
     eer: float
     min_tdcf: float | None
     paper: str
     note: str = ""
+    scored: ScoredLength | None = PUBLISHED
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,8 @@ class KnownSet:
 
 
 _AASIST = (
-    "Jung et al., AASIST: audio anti-spoofing using integrated spectro-temporal graph attention networks, ICASSP 2022"
+    "Jung et al., AASIST: audio anti-spoofing using integrated spectro-temporal graph attention "
+    "networks, ICASSP 2022"
 )
 _SSL = (
     "Tak et al., Automatic speaker verification spoofing and deepfake detection using wav2vec 2.0 and data "
@@ -52,6 +67,7 @@ _NES2NET = (
     "IEEE Transactions on Information Forensics and Security 2025"
 )
 _OTHERS = "as later papers report it"
+_LONGER = ScoredLength(66800, 66800)
 
 _2019_LA = KnownSet(
     "ASVspoof 2019 LA, evaluation",
@@ -64,9 +80,11 @@ _2021_LA = KnownSet(
     14_816,
     133_360,
     (
-        Reference("XLS-R + AASIST", 0.82, 0.2066, _SSL, "best of several trainings; their mean is 1.00 %"),
-        Reference("XLSR-Mamba", 0.93, 0.208, _MAMBA),
-        Reference("XLS-R + Conformer-TCM", 1.03, None, _TCM),
+        Reference(
+            "XLS-R + AASIST", 0.82, 0.2066, _SSL, "best of several trainings; their mean is 1.00 %"
+        ),
+        Reference("XLSR-Mamba", 0.93, 0.208, _MAMBA, scored=_LONGER),
+        Reference("XLS-R + Conformer-TCM", 1.03, None, _TCM, scored=_LONGER),
         Reference("Nes2Net-X", 1.73, None, _NES2NET),
         Reference("XLS-R + SLS", 2.87, None, _SLS),
     ),
@@ -77,10 +95,12 @@ _2021_DF = KnownSet(
     519_059,
     (
         Reference("Nes2Net-X", 1.65, None, _NES2NET),
-        Reference("XLSR-Mamba", 1.88, None, _MAMBA),
+        Reference("XLSR-Mamba", 1.88, None, _MAMBA, scored=_LONGER),
         Reference("XLS-R + SLS", 1.92, None, _SLS),
-        Reference("XLS-R + Conformer-TCM", 2.06, None, _TCM),
-        Reference("XLS-R + AASIST", 2.85, None, _SSL, "best of several trainings; their mean is 3.69 %"),
+        Reference("XLS-R + Conformer-TCM", 2.06, None, _TCM, scored=_LONGER),
+        Reference(
+            "XLS-R + AASIST", 2.85, None, _SSL, "best of several trainings; their mean is 3.69 %"
+        ),
     ),
 )
 _IN_THE_WILD = KnownSet(
@@ -88,13 +108,13 @@ _IN_THE_WILD = KnownSet(
     19_963,
     11_816,
     (
-        Reference("Nes2Net-X", 5.52, None, _NES2NET),
+        Reference("Nes2Net-X", 5.52, None, _NES2NET, scored=WHOLE),
         Reference("XLSR-Mamba", 6.71, None, _MAMBA),
         Reference("XLS-R + SLS", 7.46, None, _SLS),
         Reference("XLS-R + Conformer-TCM", 7.79, None, _TCM),
-        Reference("XLS-R + AASIST", 10.46, None, _SSL, _OTHERS),
-        Reference("AASIST", 43.0, None, _AASIST, _OTHERS),
-        Reference("AASIST-L", 44.5, None, _AASIST, _OTHERS),
+        Reference("XLS-R + AASIST", 10.46, None, _SSL, _OTHERS, scored=None),
+        Reference("AASIST", 43.0, None, _AASIST, _OTHERS, scored=None),
+        Reference("AASIST-L", 44.5, None, _AASIST, _OTHERS, scored=None),
     ),
 )
 
@@ -112,3 +132,10 @@ def comparable(name: str, bona_fide: int, spoof: int) -> KnownSet | None:
     """The known set that `name` is, if these are its numbers of trials; else None."""
     known = KNOWN_SETS.get(name)
     return known if known and (known.bona_fide, known.spoof) == (bona_fide, spoof) else None
+
+
+def of_the_same_length(known: KnownSet, scored: ScoredLength | None) -> list[Reference]:
+    """The published results that are of as much of each recording; none where either is not known."""
+    if scored is None:
+        return []
+    return [one for one in known.results if one.scored and one.scored.agrees_with(scored)]

@@ -9,8 +9,11 @@ import re
 from typing import Any
 
 from asdf.evaluation.report.gathering import Gathered
-from asdf.evaluation.report.markup import Cell, Content, Html, markup, table, tag
+from asdf.evaluation.report.markup import Cell, Content, Html, join, markup, table, tag
 from asdf.evaluation.run_folder import KeptSetting, RunFolder
+
+_FEW = 3
+"""More runs than this are counted, and named where the reader asks for it."""
 
 
 def when_and_how(runs: list[RunFolder]) -> str:
@@ -22,7 +25,10 @@ def when_and_how(runs: list[RunFolder]) -> str:
     versions = _each(_of(record.get("versions")).get("asdf-antispoofing") for record in records)
     commits = _each(_commit(record) for record in records)
     hosts = _each(record.get("host") for record in records)
-    parts = [" to ".join(dict.fromkeys([days[0], days[-1]])) if days else "", f"ASDF {versions}" if versions else ""]
+    parts = [
+        " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "",
+        f"ASDF {versions}" if versions else "",
+    ]
     parts += [f"commit {commits}" if commits else "", f"host {hosts}" if hosts else ""]
     return " · ".join(filter(None, parts))
 
@@ -30,30 +36,74 @@ def when_and_how(runs: list[RunFolder]) -> str:
 def training_table(gathered: Gathered) -> Html:
     """The evaluations during training, run by run."""
     training = [run.training() for run in gathered.runs]
-    sets = list(dict.fromkeys(name for records in training for r in evaluations(records) for name in r["eer"]))
+    sets = list(
+        dict.fromkeys(
+            name for records in training for r in evaluations(records) for name in r["eer"]
+        )
+    )
     rows: list[list[Cell | Content]] = []
     for name, records in zip(gathered.names, training, strict=True):
         for record in evaluations(records):
             eers = [100 * record["eer"][one] if one in record["eer"] else None for one in sets]
             cells = [Cell("–") if eer is None else Cell(f"{eer:.2f}", eer) for eer in eers]
             epoch, step = record.get("epoch"), record.get("step")
-            rows.append([name, _text(record.get("network")).removesuffix(".pt"), epoch, step, *cells])
+            rows.append(
+                [name, _text(record.get("network")).removesuffix(".pt"), epoch, step, *cells]
+            )
     head = ["Run", "Network", "Epoch", "Step", *(f"{name} EER %" for name in sets)]
     return table("Evaluations during training", head, rows)
 
 
+def counts_of(gathered: Gathered) -> str:
+    """How many trials each set has: 'dev 40 + 60 trials (bona fide + spoof)'."""
+    parts = []
+    for name in gathered.sets:
+        sizes = {
+            (one.summary.result.bona_fide, one.summary.result.spoof) for one in gathered.on(name)
+        }
+        texts = [f"{bona_fide:,} + {spoof:,}" for bona_fide, spoof in sorted(sizes)]
+        parts.append(f"{name} {' or '.join(texts)}")
+    systems = len(gathered.systems)
+    plural = "s" * (systems != 1)
+    return (
+        f"{systems} system{plural} · trials, bona fide + spoof: {'; '.join(parts)}" if parts else ""
+    )
+
+
 def evaluations(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records of evaluations that hold EERs."""
-    return [one for one in records if one.get("kind") == "evaluation" and isinstance(one.get("eer"), dict)]
+    return [
+        one
+        for one in records
+        if one.get("kind") == "evaluation" and isinstance(one.get("eer"), dict)
+    ]
 
 
 def ends(gathered: Gathered) -> Html:
-    """How the training of each run ended."""
-    items = []
+    """How the training of each run ended; many runs that ended alike are one line, which can be opened."""
+    alike: dict[str, list[str]] = {}
     for name, run in zip(gathered.names, gathered.runs, strict=True):
-        reasons = [_text(record.get("reason")) for record in run.training() if record.get("kind") == "end"]
-        items.append(tag("li", tag("strong", name), f": {reasons[-1]}" if reasons else ": no end was recorded"))
-    return tag("ul", *items, class_="plain")
+        reasons = [_text(one.get("reason")) for one in run.training() if one.get("kind") == "end"]
+        words = _ended(reasons[-1]) if reasons else "still running, or killed"
+        alike.setdefault(words, []).append(name)
+    return tag("ul", *(_end_item(words, names) for words, names in alike.items()), class_="plain")
+
+
+def _end_item(words: str, names: list[str]) -> Html:
+    if len(names) <= _FEW:
+        strong = join((tag("strong", name) for name in names), ", ")
+        return tag("li", strong, f": {words}")
+    each = tag("ul", *(tag("li", name) for name in names))
+    return tag("li", tag("details", tag("summary", f"{len(names)} runs: {words}"), each))
+
+
+def _ended(reason: str) -> str:
+    """'ended after 4 epochs (network.max_epochs)' for the reason 'network.max_epochs = 4'."""
+    limit = re.fullmatch(r"(network\.max_(epoch|step)s) = (\d+)", reason)
+    if limit is None:
+        return f"ended: {reason}"
+    setting, unit, count = limit.groups()
+    return f"ended after {int(count):,} {unit}{'s' * (int(count) != 1)} ({setting})"
 
 
 def settings_of(gathered: Gathered) -> Html:
@@ -65,9 +115,15 @@ def settings_of(gathered: Gathered) -> Html:
         rest = {key: one for key, one in settings.items() if _default(one)}
         summary = tag("summary", tag("strong", name), f" {len(chosen)} set, {len(rest)} defaults")
         inside = _settings_table(f"Settings of {name}", chosen)
-        folded = tag("details", tag("summary", f"{len(rest)} defaults"), _settings_table(f"Defaults of {name}", rest))
+        folded = tag(
+            "details",
+            tag("summary", f"{len(rest)} defaults"),
+            _settings_table(f"Defaults of {name}", rest),
+        )
         alone = len(gathered.runs) == 1
-        parts.append(tag("details", summary, inside, folded, class_="run", open="" if alone else None))
+        parts.append(
+            tag("details", summary, inside, folded, class_="run", open="" if alone else None)
+        )
     return markup(tag("h3", "All settings"), *parts)
 
 
@@ -88,34 +144,50 @@ def differences(gathered: Gathered) -> Html | None:
     return markup(tag("h3", "Differences"), inside)
 
 
-def environment_of(name: str, run: RunFolder) -> Html:
-    """What each start of a run ran on."""
+def environment_of(name: str, run: RunFolder, *, opened: bool) -> Html:
+    """What each start of a run ran on; `opened` shows the last one, else all are folded."""
     starts = [tag("h3", name)]
     records = run.environments()
     for number, record in enumerate(records):
-        versions = ", ".join(f"{key} {value}" for key, value in _of(record.get("versions")).items() if value)
+        versions = ", ".join(
+            f"{key} {value}" for key, value in _of(record.get("versions")).items() if value
+        )
         changed = _of(record.get("git")).get("changed") or []
-        variables = " ".join(f"{key}={value}" for key, value in _of(record.get("environment")).items())
+        variables = " ".join(
+            f"{key}={value}" for key, value in _of(record.get("environment")).items()
+        )
         shown: dict[str, Content] = {
             "Command": tag("code", _text(record.get("command"))),
             "Folder": tag("code", _text(record.get("working_directory"))),
             "Commit": _commit(record, short=False),
             "Changed files": ", ".join(str(one).strip() for one in changed),
-            "Versions": ", ".join(filter(None, [f"Python {_text(record.get('python'))}", versions])),
-            "Host": " · ".join(filter(None, [_text(record.get("host")), _text(record.get("platform"))])),
+            "Versions": ", ".join(
+                filter(None, [f"Python {_text(record.get('python'))}", versions])
+            ),
+            "Host": " · ".join(
+                filter(None, [_text(record.get("host")), _text(record.get("platform"))])
+            ),
             "Devices": markup(*(tag("div", str(device)) for device in record.get("devices") or [])),
             "Variables": variables,
         }
         terms = [markup(tag("dt", key), tag("dd", value)) for key, value in shown.items() if value]
         summary = tag("summary", f"Started {_text(record.get('started')).replace('T', ' ')}")
-        opened = "" if number == len(records) - 1 else None
-        starts.append(tag("details", summary, tag("dl", *terms), open=opened))
+        shown_first = "" if opened and number == len(records) - 1 else None
+        starts.append(tag("details", summary, tag("dl", *terms), open=shown_first))
     return tag("div", *starts) if records else tag("div", *starts, tag("p", "No record was kept."))
 
 
 def _settings_table(caption: str, settings: dict[str, KeptSetting]) -> Html:
-    rows = [[_setting_name(key), tag("code", one.text), one.source] for key, one in settings.items()]
+    rows = [
+        [_setting_name(key), tag("code", one.text), _source(one)] for key, one in settings.items()
+    ]
     return table(caption, ["Setting", "Value", "Where from"], rows, tools=False, class_="settings")
+
+
+def _source(one: KeptSetting) -> Html:
+    """Where a setting is from; file and line, as `run_configs.py:15`, are never broken apart."""
+    parts = (tag("span", part, class_="whole") for part in one.source.split(" "))
+    return join(parts, " ")
 
 
 def _setting_name(name: str) -> Html:
@@ -126,7 +198,9 @@ def _setting_name(name: str) -> Html:
 def _setting_cell(one: KeptSetting | None) -> Cell:
     if one is None:
         return Cell("–")
-    return Cell(markup(tag("code", one.text), " ", tag("span", one.source, class_="where")), one.text)
+    return Cell(
+        markup(tag("code", one.text), " ", tag("span", one.source, class_="where")), one.text
+    )
 
 
 def _default(one: KeptSetting) -> bool:
@@ -136,7 +210,10 @@ def _default(one: KeptSetting) -> bool:
 def _commit(record: dict[str, Any], *, short: bool = True) -> str:
     git = _of(record.get("git"))
     commit = _text(git.get("commit"))
-    words = [commit[:9] if short else commit, f"on {git['branch']}" if git.get("branch") and not short else ""]
+    words = [
+        commit[:9] if short else commit,
+        f"on {git['branch']}" if git.get("branch") and not short else "",
+    ]
     changed = len(git.get("changed") or [])
     words += [f"with {changed} changed file{'s' if changed > 1 else ''}" if changed else ""]
     return " ".join(filter(None, words)) if commit else ""

@@ -39,7 +39,12 @@ def encode(path: Path, samples: np.ndarray, rate: int, codec: str, **options: An
 
 @pytest.mark.parametrize(
     ("name", "codec", "rate"),
-    [("a.m4a", "aac", 44100), ("a.MP4", "aac", 16000), ("a.webm", "libopus", 48000), ("a.aac", "aac", 22050)],
+    [
+        ("a.m4a", "aac", 44100),
+        ("a.MP4", "aac", 16000),
+        ("a.webm", "libopus", 48000),
+        ("a.aac", "aac", 22050),
+    ],
 )
 def test_a_sine_comes_back(tmp_path: Path, name: str, codec: str, rate: int) -> None:
     path = encode(tmp_path / name, sine(rate)[None], rate, codec, format={"a.MP4": "mp4"}.get(name))
@@ -81,7 +86,9 @@ def test_full_scale_is_1(samples: np.ndarray, expected: list[float]) -> None:
 
 
 def test_a_track_that_ends_early_is_refused(tmp_path: Path) -> None:
-    path = encode(tmp_path / "a.mp4", sine(16000, 5)[None], 16000, "aac", options={"movflags": "faststart"})
+    path = encode(
+        tmp_path / "a.mp4", sine(16000, 5)[None], 16000, "aac", options={"movflags": "faststart"}
+    )
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(AsdfError, match=r"cut off or damaged|libsndfile can read"):
@@ -89,6 +96,30 @@ def test_a_track_that_ends_early_is_refused(tmp_path: Path) -> None:
     assert "promised by the header" in Decoded(np.zeros((1000, 1)), 16000, stated_s=1.0).cut_off
     assert not Decoded(np.zeros((1000, 1)), 16000).cut_off
     assert not Decoded(np.zeros((16000, 1)), 16000, stated_s=1.1).cut_off
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "rate"),
+    [("a.webm", "libopus", 48000), ("a.mka", "aac", 16000), ("a.avi", "pcm_s16le", 16000)],
+)
+def test_a_file_shorter_than_its_header_says_is_refused(
+    tmp_path: Path, name: str, codec: str, rate: int
+) -> None:
+    path = encode(tmp_path / name, sine(rate, 2.0)[None], rate, codec)
+    whole = path.read_bytes()
+    assert audio_length(path) >= 32000
+    for length in (len(whole) // 2, len(whole) * 9 // 10, len(whole) - 2):
+        path.write_bytes(whole[:length])
+        with pytest.raises(AsdfError) as refused:
+            audio_length(path)
+        promised = f"({len(whole):,} bytes are promised by the header, {length:,} are there)"
+        assert f"{path} cannot be decoded to its end {promised}" in str(refused.value)
+
+
+def test_a_live_recording_of_unknown_size_is_read(tmp_path: Path) -> None:
+    path = encode(tmp_path / "a.webm", sine(48000)[None], 48000, "libopus", options={"live": "1"})
+    assert bytes.fromhex("1853806701FFFFFFFFFFFFFF") in path.read_bytes()
+    assert 16000 <= audio_length(path) < 16000 * 1.15
 
 
 def test_a_playlist_reads_no_other_file(tmp_path: Path) -> None:
@@ -109,7 +140,10 @@ def test_a_video_without_sound(tmp_path: Path) -> None:
         stream = container.add_stream("mpeg4", rate=10)
         stream.width = stream.height = 32
         stream.pix_fmt = "yuv420p"
-        for part in (av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24"), None):
+        for part in (
+            av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24"),
+            None,
+        ):
             for packet in stream.encode(part):
                 container.mux(packet)
     with pytest.raises(AsdfError, match="it holds no sound"):

@@ -23,7 +23,9 @@ def noise(length: int, seed: int = 0) -> np.ndarray:
 
 def reference_filter(notches, k: int) -> np.ndarray:
     b = np.ones(1)
-    for centre, width, taps in zip(notches.centres_hz[k], notches.widths_hz[k], notches.taps[k], strict=True):
+    for centre, width, taps in zip(
+        notches.centres_hz[k], notches.widths_hz[k], notches.taps[k], strict=True
+    ):
         low, high = centre - width / 2, centre + width / 2
         low = 1 / 1000 if low <= 0 else low
         high = 8000 - 1 / 1000 if high >= 8000 else high
@@ -55,7 +57,9 @@ def reference_isd(x: np.ndarray, draws: Draws, gain: float) -> np.ndarray:
 
 
 def reference_ssi(x: np.ndarray, draws: Draws) -> np.ndarray:
-    coloured = reference_fir(draws.ssi.white.astype(np.float64), reference_filter(draws.ssi.notches, 0))
+    coloured = reference_fir(
+        draws.ssi.white.astype(np.float64), reference_filter(draws.ssi.notches, 0)
+    )
     coloured = coloured / np.abs(coloured).max()
     scale = np.linalg.norm(x) / np.linalg.norm(coloured) / 10 ** (0.05 * draws.ssi.snr_db)
     return x + scale * coloured
@@ -121,7 +125,9 @@ def test_filters_reach_their_drawn_gain() -> None:
     notches = draw(100, replace(ALWAYS, algo=1, minG=3, maxG=3), np.random.default_rng(0)).lnl
     for k, coefficients in enumerate(design(notches)):
         assert len(coefficients) == (notches.taps[k] - 1).sum() + 1
-        assert_allclose(20 * np.log10(np.abs(freqz(coefficients, 1)[1]).max()), notches.gains_db[k], atol=1e-9)
+        assert_allclose(
+            20 * np.log10(np.abs(freqz(coefficients, 1)[1]).max()), notches.gains_db[k], atol=1e-9
+        )
         assert_allclose(coefficients, reference_filter(notches, k), atol=1e-9)
 
 
@@ -142,7 +148,11 @@ def test_ssi_gives_the_drawn_signal_to_noise_ratio() -> None:
     draws = draw(20000, settings, np.random.default_rng(1))
     added = boost(x, draws, settings).astype(np.float64) - x
     assert 10 <= draws.ssi.snr_db <= 40
-    assert_allclose(10 * np.log10((x.astype(np.float64) ** 2).sum() / (added**2).sum()), draws.ssi.snr_db, atol=1e-3)
+    assert_allclose(
+        10 * np.log10((x.astype(np.float64) ** 2).sum() / (added**2).sum()),
+        draws.ssi.snr_db,
+        atol=1e-3,
+    )
 
 
 @pytest.mark.parametrize("algo", range(1, 9))
@@ -153,7 +163,9 @@ def test_short_and_silent_waveforms_stay_finite(algo: int) -> None:
             output = augment(x, settings, np.random.default_rng(0))
             assert output.shape == (length,)
             assert np.isfinite(output).all()
-    assert_array_equal(augment(np.zeros(500, np.float32), settings, np.random.default_rng(0)), np.zeros(500))
+    assert_array_equal(
+        augment(np.zeros(500, np.float32), settings, np.random.default_rng(0)), np.zeros(500)
+    )
 
 
 def test_same_generator_same_output() -> None:
@@ -167,7 +179,10 @@ def test_same_generator_same_output() -> None:
 def test_applying_ratio_enabled_and_algo_0() -> None:
     x = noise(200)
     rng = np.random.default_rng(0)
-    changed = [not np.array_equal(augment(x, replace(ALWAYS, applyingRatio=0.8), rng), x) for _ in range(1000)]
+    changed = [
+        not np.array_equal(augment(x, replace(ALWAYS, applyingRatio=0.8), rng), x)
+        for _ in range(1000)
+    ]
     assert 760 <= sum(changed) <= 840
     for settings in (replace(ALWAYS, applyingRatio=0.0), replace(ALWAYS, algo=0), RawBoost()):
         assert_array_equal(augment(x, settings, np.random.default_rng(0)), x)

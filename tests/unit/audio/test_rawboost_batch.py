@@ -23,9 +23,14 @@ ALGORITHMS = range(1, 9)
 def batch_of(length: int, settings: RawBoost, size: int = 5, left_out: tuple[int, ...] = (1, 4)):
     """Waveforms (size, length) of unlike levels, and draws for those that are not left out."""
     levels = np.geomspace(0.03, 0.6, size)[:, None]
-    waveforms = (levels * np.random.default_rng(length).standard_normal((size, length))).astype(np.float32)
+    waveforms = (levels * np.random.default_rng(length).standard_normal((size, length))).astype(
+        np.float32
+    )
     generators = [np.random.default_rng(row) for row in range(size)]
-    draws = [None if row in left_out else draw(length, settings, rng) for row, rng in enumerate(generators)]
+    draws = [
+        None if row in left_out else draw(length, settings, rng)
+        for row, rng in enumerate(generators)
+    ]
     return waveforms, draws
 
 
@@ -109,8 +114,14 @@ def test_the_device_is_never_asked_for_a_value(algo: int) -> None:
     """On the device 'meta' tensors have shapes and no values: whatever needs one fails."""
     settings = replace(ALWAYS, algo=algo)
     waveforms, draws = batch_of(3000, settings)
-    boosted = prepare(torch.from_numpy(waveforms), draws, settings).to(torch.device("meta")).boosted()
-    assert boosted.shape == (5, 3000) and boosted.device.type == "meta" and boosted.dtype == torch.float32
+    boosted = (
+        prepare(torch.from_numpy(waveforms), draws, settings).to(torch.device("meta")).boosted()
+    )
+    assert (
+        boosted.shape == (5, 3000)
+        and boosted.device.type == "meta"
+        and boosted.dtype == torch.float32
+    )
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -136,7 +147,9 @@ def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo: int) -> None:
         boosted = prepared.to(device, non_blocking=True).boosted()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert_allclose(boosted.cpu(), boost_batch(torch.from_numpy(waveforms), draws, settings), atol=1e-5)
+    assert_allclose(
+        boosted.cpu(), boost_batch(torch.from_numpy(waveforms), draws, settings), atol=1e-5
+    )
 
 
 def test_single_waveforms_are_augmented_without_torch() -> None:

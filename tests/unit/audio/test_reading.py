@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +12,9 @@ import pytest
 import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
-from asdf.audio import audio_length, read_audio
+from asdf.audio import audio_length, decoded_length, read_audio
 from asdf.errors import AsdfError
+from tests.unit.audio.test_ogg import write_with_ffmpeg
 
 
 def noise(length: int, seed: int = 0) -> np.ndarray:
@@ -38,7 +42,9 @@ def test_16_bit_samples_are_exact(tmp_path: Path, extension: str) -> None:
 
 def test_channels_are_averaged(tmp_path: Path) -> None:
     left_right = np.array([[1.0, 0.5], [0.25, -0.25], [-0.5, -1.0]], np.float32)
-    assert_array_equal(read_audio(write(tmp_path / "a.wav", left_right, subtype="FLOAT")), [0.75, 0.0, -0.75])
+    assert_array_equal(
+        read_audio(write(tmp_path / "a.wav", left_right, subtype="FLOAT")), [0.75, 0.0, -0.75]
+    )
 
 
 @pytest.mark.parametrize("rate", [8000, 44100])
@@ -47,15 +53,26 @@ def test_a_resampled_sine_keeps_frequency_amplitude_and_phase(tmp_path: Path, ra
     x = read_audio(write(tmp_path / "a.wav", sine, rate, "FLOAT"))
     assert len(x) == 16000
     assert np.abs(np.fft.rfft(x)).argmax() == 1000
-    assert_allclose(x[100:-100], 0.5 * np.sin(2 * np.pi * 1000 * np.arange(16000) / 16000)[100:-100], atol=2e-3)
+    assert_allclose(
+        x[100:-100], 0.5 * np.sin(2 * np.pi * 1000 * np.arange(16000) / 16000)[100:-100], atol=2e-3
+    )
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 44100, 48000])
 @pytest.mark.parametrize("extension", ["wav", "flac"])
 def test_a_part_equals_the_cut_whole(tmp_path: Path, rate: int, extension: str) -> None:
-    path = write(tmp_path / f"a.{extension}", np.stack([noise(3 * rate), noise(3 * rate, 1)], axis=1), rate)
+    path = write(
+        tmp_path / f"a.{extension}", np.stack([noise(3 * rate), noise(3 * rate, 1)], axis=1), rate
+    )
     whole = read_audio(path)
-    for start, samples in ((0, 1), (0, 16000), (12345, 1), (17001, 7777), (47999, 1), (40000, 99999)):
+    for start, samples in (
+        (0, 1),
+        (0, 16000),
+        (12345, 1),
+        (17001, 7777),
+        (47999, 1),
+        (40000, 99999),
+    ):
         part = read_audio(path, start, samples)
         assert len(part) == min(samples, 48000 - start)
         assert_allclose(part, whole[start : start + samples], atol=0 if rate == 16000 else 1e-6)
@@ -63,9 +80,24 @@ def test_a_part_equals_the_cut_whole(tmp_path: Path, rate: int, extension: str) 
 
 
 @pytest.mark.parametrize(("extension", "subtype"), [("ogg", "VORBIS"), ("mp3", "MPEG_LAYER_III")])
-def test_a_part_of_a_lossy_format_equals_the_cut_whole(tmp_path: Path, extension: str, subtype: str) -> None:
+def test_a_part_of_a_lossy_format_equals_the_cut_whole(
+    tmp_path: Path, extension: str, subtype: str
+) -> None:
     path = write(tmp_path / f"a.{extension}", noise(32000), subtype=subtype)
     assert_array_equal(read_audio(path, 20000, 500), read_audio(path)[20000:20500])
+
+
+@pytest.mark.parametrize(
+    ("first", "options"), [(16000, {}), (0, {"b": "8000", "application": "voip"})]
+)
+def test_a_part_of_opus_equals_the_cut_whole(tmp_path: Path, first: int, options: dict) -> None:
+    """A seek lands elsewhere in a stream whose clock does not begin at 0, and its decoder begins in another state."""
+    path = tmp_path / "a.opus"
+    tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(160_000) / 16000)
+    write_with_ffmpeg(path, "libopus", tone, first, **options)
+    whole = read_audio(path)
+    for start in (1, 20_000, 60_001, 120_000):
+        assert_array_equal(read_audio(path, start, 500), whole[start : start + 500])
 
 
 def test_only_the_part_is_decoded(tmp_path: Path) -> None:
@@ -137,7 +169,9 @@ def test_truncated_flac(tmp_path: Path) -> None:
     assert message_of(path, start=60000, samples=100) == message
 
 
-@pytest.mark.parametrize(("extension", "subtype"), [("wav", "PCM_16"), ("wav", "FLOAT"), ("aiff", "PCM_16")])
+@pytest.mark.parametrize(
+    ("extension", "subtype"), [("wav", "PCM_16"), ("wav", "FLOAT"), ("aiff", "PCM_16")]
+)
 def test_truncated_wav(tmp_path: Path, extension: str, subtype: str) -> None:
     path = cut_file(write(tmp_path / f"a.{extension}", noise(1000), subtype=subtype))
     message = message_of(path)
@@ -171,6 +205,116 @@ def test_flac_of_unknown_length(tmp_path: Path) -> None:
     content[22:26] = bytes(4)
     path.write_bytes(content)
     assert "does not say in its header how long it is" in message_of(path)
+
+
+NOT_ORDINARY = (
+    "{} is no ordinary file, but a pipe, a device or a socket, which is not read. "
+    "Put a file in its place, or leave it out."
+)
+
+
+def test_what_is_no_ordinary_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.flac")
+    (tmp_path / "device.flac").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "socket.flac"))
+        for name in ("pipe.flac", "device.flac", "socket.flac"):
+            assert message_of(tmp_path / name) == NOT_ORDINARY.format(tmp_path / name)
+    with pytest.raises(AsdfError, match="is no ordinary file"):
+        audio_length(tmp_path / "pipe.flac")
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe.flac", b"\xff\xfe.m4a", b"\xff\xfe.ogg"])
+def test_a_name_that_is_no_text(tmp_path: Path, name: bytes) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+    plain = tmp_path / f"a{path.suffix}"
+    if path.suffix == ".m4a":
+        write_with_ffmpeg(plain, "aac", noise(16000))
+    else:
+        write(plain, noise(16000), subtype="VORBIS" if path.suffix == ".ogg" else "PCM_16")
+    whole = read_audio(plain)
+    plain.rename(path)
+    assert_array_equal(read_audio(path), whole)
+    path.write_bytes(b"no audio" * 9)
+    with pytest.raises(AsdfError, match="is not audio that libsndfile can read"):
+        read_audio(path)
+
+
+def test_a_name_with_a_nul_character() -> None:
+    with pytest.raises(AsdfError, match=r"'a\\x00b.wav' is no path: embedded null byte"):
+        read_audio("a\0b.wav")
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    assert "cannot be opened: File name too long" in message_of(tmp_path / f"{'x' * 300}.wav")
+
+
+def lying_flac(path: Path, samples: int) -> Path:
+    """A FLAC of two seconds whose header states 2^36 - 1 samples."""
+    content = bytearray(write(path, noise(samples)).read_bytes())
+    stated = int.from_bytes(content[18:26], "big") | 2**36 - 1
+    content[18:26] = stated.to_bytes(8, "big")
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("start", [0, 2**33])
+def test_a_header_that_promises_too_much_takes_no_memory(tmp_path: Path, start: int) -> None:
+    path = lying_flac(tmp_path / "a.flac", 32000)
+    assert audio_length(path) == 2**36 - 1
+    tracemalloc.start()
+    try:
+        assert "68719476735 samples are promised by the header" in message_of(path, start=start)
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_recording_of_any_length_is_read_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stereo = np.stack([noise(5000), noise(5000, 1)], axis=1)
+    paths = [write(tmp_path / f"a.{suffix}", stereo) for suffix in ("wav", "flac")]
+    whole = [read_audio(path) for path in paths]
+    for numbers in (1001, 2000, 9999, 10000):
+        monkeypatch.setattr("asdf.audio.reading._NUMBERS_AT_ONCE", numbers)
+        for path, expected in zip(paths, whole, strict=True):
+            assert_array_equal(read_audio(path), expected)
+            assert_array_equal(read_audio(path, 17), expected[17:])
+
+
+@pytest.mark.parametrize("rate", [1, 999, 1_000_001, 2**31 - 1])
+def test_a_rate_that_no_recording_has(tmp_path: Path, rate: int) -> None:
+    path = write(tmp_path / "a.wav", noise(32000), rate)
+    assert message_of(path) == (
+        f"{path} states a sampling rate of {rate:,} Hz. Its header is likely damaged: "
+        "copy or download it again, or take it off the list."
+    )
+
+
+@pytest.mark.parametrize(("rate", "length"), [(1000, 32000), (1_000_000, 32), (999_983, 33)])
+def test_rates_at_the_ends_of_what_is_read(tmp_path: Path, rate: int, length: int) -> None:
+    assert len(read_audio(write(tmp_path / "a.wav", noise(2000), rate))) == length
+
+
+@pytest.mark.parametrize("extension", ["wav", "flac", "ogg"])
+def test_the_length_of_a_recording_that_is_decoded(tmp_path: Path, extension: str) -> None:
+    path = tmp_path / f"a.{extension}"
+    soundfile.write(path, np.stack([noise(44101), noise(44101, 1)], axis=1), 44100)
+    assert decoded_length(path) == audio_length(path) == 16001
+
+
+def test_damage_in_the_middle_shows_when_a_recording_is_decoded(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.flac", noise(64000))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    path.write_bytes(content)
+    assert audio_length(path) == 64000
+    with pytest.raises(AsdfError, match="cannot be decoded to its end"):
+        decoded_length(path)
+    path = write(tmp_path / "a.wav", np.array([0, np.nan], np.float32), subtype="FLOAT")
+    with pytest.raises(AsdfError, match="not finite"):
+        decoded_length(path)
 
 
 def test_start_beyond_the_end(tmp_path: Path) -> None:

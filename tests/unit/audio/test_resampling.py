@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -44,7 +46,9 @@ def test_rates_without_a_common_factor() -> None:
 def test_length_is_the_ceiling_of_the_exact_quotient(rate: int) -> None:
     for frames in (1, 2, 3, 441, 1000, 44101):
         x = noise(frames)
-        assert len(resample(x, rate)) == resampled_length(frames, rate) == -(-frames * 16000 // rate)
+        assert (
+            len(resample(x, rate)) == resampled_length(frames, rate) == -(-frames * 16000 // rate)
+        )
 
 
 def test_length_where_torchaudio_rounds() -> None:
@@ -66,3 +70,16 @@ def test_source_span_holds_all_that_an_output_depends_on(rate: int) -> None:
         assert first * 16000 % rate == 0 and offset <= start
         part = resample(x[first : min(last, len(x))], rate)[start - offset : stop - offset]
         assert_allclose(part, whole[start:stop], atol=1e-6)
+
+
+def test_without_a_table_memory_is_that_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = noise(20011)
+    whole = resample(x, 1009)
+    monkeypatch.setattr(resampling, "_AT_ONCE", 1000)
+    assert np.array_equal(resample(x, 1009), whole)
+    tracemalloc.start()
+    try:
+        resample(x, 1009)
+        assert tracemalloc.get_traced_memory()[1] < 2 * whole.nbytes
+    finally:
+        tracemalloc.stop()

@@ -19,7 +19,9 @@ from asdf.data.demo_voices import draw_speaker, speak
 from asdf.errors import UsageError
 from asdf.settings.sections import SpeechActivity
 
-installed = pytest.mark.skipif(find_spec("silero_vad") is None, reason="silero-vad is not installed")
+installed = pytest.mark.skipif(
+    find_spec("silero_vad") is None, reason="silero-vad is not installed"
+)
 SILERO = SpeechActivity("on", hangover_s=0.0, detector="silero")
 
 
@@ -78,7 +80,9 @@ def test_threshold_and_hangover(recording: np.ndarray) -> None:
     assert speech_mask(recording, everything).all()
     probabilities = speech_probabilities(recording)
     strict = SpeechActivity("on", hangover_s=0.0, detector="silero", silero_threshold=0.9)
-    assert_array_equal(speech_mask(recording, strict), np.repeat(probabilities >= 0.9, WINDOW)[: len(recording)])
+    assert_array_equal(
+        speech_mask(recording, strict), np.repeat(probabilities >= 0.9, WINDOW)[: len(recording)]
+    )
     longer = SpeechActivity("on", hangover_s=0.064, detector="silero", silero_threshold=0.9)
     last = np.flatnonzero(probabilities >= 0.9)[-1]
     assert segments(recording, strict)[-1][1] == (last + 1) * WINDOW
@@ -114,5 +118,9 @@ def test_what_decides_and_nothing_else_is_part_of_the_identity() -> None:
     assert identity(SpeechActivity("off", 20.0)) == identity(SpeechActivity())
     same = SpeechActivity("on", silero_threshold=0.9)
     assert identity(same) == identity(SpeechActivity("on")) == "on, energy, 30.0, 0.1"
-    others = (SpeechActivity("endpoint"), SpeechActivity("on", 20.0), SpeechActivity("on", hangover_s=0.2))
+    others = (
+        SpeechActivity("endpoint"),
+        SpeechActivity("on", 20.0),
+        SpeechActivity("on", hangover_s=0.2),
+    )
     assert len({identity(sad) for sad in (same, *others)}) == 4

@@ -53,7 +53,9 @@ def test_modes() -> None:
     x += np.arange(len(x), dtype=np.float32) * 1e-9  # so that every sample is told from every other
     sad = SpeechActivity(hangover_s=0.0)
     assert apply(x, sad) is x
-    assert_array_equal(apply(x, SpeechActivity("endpoint", hangover_s=0)), x[3 * FRAME : 13 * FRAME])
+    assert_array_equal(
+        apply(x, SpeechActivity("endpoint", hangover_s=0)), x[3 * FRAME : 13 * FRAME]
+    )
     speech_only = np.concatenate([x[3 * FRAME : 4 * FRAME], x[12 * FRAME : 13 * FRAME]])
     assert_array_equal(apply(x, SpeechActivity("on", hangover_s=0)), speech_only)
 

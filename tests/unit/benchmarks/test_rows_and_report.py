@@ -60,7 +60,12 @@ def test_quartiles_of_few_values_are_their_extremes() -> None:
 
 def test_functions_take_turns_after_a_warm_up() -> None:
     calls = []
-    times = in_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=3, warm_up=1, calls=2)
+    times = in_turns(
+        {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")},
+        rounds=3,
+        warm_up=1,
+        calls=2,
+    )
     assert "".join(calls) == "aabb" * 4
     assert [len(seconds) for seconds in times.values()] == [3, 3]
 
@@ -83,12 +88,22 @@ def _result(folder: Path, name: str, rows: list[Row], quick: bool = False) -> Pa
 
 
 def test_report_holds_machine_date_and_measured_numbers(tmp_path: Path) -> None:
-    rows = [limited("run.py", "s", [0.2, 0.2], 0.5), unmeasured("on a GPU", "s", "a loop", "no CUDA device", 2.5)]
+    rows = [
+        limited("run.py", "s", [0.2, 0.2], 0.5),
+        unmeasured("on a GPU", "s", "a loop", "no CUDA device", 2.5),
+    ]
     paths = write_report([_result(tmp_path, "one.json", rows)], tmp_path)
     text = paths[0].read_text()
-    assert "A processor, 2 cores, 8 GiB, no GPU; Python 3.11.0, torch 2.9.0, numpy 2.0.0; 2026-01-02T03:04" in text
-    assert "| run.py | s | 0.200 | 0.500 | limit of 0.5 s | >= 1 | 2.50 | 2.50 .. 2.50 | met |" in text
-    assert "| on a GPU | s | - | - | a loop | >= 2.5 | - |  | not measured: no CUDA device |" in text
+    assert (
+        "A processor, 2 cores, 8 GiB, no GPU; Python 3.11.0, torch 2.9.0, numpy 2.0.0; 2026-01-02T03:04"
+        in text
+    )
+    assert (
+        "| run.py | s | 0.200 | 0.500 | limit of 0.5 s | >= 1 | 2.50 | 2.50 .. 2.50 | met |" in text
+    )
+    assert (
+        "| on a GPU | s | - | - | a loop | >= 2.5 | - |  | not measured: no CUDA device |" in text
+    )
     assert "on a GPU" not in paths[1].read_text()
 
 
@@ -110,10 +125,18 @@ def test_chart_is_svg_with_a_log_axis() -> None:
     ]
     root = ET.fromstring(chart(bars))
     space = "{http://www.w3.org/2000/svg}"
-    boxes = [(box.get("class"), float(box.get("width", "nan"))) for box in root.iter(f"{space}rect")]
+    boxes = [
+        (box.get("class"), float(box.get("width", "nan"))) for box in root.iter(f"{space}rect")
+    ]
     assert [kind for kind, _ in boxes] == ["met", "missed", "met"]
     assert boxes[2][1] == pytest.approx(2 * boxes[0][1], abs=0.2)  # from 1 to 100, and from 1 to 10
-    marks = [float(line.get("x1", "nan")) for line in root.iter(f"{space}line") if line.get("class") == "target"]
-    assert (marks[0] - marks[1]) / (marks[2] - marks[1]) == pytest.approx(math.log(8) / math.log(50), abs=0.01)
+    marks = [
+        float(line.get("x1", "nan"))
+        for line in root.iter(f"{space}line")
+        if line.get("class") == "target"
+    ]
+    assert (marks[0] - marks[1]) / (marks[2] - marks[1]) == pytest.approx(
+        math.log(8) / math.log(50), abs=0.01
+    )
     assert "one & <two>" in "".join(root.itertext())
     assert re.search(r"prefers-color-scheme: dark", chart(bars))

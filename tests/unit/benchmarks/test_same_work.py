@@ -55,7 +55,13 @@ def test_datasets_give_the_same_clips_of_short_recordings() -> None:
         field = loader.FieldDataset([str(path) for path in corpus.paths])
         plain = nets.make_settings("tiny", 2)
         clips = TrainingClips(
-            corpus.utterances, corpus.lengths, loader.SAMPLES, plain.rawboost, plain.sad, seed=0, position="start"
+            corpus.utterances,
+            corpus.lengths,
+            loader.SAMPLES,
+            plain.rawboost,
+            plain.sad,
+            seed=0,
+            position="start",
         )
         for index in range(3):
             assert_array_equal(field[index][0].numpy(), clips[1, index])
@@ -98,7 +104,9 @@ def test_scoring_one_at_a_time_gives_the_same_scores() -> None:
     settings.network.min_evaluation_utterance_length_in_samples = 400
     network = nets.make_network(settings).eval()
     with temporary_corpus(4, 1.0) as one:
-        ways = scoring.scoring_ways(network, one.utterances, one.lengths, settings, torch.device("cpu"))
+        ways = scoring.scoring_ways(
+            network, one.utterances, one.lengths, settings, torch.device("cpu")
+        )
         scores = {name: way() for name, way in ways.items()}
     assert_allclose(scores["asdf"], scores["single"], atol=1e-5)
     assert len(set(scores["single"].tolist())) == 4
@@ -113,13 +121,25 @@ def test_kept_features_train_as_computed_ones_do() -> None:
     world = World()
     with temporary_corpus(4, 0.5) as corpus:
         clips = TrainingClips(
-            corpus.utterances, corpus.lengths, 6000, settings.rawboost, settings.sad, seed=0, position="start"
+            corpus.utterances,
+            corpus.lengths,
+            6000,
+            settings.rawboost,
+            settings.sad,
+            seed=0,
+            position="start",
         )
-        kept = frozen.keep_features(network, clips, corpus, settings, world, corpus.utterances.folder)
+        kept = frozen.keep_features(
+            network, clips, corpus, settings, world, corpus.utterances.folder
+        )
         losses = []
         for items in (kept, clips):
             network.load_state_dict(nets.make_network(settings).state_dict())
-            losses.append(frozen.epochs(network, items, corpus, settings, world, from_features=items is kept)())
+            losses.append(
+                frozen.epochs(
+                    network, items, corpus, settings, world, from_features=items is kept
+                )()
+            )
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
@@ -128,13 +148,23 @@ def test_transformers_network_has_the_sizes_of_ours() -> None:
     settings = nets.make_settings("tiny", 2, samples=6000)
     peer = hugging_face.TransformersDetector(Architecture.from_text("tiny"))
     own = nets.make_network(settings)
-    unused = peer.front_end.masked_spec_embed.numel() if hasattr(peer.front_end, "masked_spec_embed") else 0
-    assert sum(p.numel() for p in peer.parameters()) - unused == sum(p.numel() for p in own.parameters())
+    unused = (
+        peer.front_end.masked_spec_embed.numel()
+        if hasattr(peer.front_end, "masked_spec_embed")
+        else 0
+    )
+    assert sum(p.numel() for p in peer.parameters()) - unused == sum(
+        p.numel() for p in own.parameters()
+    )
     waveforms, labels = nets.make_batch(2, 6000)
     assert peer(waveforms, labels)["logits"].shape == own(waveforms)[1].shape == (2, 2)
 
 
 def test_whole_utterances_are_what_single_scoring_reads() -> None:
     with temporary_corpus(2, 0.5) as corpus:
-        whole = WholeUtterances(corpus.utterances, corpus.lengths, nets.make_settings("tiny", 2).sad)
-        assert_array_equal(whole[0, int(corpus.lengths[0])], soundfile.read(corpus.paths[0], dtype="float32")[0])
+        whole = WholeUtterances(
+            corpus.utterances, corpus.lengths, nets.make_settings("tiny", 2).sad
+        )
+        assert_array_equal(
+            whole[0, int(corpus.lengths[0])], soundfile.read(corpus.paths[0], dtype="float32")[0]
+        )

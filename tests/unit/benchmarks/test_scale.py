@@ -29,13 +29,22 @@ MACHINE = {
     "python": "3.11.0",
     "versions": {"torch": "2.9.0", "numpy": "2.0.0"},
 }
-LINEAR = [Cost("read", "start", "every rank", 1e-5 * n, held=90 * n, peak=150 * n) for n in (1000, 2000, 10_000)]
-SQUARE = [Cost("look", "epoch", "main rank", 1e-8 * n * n, from_few=True) for n in (1000, 2000, 10_000)]
-MEMORY = [Cost("copies", "training", "every worker", None, held=8 * n) for n in (1000, 2000, 10_000)]
+LINEAR = [
+    Cost("read", "start", "every rank", 1e-5 * n, held=90 * n, peak=150 * n)
+    for n in (1000, 2000, 10_000)
+]
+SQUARE = [
+    Cost("look", "epoch", "main rank", 1e-8 * n * n, from_few=True) for n in (1000, 2000, 10_000)
+]
+MEMORY = [
+    Cost("copies", "training", "every worker", None, held=8 * n) for n in (1000, 2000, 10_000)
+]
 
 
 def _rows() -> list[Row]:
-    found = [scale.compared_sizes((1000, 2000, 10_000), costs) for costs in (LINEAR, SQUARE, MEMORY)]
+    found = [
+        scale.compared_sizes((1000, 2000, 10_000), costs) for costs in (LINEAR, SQUARE, MEMORY)
+    ]
     return [Row(scale.LOAD, "processes", "", 0.5), *found]
 
 
@@ -55,8 +64,14 @@ def test_the_table_has_a_column_for_each_size() -> None:
     assert lines[0].startswith("A processor, 2 cores, 8 GiB, no GPU") and lines[0].endswith(
         "average 0.500 at the start."
     )
-    assert lines[2] == "| what | when: where | 1,000, s | 2,000, s | 10,000, s | µs a clip | memory a clip |"
-    assert lines[4] == "| read | start: every rank | 0.0100 | 0.0200 | 0.100 | 10.0 | 90.0 B held, 150 B peak |"
+    assert (
+        lines[2]
+        == "| what | when: where | 1,000, s | 2,000, s | 10,000, s | µs a clip | memory a clip |"
+    )
+    assert (
+        lines[4]
+        == "| read | start: every rank | 0.0100 | 0.0200 | 0.100 | 10.0 | 90.0 B held, 150 B peak |"
+    )
     assert lines[5] == "| look * | epoch: main rank | 0.0100 | 0.0400 | 1.00 | 100 | - |"
     assert lines[6] == "| copies | training: every worker | - | - | - | - | 8.00 B held |"
 
@@ -75,7 +90,9 @@ def test_the_page_keeps_all_that_is_outside_the_marks(tmp_path: Path) -> None:
         assert page.read_text() == f"above\n{scale.BEGIN}\n\n{made}\n\n{scale.END}\nbelow\n"
 
 
-@pytest.mark.parametrize("result", [{"quick": True}, {"benchmarks": {}}, {"benchmarks": {"scale": {"failed": "so"}}}])
+@pytest.mark.parametrize(
+    "result", [{"quick": True}, {"benchmarks": {}}, {"benchmarks": {"scale": {"failed": "so"}}}]
+)
 def test_half_a_run_is_not_put_into_the_page(tmp_path: Path, result: dict) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"{scale.BEGIN}\n{scale.END}\n")
@@ -112,7 +129,9 @@ def test_the_walk_takes_the_steps_of_an_epoch() -> None:
 def test_a_forked_process_copies_a_list_of_strings_and_no_packed_names() -> None:
     names = [f"flac_T/T_{index:010d}.flac" for index in range(200_000)]
     ways = (range(len(names)), names, Names(names))
-    walk, listed, packed = (copied_by_a_fork(partial(scale_costs._look_at_all, some)) for some in ways)
+    walk, listed, packed = (
+        copied_by_a_fork(partial(scale_costs._look_at_all, some)) for some in ways
+    )
     assert walk is not None and listed is not None and packed is not None
     assert listed > walk + 60 * len(names)
     assert packed < walk + 20 * len(names)

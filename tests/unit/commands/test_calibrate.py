@@ -61,7 +61,9 @@ def test_costs_give_their_bayes_threshold(capsys, tmp_path, network, scores):
     assert status == 0
     assert network.read_bytes() == content
     found = asdf.Detector(out, "cpu").calibration
-    assert found == calibrate(BONA_FIDE, SPOOF, DetectionCost(spoof_prior=0.1, miss=2, false_alarm=10))
+    assert found == calibrate(
+        BONA_FIDE, SPOOF, DetectionCost(spoof_prior=0.1, miss=2, false_alarm=10)
+    )
     assert found.threshold == pytest.approx(math.log(0.1 * 10 / (0.9 * 2)))
 
 
@@ -78,11 +80,16 @@ def test_scores_without_an_error_are_told(capsys, tmp_path, network):
 
 
 def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
-    networks = [write_small_network(tmp_path / "networks" / f"epoch.{number}.pt") for number in (1, 2)]
+    networks = [
+        write_small_network(tmp_path / "networks" / f"epoch.{number}.pt") for number in (1, 2)
+    ]
     theirs = tmp_path / "scores" / "epoch.2" / "dev.txt"
     theirs.parent.mkdir(parents=True)
     scores.rename(theirs)
-    assert "likely made with epoch.2.pt, and the network is epoch.1.pt" in run(capsys, networks[0], theirs)[2]
+    assert (
+        "likely made with epoch.2.pt, and the network is epoch.1.pt"
+        in run(capsys, networks[0], theirs)[2]
+    )
     assert run(capsys, networks[1], theirs)[2] == ""
 
 

@@ -41,12 +41,17 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 def test_the_names_and_what_each_corpus_needs(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys)
     assert status == 0
-    names = [line.split()[0] for line in out.split("\n\n")[0].splitlines() if not line.startswith(" ")]
+    names = [
+        line.split()[0] for line in out.split("\n\n")[0].splitlines() if not line.startswith(" ")
+    ]
     assert names == list(KNOWN)
-    assert "eval 148,176 trials, progress 16,464 trials, hidden 16,926 trials, all 181,566 trials" in out
+    assert (
+        "eval 148,176 trials, progress 16,464 trials, hidden 16,926 trials, all 181,566 trials"
+        in out
+    )
     assert "everything 117,985 trials (0 bona fide), or any system of it" in out
     assert all(f"needs {one.needs}" in out for one in KNOWN.values())
-    assert "asvspoof19-dev is asvspoof19:dev" in out
+    assert "\nasvspoof19-dev          asvspoof19:dev\n" in out
 
 
 def test_all_that_is_known_of_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +65,9 @@ def test_all_that_is_known_of_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert "licence      ODC-By 1.0\n" in out
 
 
-def test_a_corpus_with_a_recording_missing(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:
+def test_a_corpus_with_a_recording_missing(
+    capsys: pytest.CaptureFixture[str], corpus: Path
+) -> None:
     status, out, err = run(capsys, "asvspoof21-la:eval", corpus, "--durations")
     assert status == 1 and err == "asvspoof21-la:eval: reading ...\n"
     assert out.splitlines() == [
@@ -91,38 +98,60 @@ def test_a_corpus_that_is_whole(
     wild.mkdir()
     (wild / "meta.csv").write_text("file,speaker,label\n0.wav,A B,spoof\n", encoding="utf-8")
     (wild / "0.wav").touch()
-    monkeypatch.setitem(KNOWN["in-the-wild"].published, "", type(KNOWN["in-the-wild"].published[""])(1, 0))
+    monkeypatch.setitem(
+        KNOWN["in-the-wild"].published, "", type(KNOWN["in-the-wild"].published[""])(1, 0)
+    )
     status, out, _ = run(capsys, "in-the-wild", corpus)
     assert status == 0 and out.splitlines()[-2:] == ["  all there, as many trials as published", ""]
 
 
-def test_every_subset_is_checked_where_none_is_named(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:
+def test_every_subset_is_checked_where_none_is_named(
+    capsys: pytest.CaptureFixture[str], corpus: Path
+) -> None:
     protocols = corpus / "ASVspoof5.train.tsv"
     protocols.write_text("T_1 T_2 F - - - AC3 A05 spoof -\n", encoding="utf-8")
     status, out, _ = run(capsys, "asvspoof5", corpus)
     assert status == 1 and out.count("NOT THERE") == 2
-    assert "asvspoof5:train\n" in out and f"asvspoof5:dev\n  NOT THERE    {corpus}: there is no ASVspoof5.dev" in out
+    assert (
+        "asvspoof5:train\n" in out
+        and f"asvspoof5:dev\n  NOT THERE    {corpus}: there is no ASVspoof5.dev" in out
+    )
     status, out, _ = run(capsys, "asvspoof21-la", corpus)
     assert (
-        status == 1 and out.startswith("asvspoof21-la:all\n") and "subset       eval 3 (1 bona fide), hidden 1" in out
+        status == 1
+        and out.startswith("asvspoof21-la:all\n")
+        and "subset       eval 3 (1 bona fide), hidden 1" in out
     )
     assert "note         these are all trials, of eval, progress and hidden" in out
 
 
-def test_its_list_and_its_table_are_read_back(capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path) -> None:
+def test_its_list_and_its_table_are_read_back(
+    capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path
+) -> None:
     listed, table = tmp_path / "out" / "la.txt", tmp_path / "out" / "la.tsv"
     run(capsys, "asvspoof21-la:eval", corpus, "--list", listed, "--trials", table)
-    assert listed.read_text() == f"{AUDIO}/LA_E_1.flac 0\n{AUDIO}/LA_E_2.flac 1\n{AUDIO}/LA_E_3.flac 0\n"
+    assert (
+        listed.read_text()
+        == f"{AUDIO}/LA_E_1.flac 0\n{AUDIO}/LA_E_2.flac 1\n{AUDIO}/LA_E_3.flac 0\n"
+    )
     assert read_list(listed, corpus).ids == list(read_trials(table).ids)
     assert read_trials(table).columns["attack"] == ["A07", "-", "A08"]
 
 
-def test_a_list_of_ones_own(capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path) -> None:
+def test_a_list_of_ones_own(
+    capsys: pytest.CaptureFixture[str], corpus: Path, tmp_path: Path
+) -> None:
     own = tmp_path / "own.txt"
     own.write_text(f"{AUDIO}/LA_E_1.flac 0\n{AUDIO}/LA_E_2.flac 1\n", encoding="utf-8")
     status, out, _ = run(capsys, own, corpus)
-    assert status == 0 and "trials       2: 1 bona fide, 1 spoof" in out and "not named    2 on disk" in out
-    soundfile.write(tmp_path / "a.caf", np.zeros(100), 16000)  # a format that no corpus here comes in
+    assert (
+        status == 0
+        and "trials       2: 1 bona fide, 1 spoof" in out
+        and "not named    2 on disk" in out
+    )
+    soundfile.write(
+        tmp_path / "a.caf", np.zeros(100), 16000
+    )  # a format that no corpus here comes in
     own.write_text("a.caf 0\n", encoding="utf-8")
     status, out, _ = run(capsys, own, corpus)
     assert status == 0 and "all there" in out
@@ -134,9 +163,21 @@ def test_a_list_of_ones_own(capsys: pytest.CaptureFixture[str], corpus: Path, tm
     ("arguments", "status", "told"),
     [
         (["asvspoof21"], 2, "error: there is no corpus 'asvspoof21'. Did you mean"),
-        (["asvspoof21-la:evl", "."], 2, "error: asvspoof21-la has no subset 'evl'. Did you mean asvspoof21-la:eval?"),
-        (["mlaad", "--durations"], 2, "error: say where the corpus is: python -m asdf corpora NAME FOLDER ..."),
-        (["asvspoof5", ".", "--list", "x"], 2, "error: --list is for one subset: name one of asvspoof5:train, "),
+        (
+            ["asvspoof21-la:evl", "."],
+            2,
+            "error: asvspoof21-la has no subset 'evl'. Did you mean asvspoof21-la:eval?",
+        ),
+        (
+            ["mlaad", "--durations"],
+            2,
+            "error: say where the corpus is: python -m asdf corpora NAME FOLDER ...",
+        ),
+        (
+            ["asvspoof5", ".", "--list", "x"],
+            2,
+            "error: --list is for one subset: name one of asvspoof5:train, ",
+        ),
         (["asvspoof5:train", "nowhere"], 1, "error: there is no folder nowhere"),
     ],
 )

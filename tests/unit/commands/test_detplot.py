@@ -18,7 +18,9 @@ def scores(tmp_path):
 
 def labels(path) -> list[str]:
     return [
-        line.split(">")[-2].split("<")[0] for line in path.read_text().splitlines() if "EER" in line and "<text" in line
+        line.split(">")[-2].split("<")[0]
+        for line in path.read_text().splitlines()
+        if "EER" in line and "<text" in line
     ]
 
 
@@ -34,7 +36,15 @@ def test_systems_on_the_trials_of_a_protocol(scores, tmp_path, capsys):
     protocol.write_text("S1 U1 - - bonafide\nS1 U3 - A07 spoof\n")
     other.write_text("U1 0.5\nU3 0.75\n")
     out = tmp_path / "det.svg"
-    words = [str(scores), str(other), "--protocol", str(protocol), "--ignore-others", "--output", str(out)]
+    words = [
+        str(scores),
+        str(other),
+        "--protocol",
+        str(protocol),
+        "--ignore-others",
+        "--output",
+        str(out),
+    ]
     assert main(["detplot", *words]) == 0
     assert "2 scored trials are left out, 2 evaluated" in capsys.readouterr().err
     assert labels(out) == ["net: EER 0.00 %", "other: EER 100.00 %"]
@@ -44,8 +54,38 @@ def test_attacks_of_the_score_file_where_the_protocol_tells_none(scores, tmp_pat
     protocol, out = tmp_path / "protocol.tsv", tmp_path / "det.svg"
     rows = "".join(f"U{i}\t{int(i < 3)}\t\n" for i in range(1, 5))
     protocol.write_text(f"utterance\tlabel\tattack\n{rows}")
-    assert main(["detplot", str(scores), "--protocol", str(protocol), "--by", "attack", "--output", str(out)]) == 0
+    assert (
+        main(
+            [
+                "detplot",
+                str(scores),
+                "--protocol",
+                str(protocol),
+                "--by",
+                "attack",
+                "--output",
+                str(out),
+            ]
+        )
+        == 0
+    )
     assert labels(out) == ["net: EER 50.00 %", "A07: EER 0.00 %", "A08: EER 75.00 %"]
+
+
+def test_an_attack_called_as_the_system_keeps_its_own_curve(tmp_path):
+    path, out = tmp_path / "A07.txt", tmp_path / "det.svg"
+    path.write_text(KEYED)
+    assert main(["detplot", str(path), "--by", "attack", "--output", str(out)]) == 0
+    assert labels(out) == ["A07: EER 50.00 %", "'A07': EER 0.00 %", "A08: EER 75.00 %"]
+
+
+def test_systems_have_the_names_that_they_are_given(scores, tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "net.txt").write_text(KEYED)
+    out = tmp_path / "det.svg"
+    words = [f"XLS-R={scores}", str(tmp_path / "b" / "net.txt"), "--output", str(out)]
+    assert main(["detplot", *words]) == 0
+    assert labels(out) == ["XLS-R: EER 50.00 %", "net: EER 50.00 %"]
 
 
 def test_dollar_signs_are_text(scores, tmp_path):
@@ -59,7 +99,21 @@ def test_a_column_without_curves_is_refused(scores, tmp_path, capsys):
     rows = "".join(f"U{i}\t{int(i < 3)}\topus\n" for i in range(1, 5))
     protocol.write_text(f"utterance\tlabel\tcodec\n{rows}")
     out = tmp_path / "det.svg"
-    assert main(["detplot", str(scores), "--protocol", str(protocol), "--by", "codec", "--output", str(out)]) == 2
+    assert (
+        main(
+            [
+                "detplot",
+                str(scores),
+                "--protocol",
+                str(protocol),
+                "--by",
+                "codec",
+                "--output",
+                str(out),
+            ]
+        )
+        == 2
+    )
     assert "every trial has the same one" in capsys.readouterr().err
     assert not out.exists()
 

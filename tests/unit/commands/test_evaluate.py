@@ -15,6 +15,8 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import eer
+from asdf.evaluation.scored_files import write_scored_length
+from asdf.evaluation.scored_length import PUBLISHED, WHOLE
 from tests.unit.evaluation.test_reference_values import TABLE
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "reference" / "scores"
@@ -59,7 +61,9 @@ def protocol(tmp_path):
 
 def test_the_digits_of_the_official_packages(capsys):
     if not SHARED.is_dir():
-        pytest.skip("the published score files are not beside this checkout (shared/reference/scores)")
+        pytest.skip(
+            "the published score files are not beside this checkout (shared/reference/scores)"
+        )
     files = SHARED / "asvspoof2019_la_rawgat_mul.txt.gz", SHARED / "asvspoof2019_la_asv_eval.txt.gz"
     status, out, err = run(capsys, files[0], "--asv-scores", files[1], "--replicates", "0")
     assert (status, err) == (0, "")
@@ -71,13 +75,20 @@ def test_the_digits_of_the_official_packages(capsys):
         "A13": "0.3022", "A14": "0.2852", "A15": "0.2682", "A16": "0.8149", "A17": "1.7452", "A18": "3.0898",
         "A19": "0.7096",
     }  # fmt: skip
-    found = {name: f"{float(value(out, name)):.{len(digits.split('.')[1])}f}" for name, digits in expected.items()}
+    found = {
+        name: f"{float(value(out, name)):.{len(digits.split('.')[1])}f}"
+        for name, digits in expected.items()
+    }
     assert found == expected
     assert "71237: 7355 bona fide, 63882 spoof" in out
 
 
-@pytest.mark.parametrize(("bona_fide", "spoof", "rate", "threshold", "minimum", "actual", "llr_cost"), TABLE)
-def test_the_digits_of_small_examples(capsys, tmp_path, bona_fide, spoof, rate, threshold, minimum, actual, llr_cost):
+@pytest.mark.parametrize(
+    ("bona_fide", "spoof", "rate", "threshold", "minimum", "actual", "llr_cost"), TABLE
+)
+def test_the_digits_of_small_examples(
+    capsys, tmp_path, bona_fide, spoof, rate, threshold, minimum, actual, llr_cost
+):
     path = tmp_path / "small.txt"
     lines = [f"b{i} 1 {score}\n" for i, score in enumerate(bona_fide)]
     path.write_text("".join(lines + [f"s{i} 0 {score}\n" for i, score in enumerate(spoof)]))
@@ -114,13 +125,18 @@ def test_all_subsets_together_are_warned_of(capsys, scores, protocol):
     status, out, err = run(capsys, scores, "--protocol", protocol, "--replicates", "0")
     assert status == 0
     assert "90: 30 bona fide, 60 spoof" in out
-    assert err.startswith("warning: scores: these are 90 trials of all subsets (eval 60, progress 30)")
+    assert err.startswith(
+        "warning: scores: these are 90 trials of all subsets (eval 60, progress 30)"
+    )
     assert "--subset eval" in err
 
 
 def test_scores_turned_round_are_warned_of(capsys, tmp_path):
     path = tmp_path / "s.txt.gz"
-    lines = [f"a b {i} {label} {-score}\n" for i, (label, score) in enumerate(zip(LABELS, VALUES, strict=True))]
+    lines = [
+        f"a b {i} {label} {-score}\n"
+        for i, (label, score) in enumerate(zip(LABELS, VALUES, strict=True))
+    ]
     path.write_bytes(gzip.compress("".join(lines).encode()))
     status, _, err = run(capsys, path, "--replicates", "0")
     assert status == 0
@@ -133,7 +149,9 @@ def test_others_are_errors_unless_left_out(capsys, scores, protocol):
     status, _, err = run(capsys, scores, "--protocol", protocol)
     assert status == 1
     assert "1 of 91 scored trials are not in the protocol: 'stranger'" in err
-    status, out, err = run(capsys, scores, "--protocol", protocol, "--ignore-others", "--replicates", "0")
+    status, out, err = run(
+        capsys, scores, "--protocol", protocol, "--ignore-others", "--replicates", "0"
+    )
     assert status == 0
     assert f"{scores}: 1 scored trials are left out, 90 evaluated\n" in err
     assert "90: 30 bona fide, 60 spoof" in out
@@ -148,17 +166,21 @@ def test_missing_trials_are_an_error(capsys, scores, protocol):
 
 def test_systems_side_by_side(capsys, tmp_path, scores, protocol):
     better = tmp_path / "better.txt"
-    better.write_text("".join(f"{n} {v + label}\n" for n, v, label in zip(NAMES, VALUES, LABELS, strict=True)))
+    better.write_text(
+        "".join(f"{n} {v + 3 * label}\n" for n, v, label in zip(NAMES, VALUES, LABELS, strict=True))
+    )
     outputs = [tmp_path / name for name in ("t.csv", "t.tex")]
     status, out, _ = run(
-        capsys, scores, better, "--protocol", protocol, "--subset", "eval", "--replicates", "0", "--csv", outputs[0],
+        capsys, scores, better, "--protocol", protocol, "--subset", "eval", "--replicates", "200", "--csv", outputs[0],
         "--latex", outputs[1],
     )  # fmt: skip
     assert status == 0
-    last = next(line for line in out.splitlines() if line.startswith("EER %")).split()
-    assert last[-1].endswith("*")
-    assert not last[-2].endswith("*")
-    assert float(last[-1][:-1]) < float(last[-2])
+    table = out[out.rindex("         EER %") :].splitlines()
+    first, second = table[1].split(), table[2].split()
+    assert (first[0], second[0]) == ("scores", "better")
+    assert second[1].endswith("*")
+    assert not first[1].endswith("*")
+    assert float(second[1][:-1]) < float(first[1])
     assert len(outputs[0].read_text().splitlines()) == 1 + 2 * (1 + 2 + 1)
     assert r"\textbf{" in outputs[1].read_text()
 
@@ -168,13 +190,25 @@ def test_systems_of_different_trials_are_warned_of(capsys, tmp_path):
         rows = zip(NAMES[:count], LABELS, VALUES, strict=False)
         (tmp_path / name).write_text("".join(f"{n} {label} {score}\n" for n, label, score in rows))
     _, _, err = run(capsys, tmp_path / "a", tmp_path / "b", "--replicates", "0")
-    assert "warning: the systems were scored on different trials (bona fide + spoof: 10 + 20, 20 + 40)" in err
+    assert (
+        "warning: the systems were scored on different trials (bona fide + spoof: 10 + 20, 20 + 40)"
+        in err
+    )
 
 
 def test_submission(capsys, tmp_path, scores, protocol):
     out = tmp_path / "submission.tsv"
     status, told, _ = run(
-        capsys, scores, "--protocol", protocol, "--replicates", "0", "--submission", out, "--format", "asvspoof5"
+        capsys,
+        scores,
+        "--protocol",
+        protocol,
+        "--replicates",
+        "0",
+        "--submission",
+        out,
+        "--format",
+        "asvspoof5",
     )
     assert status == 0
     assert f"written to {out}: 90 scores in the format asvspoof5" in told
@@ -187,6 +221,11 @@ def test_submission(capsys, tmp_path, scores, protocol):
         "--format", "asvspoof2021",
     )  # fmt: skip
     assert f"warning: only subset eval is in {out}" in err
+    *_, err = run(
+        capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0", "--submission", "-",
+        "--format", "asvspoof2021",
+    )  # fmt: skip
+    assert "warning: only subset eval is in standard output; the packages" in err
 
 
 @pytest.mark.parametrize(
@@ -215,7 +254,9 @@ def test_a_column_that_gives_no_results_is_told_of_if_it_was_asked_for(capsys, t
     path.write_text("a 1 1.5\nb 0 0.5\n")
     status, _, err = run(capsys, path, "--by", "attack", "--replicates", "0")
     assert status == 0
-    assert err.startswith("warning: scores: no results by attack: of the spoofs no values of it are known")
+    assert err.startswith(
+        "warning: scores: no results by attack: of the spoofs no values of it are known"
+    )
     assert run(capsys, path, "--replicates", "0")[2] == ""
 
 
@@ -259,3 +300,104 @@ def test_without_labels_the_protocol_is_asked_for(capsys, scores):
     status, _, err = run(capsys, scores)
     assert status == 1
     assert "there is no label in 'E_000" in err
+
+
+def test_systems_have_the_names_that_they_are_given(capsys, tmp_path):
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "dev.txt").write_text("a 1 1.5\nb 0 0.5\n")
+    files = [tmp_path / folder / "dev.txt" for folder in ("first", "second")]
+    out = tmp_path / "out.json"
+    words = [f"XLS-R + AASIST={files[0]}", files[1], "--replicates", "0", "--json", out]
+    assert run(capsys, *words)[0] == 0
+    assert [one["system"] for one in json.loads(out.read_text())] == ["XLS-R + AASIST", "dev"]
+    assert run(capsys, *files, "--replicates", "0", "--json", out)[0] == 0
+    assert [one["system"] for one in json.loads(out.read_text())] == ["first", "second"]
+    status, _, err = run(capsys, f"a={files[0]}", f"a={files[1]}")
+    assert status == 2
+    assert "'a' is the name of several systems" in err
+
+
+def test_a_path_with_an_equals_sign_is_a_path(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lr=1.txt").write_text("a 1 1.5\nb 0 0.5\n")
+    status, out, _ = run(capsys, "lr=1.txt", "--replicates", "0")
+    assert status == 0
+    assert out.startswith("lr=1\n")
+    status, _, err = run(capsys, "runs/lr=2/dev.txt")
+    assert status == 1
+    assert "cannot read runs/lr=2/dev.txt" in err
+
+
+def test_the_scored_length_is_said_or_read_or_not_known(capsys, tmp_path):
+    path = tmp_path / "dev.txt"
+    path.write_text("a 1 1.5\nb 0 0.5\n")
+    assert "  scored         not known\n" in run(capsys, path, "--replicates", "0")[1]
+    told = run(capsys, path, "--replicates", "0", "--scored-length", "66800")[1]
+    assert "  scored         first 66,800 samples\n" in told
+    write_scored_length(path, PUBLISHED)
+    assert "first 64,600 samples" in run(capsys, path, "--replicates", "0")[1]
+    other = tmp_path / "other.txt"
+    other.write_text("a 1 1.5\nb 0 0.5\n")
+    write_scored_length(other, WHOLE)
+    *_, err = run(capsys, path, other, "--replicates", "0")
+    assert "different lengths of the recordings (first 64,600 samples; whole), so their" in err
+    assert run(capsys, path, "--scored-length", "long")[0] == 2
+
+
+def test_no_system_is_the_best_of_different_lengths(capsys, tmp_path):
+    rng = np.random.default_rng(4)
+    for name, gap, scored in (("a", 1.0, PUBLISHED), ("b", 4.0, WHOLE)):
+        rows = [f"u{i} {i % 2} {rng.normal() + gap * (i % 2)}\n" for i in range(200)]
+        (tmp_path / name).write_text("".join(rows))
+        write_scored_length(tmp_path / name, scored)
+    words = [tmp_path / "a", tmp_path / "b", "--replicates", "100"]
+    assert "*" not in run(capsys, *words)[1]
+    assert run(capsys, *words, "--scored-length", "whole")[1].count("*") == 3
+
+
+def test_files_are_written_before_anything_is_printed(tmp_path):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this machine")
+    path, out = tmp_path / "scores.txt", tmp_path / "out"
+    path.write_text("a 1 1.5\nb 0 0.5\n")
+    command = [sys.executable, "-m", "asdf", "evaluate", path, path, "--replicates", "0"]
+    files = {name: tmp_path / f"out.{name}" for name in ("json", "csv", "latex")}
+    for name, out in files.items():
+        command += [f"--{name}", out]
+    with open("/dev/full", "w") as full:
+        subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert json.loads(files["json"].read_text())[1]["system"] == "scores #2"
+    assert len(files["csv"].read_text().splitlines()) == 3
+    assert files["latex"].read_text().count(r"\bottomrule") >= 1
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_scores_of_chance_are_not_called_turned_round(capsys, tmp_path, sign):
+    rng = np.random.default_rng(3)
+    rows = [f"u{i} {i % 2} {sign * rng.normal()}\n" for i in range(80)]
+    (tmp_path / "s").write_text("".join(rows))
+    assert "turned round" not in run(capsys, tmp_path / "s", "--replicates", "0")[2]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "detplot"])
+def test_a_small_gzip_file_that_holds_much_is_one_message(capsys, tmp_path, command):
+    """Files that blow up are refused where lines are read, by every reader of scores."""
+    path = tmp_path / "bomb.txt.gz"
+    path.write_bytes(gzip.compress(b"0" * 5_000_000))
+    assert path.stat().st_size < 10_000
+    words = [str(path), "--output", str(tmp_path / "det.svg")][: 1 + 2 * (command == "detplot")]
+    for line in ([], ["--protocol", str(path)]):
+        assert main([command, *words, *line]) == 1
+        err = capsys.readouterr().err
+        assert "bomb.txt.gz, line 1" in err
+        assert len(err) < 500
+
+
+@pytest.mark.parametrize("option", ["--asv-scores", "--protocol"])
+def test_endless_files_are_one_message(capsys, scores, option):
+    if not Path("/dev/zero").exists():
+        pytest.skip("no /dev/zero on this machine")
+    status, _, err = run(capsys, scores, option, "/dev/zero")
+    assert status == 1
+    assert "/dev/zero, line 1" in err

@@ -27,7 +27,10 @@ def settings_of(kind: str) -> Sections:
     settings.front_end.architecture = "tiny"
     settings.back_end.sls_samples, settings.back_end.sls_hidden = 6000, 32
     settings.back_end.nes2net_splits = (4, 4)
-    settings.paths.output_folder, settings.recipe.training_sets = "/home/someone/runs", ("asvspoof5",)
+    settings.paths.output_folder, settings.recipe.training_sets = (
+        "/home/someone/runs",
+        ("asvspoof5",),
+    )
     return settings
 
 
@@ -35,7 +38,9 @@ def settings_of(kind: str) -> Sections:
 def make(tmp_path):
     """Write a network of a class, whose every number is drawn, to `networks/epoch.3.pt`."""
 
-    def make(kind: str, settings: Sections | None = None, **extra: object) -> tuple[nn.Module, Path]:
+    def make(
+        kind: str, settings: Sections | None = None, **extra: object
+    ) -> tuple[nn.Module, Path]:
         settings = settings or settings_of(kind)
         torch.manual_seed(0)
         network = getattr(asdf.networks, kind)(settings)
@@ -73,7 +78,11 @@ def test_export_then_import_is_the_identity(kind, layout, make, run, tmp_path):
     network, path = make(kind)
     status, told, _ = run("export", path, "--format", layout, tmp_path / "published.pth")
     assert status == 0 and f"asdf.networks.{kind}" in told
-    words = ["front_end.architecture=tiny", "back_end.sls_samples=6000"] if kind.startswith("SSL_") else []
+    words = (
+        ["front_end.architecture=tiny", "back_end.sls_samples=6000"]
+        if kind.startswith("SSL_")
+        else []
+    )
     assert run("import", tmp_path / "published.pth", tmp_path / "net.pt", *words)[0] == 0
     same(read_network(tmp_path / "net.pt")[0], network)
 
@@ -102,7 +111,9 @@ def test_of_xlsr_every_published_layer_is_there():
     with torch.device("meta"):
         network = asdf.networks.SSL_AASIST(settings)
     state, filled = published_state(network)
-    front_end = [tensor.numel() for name, tensor in state.items() if name.startswith("ssl_model.model.")]
+    front_end = [
+        tensor.numel() for name, tensor in state.items() if name.startswith("ssl_model.model.")
+    ]
     assert sum(front_end) == 317_390_592 and len(filled) == 8
     assert all(not state[name].any() for name in filled)
     settings.front_end.architecture = "small"
@@ -145,9 +156,15 @@ def test_safetensors_and_folders_are_networks(kind, layout, make, run, tmp_path)
 
 
 def test_the_folder_of_a_hub(make, run, tmp_path):
-    progress = {"step": 9, "evaluations": [{"step": 3, "eer": {"dev": 0.5}}, {"step": 9, "eer": {"dev": 0.0125}}]}
+    progress = {
+        "step": 9,
+        "evaluations": [{"step": 3, "eer": {"dev": 0.5}}, {"step": 9, "eer": {"dev": 0.0125}}],
+    }
     _, path = make("AASIST_L", progress=progress)
-    rows = [{"epoch": "epoch.3", "set": "asvspoof5-eval", "eer": 0.04}, {"epoch": "epoch.2", "set": "x", "eer": 0.3}]
+    rows = [
+        {"epoch": "epoch.3", "set": "asvspoof5-eval", "eer": 0.04},
+        {"epoch": "epoch.2", "set": "x", "eer": 0.3},
+    ]
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "results.json").write_text(json.dumps(rows))
     status, told, _ = run("export", path, "--format", "hub", tmp_path / "card")
@@ -156,7 +173,11 @@ def test_the_folder_of_a_hub(make, run, tmp_path):
         "README.md", "config.json", "model.safetensors"]  # fmt: skip
     card = (tmp_path / "card" / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: asdf\n") and "# card\n" in card
-    assert "| dev | 1.250 |\n| asvspoof5-eval | 4.000 |" in card and "| x |" not in card and "50.000" not in card
+    assert (
+        "| dev | 1.250 |\n| asvspoof5-eval | 4.000 |" in card
+        and "| x |" not in card
+        and "50.000" not in card
+    )
     assert "## Training data\n\nasvspoof5\n" in card and "85,306 parameters" in card
     assert "someone" not in card + (tmp_path / "card" / "config.json").read_text()
     config = json.loads((tmp_path / "card" / "config.json").read_text())
@@ -168,7 +189,10 @@ def test_a_card_of_a_network_without_a_history_says_so(make, run, tmp_path):
     _, path = make("AASIST_L")
     assert "no measured EERs" in run("export", path, "--format", "hub", tmp_path / "card")[1]
     card = (tmp_path / "card" / "README.md").read_text()
-    assert "Not stated in the file that this was made from." in card and "No measured error rates" in card
+    assert (
+        "Not stated in the file that this was made from." in card
+        and "No measured error rates" in card
+    )
     assert "asvspoof5" not in card
 
 
@@ -180,7 +204,9 @@ def test_a_folder_of_another_program_and_damaged_metadata_are_told(make, run, tm
     assert status == 1 and "holds no detector of ASDF, but a network of the type 'wavlm'" in errors
     status, _, errors = run("export", path, "--format", "hub", path)
     assert status == 2 and "is there already" in errors
-    status, _, errors = run("export", path, "--format", "hub", tmp_path / "card", "--samples", "800")
+    status, _, errors = run(
+        "export", path, "--format", "hub", tmp_path / "card", "--samples", "800"
+    )
     assert status == 2 and "--samples is for onnx and torchscript; hub keeps to no length" in errors
 
 
@@ -205,12 +231,18 @@ def test_torchscript_runs_without_asdf(kind, make, run, tmp_path):
     words = [] if kind == "SSL_SLS" else ["--samples", CLIP]
     status, told, _ = run("export", path, "--format", "torchscript", tmp_path / "net.ts", *words)
     samples = 6000 if kind == "SSL_SLS" else CLIP
-    assert status == 0 and f"takes waveforms (batch, {samples}) at 16 kHz" in told and "differs from" in told
+    assert (
+        status == 0
+        and f"takes waveforms (batch, {samples}) at 16 kHz" in told
+        and "differs from" in told
+    )
     graph = torch.jit.load(tmp_path / "net.ts")
     waveforms = 0.1 * torch.randn(3, samples)
     with torch.no_grad():
         torch.testing.assert_close(graph(waveforms), network(waveforms), atol=1e-4, rtol=0)
-        with pytest.raises(torch.jit.Error, match="as many samples as the network was exported for"):
+        with pytest.raises(
+            torch.jit.Error, match="as many samples as the network was exported for"
+        ):
             graph(0.1 * torch.randn(3, samples + 320))
 
 
@@ -230,14 +262,18 @@ def test_onnx_runs_without_torch(kind, make, run, tmp_path):
         with torch.no_grad():
             expected = network(waveforms)
         got = session.run(["embeddings", "logits"], {"waveforms": waveforms.numpy()})
-        torch.testing.assert_close(tuple(map(torch.from_numpy, got)), expected, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            tuple(map(torch.from_numpy, got)), expected, atol=1e-4, rtol=1e-4
+        )
     with pytest.raises(Exception, match="invalid dimensions"):
         session.run(None, {"waveforms": torch.zeros(1, samples + 320).numpy()})
 
 
 def test_a_length_that_the_network_does_not_take_is_told(make, run, tmp_path):
     _, path = make("SSL_SLS")
-    status, _, errors = run("export", path, "--format", "torchscript", tmp_path / "net.ts", "--samples", CLIP)
+    status, _, errors = run(
+        "export", path, "--format", "torchscript", tmp_path / "net.ts", "--samples", CLIP
+    )
     assert status == 2 and "SSL_SLS takes 6000 samples and no other length" in errors
 
 
@@ -261,9 +297,21 @@ def test_a_graph_that_gives_other_numbers_is_not_written(run, tmp_path):
     settings = Sections()
     settings.network.network_class = "branching_network_of_a_test.Net"
     write_network(tmp_path / "net.pt", nn.ModuleDict({"layer": nn.Linear(1, 2)}), settings)
-    words = ["export", tmp_path / "net.pt", "--format", "torchscript", tmp_path / "net.ts", "--samples", 500]
+    words = [
+        "export",
+        tmp_path / "net.pt",
+        "--format",
+        "torchscript",
+        tmp_path / "net.ts",
+        "--samples",
+        500,
+    ]
     status, _, errors = run(*words)
-    assert status == 1 and "is of the class branching_network_of_a_test.Net, which is not of asdf.networks" in errors
+    assert (
+        status == 1
+        and "is of the class branching_network_of_a_test.Net, which is not of asdf.networks"
+        in errors
+    )
     status, _, errors = run(*words, "--network-folder", tmp_path)
     assert status == 1 and "gives other numbers than the network" in errors
     assert not (tmp_path / "net.ts").exists()

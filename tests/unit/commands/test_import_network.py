@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 
+import asdf
 from asdf.__main__ import main
 from asdf.networks import SSL_AASIST
 from asdf.networks.architectures import KNOWN
@@ -65,9 +67,60 @@ def test_published_aasist(name, layout, parameters, reference, run, tmp_path):
     status, told, _ = run("import", reference(f"{name}.pth"), tmp_path / "net.pt")
     assert status == 0
     assert told.splitlines()[0] == f"recognised: {layout}"
-    assert "layers mapped: 229\nleft out: nothing\nmissing: nothing\n" in told
-    assert told.endswith(f"net.pt: asdf.networks.{name.replace('-', '_')}, {parameters} parameters\n")
+    assert (
+        "scored, as published: first 64,600 samples "
+        "(network.min_evaluation_utterance_length_in_samples = 64600 and "
+        "network.max_evaluation_utterance_length_in_samples = 64600)\nlayers mapped: 229\n"
+    ) in told
+    assert "left out: nothing\nmissing: nothing\n" in told
+    assert told.endswith(
+        f"net.pt: asdf.networks.{name.replace('-', '_')}, {parameters} parameters\n"
+    )
     check_scores(read_network(tmp_path / "net.pt")[0], reference(f"{name}.npz"))
+
+
+def scored_lengths(path: Path) -> tuple[int, int]:
+    network = settings_in(read_network(path)[1], path).network
+    return (
+        network.min_evaluation_utterance_length_in_samples,
+        network.max_evaluation_utterance_length_in_samples,
+    )
+
+
+@pytest.mark.parametrize("name", ["AASIST", "AASIST-L"])
+def test_a_longer_recording_has_the_published_logit(name, reference, run, tmp_path):
+    """Of its first 64,600 samples; the default lengths would take all of it."""
+    assert run("import", reference(f"{name}.pth"), tmp_path / "net.pt")[0] == 0
+    case = np.load(reference(f"{name}.npz"))
+    detector = asdf.Detector(tmp_path / "net.pt", "cpu")
+    for waveform, logits in zip(case["waveforms"], case["logits"], strict=True):
+        assert len(waveform) == 64600
+        longer = np.concatenate([waveform, waveform[:30000][::-1]])
+        soundfile.write(tmp_path / "longer.wav", longer, 16000, subtype="FLOAT")
+        assert detector.score(tmp_path / "longer.wav") == pytest.approx(logits[1], abs=1e-4)
+        half = waveform[:32300]
+        doubled = np.concatenate([half, half])
+        assert detector.score(half, 16000) == pytest.approx(
+            detector.score(doubled, 16000), abs=1e-5
+        )
+
+
+def test_lengths_that_are_given_count_more_than_the_published_ones(reference, run, tmp_path):
+    words = ["import", reference("AASIST-L.pth"), tmp_path / "net.pt"]
+    least, most = (
+        f"network.{name}_evaluation_utterance_length_in_samples" for name in ("min", "max")
+    )
+    for given, lengths, told in (
+        ([f"{least}=16000", f"{most}=1000000"], (16000, 1000000), None),
+        ([f"{most}=32000"], (32000, 32000), "scored: first 32,000 samples"),
+        ([f"{least}=80000"], (80000, 80000), "scored: first 80,000 samples"),
+        ([f"{least}=16000"], (16000, 64600), "scored: whole, up to 4.0375 s"),
+    ):
+        status, out, _ = run(*words, *given)
+        assert status == 0
+        assert scored_lengths(tmp_path / "net.pt") == lengths
+        assert ("scored" not in out) if told is None else (told in out)
+        (tmp_path / "net.pt").unlink()
 
 
 @pytest.mark.parametrize("prefix", ["", "module."])
@@ -91,9 +144,38 @@ def test_published_ssl_anti_spoofing(prefix, nested, reference, run, tmp_path):
     assert status == 0
     first = "recognised: " + ("a checkpoint of the original ASDF; " if nested else "")
     assert told.startswith(first + "SSL_Anti-spoofing: wav2vec 2.0 and AASIST\n")
-    assert "pretraining; scores do not depend on them: mask_emb, quantizer.*, project_q.*, final_proj.* (8)" in told
+    assert (
+        "pretraining; scores do not depend on them: mask_emb, quantizer.*, project_q.*, final_proj.* (8)"
+        in told
+    )
     training = "of the training that made it: optimizer_state_dict, training_loss, consecutive_lr_updates (3)"
     assert (training in told) is bool(nested)
+    # The original ASDF scored whole recordings; its checkpoints say nothing else.
+    lengths = (16000, 1000000) if nested else (64600, 64600)
+    assert scored_lengths(tmp_path / "net.pt") == lengths
+    check_scores(read_network(tmp_path / "net.pt")[0], reference("ssl_aasist.npz"))
+    if not nested:
+        case = np.load(reference("ssl_aasist.npz"))
+        longer = np.concatenate([case["waveforms"][0], case["waveforms"][1]])
+        score = asdf.Detector(tmp_path / "net.pt", "cpu").score(longer, 16000)
+        assert score == pytest.approx(case["logits"][0, 1], abs=1e-4)
+
+
+def test_a_norm_that_the_published_code_does_not_use_is_named_and_left_out(
+    reference, run, tmp_path
+):
+    state = torch.load(reference("ssl_aasist.pth"), weights_only=True, map_location="cpu")
+    parts = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    norm = {f"encoder.0.0.bn1.{part}": torch.rand(1) for part in parts}
+    torch.save({**state, **norm}, tmp_path / "LA_model.pth")
+    status, told, errors = run(
+        "import", tmp_path / "LA_model.pth", tmp_path / "net.pt", f"front_end.architecture={SMALL}"
+    )
+    assert status == 0, errors
+    assert (
+        "left out, of a norm whose output the published code does not use; scores do not depend on them: "
+        "encoder.0.0.bn1.* (5)\n" in told
+    )
     check_scores(read_network(tmp_path / "net.pt")[0], reference("ssl_aasist.npz"))
 
 
@@ -101,9 +183,13 @@ def test_published_sls(reference, run, tmp_path):
     words = ["import", reference("sls.pth"), tmp_path / "net.pt", f"front_end.architecture={SMALL}"]
     status, told, _ = run(*words)
     assert status == 0 and "back_end.sls_hidden = 64, by the shapes" in told
-    assert "back_end.sls_samples = 15440, the shortest length that gives the 16 times it reads" in told
+    assert (
+        "back_end.sls_samples = 15440, the shortest length that gives the 16 times it reads" in told
+    )
+    assert scored_lengths(tmp_path / "net.pt") == (15440, 15440)
     (tmp_path / "net.pt").unlink()
     assert run(*words, "back_end.sls_samples=16000")[0] == 0
+    assert scored_lengths(tmp_path / "net.pt") == (16000, 16000)
     check_scores(read_network(tmp_path / "net.pt")[0], reference("sls.npz"), "log_probabilities")
 
 
@@ -114,7 +200,9 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
     from asdf.networks.architectures import KNOWN, Architecture
     from asdf.networks.fairseq_names import fairseq_names
 
-    back_end = torch.load(reference(f"nes2net_x_{pooling}.pth"), weights_only=True, map_location="cpu")
+    back_end = torch.load(
+        reference(f"nes2net_x_{pooling}.pth"), weights_only=True, map_location="cpu"
+    )
     tiny = KNOWN["tiny"]
     architecture = Architecture(tiny.conv_layers, "layer_norm", True, 1024, 1, 2, 8, True, 16, 64)
     front_end = fairseq_names(architecture.build().state_dict(), architecture)
@@ -126,6 +214,7 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
     assert status == 0 and "recognised: Nes2Net-X: wav2vec 2.0 and Nes2Net-X" in told
     assert "back_end.nes2net_splits = (8, 8), by the shapes" in told
     assert "back_end.nes2net_dilation = 2, as published; no shape tells it" in told
+    assert scored_lengths(tmp_path / "net.pt") == (64600, 64600)
     network = read_network(tmp_path / "net.pt")[0]
     assert isinstance(network, SSL_Nes2NetX)
     expected = np.load(reference(f"nes2net_x_{pooling}.npz"))
@@ -140,7 +229,10 @@ def test_xlsr_is_known_by_its_shapes():
 
     for name in ("wav2vec2_xlsr_300m", "wav2vec2_base", "wavlm_base"):
         shapes = KNOWN[name].shapes()
-        state = {f"front_end.model.{layer}": torch.empty(shape, device="meta") for layer, shape in shapes.items()}
+        state = {
+            f"front_end.model.{layer}": torch.empty(shape, device="meta")
+            for layer, shape in shapes.items()
+        }
         assert architecture_of(Path("x"), state) == name
 
 
@@ -151,11 +243,14 @@ def test_a_checkpoint_of_asdf_leaves_its_training_behind(run, tmp_path):
     extra = {"optimizer_state_dict": {}, "progress": {"step": 3}, "calibration": {"scale": 1.0}}
     write_network(tmp_path / "epoch.1.pt", network, settings, extra)
     status, told, _ = run("import", tmp_path / "epoch.1.pt", tmp_path / "net.pt")
-    assert status == 0 and "of the training that made it: optimizer_state_dict, progress (2)" in told
+    assert (
+        status == 0 and "of the training that made it: optimizer_state_dict, progress (2)" in told
+    )
     read, content = read_network(tmp_path / "net.pt")
     torch.testing.assert_close(read.state_dict(), network.state_dict(), rtol=0, atol=0)
     assert content["calibration"] == {"scale": 1.0} and "progress" not in content
     assert settings_in(content, Path("net.pt")).front_end == settings.front_end
+    assert scored_lengths(tmp_path / "net.pt") == (16000, 1000000) and "scored" not in told
 
 
 @pytest.mark.parametrize("change", ["missing", "misshapen", "too many"])
@@ -192,10 +287,20 @@ def test_back_ends_alone_and_unknown_files_are_told(reference, run, tmp_path):
     assert status == 1 and "holds the back end of SSL_Nes2NetX alone" in errors
     torch.save({"a": torch.ones(1)}, tmp_path / "a.pth")
     status, _, errors = run("import", tmp_path / "a.pth", tmp_path / "net.pt")
-    assert status == 1 and "is no detector that is known: it holds a. Read are a network of ASDF" in errors
-    names = ("fc0.weight", "fc1.weight", "fc3.weight", "ssl_model.model.feature_extractor.conv_layers.0.0.weight")
+    assert (
+        status == 1
+        and "is no detector that is known: it holds a. Read are a network of ASDF" in errors
+    )
+    names = (
+        "fc0.weight",
+        "fc1.weight",
+        "fc3.weight",
+        "ssl_model.model.feature_extractor.conv_layers.0.0.weight",
+    )
     torch.save({name: torch.ones(1) for name in names}, tmp_path / "b.pth")
-    status, _, errors = run("import", tmp_path / "b.pth", tmp_path / "net.pt", "front_end.architecture=tiny")
+    status, _, errors = run(
+        "import", tmp_path / "b.pth", tmp_path / "net.pt", "front_end.architecture=tiny"
+    )
     assert status == 1 and "of shapes that it cannot have" in errors
 
 
@@ -220,7 +325,10 @@ class Malicious:
 
 
 def test_a_malicious_file_leaves_no_trace(run, tmp_path):
-    torch.save({"model_state_dict": {"a": torch.ones(1)}, "x": Malicious(tmp_path / "trace")}, tmp_path / "evil.pth")
+    torch.save(
+        {"model_state_dict": {"a": torch.ones(1)}, "x": Malicious(tmp_path / "trace")},
+        tmp_path / "evil.pth",
+    )
     status, out, errors = run("import", tmp_path / "evil.pth", tmp_path / "net.pt")
     assert (status, out) == (1, "") and "nothing in it was run" in errors and "mkdir" in errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.pth"]
@@ -234,10 +342,15 @@ def test_settings_cannot_ask_for_more_memory_than_the_file_brings(claim, run, tm
     content = torch.load(tmp_path / "net.pt", weights_only=True, map_location="cpu")
     content["settings"]["front_end"]["architecture"] = repr({**asdict(KNOWN["tiny"]), **claim})
     torch.save(content, tmp_path / "net.pt")
-    for command in (["import", tmp_path / "net.pt"], ["export", tmp_path / "net.pt", "--format", "safetensors"]):
+    for command in (
+        ["import", tmp_path / "net.pt"],
+        ["export", tmp_path / "net.pt", "--format", "safetensors"],
+    ):
         status, _, errors = run(*command, tmp_path / "out")
         assert status == 1
-        assert ("is described with 1,000,000,000 layers" if "layers" in claim else "1048576") in errors
+        assert (
+            "is described with 1,000,000,000 layers" if "layers" in claim else "1048576"
+        ) in errors
 
 
 def test_a_hostile_safetensors_file_is_told(run, tmp_path):

@@ -1,6 +1,5 @@
 """What `python -m asdf launch` finds before anything starts."""
 
-import os
 import subprocess
 import sys
 
@@ -9,6 +8,9 @@ import pytest
 from asdf.__main__ import main
 from asdf.commands.launch import _jobs
 from asdf.commands.slots import Slots
+from asdf.distributed.builds import Build
+from asdf.distributed.cores import usable_cores
+from asdf.distributed.devices import SeenGpus
 
 GPUS = Slots(["0", "1"], are_gpus=True)
 CPU = Slots(["0"], are_gpus=False)
@@ -26,10 +28,16 @@ def launch(recipe, capsys, *words):
     ("words", "message"),
     [
         (("debug", "normed", "debug"), "configs debug and debug have the same system folder"),
-        (("debug", "normed", "paths.system_folder=one"), "configs debug and normed have the same system folder"),
+        (
+            ("debug", "normed", "paths.system_folder=one"),
+            "configs debug and normed have the same system folder",
+        ),
         (("debug", "nosuch", "network.max_epochs=0"), "there is no config 'nosuch'"),
         (("debug", "network.max_epochs=0"), "network.max_epochs"),
-        (("debug", "computing.gpu_ids=(1,)"), "computing.gpu_ids is for the launcher to set: use --gpus"),
+        (
+            ("debug", "computing.gpu_ids=(1,)"),
+            "computing.gpu_ids is for the launcher to set: use --gpus",
+        ),
         (("debug", "--slots", "0"), "at least one run at a time"),
         (("network.max_epochs=1",), "no config named"),
     ],
@@ -46,28 +54,59 @@ def test_a_recipe_that_is_not_there(recipe, capsys):
 
 
 def test_a_run_wider_than_the_gpus_named(recipe, capsys):
-    with pytest.raises(Exception, match="config debug runs in 3 processes, but there are only 2 GPUs"):
+    with pytest.raises(
+        Exception, match="config debug runs in 3 processes, but there are only 2 GPUs"
+    ):
         _jobs(recipe.folder / "run.py", ["debug"], GPUS, 3)
 
 
 def test_each_run_is_told_its_place_on_top_of_its_config(recipe):
-    recipe.add_configs("two < debug\npaths.system_folder = 'two'\ncomputing.processes = 2\ncomputing.threads = None")
+    recipe.add_configs(
+        "two < debug\npaths.system_folder = 'two'\ncomputing.processes = 2\ncomputing.threads = None"
+    )
     one, two = _jobs(recipe.folder / "run.py", ["debug", "two", "recipe.seed=3"], GPUS, None)
     assert one.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=1"]
     assert two.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=2"]
     assert (one.slots_needed, two.slots_needed) == (1, 2)
     assert two.system == recipe.system("two")
     (wide,) = _jobs(recipe.folder / "run.py", ["debug"], GPUS, 2)
-    assert wide.slots_needed == 2 and wide.overrides[-1] == "computing.processes=2" and wide.digest != one.digest
+    assert (
+        wide.slots_needed == 2
+        and wide.overrides[-1] == "computing.processes=2"
+        and wide.digest != one.digest
+    )
     # On the CPU the cores are shared out, where the config does not say how many threads there are.
     (shared,) = _jobs(recipe.folder / "run.py", ["two"], CPU, None)
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     assert shared.slots_needed == 1
     assert shared.overrides[-3:] == [
         "computing.use_gpu=False",
         "computing.processes=2",
         f"computing.threads={max(1, cores // 2)}",
     ]
+
+
+def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeypatch):
+    recipe.add_configs("needy < debug\ncomputing.use_gpu = 'required'\n")
+    status, error = launch(recipe, capsys, "needy")
+    assert status == 2
+    assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU is here" in error
+    assert error.endswith("A launch computes on the CPU with --slots N.\n")
+    hidden = SeenGpus(0, 2, Build("2.14.1", "CUDA 13.0"), shown="")
+    monkeypatch.setattr("asdf.commands.launch.look_without_torch", lambda: hidden)
+    status, error = launch(recipe, capsys, "debug")
+    assert status == 2 and "has 2 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them" in error
+    # Asked for: no GPU is looked for.
+    (meant,) = _jobs(recipe.folder / "run.py", ["debug"], CPU, None, cpu_is_meant=True)
+    assert "computing.use_gpu=False" in meant.overrides
+
+
+def test_one_launch_is_enough(recipe, capsys, monkeypatch):
+    for name, value in {"PMI_RANK": "1", "PMI_SIZE": "2", "MASTER_ADDR": "n1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    status, error = launch(recipe, capsys, "debug", "--slots", "1")
+    assert status == 2 and "mpiexec started 2 launches of the same configs: start one" in error
 
 
 def test_help_needs_no_torch():

@@ -24,8 +24,12 @@ def test_parameters_are_the_published_ones():
         settings.network.network_class = row.name
         network = build_network(settings)
         assert row.parameters == sum(parameter.numel() for parameter in network.parameters()), name
-        front_end = [one for part, one in network.named_parameters() if part.startswith("front_end.")]
-        assert row.parameters - row.back_end_parameters == sum(parameter.numel() for parameter in front_end), name
+        front_end = [
+            one for part, one in network.named_parameters() if part.startswith("front_end.")
+        ]
+        assert row.parameters - row.back_end_parameters == sum(
+            parameter.numel() for parameter in front_end
+        ), name
 
 
 def test_multiply_adds_are_those_of_the_layers():

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from asdf.commands import processes
 from asdf.commands.processes import start
 from asdf.commands.queue import run_queue
 from asdf.commands.slots import Slots
@@ -88,13 +89,28 @@ def test_a_job_waits_for_a_run_that_another_launcher_has_left(tmp_path):
     recipe = tmp_path / "run.py"
     recipe.write_text(STUB)
     only, slots = job(tmp_path, "c"), Slots(["0"], are_gpus=True)
-    left = start(only, [sys.executable, "-c", "import sys; sys.stdin.read(); import time; time.sleep(60)"], ("0",), "0")
+    left = start(
+        only,
+        [sys.executable, "-c", "import sys; sys.stdin.read(); import time; time.sleep(60)"],
+        ("0",),
+        "0",
+    )
     assert left is not None
     assert start(job(tmp_path, "c"), [sys.executable, str(recipe), "c"], ("0",), "0") is None
     left.kill()
     again = job(tmp_path, "c")
     run_queue([again], slots, recipe, Table(io.StringIO()), StopRequest())
     assert again.state == "done" and (tmp_path / "c.args").exists()
+
+
+def test_a_run_sees_its_gpus_alone_by_the_variable_of_their_maker(tmp_path, monkeypatch):
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "0,1,2,3")
+    monkeypatch.setattr(processes, "visibility_variable", lambda: "HIP_VISIBLE_DEVICES")
+    code = "import os; print(os.environ['HIP_VISIBLE_DEVICES'], os.environ['CUDA_VISIBLE_DEVICES'])"
+    run = start(job(tmp_path, "net"), [sys.executable, "-c", code], ("2", "3"), "2,3")
+    assert run is not None
+    wait_for(run.has_ended)
+    assert run.job.log.read_text().splitlines()[-1] == "2,3 2,3"
 
 
 def test_killing_a_run_leaves_none_of_its_processes(tmp_path):
@@ -105,7 +121,8 @@ def test_killing_a_run_leaves_none_of_its_processes(tmp_path):
     assert alive(child)
     run.kill()
     wait_for(lambda: not alive(child))
-    assert run.has_ended() and run.job.state == "failed" and run.job.detail.startswith("killed by SIGKILL: ")
+    assert run.has_ended() and run.job.state == "failed"
+    assert run.job.detail == "killed by SIGKILL (out of memory?)"
 
 
 def test_a_second_interrupt_kills(tmp_path):
@@ -135,7 +152,9 @@ def test_a_second_interrupt_kills(tmp_path):
     launcher.send_signal(signal.SIGINT)
     output, _ = launcher.communicate(timeout=60)
     wait_for(lambda: not alive(child))
-    assert launcher.returncode != 0 and "signal SIGINT" in output and "net: stopped, killed" in output
+    assert (
+        launcher.returncode != 0 and "signal SIGINT" in output and "net: stopped, killed" in output
+    )
 
 
 def test_a_folder_that_cannot_be_written_fails_that_job_alone(tmp_path):

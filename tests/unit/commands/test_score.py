@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import shutil
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -14,20 +16,36 @@ import asdf
 from asdf.__main__ import main
 from asdf.detector import Calibration
 from asdf.evaluation import read_scores
-from tests.unit.detector.conftest import network_file, recordings, sound, write_small_network  # noqa: F401
+from tests.unit.detector.conftest import small_settings, sound, write_small_network
 
 NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]
 
 
-@pytest.fixture
-def folder(recordings, monkeypatch):  # noqa: F811
-    monkeypatch.chdir(recordings.parent)
-    return recordings
+TOLD = "scores of whole recordings; of one longer than 16,000 samples (1 s), the mean over windows of that length\n"
 
 
 @pytest.fixture
-def network(network_file):  # noqa: F811
-    return str(network_file)
+def folder(tmp_path, monkeypatch):
+    """Five recordings of half a second and more; the last is longer than what the network hears at a time."""
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    soundfile.write(folder / "a.wav", sound(9000), 16000)
+    soundfile.write(folder / "b.flac", sound(8500, 1), 16000)
+    soundfile.write(folder / "c.WAV", sound(9000, 2), 16000)
+    soundfile.write(folder / "d.ogg", np.stack([sound(30000, 3), sound(30000, 4)], axis=1), 44100)
+    soundfile.write(folder / "e.mp3", sound(60000, 5), 48000)
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def settings():
+    return small_settings(max_evaluation_utterance_length_in_samples=16000)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("network")
+    return str(write_small_network(folder / "network.pt", settings()))
 
 
 @pytest.fixture
@@ -44,14 +62,95 @@ def score(capsys, network):
 
 def expected(network, folder):
     detector = asdf.Detector(network, "cpu")
+    return [detector.score_whole(folder / name).score for name in NAMES]
+
+
+def trials(network, folder):
+    detector = asdf.Detector(network, "cpu")
     return [detector.score(folder / name) for name in NAMES]
 
 
 def test_one_line_a_recording_in_order(folder, score, network):
     status, lines, errors = score("recordings")
-    assert (status, errors) == (0, "")
+    assert (status, errors) == (0, TOLD)
     scores = expected(network, folder)
-    assert lines == [f"recordings/{name}\t{value:.4f}" for name, value in zip(NAMES, scores, strict=True)]
+    assert [line.split("\t")[:2] for line in lines] == [
+        [f"recordings/{name}", f"{value:.4f}"] for name, value in zip(NAMES, scores, strict=True)
+    ]
+    lowest = asdf.Detector(network, "cpu").score_whole(folder / "e.mp3").lowest
+    span = "0:00-0:01" if lowest.start_s == 0 else "0:00.2-0:01.2"
+    notes = f"mean of 2 windows, lowest {lowest.score:.4f} at {span}"
+    assert [line.split("\t")[2:] for line in lines] == [[], [], [], [], [notes]]
+
+
+def test_trial_scores_are_of_as_much_as_the_protocol_hears(folder, score, network):
+    values = trials(network, folder)
+    (folder / "list.txt").write_text("".join(f"{name} 1\n" for name in NAMES))
+    told = (
+        "trial scores of whole recordings up to 16,000 samples (1 s), of longer ones the beginning"
+    )
+    cut = "only the first 1.00 s of 1.25 s are scored"
+    for words in (("recordings", "--trial"), (folder / "list.txt",)):
+        status, lines, errors = score(*words)
+        assert status == 0
+        assert [line.split("\t")[1] for line in lines] == [f"{value:.4f}" for value in values]
+        assert lines[4].split("\t")[2:] == [cut]
+        assert [line for line in errors.splitlines() if "asdf" not in line] == [
+            told,
+            f"{lines[4].split(chr(9))[0]}: {cut}",
+        ]
+
+
+def test_silence_and_short_recordings_have_no_verdict(folder, score):
+    soundfile.write(folder / "f.wav", np.zeros(20000), 16000)
+    soundfile.write(folder / "g.wav", sound(800), 16000)
+    words = ("recordings/f.wav", "recordings/g.wav", "--csv", "out.csv", "--json", "out.json")
+    status, lines, errors = score(*words, "--threshold", "-100")
+    assert status == 0
+    remarks = [
+        "not judged: digital silence (nothing above -80 dB of full scale)",
+        "not judged: 0.05 s are too short (under 0.5 s of speech)",
+    ]
+    assert [line.split("\t")[2] for line in lines] == ["", ""]
+    assert lines[0].split("\t")[3].startswith("mean of 2 windows, lowest ")
+    assert lines[0].endswith(f"; {remarks[0]}")
+    assert lines[1].split("\t")[3] == remarks[1]
+    assert f"recordings/g.wav: {remarks[1]}" in errors
+    rows = list(csv.DictReader((folder.parent / "out.csv").open()))
+    assert [(row["verdict"], row["remark"]) for row in rows] == [("", told) for told in remarks]
+    assert [(row["seconds"], row["seconds_scored"]) for row in rows] == [
+        ("1.25",) * 2,
+        ("0.05",) * 2,
+    ]
+    written = json.loads((folder.parent / "out.json").read_text())
+    assert [(entry["verdict"], entry["remark"]) for entry in written["recordings"]] == [
+        (None, told) for told in remarks
+    ]
+    assert written["complete"] is True
+
+
+def test_a_list_of_many_trials_is_not_many_lines_on_standard_error(folder, score):
+    for index in range(30):
+        (folder / f"e{index}.mp3").symlink_to(folder / "e.mp3")
+    status, lines, errors = score("recordings", "--trial")
+    assert (status, len(lines)) == (0, 35)
+    assert sum("only the first" in line for line in lines) == 31
+    assert errors.count("only the first") == 20
+    assert "11 more recordings have a remark" in errors
+
+
+def test_a_long_recording_is_seen_to_go_on(folder, score, monkeypatch):
+    """In a pipe or a job's log too, where there is no bar; standard output holds results alone."""
+    monkeypatch.setattr("asdf.runs.progress._FIRST_LINES_EVERY_S", 0.0)
+    soundfile.write(folder / "long.wav", sound(5 * 16000), 16000)
+    status, lines, errors = score(folder / "long.wav")
+    assert (status, len(lines)) == (0, 1) and lines[0].startswith(str(folder / "long.wav"))
+    shown = [line.rpartition(",")[0] for line in errors.splitlines()[1:]]
+    assert shown == [f"scoring long.wav: {done} of 5" for done in (1, 2, 3, 4)]
+    status, lines, errors = score(folder / "d.ogg", "--window", 0.5, "--hop", 0.25)
+    assert status == 0 and "scoring d.ogg: 1 of 2, " in errors
+    status, lines, errors = score(folder / "a.wav", folder / "long.wav")
+    assert status == 0 and "scoring: 1 of 2, " in errors
 
 
 def test_a_threshold_gives_verdicts(folder, score, network):
@@ -82,11 +181,23 @@ def test_a_broken_file_is_reported_and_the_rest_go_on(folder, score):
 def test_csv_and_json_hold_the_very_numbers(folder, score, network):
     detector = asdf.Detector(network, "cpu")
     (folder / "list.txt").write_text("a.wav 1\nc.WAV 0\n")
-    options = ("--csv", "o/out.csv", "--json", "o/out.json", "--window", "0.25", "--hop", "0.125", "--threshold", "0")
+    options = (
+        "--csv",
+        "o/out.csv",
+        "--json",
+        "o/out.json",
+        "--window",
+        "0.25",
+        "--hop",
+        "0.125",
+        "--threshold",
+        "0",
+    )
     status, lines, errors = score(folder / "list.txt", *options)
     assert status == 0
     rows = list(csv.DictReader((folder.parent / "o/out.csv").open()))
-    assert list(rows[0]) == ["path", "start_s", "end_s", "score", "verdict", "label", "error"]
+    header = "path start_s end_s score verdict label error seconds seconds_scored remark lowest lowest_start_s"
+    assert list(rows[0]) == [*header.split(), "lowest_end_s"]
     whole = [row for row in rows if not row["start_s"]]
     assert [(row["path"], row["label"]) for row in whole] == [
         (str(folder / "a.wav"), "1"),
@@ -95,8 +206,14 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
     written = json.loads((folder.parent / "o/out.json").read_text())
     assert (written["kind"], written["threshold"]) == ("score", 0.0)
     for row, entry, name in zip(whole, written["recordings"], ("a.wav", "c.WAV"), strict=True):
-        assert float(row["score"]) == entry["score"] == pytest.approx(detector.score(folder / name), abs=1e-6)
-        assert row["verdict"] == entry["verdict"] == ("bona fide" if entry["score"] >= 0 else "spoof")
+        assert (
+            float(row["score"])
+            == entry["score"]
+            == pytest.approx(detector.score(folder / name), abs=1e-6)
+        )
+        assert (
+            row["verdict"] == entry["verdict"] == ("bona fide" if entry["score"] >= 0 else "spoof")
+        )
         windows = detector.score_over_time(folder / name, 0.25, 0.125)
         parts = [part for part in rows if part["path"] == row["path"] and part["start_s"]]
         for kept in (entry["windows"], parts):
@@ -107,38 +224,54 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
     assert "pictures beside o/out.csv: 2" in errors
     for name in ("a", "c"):
         root = ElementTree.parse(folder.parent / "o" / f"out - {name}.svg").getroot()
-        assert len(root.findall("{http://www.w3.org/2000/svg}circle")) == len(windows)
+        sizes = [circle.get("r") for circle in root.iter("{http://www.w3.org/2000/svg}circle")]
+        assert sizes == ["2.5"] * len(windows) + ["5"]  # the lowest has a ring
 
 
 def test_pictures_of_one_name_do_not_overwrite_each_other(folder, score):
     (folder / "more").mkdir()
     soundfile.write(folder / "more" / "a.wav", sound(6000, 9), 16000)
     score("recordings/a.wav", "recordings/more/a.wav", "--window", "1", "--csv", "out.csv")
-    assert sorted(path.name for path in folder.parent.glob("*.svg")) == ["out - a (2).svg", "out - a.svg"]
+    assert sorted(path.name for path in folder.parent.glob("*.svg")) == [
+        "out - a (2).svg",
+        "out - a.svg",
+    ]
 
 
 def test_a_calibrated_network_prints_llrs_and_verdicts(folder, score, network, tmp_path):
     calibration = Calibration(2.0, 1.0, 0.5, 0.05, 1.0, 10.0)
-    path = write_small_network(tmp_path / "calibrated.pt", calibration=calibration.content())
+    path = write_small_network(
+        tmp_path / "calibrated.pt", settings(), calibration=calibration.content()
+    )
     plain = expected(network, folder)
     status, lines, errors = score("recordings", "--csv", "out.csv", network=str(path))
     assert status == 0
     llrs = [float(line.split("\t")[1]) for line in lines]
     np.testing.assert_allclose(llrs, 2 * np.array(plain) + 1, atol=1e-4)
-    assert [line.split("\t")[2] for line in lines] == ["bona fide" if llr >= 0.5 else "spoof" for llr in llrs]
+    assert [line.split("\t")[2] for line in lines] == [
+        "bona fide" if llr >= 0.5 else "spoof" for llr in llrs
+    ]
     assert "an accepted spoof 10" in errors
     assert (folder.parent / "out.csv").read_text().startswith("path,start_s,end_s,llr,verdict")
 
 
-def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(folder, score, network, tmp_path):
-    (folder / "list.txt").write_text("".join(f"{name} {int(place < 2)}\n" for place, name in enumerate(NAMES)))
-    path = write_small_network(tmp_path / "c.pt", calibration=Calibration(2.0, 1.0, 0.5).content())
+def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
+    folder, score, network, tmp_path
+):
+    (folder / "list.txt").write_text(
+        "".join(f"{name} {int(place < 2)}\n" for place, name in enumerate(NAMES))
+    )
+    path = write_small_network(
+        tmp_path / "c.pt", settings(), calibration=Calibration(2.0, 1.0, 0.5).content()
+    )
     status, _, _ = score(folder / "list.txt", "--scores", "scores.txt", network=str(path))
     assert status == 0
     written = read_scores(folder.parent / "scores.txt")
     assert written.ids == NAMES
     assert written.labels.tolist() == [1, 1, 0, 0, 0]
-    np.testing.assert_allclose(written.scores, expected(network, folder), atol=1e-6)
+    np.testing.assert_allclose(written.scores, trials(network, folder), atol=1e-6)
+    length = json.loads((folder.parent / "scores.scored.json").read_text())
+    assert length == {"min_samples": 4000, "max_samples": 16000}
     (folder / "b.flac").write_text("no sound")
     status, _, errors = score(folder / "list.txt", "--scores", "other.txt")
     assert status == 1
@@ -158,9 +291,18 @@ def test_names_stay_one_field_of_one_line(folder, score):
     [
         (("missing.wav",), "there is no file or folder missing.wav"),
         (("recordings", "--hop", "2"), "give --window too"),
-        (("recordings", "--window", "1", "--hop", "2"), "parts of the recording would be in no window"),
+        (
+            ("recordings", "--window", "1", "--hop", "2"),
+            "parts of the recording would be in no window",
+        ),
         (("recordings", "--scores", "out.txt"), "--scores needs labels"),
         (("recordings", "--csv", "a.csv", "--window", "0"), "must be positive"),
+        (("recordings", "--csv", "a.csv", "--window", "2"), "hears the first 16,000 samples"),
+        (("recordings", "--threshold", "nan"), "every recording would get the same verdict"),
+        (("recordings", "--threshold=-inf"), "every recording would get the same verdict"),
+        (("recordings", "--threads", "0"), "threads = 0"),
+        (("recordings", "--network-folder", "nowhere"), "there is no folder nowhere"),
+        (("recordings", "--csv", "-", "--json", "-"), "2 outputs go to standard output"),
     ],
 )
 def test_mistakes_end_with_2_before_any_work(folder, score, words, message):
@@ -170,14 +312,56 @@ def test_mistakes_end_with_2_before_any_work(folder, score, words, message):
     assert not list(folder.parent.glob("*.csv"))
 
 
+def test_the_network_comes_first(folder, score, network):
+    status, lines, errors = score(network, network="recordings/a.wav")
+    assert (status, lines) == (2, [])
+    assert "recordings/a.wav is a recording; the network comes first" in errors
+
+
 def test_a_file_that_is_no_network(folder, score):
-    status, lines, errors = score("recordings", network=str(folder / "a.wav"))
+    (folder / "a.wav").rename(folder / "net.pt")
+    status, lines, errors = score("recordings", network=str(folder / "net.pt"))
     assert (status, lines) == (1, [])
-    assert "a.wav" in errors
+    assert "net.pt" in errors
+
+
+def test_full_length(folder, network, score):
+    status, lines, errors = score("recordings/e.mp3", "--full-length")
+    assert status == 0
+    value = asdf.Detector(network, "cpu", full_length=True).score(folder / "e.mp3")
+    assert lines == [f"recordings/e.mp3\t{value:.4f}"]
+    assert "longer than 1,000,000 samples (62.5 s)" in errors
+
+
+def test_names_that_are_no_text_and_names_that_are_formulas(folder, score):
+    name = os.fsdecode(b"\xff.wav")
+    shutil.copy(folder / "a.wav", folder / name)
+    shutil.copy(folder / "a.wav", "=cmd.wav")
+    (folder / "list.txt").write_bytes(b"a.wav\n\xff.wav\nbad\xfe.wav\n")
+    status, lines, _ = score(folder / "list.txt", "=cmd.wav", "--csv", "o.csv", "--json", "o.json")
+    assert status == 1
+    assert [line.split("\t")[0].rpartition("/")[2] for line in lines] == [
+        "a.wav",
+        r"\udcff.wav",
+        r"bad\udcfe.wav",
+        "=cmd.wav",
+    ]
+    assert lines[0].split("\t")[1] == lines[1].split("\t")[1] == lines[3].split("\t")[1]
+    assert lines[2].endswith("\terror")
+    rows = list(csv.reader((folder.parent / "o.csv").open(encoding="utf-8")))
+    assert [row[0].rpartition("/")[2] for row in rows[1:]][1:] == [
+        r"\udcff.wav",
+        r"bad\udcfe.wav",
+        "'=cmd.wav",
+    ]
+    written = json.loads((folder.parent / "o.json").read_text())
+    assert written["recordings"][3]["path"] == "=cmd.wav"
 
 
 def test_help_has_examples():
     """In a process of its own, as a user sees it."""
-    done = subprocess.run([sys.executable, "-m", "asdf", "score", "--help"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "asdf", "score", "--help"], capture_output=True, text=True
+    )
     assert done.returncode == 0
     assert "python -m asdf score network.pt call.mp3 --window 4 --hop 2" in done.stdout

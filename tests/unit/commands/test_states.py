@@ -28,14 +28,21 @@ def done(tmp_path):
 
 def test_what_is_done_stays_done_with_its_results(done):
     # Folders move, and a run may compute elsewhere, without any of its numbers becoming others.
-    later = job(done, paths__database_folder="/node/17", computing__gpu_ids=(1,), computing__threads=4)
+    later = job(
+        done, paths__database_folder="/node/17", computing__gpu_ids=(1,), computing__threads=4
+    )
     later.recall()
     assert later.state == "done" and later.results == {("epoch.9", "dev"): 0.125}
 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"network__max_epochs": 7}, {"recipe__seed": 1}, {"computing__processes": 2}, {"computing__precision": "fp32"}],
+    [
+        {"network__max_epochs": 7},
+        {"recipe__seed": 1},
+        {"computing__processes": 2},
+        {"computing__precision": "fp32"},
+    ],
 )
 def test_other_settings_are_not_done(done, changed):
     later = job(done, **changed)
@@ -60,7 +67,9 @@ def test_what_has_not_ended_well_waits_again(done, state):
     assert later.state == "waiting"
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"state": "done"}', json.dumps({"state": "done", "results": 3})])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"state": "done"}', json.dumps({"state": "done", "results": 3})]
+)
 def test_a_state_that_cannot_be_read_is_none(tmp_path, text):
     (tmp_path / "launch.json").write_text(text)
     later = job(tmp_path)

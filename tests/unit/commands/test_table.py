@@ -67,7 +67,7 @@ def test_a_terminal_shows_each_run_once_and_nothing_twice(size):
         "net1  waiting",
         "signal SIGINT",
         "net0  done     EER of epoch.3: dev 12.500 %, eval 25.000 %",
-        ("net1  failed   /out/net1/launch.log: " + "x" * 100)[:59],
+        ("net1  failed   " + "x" * 100)[:59],
         "",
     ]
 
@@ -78,11 +78,12 @@ def test_more_runs_than_the_terminal_has_lines(size):
     for job in many[:7]:
         job.state = "done"
     many[7].state, many[8].state = "running", "failed"
+    many[8].detail = "killed by SIGKILL (out of memory?)"
     table = Table(screen)
     table.show(many)
     assert drawn(screen.getvalue()) == [
         "net7  running",
-        "net8  failed   /out/net8/launch.log:",
+        "net8  failed   killed by SIGKILL (out of memory?), log /out/net8/launch.log",
         "net9  waiting",
         "10 runs: 7 done, 1 waiting, 1 failed, 1 running",
         "",
@@ -101,13 +102,16 @@ def test_elsewhere_a_line_is_a_change_of_state():
     table.show([first, second])
     assert screen.getvalue().splitlines() == [
         "net0: running, log /out/net0/launch.log",
-        "net0: failed, /out/net0/launch.log: ValueError: broken",
+        "net0: failed, ValueError: broken, log /out/net0/launch.log",
     ]
 
 
 def test_the_sum_has_a_row_for_each_network_and_a_column_for_each_set():
     first, second, third, fourth = jobs(4)
-    first.state, first.results = "done", {("best", "dev"): 0.0123456, ("last", "dev"): 0.5, ("last", "eval"): 1.0}
+    first.state, first.results = (
+        "done",
+        {("best", "dev"): 0.0123456, ("last", "dev"): 0.5, ("last", "eval"): 1.0},
+    )
     second.state, second.results = "done", {("epoch.3", "other"): 0.0}
     third.state, third.detail = "failed", "ValueError: broken"
     assert summary([first, second, third, fourth]).splitlines() == [
@@ -121,3 +125,14 @@ def test_the_sum_has_a_row_for_each_network_and_a_column_for_each_set():
         "  log: /out/net2/launch.log",
         "unfinished: net3. The same command goes on with them.",
     ]
+
+
+def test_control_characters_in_what_a_run_said_do_not_reach_the_screen(size):
+    size(80, 20)
+    (job,) = jobs(1)
+    job.state, job.detail = "stopped", "\x1b]0;title\x07\u202e\nlast"
+    terminal, lines = Terminal(), io.StringIO()
+    Table(terminal).show([job])
+    Table(lines).show([job])
+    assert drawn(terminal.getvalue())[0] == r"net0  stopped  \x1b]0;title\x07\u202e\nlast"
+    assert lines.getvalue() == "net0: stopped, \\x1b]0;title\\x07\\u202e\nlast\n"

@@ -33,7 +33,9 @@ BOOST = RawBoost(enabled=True, algo=4, applyingRatio=0.7)
 def utterances(tmp_path):
     rng = np.random.default_rng(1)
     for index, length in enumerate(LENGTHS):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16")
+        soundfile.write(
+            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16"
+        )
     (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
     (tmp_path / "noise").mkdir()
     soundfile.write(tmp_path / "noise" / "n.wav", rng.uniform(-0.5, 0.5, 20000), 16000)
@@ -42,15 +44,26 @@ def utterances(tmp_path):
 
 @pytest.fixture
 def chain(utterances, tmp_path) -> Chain:
-    settings = Augmentation(("speed", "noise", "reverberation", "codec"), codecs=("mu-law", "opus", "vorbis"))
+    settings = Augmentation(
+        ("speed", "noise", "reverberation", "codec"), codecs=("mu-law", "opus", "vorbis")
+    )
     settings.noise_folders = settings.reverberation_folders = ("noise",)
-    soundfile.write(tmp_path / "noise" / "r.wav", np.exp(-np.arange(800) / 90) * np.cos(np.arange(800)), 16000)
+    soundfile.write(
+        tmp_path / "noise" / "r.wav", np.exp(-np.arange(800) / 90) * np.cos(np.arange(800)), 16000
+    )
     return open_chain(settings, tmp_path)
 
 
 def clips(utterances, augmentation=None, seed=0, rawboost=None, position="random") -> TrainingClips:
     return TrainingClips(
-        utterances, LENGTHS, SIZE, rawboost or RawBoost(), SpeechActivity(), seed, position, augmentation
+        utterances,
+        LENGTHS,
+        SIZE,
+        rawboost or RawBoost(),
+        SpeechActivity(),
+        seed,
+        position,
+        augmentation,
     )
 
 
@@ -112,7 +125,9 @@ def test_a_broken_recording_of_noise_comes_out_as_the_item(utterances, tmp_path)
 
 def test_speech_activity_comes_before_the_speed(tmp_path):
     speech = np.random.default_rng(1).uniform(-0.5, 0.5, 6400)
-    soundfile.write(tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000)
+    soundfile.write(
+        tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000
+    )
     (tmp_path / "list.txt").write_text("x.wav 1\n")
     fast = Chain(Augmentation(("speed",), speed_probability=1.0, speed_min=1.6, speed_max=1.6))
     sad = SpeechActivity("endpoint", hangover_s=0.0)
@@ -125,12 +140,16 @@ def test_speech_activity_comes_before_the_speed(tmp_path):
 def test_scores_are_the_same_with_augmentation_on(utterances, chain):
     settings = Sections()
     settings.computing.network_dataloader_workers = 0
-    settings.network.train_clip_size = settings.network.min_evaluation_utterance_length_in_samples = SIZE
+    settings.network.train_clip_size = (
+        settings.network.min_evaluation_utterance_length_in_samples
+    ) = SIZE
     torch.manual_seed(0)
     network = Plain(settings)
     without = score_list(network, utterances, LENGTHS, settings, World(), StopRequest())
     settings.augmentation = replace(
         chain.settings, speed_probability=1.0, noise_probability=1.0, reverberation_probability=1.0
     )
-    assert_array_equal(score_list(network, utterances, LENGTHS, settings, World(), StopRequest()), without)
+    assert_array_equal(
+        score_list(network, utterances, LENGTHS, settings, World(), StopRequest()), without
+    )
     assert len(np.unique(without)) == 3

@@ -29,13 +29,17 @@ FAST = Chain(Augmentation(("speed",), speed_probability=0.5))
 def utterances(tmp_path):
     rng = np.random.default_rng(1)
     for index, length in enumerate(LENGTHS):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16")
+        soundfile.write(
+            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16"
+        )
     (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
     return read_list(tmp_path / "list.txt", tmp_path, "mine")
 
 
 def clips(utterances, on_device: bool, algo: int = 4, **changes) -> TrainingClips:
-    settings = replace(RawBoost(enabled=True, algo=algo, applyingRatio=0.7, on_device=on_device), **changes)
+    settings = replace(
+        RawBoost(enabled=True, algo=algo, applyingRatio=0.7, on_device=on_device), **changes
+    )
     return TrainingClips(utterances, LENGTHS, SIZE, settings, SpeechActivity(), 3, "random", FAST)
 
 
@@ -50,9 +54,17 @@ def test_batches_are_those_of_the_loaders_way(utterances, algo):
     torch.testing.assert_close(whole, single, rtol=0, atol=1e-5)
     # What is left as it is, is left so to the bit.
     plain = read(clips(utterances, True, algo, enabled=False))
-    kept = [torch.equal(a, b) for one, two in zip(whole, plain, strict=True) for a, b in zip(one, two, strict=True)]
+    kept = [
+        torch.equal(a, b)
+        for one, two in zip(whole, plain, strict=True)
+        for a, b in zip(one, two, strict=True)
+    ]
     assert 0 < sum(kept) < 10
-    same = [torch.equal(a, b) for one, two in zip(single, plain, strict=True) for a, b in zip(one, two, strict=True)]
+    same = [
+        torch.equal(a, b)
+        for one, two in zip(single, plain, strict=True)
+        for a, b in zip(one, two, strict=True)
+    ]
     assert kept == same
 
 
@@ -69,7 +81,10 @@ def test_workers_that_live_on_change_no_sample(utterances, monkeypatch):
 @pytest.mark.parametrize("changes", [{"enabled": False}, {"algo": 0}, {"applyingRatio": 0.0}])
 def test_without_rawboost_the_clips_are_as_they_are(utterances, changes):
     plain = read(clips(utterances, False, **changes))
-    assert all(torch.equal(a, b) for a, b in zip(read(clips(utterances, True, **changes)), plain, strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(read(clips(utterances, True, **changes)), plain, strict=True)
+    )
 
 
 def test_an_item_is_the_clip_and_what_was_drawn_for_it(utterances):
@@ -80,7 +95,9 @@ def test_an_item_is_the_clip_and_what_was_drawn_for_it(utterances):
         assert_array_equal(item.clip, plain[epoch, 2])
     batch = collate(items)
     assert isinstance(batch, Unboosted) and batch.waveforms_BT.shape == (39, SIZE)
-    assert batch.rows_R.tolist() == [row for row, item in enumerate(items) if item.draws is not None]
+    assert batch.rows_R.tolist() == [
+        row for row, item in enumerate(items) if item.draws is not None
+    ]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -101,4 +118,6 @@ def test_batches_are_boosted_on_a_gpu_while_it_is_at_work(utterances, workers):
             matrix @ matrix
         assert batch.device.type == "cuda"
         boosted.append(batch.clone())  # the memory is free for a later copy from here on
-    torch.testing.assert_close([one.cpu() for one in boosted], read(clips(utterances, False)), rtol=0, atol=1e-4)
+    torch.testing.assert_close(
+        [one.cpu() for one in boosted], read(clips(utterances, False)), rtol=0, atol=1e-4
+    )

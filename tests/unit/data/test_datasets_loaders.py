@@ -1,18 +1,22 @@
 """Clips and whole utterances: the same samples whoever reads them, in whatever order."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 import torch
+from torch.utils.data import Dataset
 
 from asdf.audio import audio_length, read_audio
 from asdf.data.datasets import TrainingClips, WholeUtterances, collate
 from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.data.slots import PREFETCHED
+from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost, SpeechActivity
@@ -25,7 +29,9 @@ BOOST = RawBoost(enabled=True, algo=4, applyingRatio=0.7)
 def utterances(tmp_path):
     rng = np.random.default_rng(1)
     for index, length in enumerate((6000, 1500, 4000)):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16")
+        soundfile.write(
+            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16"
+        )
     (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
     return read_list(tmp_path / "list.txt", tmp_path, "mine")
 
@@ -71,13 +77,17 @@ def test_rawboost_reaches_its_part_of_the_clips(utterances):
 
 def test_speech_activity_detection_comes_before_the_crop(tmp_path):
     speech = np.random.default_rng(1).uniform(-0.5, 0.5, 3200)
-    soundfile.write(tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000)
+    soundfile.write(
+        tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000
+    )
     (tmp_path / "list.txt").write_text("x.wav 1\n")
     utterances = read_list(tmp_path / "list.txt", tmp_path)
     sad = SpeechActivity("endpoint", hangover_s=0.0)
     clip = TrainingClips(utterances, np.array([3200]), 3200, RawBoost(), sad, 0)[1, 0]
     assert np.array_equal(clip, read_audio(tmp_path / "x.wav")[8000:11200])
-    assert np.array_equal(WholeUtterances(utterances, np.array([3200]), sad)[0, 6400], np.tile(clip, 2))
+    assert np.array_equal(
+        WholeUtterances(utterances, np.array([3200]), sad)[0, 6400], np.tile(clip, 2)
+    )
 
 
 def test_a_whole_utterance_has_as_many_samples_as_asked_for(utterances):
@@ -89,7 +99,9 @@ def test_a_whole_utterance_has_as_many_samples_as_asked_for(utterances):
 
 def test_a_batch_is_the_items_or_the_first_error():
     batch = collate([np.ones(3, np.float32), np.zeros(3, np.float32)])
-    assert torch.equal(batch, torch.tensor([[1.0, 1, 1], [0, 0, 0]])) and batch.dtype == torch.float32
+    assert (
+        torch.equal(batch, torch.tensor([[1.0, 1, 1], [0, 0, 0]])) and batch.dtype == torch.float32
+    )
     error = AsdfError("broken")
     assert collate([np.ones(3), error, AsdfError("later")]) is error
 
@@ -111,29 +123,46 @@ def test_workers_change_nothing_neither_order_nor_samples(utterances, monkeypatc
 @pytest.mark.parametrize("sad", [OFF, SpeechActivity("endpoint", hangover_s=0.0)])
 def test_clips_decoded_where_their_batch_has_them_are_the_same(tmp_path, workers, rawboost, sad):
     """Of files whose decoding takes more, fewer or other numbers than the clip: stereo, 8 and 48 kHz, float, Vorbis."""
-    kinds = [("wav", 16000, 1), ("wav", 16000, 2), ("flac", 8000, 1), ("flac", 48000, 2), ("ogg", 16000, 1)]
+    kinds = [
+        ("wav", 16000, 1),
+        ("wav", 16000, 2),
+        ("flac", 8000, 1),
+        ("flac", 48000, 2),
+        ("ogg", 16000, 1),
+    ]
     rng, names = np.random.default_rng(1), []
     for place, (suffix, rate, channels) in enumerate(kinds):
         for seconds in (0.05, 0.25, 0.6):
             names.append(f"{place}-{seconds}.{suffix}")
             noise = rng.uniform(-0.5, 0.5, (int(seconds * rate), channels))
-            soundfile.write(tmp_path / names[-1], noise, rate, subtype="FLOAT" if suffix == "wav" else None)
+            soundfile.write(
+                tmp_path / names[-1], noise, rate, subtype="FLOAT" if suffix == "wav" else None
+            )
     (tmp_path / "list.txt").write_text("".join(f"{name} 1\n" for name in names))
     utterances = read_list(tmp_path / "list.txt", tmp_path)
     lengths = np.array([audio_length(tmp_path / name) for name in names])
     data = TrainingClips(utterances, lengths, 4000, rawboost, sad, 0)
     order = np.random.default_rng(2).permutation(len(names)).tolist()
-    keys = [[(epoch, index) for index in order[place : place + 5]] for epoch in (1, 2) for place in range(0, 15, 5)]
+    keys = [
+        [(epoch, index) for index in order[place : place + 5]]
+        for epoch in (1, 2)
+        for place in range(0, 15, 5)
+    ]
     alone = BatchLoader(data, 0, World()).batches(keys)
-    for batch, own in zip(BatchLoader(data, workers, World(), reused=5 * 4000).batches(keys), alone, strict=True):
+    for batch, own in zip(
+        BatchLoader(data, workers, World(), reused=5 * 4000).batches(keys), alone, strict=True
+    ):
         assert torch.equal(batch, own)
         assert batch.untyped_storage().nbytes() == (PREFETCHED * workers + 2) * 5 * 4000 * 4
 
 
 @pytest.mark.parametrize(
-    ("asked", "ranks", "workers", "cores"), [(10, 1, 6, 6), (4, 1, 4, 6), (10, 4, 1, 1), (0, 1, 0, 6), (10, 9, 1, 1)]
+    ("asked", "ranks", "workers", "cores"),
+    [(10, 1, 6, 6), (4, 1, 4, 6), (10, 4, 1, 1), (0, 1, 0, 6), (10, 9, 1, 1)],
 )
-def test_no_more_workers_than_cores_of_the_process(utterances, monkeypatch, asked, ranks, workers, cores):
+def test_no_more_workers_than_cores_of_the_process(
+    utterances, monkeypatch, asked, ranks, workers, cores
+):
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 6)
     loader = BatchLoader(clips(utterances), asked, World(local_size=ranks))
     assert (loader.workers, loader.cores) == (workers, cores)
@@ -149,7 +178,9 @@ def test_batches_reach_a_gpu_whole_while_it_is_at_work(utterances):
         for _ in range(5):
             matrix @ matrix
         sums.append(batch.double().sum())  # the memory is free for a later copy from here on
-    assert torch.stack(sums).cpu().tolist() == pytest.approx([float(one.double().sum()) for one in expected])
+    assert torch.stack(sums).cpu().tolist() == pytest.approx(
+        [float(one.double().sum()) for one in expected]
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -225,6 +256,56 @@ raise SystemExit(3)
 def test_a_program_that_ends_in_the_middle_of_a_pass_does_end(utterances, tmp_path):
     """The workers do not heed SIGTERM, and multiprocessing waits for them at the end of the program."""
     ended = subprocess.run(
-        [sys.executable, "-c", ENDS_EARLY, str(tmp_path)], timeout=60, capture_output=True, text=True
+        [sys.executable, "-c", ENDS_EARLY, str(tmp_path)],
+        timeout=60,
+        capture_output=True,
+        text=True,
     )
     assert ended.returncode == 3, ended.stderr
+
+
+class Blocking(Dataset):
+    """Its item 1 is read from a pipe that nobody writes to, as from a file server that has gone."""
+
+    def __init__(self, pipe: Path) -> None:
+        self.pipe = pipe
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, key: int) -> np.ndarray:
+        if key == 1:
+            os.open(self.pipe, os.O_RDONLY)
+        return np.full(4, key, np.float32)
+
+
+def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_asked_to_stop(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("asdf.data.loaders._PATIENCE_S", 1.0)
+    os.mkfifo(tmp_path / "pipe")
+    stop = StopRequest()
+    loader = BatchLoader(Blocking(tmp_path / "pipe"), 1, World(), stop=stop)
+    batches = loader.batches([[0], [1], [2]])
+    assert next(batches).tolist() == [[0.0] * 4]
+    stop.reason = "a test"
+    with pytest.raises(Stopped) as told:
+        next(batches)
+    assert str(told.value) == (
+        "stopped by a test while a recording could not be read (its disk or file server does not answer), and nothing "
+        "since the last checkpoint is saved; the same command goes on from there"
+    )
+    [worker] = loader._processes
+    worker.join(30)
+    assert worker.exitcode == 0
+
+
+def test_a_loader_that_listens_gives_the_same_batches(tmp_path):
+    keys = [[0], [2], [0, 2]]
+    blocking, stop = Blocking(tmp_path / "pipe"), StopRequest()
+    loader = BatchLoader(blocking, 1, World(), stop=stop)
+    for _ in range(2):
+        batches = [batch.tolist() for batch in loader.batches(keys)]
+        assert batches == [[[0.0] * 4], [[2.0] * 4], [[0.0] * 4, [2.0] * 4]]
+    stop.reason = "a test"  # what comes is taken: whoever asked for it stops at the next step
+    assert len(list(loader.batches(keys))) == 3

@@ -81,7 +81,9 @@ def test_lengths_tell_what_they_decoded(utterances, tmp_path, log) -> None:
     measure_lengths(utterances, OFF, tmp_path, World())
     assert log == []  # the headers of FLACs suffice
     measure_lengths(utterances, SpeechActivity(mode="on"), tmp_path, World())
-    told = "measuring mine: 2 of 6 recordings were decoded by FFmpeg (PyAV), because libsndfile cannot"
+    told = (
+        "measuring mine: 2 of 6 recordings were decoded by FFmpeg (PyAV), because libsndfile cannot"
+    )
     assert log == [told]
     measure_lengths(utterances, SpeechActivity(mode="on"), tmp_path, World())
     assert log == [told]
@@ -101,15 +103,21 @@ def test_scoring_tells_what_it_decoded(utterances, log, monkeypatch, workers: in
     settings.computing.network_dataloader_workers = workers
     scores = score_list(Mean(), utterances, LENGTHS, settings, World(), StopRequest())
     assert scores is not None and len(scores) == 6
-    assert log == ["scoring mine: 2 of 6 recordings were decoded by FFmpeg (PyAV), because libsndfile cannot"]
+    assert log == [
+        "scoring mine: 2 of 6 recordings were decoded by FFmpeg (PyAV), because libsndfile cannot"
+    ]
 
 
 def test_the_line_counts_the_recordings_of_the_list_alone(utterances, log) -> None:
     tell_fallbacks("scoring mine", {"/noise/of/another.m4a"}, utterances, 6, World())
     tell_fallbacks("scoring mine", set(), utterances, 6, World())
     assert log == []
-    tell_fallbacks("training", {"/noise/of/another.m4a", str(utterances.path(0))}, utterances, 593253, World())
-    assert log == ["training: 1 of 593,253 recordings was decoded by FFmpeg (PyAV), because libsndfile cannot"]
+    tell_fallbacks(
+        "training", {"/noise/of/another.m4a", str(utterances.path(0))}, utterances, 593253, World()
+    )
+    assert log == [
+        "training: 1 of 593,253 recordings was decoded by FFmpeg (PyAV), because libsndfile cannot"
+    ]
 
 
 def test_what_was_taken_is_not_told_again(utterances) -> None:

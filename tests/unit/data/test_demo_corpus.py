@@ -36,7 +36,11 @@ def rows(folder: Path, part: DemoSet) -> list[list[str]]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def names_in(folder: Path) -> list[str]:
@@ -49,11 +53,17 @@ def auc(values: np.ndarray, bona_fide: np.ndarray) -> float:
     return float(np.mean((wins > 0) + 0.5 * (wins == 0)))
 
 
-def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(corpus: Path, tmp_path: Path) -> None:
+def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(
+    corpus: Path, tmp_path: Path
+) -> None:
     make_demo_corpus(tmp_path / "again", sets=SMALL)
     make_demo_corpus(tmp_path / "other", seed=1, sets=SMALL)
 
-    first, again, other = contents(corpus), contents(tmp_path / "again"), contents(tmp_path / "other")
+    first, again, other = (
+        contents(corpus),
+        contents(tmp_path / "again"),
+        contents(tmp_path / "other"),
+    )
     assert first == again
     assert first.keys() == other.keys()
     assert not any(first[name] == other[name] for name in first if name.endswith(".flac"))
@@ -65,11 +75,17 @@ def test_protocols_lists_and_files_agree(corpus: Path) -> None:
         audio = f"LA/ASVspoof2019_LA_{part.name}/flac"
         assert {line[1] for line in lines} == {path.stem for path in (corpus / audio).iterdir()}
         listed = [
-            f"{audio}/{name} {int(key == 'bonafide')}" for name, key in ((f"{row[1]}.flac", row[4]) for row in lines)
+            f"{audio}/{name} {int(key == 'bonafide')}"
+            for name, key in ((f"{row[1]}.flac", row[4]) for row in lines)
         ]
         assert (corpus / f"{part.name}_list.txt").read_text(encoding="utf-8").splitlines() == listed
-        assert all((attack == "-") == (key == "bonafide") and dash == "-" for _, _, dash, attack, key in lines)
-        assert Counter(key for *_, key in lines) == dict.fromkeys(("bonafide", "spoof"), part.speakers * part.pairs)
+        assert all(
+            (attack == "-") == (key == "bonafide") and dash == "-"
+            for _, _, dash, attack, key in lines
+        )
+        assert Counter(key for *_, key in lines) == dict.fromkeys(
+            ("bonafide", "spoof"), part.speakers * part.pairs
+        )
 
 
 def test_readers_of_the_package_read_it(corpus: Path) -> None:
@@ -93,7 +109,8 @@ def test_sets_share_no_speaker_no_utterance_and_no_audio(corpus: Path) -> None:
 @pytest.mark.parametrize("sets", [SMALL, DEMO_SETS])
 def test_a_vocoder_is_heard_in_the_evaluation_set_only(sets: tuple[DemoSet, ...]) -> None:
     train, dev, evaluation = (
-        {trial.attack for trial in demo_corpus._trials(part, np.random.default_rng(0))} - {"-"} for part in sets
+        {trial.attack for trial in demo_corpus._trials(part, np.random.default_rng(0))} - {"-"}
+        for part in sets
     )
     assert train == dev == {"A01", "A02", "A03"}
     assert evaluation == {"A01", "A02", "A03", "A04"}
@@ -102,7 +119,12 @@ def test_a_vocoder_is_heard_in_the_evaluation_set_only(sets: tuple[DemoSet, ...]
 def test_recordings_are_short_mono_16_bit_flac_at_16_khz(corpus: Path) -> None:
     for path in corpus.rglob("*.flac"):
         info = soundfile.info(path)
-        assert (info.samplerate, info.channels, info.format, info.subtype) == (16000, 1, "FLAC", "PCM_16")
+        assert (info.samplerate, info.channels, info.format, info.subtype) == (
+            16000,
+            1,
+            "FLAC",
+            "PCM_16",
+        )
         assert 16000 <= info.frames <= 41600
         assert 0.0 < np.abs(soundfile.read(path)[0]).max() < 0.99
 
@@ -135,7 +157,9 @@ def test_levels_durations_floors_and_edges_tell_nothing_of_the_class() -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_spoof_keeps_length_level_and_spectrum_but_not_the_peaks_of_its_voice(attack: str) -> None:
+def test_a_spoof_keeps_length_level_and_spectrum_but_not_the_peaks_of_its_voice(
+    attack: str,
+) -> None:
     rng = np.random.default_rng(3)
     voice = speak(draw_speaker(rng), 2.0, rng)
     spoof = ATTACKS[attack](voice, rng)
@@ -145,7 +169,9 @@ def test_a_spoof_keeps_length_level_and_spectrum_but_not_the_peaks_of_its_voice(
     octaves = [slice(low, 2 * low) for low in (500, 1000, 2000, 4000, 8000)]
     powers = [np.abs(np.fft.rfft(sound)) ** 2 for sound in (voice, spoof)]
     for band in octaves:
-        assert 10 * np.log10(powers[1][band].sum() / powers[0][band].sum()) == pytest.approx(0, abs=1.5)
+        assert 10 * np.log10(powers[1][band].sum() / powers[0][band].sum()) == pytest.approx(
+            0, abs=1.5
+        )
     assert abs(np.corrcoef(voice, spoof)[0, 1]) < 0.9
     closures = [np.diff(sound) / np.diff(sound).std() for sound in (voice, spoof)]
     assert np.mean(closures[0] ** 4) > 1.2 * np.mean(closures[1] ** 4)
@@ -201,3 +227,16 @@ def test_other_files_are_not_touched(tmp_path: Path) -> None:
         make_demo_corpus(tmp_path, sets=SMALL)
     assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "mine"
     assert names_in(tmp_path) == ["thesis.txt"]
+
+
+def test_its_making_is_seen_from_the_beginning(tmp_path, caplog, monkeypatch):
+    caplog.set_level("INFO", "asdf")
+    monkeypatch.setattr("asdf.runs.progress._FIRST_LINES_EVERY_S", 0.0)
+    make_demo_corpus(tmp_path / "demo", sets=SMALL[1:2])
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0] == f"making the demo corpus, 6 utterances, in {tmp_path / 'demo'}"
+    shown = [line.partition(",")[0] for line in lines[1:]]
+    assert shown == [f"making the demo corpus: {done} of 6" for done in range(1, 6)]
+    caplog.clear()
+    make_demo_corpus(tmp_path / "demo", sets=SMALL[1:2])
+    assert not caplog.records

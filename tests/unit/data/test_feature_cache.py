@@ -65,8 +65,12 @@ class After(StopRequest):
 def utterances(tmp_path) -> UtteranceList:
     rng = np.random.default_rng(1)
     for index, length in enumerate(LENGTHS):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16")
-    (tmp_path / "list.txt").write_text("".join(f"{index}.wav {index % 2}\n" for index in range(SIZE)))
+        soundfile.write(
+            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16"
+        )
+    (tmp_path / "list.txt").write_text(
+        "".join(f"{index}.wav {index % 2}\n" for index in range(SIZE))
+    )
     return read_list(tmp_path / "list.txt", tmp_path, "mine")
 
 
@@ -85,10 +89,16 @@ def keep(utterances, settings, tmp_path):
     def keep(front_end=None, stop=None, dtype="float16", batch_size=2):
         settings.network.minibatch_size = batch_size
         net = settings.network
-        clips = TrainingClips(utterances, LENGTHS, SAMPLES, settings.rawboost, settings.sad, 0, position="start")
+        clips = TrainingClips(
+            utterances, LENGTHS, SAMPLES, settings.rawboost, settings.sad, 0, position="start"
+        )
         loader, stop = BatchLoader(clips, 0, World()), stop if stop is not None else StopRequest()
         work = FeaturePass(front_end or Counting(), loader, utterances, net, World(), stop)
-        cache = FeatureCache(tmp_path / "features", identity_of({}, utterances, LENGTHS, settings, dtype), work.shape())
+        cache = FeatureCache(
+            tmp_path / "features",
+            identity_of({}, utterances, LENGTHS, settings, dtype),
+            work.shape(),
+        )
         return work.keep(cache), cache
 
     return keep
@@ -100,7 +110,9 @@ def expected(utterances, dtype) -> np.ndarray:
 
 
 def test_a_clip_from_the_start_is_the_first_samples_or_their_repetition(utterances, settings):
-    clips = TrainingClips(utterances, LENGTHS, 450, settings.rawboost, settings.sad, 0, position="start")
+    clips = TrainingClips(
+        utterances, LENGTHS, 450, settings.rawboost, settings.sad, 0, position="start"
+    )
     for index in range(SIZE):
         whole = read_audio(utterances.path(index))
         for epoch in (1, 2):
@@ -115,11 +127,17 @@ def test_the_features_of_all_clips_are_kept_under_the_keys_of_the_clips(keep, ut
     for index in range(SIZE):
         for epoch in (1, 9):
             item = features[epoch, index]
-            assert type(item) is np.ndarray and item.dtype == dtype and np.array_equal(item, wanted[index])
+            assert (
+                type(item) is np.ndarray
+                and item.dtype == dtype
+                and np.array_equal(item, wanted[index])
+            )
 
 
 def test_layers_are_kept_one_beside_the_other(keep, utterances):
-    features, cache = keep(lambda waveforms: [n * waveforms.unflatten(1, (4, 100)) for n in (1, 2, 3)], dtype="float32")
+    features, cache = keep(
+        lambda waveforms: [n * waveforms.unflatten(1, (4, 100)) for n in (1, 2, 3)], dtype="float32"
+    )
     assert cache.shape == (SIZE, 3, 4, 100)
     wanted = expected(utterances, np.float32)
     assert np.array_equal(features[1, 5], np.stack([wanted[5], 2 * wanted[5], 3 * wanted[5]]))
@@ -144,7 +162,12 @@ def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, 
         identity = identity_of({"weights": front_end}, utterances, lengths, sections, dtype)
         return FeatureCache(Path(), identity, (1, 1, 1)).own
 
-    keys = [key(), key(dtype="float32"), key(front_end="b"), key(lengths=LENGTHS + np.eye(1, SIZE, 3, dtype=int)[0])]
+    keys = [
+        key(),
+        key(dtype="float32"),
+        key(front_end="b"),
+        key(lengths=LENGTHS + np.eye(1, SIZE, 3, dtype=int)[0]),
+    ]
     keys.append(key(utterances.select(np.array([1, 0, 2, 3, 4, 5, 6]))))
     keys += [key(train_clip_size=500), key(train_clip_size=SAMPLES, clip_position="random")]
     settings.network.clip_position = "start"
@@ -167,7 +190,9 @@ def test_a_list_that_moved_to_another_disk_keeps_its_features(utterances, settin
     for name in utterances.ids:
         shutil.copy(tmp_path / name, moved / name)
     there = read_list(tmp_path / "list.txt", moved, "mine")
-    assert identity_of({}, there, LENGTHS, settings) == identity_of({}, utterances, LENGTHS, settings)
+    assert identity_of({}, there, LENGTHS, settings) == identity_of(
+        {}, utterances, LENGTHS, settings
+    )
 
 
 def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances):
@@ -175,10 +200,14 @@ def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances
         keep(Counting(fails_at=3))
     again = Counting()
     features, _ = keep(again)
-    assert again.sizes == [2, 2, 2, 1] and np.array_equal(features[1, 6], expected(utterances, "float16")[6])
+    assert again.sizes == [2, 2, 2, 1] and np.array_equal(
+        features[1, 6], expected(utterances, "float16")[6]
+    )
 
 
-@pytest.mark.parametrize("harm", ["no manifest", "broken manifest", "short", "other manifest", "no features"])
+@pytest.mark.parametrize(
+    "harm", ["no manifest", "broken manifest", "short", "other manifest", "no features"]
+)
 def test_a_cache_that_is_not_as_it_says_is_computed_anew(keep, utterances, harm):
     _, cache = keep()
     manifest = cache.own / "manifest.json"
@@ -196,17 +225,24 @@ def test_a_cache_that_is_not_as_it_says_is_computed_anew(keep, utterances, harm)
         cache.features.unlink()
     again = Counting()
     features, _ = keep(again)
-    assert len(again.sizes) == 4 and np.array_equal(features[1, 6], expected(utterances, "float16")[6])
+    assert len(again.sizes) == 4 and np.array_equal(
+        features[1, 6], expected(utterances, "float16")[6]
+    )
 
 
 @pytest.mark.parametrize("looks", [1, 3, 4])
 def test_a_pass_that_was_stopped_goes_on_where_it_was(keep, utterances, looks):
-    with pytest.raises(Stopped, match="stopped by signal SIGTERM while computing features; the same command goes on"):
+    with pytest.raises(
+        Stopped,
+        match="stopped by signal SIGTERM while computing features; the same command goes on",
+    ):
         keep(stop=After(looks))
     again = Counting()
     features, cache = keep(again)
     assert again.sizes == [2, 2, 2, 1][looks:]
-    assert np.array_equal(np.stack([features[1, index] for index in range(SIZE)]), expected(utterances, "float16"))
+    assert np.array_equal(
+        np.stack([features[1, index] for index in range(SIZE)]), expected(utterances, "float16")
+    )
     assert sorted(path.name for path in cache.own.iterdir()) == ["features.bin", "manifest.json"]
 
 
@@ -215,7 +251,9 @@ def test_a_stopped_pass_in_batches_of_another_size_begins_anew(keep, utterances)
         keep(stop=After(2))
     again = Counting()
     features, _ = keep(again, batch_size=3)
-    assert again.sizes == [3, 3, 1] and np.array_equal(features[1, 0], expected(utterances, "float16")[0])
+    assert again.sizes == [3, 3, 1] and np.array_equal(
+        features[1, 0], expected(utterances, "float16")[0]
+    )
 
 
 def test_a_kill_after_a_stop_loses_only_what_came_between(keep, utterances):
@@ -226,7 +264,9 @@ def test_a_kill_after_a_stop_loses_only_what_came_between(keep, utterances):
     again = Counting()
     features, _ = keep(again)
     assert again.sizes == [2, 2, 1]
-    assert np.array_equal(np.stack([features[1, index] for index in range(SIZE)]), expected(utterances, "float16"))
+    assert np.array_equal(
+        np.stack([features[1, index] for index in range(SIZE)]), expected(utterances, "float16")
+    )
 
 
 def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypatch):
@@ -257,18 +297,25 @@ def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypat
 def test_a_run_that_waits_for_another_can_be_stopped(keep):
     _, cache = keep()
     (cache.own / "manifest.json").unlink()
-    with owner_mark(cache.own), pytest.raises(Stopped, match="while another run computed the features"):
+    with (
+        owner_mark(cache.own),
+        pytest.raises(Stopped, match="while another run computed the features"),
+    ):
         keep(stop=After(1))
 
 
-def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed(keep, monkeypatch, tmp_path):
+def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed(
+    keep, monkeypatch, tmp_path
+):
     full = type("Usage", (), {"free": SIZE * 800 - 1})
     monkeypatch.setattr(shutil, "disk_usage", lambda place: full)
     front_end = Counting()
     with pytest.raises(AsdfError) as told:
         keep(front_end)
     said = f"the features of 7 clips take 5.6 kB, and {tmp_path / 'features'} has 5.6 kB left. Free some space"
-    assert str(told.value).startswith(said) and "front_end.cache_features = False" in str(told.value)
+    assert str(told.value).startswith(said) and "front_end.cache_features = False" in str(
+        told.value
+    )
     assert front_end.sizes == [] and not (tmp_path / "features").exists()
     full.free += 1
     assert len(keep(front_end)[0]) == SIZE
@@ -286,7 +333,9 @@ def test_a_disk_that_fills_up_during_the_pass_is_one_message(keep, tmp_path):
 
     try:
         for front_end in (Filling(), Counting()):
-            with pytest.raises(AsdfError, match=r"cannot write .*features\.part: File too large\. What was there"):
+            with pytest.raises(
+                AsdfError, match=r"cannot write .*features\.part: File too large\. What was there"
+            ):
                 keep(front_end)
             assert len(front_end.sizes) == (2 if isinstance(front_end, Filling) else 0)
     finally:
@@ -297,9 +346,14 @@ def test_a_disk_that_fills_up_during_the_pass_is_one_message(keep, tmp_path):
 
 
 def test_features_beyond_the_format_are_an_error_that_names_the_recording(keep, utterances):
-    peak = max(range(SIZE), key=lambda index: np.abs(read_audio(utterances.path(index))[:SAMPLES]).max())
+    peak = max(
+        range(SIZE), key=lambda index: np.abs(read_audio(utterances.path(index))[:SAMPLES]).max()
+    )
     scale = 65530 / np.abs(read_audio(utterances.path(peak))[:SAMPLES]).max()
-    with pytest.raises(AsdfError, match=rf"features of {peak}\.wav are beyond what float16 holds: the largest is 6.5"):
+    with pytest.raises(
+        AsdfError,
+        match=rf"features of {peak}\.wav are beyond what float16 holds: the largest is 6.5",
+    ):
         keep(Counting(scale))
     assert len(keep(Counting(scale), dtype="float32")[0]) == SIZE
 
@@ -320,7 +374,9 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
     for workers in (0, 2):
         one, two = BatchLoader(features, workers, World()).batches(keys)
         assert one.dtype == torch.float16 and one.shape == (2, 4, 100) and two.shape == (1, 4, 100)
-        assert np.array_equal(one[0].numpy(), features[1, 4]) and np.array_equal(two[0].numpy(), features[1, 6])
+        assert np.array_equal(one[0].numpy(), features[1, 4]) and np.array_equal(
+            two[0].numpy(), features[1, 6]
+        )
 
 
 @pytest.mark.parametrize(
@@ -329,9 +385,16 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
         ({}, []),
         ({"rawboost.enabled": True, "rawboost.algo": 0}, []),
         ({"recipe.start_stage": 2, "front_end.frozen": False}, []),
-        ({"front_end.frozen": False}, ["front_end.frozen: a front end that never learns (front_end.frozen = True)"]),
         (
-            {"front_end.frozen": False, "front_end.unfreeze_after_epochs": 2, "network.clip_position": "random"},
+            {"front_end.frozen": False},
+            ["front_end.frozen: a front end that never learns (front_end.frozen = True)"],
+        ),
+        (
+            {
+                "front_end.frozen": False,
+                "front_end.unfreeze_after_epochs": 2,
+                "network.clip_position": "random",
+            },
             [
                 "front_end.frozen: a front end that never learns (front_end.frozen = True)",
                 "front_end.unfreeze_after_epochs: a front end that never learns "
@@ -364,4 +427,10 @@ def test_settings_under_which_features_change_are_refused(settings, change, told
 
 def test_sizes_are_told_in_the_unit_that_fits():
     sizes = (1_234_500_000_000, 1_000_000_000, 999_000_000, 5600, 40)
-    assert [in_bytes(size) for size in sizes] == ["1,234.5 GB", "1.0 GB", "999.0 MB", "5.6 kB", "0.0 kB"]
+    assert [in_bytes(size) for size in sizes] == [
+        "1,234.5 GB",
+        "1.0 GB",
+        "999.0 MB",
+        "5.6 kB",
+        "0.0 kB",
+    ]

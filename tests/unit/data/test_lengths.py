@@ -1,6 +1,8 @@
 """Measured lengths: right, kept, and never those of something else."""
 
 import os
+import tarfile
+import tracemalloc
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from asdf.audio import apply, read_audio
 from asdf.data import lengths as room
 from asdf.data.demo_voices import draw_speaker, speak
 from asdf.data.lengths import lengths_file, measure_lengths
-from asdf.data.lists import read_list
+from asdf.data.lists import UtteranceList, read_list
+from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity
@@ -26,7 +29,9 @@ def utterances(tmp_path):
     noise = np.random.default_rng(1).uniform(-0.5, 0.5, 60000)
     soundfile.write(tmp_path / "a.wav", noise[:5000], 16000)
     soundfile.write(tmp_path / "b.wav", noise[:5000], 8000)
-    soundfile.write(tmp_path / "c.wav", np.concatenate([np.zeros(22050), noise[:44100], np.zeros(22050)]), 44100)
+    soundfile.write(
+        tmp_path / "c.wav", np.concatenate([np.zeros(22050), noise[:44100], np.zeros(22050)]), 44100
+    )
     (tmp_path / "list.txt").write_text("a.wav 1\nb.wav 0\nc.wav 0\n")
     return read_list(tmp_path / "list.txt", tmp_path, "mine")
 
@@ -37,10 +42,27 @@ def test_lengths_are_at_16_khz_in_list_order(utterances, tmp_path):
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_it_does_not_matter_how_many_are_measured_at_once(utterances, tmp_path, monkeypatch, at_once):
+def test_it_does_not_matter_how_many_are_measured_at_once(
+    utterances, tmp_path, monkeypatch, at_once
+):
     whole = measure_lengths(utterances, OFF, tmp_path / "whole", World())
     monkeypatch.setattr(room, "_AT_ONCE", at_once)
     assert measure_lengths(utterances, OFF, tmp_path / "parts", World()).tolist() == whole.tolist()
+
+
+def test_a_recording_takes_some_dozens_of_bytes(tmp_path, monkeypatch):
+    count = 50_000
+    ids = [f"{index:06d}.wav" for index in range(count)]
+    utterances = UtteranceList("many", tmp_path, ids, np.ones(count, np.int8))
+    monkeypatch.setattr(room, "audio_length", lambda path: 16_000 + int(path.stem))
+    tracemalloc.start()
+    try:
+        lengths = measure_lengths(utterances, OFF, tmp_path / "sad", World())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lengths.tolist() == list(range(16_000, 16_000 + count))
+    assert peak < 6_000_000 + 100 * count
 
 
 def test_speech_activity_detection_shortens_them(utterances, tmp_path):
@@ -59,9 +81,13 @@ def test_in_several_threads_silero_measures_what_is_read_later(tmp_path):
     utterances = read_list(tmp_path / "list.txt", tmp_path, "voices")
     silero = SpeechActivity("on", detector="silero")
     lengths = measure_lengths(utterances, silero, tmp_path / "sad", World())
-    assert lengths.tolist() == [len(apply(read_audio(utterances.path(index)), silero)) for index in range(12)]
+    assert lengths.tolist() == [
+        len(apply(read_audio(utterances.path(index)), silero)) for index in range(12)
+    ]
     assert (lengths < 31000).all() and len(set(lengths.tolist())) > 4
-    assert lengths_file(tmp_path, utterances, silero) != lengths_file(tmp_path, utterances, SpeechActivity("on"))
+    assert lengths_file(tmp_path, utterances, silero) != lengths_file(
+        tmp_path, utterances, SpeechActivity("on")
+    )
 
 
 def test_a_measurement_is_used_again(utterances, tmp_path, monkeypatch):
@@ -75,7 +101,11 @@ def test_other_settings_lists_or_recordings_have_other_files(utterances, tmp_pat
     names = {lengths_file(folder, utterances, OFF)}
     # What does not matter while the detector is off does not count.
     assert lengths_file(folder, utterances, SpeechActivity(threshold_db=20)) in names
-    for other in (SpeechActivity(mode="on"), SpeechActivity(mode="endpoint"), SpeechActivity("endpoint", 20)):
+    for other in (
+        SpeechActivity(mode="on"),
+        SpeechActivity(mode="endpoint"),
+        SpeechActivity("endpoint", 20),
+    ):
         names.add(lengths_file(folder, utterances, other))
     names.add(lengths_file(folder, utterances.select(np.array([1, 0, 2])), OFF))
     soundfile.write(tmp_path / "a.wav", np.zeros(7000), 16000)
@@ -104,8 +134,147 @@ def test_all_broken_recordings_are_in_one_message_and_nothing_is_written(utteran
     assert not (tmp_path / "sad").exists()
 
 
-def test_a_file_of_other_utterances_is_refused(utterances, tmp_path):
+@pytest.fixture
+def log(caplog):
+    caplog.set_level("INFO", "asdf")
+    return caplog
+
+
+def edited(path: Path, change) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda text: b"x.wav\t5\n", "it does not hold the utterances of mine"),
+        (lambda text: text.replace(b"10000", b"-5"), "b'-5' are no lengths"),
+        (lambda text: text.replace(b"10000", b"10001"), "its checksum is wrong"),
+        (lambda text: text.replace(b"10000", b"99999999999"), "its checksum is wrong"),
+        (lambda text: text.replace(b"10000", b"9" * 30), "too large to convert"),
+        (lambda text: text.replace(b"10000", b"letters"), "invalid literal for int()"),
+        (lambda text: text.replace(b"10000", b"1\t2"), "are no lengths"),
+        (lambda text: text.replace(b"b.wav", b"\xff"), "it does not hold the utterances of mine"),
+        (lambda text: text[:14], "it does not hold the utterances of mine"),
+        (lambda text: text[:-3], "its checksum is wrong"),
+        (lambda text: text + b"c.wav\t5\n", "its checksum is wrong"),
+        (lambda text: b"", "it does not hold the utterances of mine"),
+        (lambda text: bytes(1000), "it does not hold the utterances of mine"),
+    ],
+)
+def test_a_damaged_file_is_passed_over_and_made_anew(utterances, tmp_path, log, change, why):
+    lengths = measure_lengths(utterances, OFF, tmp_path, World())
     path = lengths_file(tmp_path, utterances, OFF)
-    Path(path).write_text("x.wav\t5\n")
-    with pytest.raises(AsdfError, match="does not hold the utterances of mine"):
-        measure_lengths(utterances, OFF, tmp_path, World())
+    whole = path.read_bytes()
+    edited(path, change)
+    log.clear()
+    assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == lengths.tolist()
+    assert f"{path} is passed over, and mine measured anew: " in log.text and why in log.text
+    assert path.read_bytes() == whole
+
+
+def test_a_file_of_the_first_version_is_used(utterances, tmp_path, monkeypatch):
+    path = lengths_file(tmp_path, utterances, OFF)
+    path.write_text("a.wav\t5000\nb.wav\t10000\nc.wav\t32000\n")
+    monkeypatch.setattr(room, "audio_length", lambda path: pytest.fail("measured again"))
+    assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == [5000, 10000, 32000]
+
+
+def test_an_absurd_length_in_a_file_of_the_first_version(utterances, tmp_path, log):
+    path = lengths_file(tmp_path, utterances, OFF)
+    path.write_text("a.wav\t5000\nb.wav\t99999999999\nc.wav\t32000\n")
+    assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == [5000, 10000, 32000]
+    assert "mine measured anew: b.wav is shorter than 99999999999 samples" in log.text
+
+
+def damaged(path: Path) -> None:
+    """A FLAC whose header is whole and whose second half is not, of the size that it had."""
+    noise = np.random.default_rng(2).uniform(-0.5, 0.5, 64000)
+    soundfile.write(path, noise, 16000, format="FLAC")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+
+
+@pytest.mark.parametrize("measured_before", [False, True])
+def test_recordings_that_do_not_decode_to_their_ends_are_found_before_training(
+    utterances, tmp_path, measured_before
+):
+    damaged(tmp_path / "a.wav")
+    damaged(tmp_path / "c.wav")
+    if measured_before:
+        assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == [64000, 10000, 64000]
+    with pytest.raises(AsdfError) as told:
+        measure_lengths(utterances, OFF, tmp_path, World(), check=True)
+    text = str(told.value)
+    assert text.startswith("2 of the 3 recordings of mine cannot be used:\n  ")
+    assert all(
+        f"{tmp_path / name} cannot be decoded to its end" in text for name in ("a.wav", "c.wav")
+    )
+
+
+def decoded_with(monkeypatch) -> list[str]:
+    """The names of the recordings that are decoded from now on."""
+    names: list[str] = []
+
+    def noted(function):
+        return lambda path, *rest: names.append(path.name) or function(path, *rest)
+
+    for name in ("decoded_length", "read_audio"):
+        monkeypatch.setattr(room, name, noted(getattr(room, name)))
+    return names
+
+
+def test_a_recording_is_decoded_once_until_its_file_is_another(utterances, tmp_path, monkeypatch):
+    names = decoded_with(monkeypatch)
+    folder = tmp_path / "sad"
+    expected = measure_lengths(utterances, OFF, folder, World()).tolist()
+    assert names == []
+    for _ in range(2):
+        assert measure_lengths(utterances, OFF, folder, World(), check=True).tolist() == expected
+        assert sorted(names) == ["a.wav", "b.wav", "c.wav"]
+    status = (tmp_path / "b.wav").stat()
+    for changed in (status.st_mtime_ns + 10**9, status.st_mtime_ns):
+        names.clear()
+        os.utime(tmp_path / "b.wav", ns=(status.st_atime_ns, changed))
+        assert measure_lengths(utterances, OFF, folder, World(), check=True).tolist() == expected
+        assert names == ["b.wav"]
+    # What is known of the recordings is known to those who need their lengths only.
+    assert measure_lengths(utterances, OFF, folder, World()).tolist() == expected
+    assert names == ["b.wav"]
+
+
+def test_what_speech_activity_detection_decodes_is_decoded_once(utterances, tmp_path, monkeypatch):
+    names = decoded_with(monkeypatch)
+    for check in (True, True, False):
+        measure_lengths(utterances, SpeechActivity("on"), tmp_path, World(), check=check)
+    assert sorted(names) == ["a.wav", "b.wav", "c.wav"]
+    names.clear()
+    measure_lengths(utterances, SpeechActivity("endpoint"), tmp_path, World())
+    measure_lengths(utterances, SpeechActivity("endpoint"), tmp_path, World(), check=True)
+    assert sorted(names) == ["a.wav", "b.wav", "c.wav"]
+
+
+def test_recordings_in_a_tar_are_decoded_once(utterances, tmp_path, monkeypatch):
+    with tarfile.open(tmp_path / "set.tar", "w") as tar:
+        for name in utterances.ids:
+            tar.add(tmp_path / name, f"set/{name}")
+    packed = read_list(tmp_path / "list.txt", tmp_path / "set", "packed")
+    names = decoded_with(monkeypatch)
+    for _ in range(2):
+        lengths = measure_lengths(packed, OFF, tmp_path / "sad", World(), check=True)
+        assert lengths.tolist() == [5000, 10000, 32000]
+    assert sorted(names) == ["a.wav", "b.wav", "c.wav"]
+
+
+def test_a_stop_does_not_wait_for_a_file_that_does_not_open(utterances, tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    stop = StopRequest()
+
+    def measured(path: Path) -> int:
+        stop.reason = "a test"
+        return os.open(tmp_path / "pipe", os.O_RDONLY)  # as of a file server that has gone
+
+    monkeypatch.setattr(room, "audio_length", measured)
+    with pytest.raises(Stopped, match="stopped by a test while measuring mine"):
+        measure_lengths(utterances, OFF, tmp_path / "sad", World(), stop)
+    os.close(os.open(tmp_path / "pipe", os.O_WRONLY))  # lets the thread go

@@ -29,16 +29,29 @@ def test_they_are_the_same_strings_in_the_same_order(monkeypatch, at_once):
 
 
 def test_a_packed_list_names_the_same_recordings(tmp_path):
-    one = UtteranceList("one", tmp_path / "1", ["a.wav", "b.wav"], np.array([1, 0], np.int8), {"speaker": ["x", "y"]})
+    one = UtteranceList(
+        "one",
+        tmp_path / "1",
+        ["a.wav", "b.wav"],
+        np.array([1, 0], np.int8),
+        {"speaker": ["x", "y"]},
+    )
     two = UtteranceList("two", tmp_path / "2", ["c.wav"], np.array([1], np.int8))
     for whole in (one, join([one, two]), join([one, two]).select(np.array([2, 0]))):
         packed = whole.packed()
-        assert [packed.path(i) for i in range(len(packed))] == [whole.path(i) for i in range(len(whole))]
+        assert [packed.path(i) for i in range(len(packed))] == [
+            whole.path(i) for i in range(len(whole))
+        ]
         assert packed.ids == whole.ids and packed.labels is whole.labels
 
 
 def test_joined_lists_can_be_joined(tmp_path):
-    one, two = (UtteranceList(name, tmp_path / name, ["a.wav"], np.zeros(1, np.int8)) for name in ("a", "b:c"))
+    one, two = (
+        UtteranceList(name, tmp_path / name, ["a.wav"], np.zeros(1, np.int8))
+        for name in ("a", "b:c")
+    )
     both = join([join([one, two]), one])
     assert both.ids == ["a+b:c:a:a.wav", "a+b:c:b:c:a.wav", "a:a.wav"]
-    assert [both.path(i) for i in range(3)] == [tmp_path / name / "a.wav" for name in ("a", "b:c", "a")]
+    assert [both.path(i) for i in range(3)] == [
+        tmp_path / name / "a.wav" for name in ("a", "b:c", "a")
+    ]

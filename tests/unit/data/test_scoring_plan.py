@@ -27,7 +27,13 @@ LENGTHS = np.random.default_rng(1).integers(100, 5000, 200)
 
 def test_the_scored_length():
     net = settings()
-    assert [scored_length(n, net, lambda n: n) for n in (1, 499, 500, 2999, 9999)] == [500, 500, 500, 2999, 3000]
+    assert [scored_length(n, net, lambda n: n) for n in (1, 499, 500, 2999, 9999)] == [
+        500,
+        500,
+        500,
+        2999,
+        3000,
+    ]
     assert [scored_length(n, net, on_a_grid) for n in (1, 700, 9999)] == [320, 640, 2880]
 
 
@@ -36,7 +42,9 @@ def test_every_trial_is_in_one_batch_with_its_own_length():
     batches = scoring_batches(LENGTHS, net, on_a_grid)
     assert sorted(np.concatenate([batch.trials for batch in batches]).tolist()) == list(range(200))
     for batch in batches:
-        assert {scored_length(int(n), net, on_a_grid) for n in LENGTHS[batch.trials]} == {batch.samples}
+        assert {scored_length(int(n), net, on_a_grid) for n in LENGTHS[batch.trials]} == {
+            batch.samples
+        }
 
 
 def test_batches_keep_to_the_budget_and_go_from_long_to_short():
@@ -45,7 +53,9 @@ def test_batches_keep_to_the_budget_and_go_from_long_to_short():
     samples = [batch.samples for batch in batches]
     assert samples == sorted(samples, reverse=True)
     # 20 trials of 500 samples: 16 fit, then the rest.
-    assert [len(batch.trials) for batch in scoring_batches(np.full(20, 500), settings(), lambda n: n)] == [16, 4]
+    assert [
+        len(batch.trials) for batch in scoring_batches(np.full(20, 500), settings(), lambda n: n)
+    ] == [16, 4]
 
 
 def test_a_trial_longer_than_the_budget_is_alone():
@@ -72,7 +82,8 @@ def test_no_more_is_cut_than_allowed_and_batches_become_fewer(proportion):
         lost = 1 - batch.samples / whole[batch.trials]
         assert (lost >= 0).all() and (lost <= proportion + 1e-12).all()
     kinds, exact = (
-        {batch.samples for batch in scoring_batches(LENGTHS, kind, on_a_grid)} for kind in (net, settings())
+        {batch.samples for batch in scoring_batches(LENGTHS, kind, on_a_grid)}
+        for kind in (net, settings())
     )
     assert kinds <= exact
     assert proportion < 0.2 or len(kinds) < len(exact)

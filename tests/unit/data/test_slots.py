@@ -11,7 +11,6 @@ from torch.utils.data import Dataset
 
 from asdf.data.loaders import BatchLoader
 from asdf.data.slots import PREFETCHED, InSlot, Slots
-from asdf.distributed import world as world_module
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 
@@ -37,7 +36,6 @@ class Numbers(Dataset):
 
 @pytest.fixture(params=[0, 1, 2])
 def loader(request, monkeypatch) -> BatchLoader:
-    monkeypatch.setattr(world_module, "usable_cores", lambda: 2)
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
     return BatchLoader(Numbers(), request.param, World(), reused=3 * 8)
 
@@ -139,5 +137,10 @@ except AsdfError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.startswith("the loader's processes hand batches over in shared memory (/dev/shm), and there is")
-    assert done.stdout.rstrip().endswith("lower computing.network_dataloader_workers.") and not done.stderr
+    assert done.stdout.startswith(
+        "the loader's processes hand batches over in shared memory (/dev/shm), and there is"
+    )
+    assert (
+        done.stdout.rstrip().endswith("lower computing.network_dataloader_workers.")
+        and not done.stderr
+    )

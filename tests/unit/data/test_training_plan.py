@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from asdf.data.training_plan import TrainingPlan
+from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.errors import UsageError
+from asdf.settings.sections import Network
 
 
 def counted(plan: TrainingPlan, epoch: int, start: int = 0) -> list[list[int]]:
@@ -49,7 +51,12 @@ def test_the_windows_from_the_middle_are_the_rest_of_all():
     assert counted(plan, 3, start=16) == counted(plan, 3)[1:]
     assert np.array_equal(next(plan.windows(3, 16)).utterances, plan.order(3)[16:32])
     # From a place that another number of processes left behind.
-    rest = [i for rank in range(3) for w in counted(TrainingPlan(45, 4, 1, 3, rank, seed=5), 3, 16) for i in w]
+    rest = [
+        i
+        for rank in range(3)
+        for w in counted(TrainingPlan(45, 4, 1, 3, rank, seed=5), 3, 16)
+        for i in w
+    ]
     assert sorted(rest) == sorted(plan.order(3)[16:].tolist())
 
 
@@ -69,4 +76,58 @@ def test_shares_are_even_and_short_ones_are_filled_up_with_what_does_not_count()
 
 def test_a_minibatch_of_one_needs_no_filler():
     shares = [share for window in TrainingPlan(5, 1).windows(1) for share in window.shares]
-    assert [len(share.utterances) for share in shares] == [share.counted for share in shares] == [1] * 5
+    assert (
+        [len(share.utterances) for share in shares]
+        == [share.counted for share in shares]
+        == [1] * 5
+    )
+
+
+def test_batch_norm_over_all_ranks_needs_no_second_utterance_per_rank():
+    """5 utterances in minibatches of 2 x 2: the last one is a single utterance for one rank only."""
+    plans = [TrainingPlan(5, 2, 1, 2, rank, synchronised=True) for rank in (0, 1)]
+    last = [list(plan.windows(1))[-1].shares[0] for plan in plans]
+    assert [(len(share.utterances), share.counted) for share in last] == [(1, 1), (1, 0)]
+    assert last[0].utterances.tolist() == last[1].utterances.tolist()
+    alone = list(TrainingPlan(5, 4, synchronised=True).windows(1))[-1].shares[0]
+    assert (len(alone.utterances), alone.counted) == (2, 1)
+
+
+@pytest.mark.parametrize(("interval", "windows"), [(1, 6), (2, 3)])
+def test_a_global_minibatch_gives_the_same_steps_on_any_number_of_processes(interval, windows):
+    network = Network(global_minibatch_size=8, minibatch_size=5)
+    alone = list(TrainingPlan(45, 8, interval, seed=5).windows(1))
+    assert len(alone) == windows
+    for ranks in (1, 2, 4, 8):
+        minibatch = minibatch_per_process(network, ranks)
+        assert minibatch == 8 // ranks
+        plans = [TrainingPlan(45, minibatch, interval, ranks, rank, 5) for rank in range(ranks)]
+        for plan in plans:
+            assert [window.utterances.tolist() for window in plan.windows(1)] == [
+                window.utterances.tolist() for window in alone
+            ]
+        turns = [counted(plan, 1) for plan in plans]
+        for number, window in enumerate(alone):
+            shared_out = [i for own in turns for i in own[number]]
+            assert sorted(shared_out) == sorted(window.utterances.tolist())
+
+
+def test_without_a_global_minibatch_the_size_counts_per_process():
+    assert [minibatch_per_process(Network(minibatch_size=5), ranks) for ranks in (1, 2, 8)] == [
+        5,
+        5,
+        5,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "ranks", "nearest"),
+    [(10, 4, "do: 8 and 12"), (25, 8, "do: 24 and 32"), (3, 4, "does: 4"), (7, 2, "do: 6 and 8")],
+)
+def test_a_global_minibatch_that_does_not_divide_is_refused(size, ranks, nearest):
+    with pytest.raises(UsageError) as caught:
+        minibatch_per_process(Network(global_minibatch_size=size), ranks)
+    assert str(caught.value) == (
+        f"network.global_minibatch_size = {size} does not divide by the {ranks} processes of this run. "
+        f"The nearest that {nearest}. Or start another number of processes."
+    )

@@ -43,7 +43,9 @@ def network_file(tmp_path_factory) -> Path:
 
 def sound(samples: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return (rng.uniform(0.05, 0.8) * np.cumsum(rng.uniform(-1, 1, samples)) / np.sqrt(samples)).clip(-1, 1)
+    return (
+        rng.uniform(0.05, 0.8) * np.cumsum(rng.uniform(-1, 1, samples)) / np.sqrt(samples)
+    ).clip(-1, 1)
 
 
 @pytest.fixture

@@ -52,10 +52,18 @@ def test_llrs_of_gaussians_are_found():
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), distance=st.floats(0.2, 2), shift=st.floats(-30, 30), size=st.floats(0.01, 100))
+@given(
+    seed=st.integers(0, 10**6),
+    distance=st.floats(0.2, 2),
+    shift=st.floats(-30, 30),
+    size=st.floats(0.01, 100),
+)
 def test_cllr_never_rises_and_the_eer_stays(seed, distance, shift, size):
     rng = np.random.default_rng(seed)
-    bona_fide, spoof = size * (rng.normal(distance, 1, 40) + shift), size * (rng.normal(0, 1, 60) + shift)
+    bona_fide, spoof = (
+        size * (rng.normal(distance, 1, 40) + shift),
+        size * (rng.normal(0, 1, 60) + shift),
+    )
     if bona_fide.min() >= spoof.max():
         return
     try:
@@ -117,7 +125,10 @@ def test_the_bayes_threshold_of_costs():
 
 
 def test_it_comes_back_from_a_network_file():
-    for calibration in (Calibration(1.5, -2.0, 0.25), Calibration(1.5, -2.0, 0.25, 0.05, 1.0, 10.0)):
+    for calibration in (
+        Calibration(1.5, -2.0, 0.25),
+        Calibration(1.5, -2.0, 0.25, 0.05, 1.0, 10.0),
+    ):
         assert calibration_in({"calibration": calibration.content()}, "net.pt") == calibration
     assert calibration_in({}, "net.pt") is None
 

@@ -54,7 +54,9 @@ def variant(kind: str) -> Sections:
     return settings
 
 
-@pytest.mark.parametrize("kind", ["AASIST_L", "SSL_AASIST", "SSL_SLS", "difference", "endpoint", "on"])
+@pytest.mark.parametrize(
+    "kind", ["AASIST_L", "SSL_AASIST", "SSL_SLS", "difference", "endpoint", "on"]
+)
 def test_scores_are_those_of_a_score_list(tmp_path, recordings, kind):
     path = write_small_network(tmp_path / "network.pt", variant(kind))
     expected = stage_2(path, recordings)
@@ -73,7 +75,8 @@ def test_published_aasist_l_gives_its_logits(tmp_path):
     """From a file, and from an array."""
     case = np.load(FIXTURES / "AASIST-L.npz")
     settings = small_settings(
-        min_evaluation_utterance_length_in_samples=64600, max_evaluation_utterance_length_in_samples=64600
+        min_evaluation_utterance_length_in_samples=64600,
+        max_evaluation_utterance_length_in_samples=64600,
     )
     network = build_network(settings)
     load_detector_weights(network, FIXTURES / "AASIST-L.pth")
@@ -130,8 +133,33 @@ def test_broken_files_are_told_and_the_rest_go_on(recordings, network_file):
         detector.score(paths[3])
 
 
+def test_known_files_give_no_result_and_change_no_batch(recordings, network_file, monkeypatch):
+    monkeypatch.setattr("asdf.detector.many._PORTION", 4)
+    paths = [recordings / name for name in ("a.wav", "b.flac", "c.WAV", "a.wav") for _ in range(3)]
+    detector = asdf.Detector(network_file, "cpu")
+    forward, batches = detector._scorer.forward, []
+
+    def recorded(waveforms_BT):
+        batches.append(waveforms_BT.shape)
+        return forward(waveforms_BT)
+
+    monkeypatch.setattr(detector._scorer, "forward", recorded)
+    expected = {result.place: result.score for result in detector.score_many(paths)}
+    whole = batches.copy()
+    batches.clear()
+    # The first portion is known, and one of each of the two kinds in the second.
+    known = {0, 1, 2, 3, 4, 6}
+    rest = list(detector.score_many(paths, is_known=known.__contains__))
+    assert sorted(result.place for result in rest) == [5, 7, 8, 9, 10, 11]
+    assert {result.place: result.score for result in rest} == {
+        place: score for place, score in expected.items() if place not in known
+    }
+    first = len({paths[place] for place in range(4)})
+    assert batches == whole[first:]
+
+
 def test_many_files_keep_their_places(recordings, network_file, monkeypatch):
-    monkeypatch.setattr("asdf.detector.detector._TOGETHER", 2)
+    monkeypatch.setattr("asdf.detector.many._PORTION", 2)
     paths = [*sorted(recordings.iterdir()), recordings / "a.wav"]
     detector = asdf.Detector(network_file, "cpu")
     results = list(detector.score_many(paths))
@@ -166,8 +194,11 @@ def test_a_calibrated_network_gives_llrs(tmp_path, recordings, network_file):
     score = plain.score(recordings / "a.wav")
     assert detector.score(recordings / "a.wav") == pytest.approx(2 * score - 0.5, abs=1e-9)
     (result,) = detector.score_many([recordings / "a.wav"])
-    assert (result.raw, result.score) == (pytest.approx(score, abs=1e-5), pytest.approx(2 * score - 0.5, abs=1e-5))
-    window = detector.score_over_time(recordings / "a.wav", 1, 1)[0]
+    assert (result.raw, result.score) == (
+        pytest.approx(score, abs=1e-5),
+        pytest.approx(2 * score - 0.5, abs=1e-5),
+    )
+    window = detector.score_over_time(recordings / "a.wav", 0.5, 0.5)[0]
     assert window.score == pytest.approx(2 * score - 0.5, abs=1e-5)
 
 
@@ -184,7 +215,9 @@ def test_a_network_class_of_ones_own(tmp_path, recordings):
         sys.path.remove(str(TESTS))
     waveform = torch.from_numpy(read_audio(recordings / "a.wav"))[None]
     with torch.inference_mode():
-        assert detector.score(recordings / "a.wav") == pytest.approx(network(waveform)[1][0, 1].item(), abs=1e-5)
+        assert detector.score(recordings / "a.wav") == pytest.approx(
+            network(waveform)[1][0, 1].item(), abs=1e-5
+        )
 
 
 def test_a_score_that_is_no_number_is_an_error(tmp_path, recordings):
@@ -196,7 +229,10 @@ def test_a_score_that_is_no_number_is_an_error(tmp_path, recordings):
     detector = asdf.Detector(tmp_path / "network.pt", "cpu")
     with pytest.raises(AsdfError, match="not a finite number"):
         detector.score(recordings / "a.wav")
-    assert all("not a finite number" in result.error for result in detector.score_many(recordings.iterdir()))
+    assert all(
+        "not a finite number" in result.error
+        for result in detector.score_many(recordings.iterdir())
+    )
 
 
 def test_mistakes(recordings, network_file):
@@ -207,7 +243,14 @@ def test_mistakes(recordings, network_file):
         asdf.Detector(network_file, "abacus")
     with pytest.raises(UsageError, match="no device"):
         asdf.Detector(network_file, "cuda:99")
-    for window_s, hop_s in ((0, 1), (1, 0), (1, 2), (float("nan"), 1), (float("inf"), 1), (1, 1e-9)):
+    for window_s, hop_s in (
+        (0, 1),
+        (1, 0),
+        (1, 2),
+        (float("nan"), 1),
+        (float("inf"), 1),
+        (1, 1e-9),
+    ):
         with pytest.raises(UsageError, match="windows"):
             detector.score_over_time(recordings / "a.wav", window_s, hop_s)
 

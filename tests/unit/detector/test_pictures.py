@@ -49,12 +49,26 @@ def test_svg_plot(threshold):
     content = svg_plot(windows(-1, 2, 3), 'a<b>&"\x07.wav', "LLR", threshold)
     root = ElementTree.fromstring(content)
     space = "{http://www.w3.org/2000/svg}"
-    points = [tuple(map(float, p.split(","))) for p in root.find(f"{space}polyline").get("points").split()]
+    points = [
+        tuple(map(float, p.split(","))) for p in root.find(f"{space}polyline").get("points").split()
+    ]
     # 8 s over 724 points from 60 on, windows at 2, 4 and 6 s; 170 points of height for scores from 3 down to -1.
     assert points == [(241.0, 200.0), (422.0, 72.5), (603.0, 30.0)]
     texts = [element.text for element in root.iter(f"{space}text")]
-    assert texts[0] == 'a<b>&"?.wav'
+    assert texts[0] == 'a<b>&"\\x07.wav'
     assert "LLR over time (minutes:seconds)" in texts
     assert {"-1", "0", "1", "2", "3", "0:00", "0:05"} <= set(texts)
     dashed = [line for line in root.iter(f"{space}line") if line.get("stroke-dasharray")]
     assert [float(line.get("y1")) for line in dashed] == ([] if threshold is None else [136.2])
+
+
+def test_the_lowest_window_and_the_threshold_are_named():
+    root = ElementTree.fromstring(svg_plot(windows(2, -1.25, 3), "a.wav", "score", 0.5))
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [element.text for element in root.iter(f"{space}text")]
+    assert "lowest: -1.25 at 0:02" in texts
+    assert "threshold 0.5" in texts
+    assert "score (higher: more bona fide)" in texts
+    (mark,) = [one for one in root.iter(f"{space}circle") if one.get("fill") == "none"]
+    # The second window, whose middle is at 4 of 8 s, at the bottom of the plot.
+    assert (mark.get("cx"), mark.get("cy")) == ("422.0", "200.0")

@@ -8,7 +8,16 @@ from asdf.errors import UsageError
 
 @pytest.fixture
 def tree(tmp_path):
-    for name in ("b/2.flac", "b/1.WAV", "a.mp3", "a.M4A", "b/._1.WAV", "b/notes.txt", "b/c/3.opus", "cover.jpg"):
+    for name in (
+        "b/2.flac",
+        "b/1.WAV",
+        "a.mp3",
+        "a.M4A",
+        "b/._1.WAV",
+        "b/notes.txt",
+        "b/c/3.opus",
+        "cover.jpg",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     return tmp_path
@@ -19,7 +28,13 @@ def names(found, base):
 
 
 def test_a_folder_is_searched_to_the_bottom(tree):
-    assert names(find_recordings([str(tree)]), tree) == ["a.M4A", "a.mp3", "b/1.WAV", "b/2.flac", "b/c/3.opus"]
+    assert names(find_recordings([str(tree)]), tree) == [
+        "a.M4A",
+        "a.mp3",
+        "b/1.WAV",
+        "b/2.flac",
+        "b/c/3.opus",
+    ]
 
 
 def test_named_twice_is_scored_once(tree):
@@ -31,10 +46,16 @@ def test_lists_of_paths_and_lists_with_labels(tree):
     (tree / "plain.lst").write_text("b/2.flac\n\n/elsewhere/x 1.wav\n")
     (tree / "labelled.txt").write_text("b/1.WAV 1\nb/2.flac 0\n")
     plain = find_recordings([str(tree / "plain.lst")])
-    assert [str(recording.path) for recording in plain] == [str(tree / "b/2.flac"), "/elsewhere/x 1.wav"]
+    assert [str(recording.path) for recording in plain] == [
+        str(tree / "b/2.flac"),
+        "/elsewhere/x 1.wav",
+    ]
     assert {recording.label for recording in plain} == {None}
     labelled = find_recordings([str(tree / "labelled.txt")])
-    assert [(recording.name, recording.label) for recording in labelled] == [("b/1.WAV", 1), ("b/2.flac", 0)]
+    assert [(recording.name, recording.label) for recording in labelled] == [
+        ("b/1.WAV", 1),
+        ("b/2.flac", 0),
+    ]
     assert names(labelled, tree) == ["b/1.WAV", "b/2.flac"]
     moved = find_recordings([str(tree / "labelled.txt")], tree / "other")
     assert names(moved, tree) == ["other/b/1.WAV", "other/b/2.flac"]
@@ -48,9 +69,10 @@ def test_mistakes_are_found_before_anything_is_scored(tree):
     for name, message in {
         "empty.txt": "is empty",
         "bad.txt": "line 2",
-        "image.txt": "UTF-8",
+        "image.txt": "a NUL character",
         "nothing": "no audio in the folder",
         "missing.wav": "there is no file or folder",
+        "x" * 300: "cannot look for .*xxx…xxx.*: File name too long. Check the path.",
     }.items():
         with pytest.raises(UsageError, match=message):
             find_recordings([str(tree / "a.mp3"), str(tree / name)])

@@ -23,7 +23,9 @@ def test_any_rate_is_read_as_a_file_is(tmp_path, rate):
 
 
 def test_integers_have_their_own_full_scale():
-    assert_array_equal(as_waveform(np.array([-32768, 16384, 1], np.int16), 16000), [-1, 0.5, 2**-15])
+    assert_array_equal(
+        as_waveform(np.array([-32768, 16384, 1], np.int16), 16000), [-1, 0.5, 2**-15]
+    )
     assert_array_equal(as_waveform(np.array([-(2**31), 2**30], np.int32), 16000.0), [-1, 0.5])
 
 

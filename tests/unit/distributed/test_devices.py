@@ -1,9 +1,23 @@
 """Which device a process computes on."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from asdf.distributed import devices
-from asdf.distributed.devices import choose_device, describe_mapping, visible_gpus
+from asdf.distributed.builds import Build, install_line
+from asdf.distributed.devices import (
+    SeenGpus,
+    choose_device,
+    cpu_notice,
+    describe_mapping,
+    driver_version,
+    usable_gpus,
+    visibility_variable,
+    visible_gpus,
+)
+from asdf.distributed.launchers import Launch
 from asdf.errors import UsageError
 from asdf.settings.sections import Computing
 
@@ -23,9 +37,14 @@ def test_the_local_rank_chooses_among_gpu_ids(ids, local_rank, local_size, devic
     assert choose_device(Computing(gpu_ids=ids), local_rank, local_size, gpus=4) == device
 
 
-def test_the_cpu_where_there_is_no_gpu_or_none_is_wanted():
+def test_fewer_gpus_than_processes_are_taken_for_gpus_of_their_own():
+    assert [choose_device(Computing(), rank, 4, gpus=1) for rank in range(4)] == ["cuda:0"] * 4
+    devices = [choose_device(Computing(), rank, 4, gpus=2) for rank in range(4)]
+    assert devices == ["cuda:0", "cuda:1", "cuda:0", "cuda:0"]
+
+
+def test_no_usable_gpu_means_the_cpu():
     assert choose_device(Computing(gpu_ids=(0, 1)), 1, 2, gpus=0) == "cpu"
-    assert choose_device(Computing(use_gpu=False), 0, 1, gpus=4) == "cpu"
 
 
 @pytest.mark.parametrize(
@@ -35,31 +54,141 @@ def test_the_cpu_where_there_is_no_gpu_or_none_is_wanted():
                   "local rank 0 -> cuda:0, local rank 1 -> nothing"),
         ((1, 1), 2, "a GPU is named twice"),
         ((0, 4), 2, "GPU 4 is not there: 4 visible, numbered from 0"),
-        (None, 5, "GPU 4 is not there"),
     ],
 )  # fmt: skip
 def test_a_mapping_that_cannot_be_is_shown_with_the_mistake(monkeypatch, ids, local_size, said):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as refused:
         choose_device(Computing(gpu_ids=ids), 0, local_size, gpus=4)
-    assert said in str(told.value) and "CUDA_VISIBLE_DEVICES is 4,5,6,7" in str(told.value)
+    assert said in str(refused.value) and "CUDA_VISIBLE_DEVICES is 4,5,6,7" in str(refused.value)
 
 
-@pytest.mark.parametrize(("shown", "count"), [(None, 2), ("1", 1), ("0,1", 2), ("0,1,2", 2), ("", 0), ("-1", 0)])
-def test_visible_gpus_are_those_that_are_there_and_shown(monkeypatch, tmp_path, shown, count):
-    for name in ("0000:01", "0000:02"):
-        (tmp_path / name).mkdir()
-    monkeypatch.setattr(devices, "Path", lambda _: tmp_path)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if shown is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
-    assert visible_gpus() == count
+def machine(root: Path, nvidia: int = 0, amd: int = 0, driver: str = "") -> Path:
+    """The files of a machine with so many GPUs."""
+    for number in range(nvidia):
+        (root / f"proc/driver/nvidia/gpus/0000:0{number}:00.0").mkdir(parents=True)
+    if driver:
+        version = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Tue Mar 12\nGCC version: 12.2.0\n"
+        (root / "proc/driver/nvidia/version").write_text(version)
+    for number, units in enumerate([0, *[440] * amd] if amd else []):  # the first is the CPU
+        node = root / f"sys/class/kfd/kfd/topology/nodes/{number}"
+        node.mkdir(parents=True)
+        (node / "properties").write_text(f"cpu_cores_count 0\nsimd_count {units}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("shown", "count"), [(None, 2), ("1", 1), ("0,1", 2), ("0,1,2", 2), ("", 0), ("-1", 0)]
+)
+def test_visible_gpus_are_those_that_are_there_and_shown(tmp_path, shown, count):
+    environment = {} if shown is None else {"CUDA_VISIBLE_DEVICES": shown}
+    assert visible_gpus(machine(tmp_path, nvidia=2), environment) == count
+    files = tmp_path / "other"
+    (files / "dev").mkdir(parents=True)
+    for name in ("nvidia0", "nvidia1", "nvidiactl"):
+        (files / "dev" / name).touch()
+    assert visible_gpus(files, environment) == count
+
+
+def test_gpus_of_amd_are_counted_where_there_are_none_of_nvidia(tmp_path):
+    root = machine(tmp_path, amd=4)
+    assert visible_gpus(root, {}) == 4
+    assert visible_gpus(root, {"ROCR_VISIBLE_DEVICES": "0,1"}) == 2
+    assert visible_gpus(root, {"HIP_VISIBLE_DEVICES": "3", "ROCR_VISIBLE_DEVICES": "0,1"}) == 1
+    assert visible_gpus(tmp_path / "nothing", {}) == 0
+    assert visibility_variable(root) == "HIP_VISIBLE_DEVICES"
+    assert visibility_variable(machine(root, nvidia=1)) == "CUDA_VISIBLE_DEVICES"
+    assert visibility_variable(tmp_path / "nothing") == "CUDA_VISIBLE_DEVICES"
+
+
+def test_the_driver_says_its_version(tmp_path):
+    assert driver_version(machine(tmp_path, nvidia=1, driver="535.104.05")) == "535.104.05"
+    assert driver_version(tmp_path / "nothing") == ""
+
+
+CUDA = Build("2.14.1+cu130", "CUDA 13.0")
+CPU_BUILD = Build("2.14.1+cpu", "")
+ONE = SeenGpus(count=0, on_node=1, build=CUDA, driver="580.65.06")
+
+
+@pytest.mark.parametrize(
+    ("computing", "seen", "gpus"),
+    [
+        (Computing(), SeenGpus(2, 2, CUDA), 2),
+        (Computing(use_gpu="required"), SeenGpus(1, 1, CUDA), 1),
+        (Computing(use_gpu=False), SeenGpus(2, 2, CUDA), 0),
+        (Computing(use_gpu=False), ONE, 0),
+        (Computing(use_gpu=False, gpu_ids=(0,)), SeenGpus(0, 0, CUDA), 0),
+        (Computing(), SeenGpus(0, 0, CUDA), 0),
+        (Computing(), SeenGpus(0, 0, CPU_BUILD), 0),
+        (Computing(), SeenGpus(0, 0, CUDA, other="MPS"), 0),
+    ],
+)
+def test_the_cpu_only_where_it_was_asked_for_or_no_gpu_is(computing, seen, gpus):
+    assert usable_gpus(computing, seen) == gpus
+
+
+NO_GPU = (
+    "but no NVIDIA GPU is here. In a job ask for one (Slurm: --gres=gpu:1 or --gpus=1), or compute"
+)
+
+
+@pytest.mark.parametrize(
+    ("computing", "seen", "said"),
+    [
+        (Computing(use_gpu="required"), SeenGpus(0, 0, CUDA), f"computing.use_gpu = 'required', {NO_GPU}"),
+        (Computing(gpu_ids=(0,)), SeenGpus(0, 0, CUDA), f"computing.gpu_ids = (0,) names GPUs, {NO_GPU}"),
+        (Computing(gpu_ids=(0,)), SeenGpus(0, 0, CUDA), "computing.use_gpu=False computing.gpu_ids=None. Seen: "),
+        (Computing(use_gpu="required"), SeenGpus(0, 0, CUDA, other="MPS"),
+         "but ASDF computes on GPUs of NVIDIA and AMD, not on MPS."),
+        (Computing(), replace(ONE, build=CPU_BUILD),
+         "this machine has 1 NVIDIA GPU, but the installed torch 2.14.1+cpu computes on the CPU only. Install a build "
+         f"for GPUs: {install_line('cu130')}, or compute on the CPU with computing.use_gpu=False. Seen: 1 NVIDIA GPU, "
+         "driver 580.65.06, torch 2.14.1+cpu (for the CPU only), CUDA_VISIBLE_DEVICES not set."),
+        (Computing(), replace(ONE, on_node=4, shown=""), "has 4 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them"),
+        (Computing(), replace(ONE, shown="-1"), "CUDA_VISIBLE_DEVICES='-1' hides them all. Unset it, or in a job"),
+        (Computing(), replace(ONE, driver="535.104.05"),
+         "its driver 535.104.05 is older than the installed torch needs (580 for CUDA 13). Install a build for CUDA "
+         f"12: {install_line('cu126')}"),
+        (Computing(), replace(ONE, driver="470.82.01"),
+         "its driver 470.82.01 is older than 525, which CUDA 12 needs. Update the driver"),
+        (Computing(), replace(ONE, failure="CUDA unknown error"),
+         "CUDA does not reach any of them: CUDA unknown error. See whether nvidia-smi lists them"),
+        (Computing(), replace(ONE, driver=""), "Seen: 1 NVIDIA GPU, no driver loaded, torch 2.14.1+cu130 (CUDA 13.0)"),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_cannot_be_used_ends_the_run_with_the_reason(computing, seen, said):
+    with pytest.raises(UsageError) as refused:
+        usable_gpus(computing, seen)
+    assert said in str(refused.value)
+
+
+def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so():
+    assert cpu_notice(Computing(), "cpu") == (
+        "no GPU here that torch can use: computing on the CPU "
+        "(computing.use_gpu='required' refuses that, False leaves this line out)"
+    )
+    assert cpu_notice(Computing(), "cuda") == cpu_notice(Computing(use_gpu=False), "cpu") == ""
 
 
 def test_the_mapping_of_a_node_as_lines(monkeypatch):
-    monkeypatch.setattr(devices, "visible_gpus", lambda: 4)
-    assert describe_mapping(Computing(gpu_ids=(2, 0)), 2) == ["local rank 0: cuda:2", "local rank 1: cuda:0"]
-    monkeypatch.setattr(devices, "visible_gpus", lambda: 0)
-    lines = describe_mapping(Computing(), 1)
-    assert lines == ["local rank 0: cpu", "(no NVIDIA GPU is visible here, so the CPU)"]
-    assert describe_mapping(Computing(use_gpu=False), 1) == ["local rank 0: cpu"]
+    def see(count, on_node=4):
+        monkeypatch.setattr(devices, "look_without_torch", lambda: SeenGpus(count, on_node, CUDA))
+
+    see(4)
+    two = Computing(gpu_ids=(2, 0), processes=2)
+    assert describe_mapping(two, Launch()) == ["local rank 0: cuda:2", "local rank 1: cuda:0"]
+    with pytest.raises(UsageError, match="GPU 4 is not there: 4 visible"):
+        describe_mapping(Computing(processes=5), Launch())
+    see(1)
+    assert describe_mapping(Computing(), Launch(1, 2, 1, 2, "srun", "n1", 1)) == [
+        "local rank 0: cuda:0",
+        "local rank 1: cuda:0",
+        "(this process sees 1 of the GPUs: each has to see its own)",
+    ]
+    see(0, on_node=0)
+    notice = cpu_notice(Computing(), "cpu")
+    assert describe_mapping(Computing(), Launch()) == ["local rank 0: cpu", f"({notice})"]
+    assert describe_mapping(Computing(use_gpu=False), Launch()) == ["local rank 0: cpu"]
+    with pytest.raises(UsageError, match="'required', but no NVIDIA GPU is here"):
+        describe_mapping(Computing(use_gpu="required"), Launch())

@@ -2,15 +2,14 @@
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
 import torch.distributed as dist
 
+from asdf.distributed import world
 from asdf.distributed.stopping import StopRequest
-from asdf.distributed.world import World, open_world, usable_cores
+from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
 
@@ -25,10 +24,11 @@ def alone(monkeypatch):
 
 
 def test_a_world_of_one_opens_no_process_group():
-    with open_world(Computing(use_gpu=False, threads=1)) as world:
-        assert (world.rank, world.size, world.is_main, world.device.type) == (0, 1, True, "cpu")
+    with open_world(Computing(use_gpu=False, threads=1)) as one:
+        assert (one.rank, one.size, one.is_main, one.device.type) == (0, 1, True, "cpu")
         assert not dist.is_initialized() and torch.get_num_threads() == 1
-        assert world.describe().startswith("rank 0 of 1: host ") and world.describe().endswith("device cpu")
+        line = one.describe()
+        assert line.startswith("rank 0 of 1: host ") and line.endswith("device cpu")
 
 
 def test_threads_are_shared_out_among_the_processes_of_a_node(monkeypatch):
@@ -37,18 +37,11 @@ def test_threads_are_shared_out_among_the_processes_of_a_node(monkeypatch):
         assert torch.get_num_threads() == 7
 
 
-def test_usable_cores_are_those_that_were_granted():
-    one = min(os.sched_getaffinity(0))
-    code = f"import os; os.sched_setaffinity(0, [{one}]); from asdf.distributed.world import *; print(usable_cores())"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1\n"
-    assert usable_cores() == len(os.sched_getaffinity(0))
-
-
 def test_what_one_says_is_agreed_gathered_and_summed():
-    world = World()
-    assert world.agree({"a": 1}) == {"a": 1} and world.gather("x") == ["x"]
-    assert world.sum([0.1, 2]) == [0.1, 2.0] and world.run_on_main(lambda: 5) == 5
-    world.barrier()
+    one = World()
+    assert one.agree({"a": 1}) == {"a": 1} and one.gather("x") == ["x"]
+    assert one.sum([0.1, 2]) == [0.1, 2.0] and one.run_on_main(lambda: 5) == 5
+    one.barrier()
 
 
 def test_a_failure_on_the_main_rank_is_its_own_exception():
@@ -58,10 +51,12 @@ def test_a_failure_on_the_main_rank_is_its_own_exception():
         assert raised.value is error
 
 
-def test_an_nccl_backend_without_gpus_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UsageError, match="'nccl' needs GPUs"), open_world(Computing(use_gpu=False, backend="nccl")):
-        pass
+def test_backends_that_cannot_work_here_are_refused():
+    cpu = torch.device("cpu")
+    assert world._choose_backend(Computing(), cpu) == "gloo"
+    assert world._choose_backend(Computing(), torch.device("cuda")) == "nccl"
+    with pytest.raises(UsageError, match="'nccl' needs GPUs"):
+        world._choose_backend(Computing(backend="nccl"), cpu)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2])

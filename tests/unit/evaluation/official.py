@@ -7,7 +7,9 @@ import math
 
 def det_points(bona_fide: list[float], spoof: list[float]) -> list[tuple[float, float, float]]:
     """(frr, far, threshold), one trial at a time from the lowest score on; sorted() keeps bona fide first in ties."""
-    trials = sorted([(s, True) for s in bona_fide] + [(s, False) for s in spoof], key=lambda trial: trial[0])
+    trials = sorted(
+        [(s, True) for s in bona_fide] + [(s, False) for s in spoof], key=lambda trial: trial[0]
+    )
     missed = rejected = 0
     points = [(0.0, 1.0, trials[0][0] - 0.001)]
     for score, is_bona_fide in trials:
@@ -18,12 +20,18 @@ def det_points(bona_fide: list[float], spoof: list[float]) -> list[tuple[float, 
 
 
 def eer(bona_fide: list[float], spoof: list[float]) -> tuple[float, float]:
-    frr, far, threshold = min(det_points(bona_fide, spoof), key=lambda point: abs(point[0] - point[1]))
+    frr, far, threshold = min(
+        det_points(bona_fide, spoof), key=lambda point: abs(point[0] - point[1])
+    )
     return (frr + far) / 2, threshold
 
 
-def min_dcf(bona_fide: list[float], spoof: list[float], prior: float = 0.05, miss: float = 1, fa: float = 10) -> float:
-    costs = [miss * (1 - prior) * frr + fa * prior * far for frr, far, _ in det_points(bona_fide, spoof)]
+def min_dcf(
+    bona_fide: list[float], spoof: list[float], prior: float = 0.05, miss: float = 1, fa: float = 10
+) -> float:
+    costs = [
+        miss * (1 - prior) * frr + fa * prior * far for frr, far, _ in det_points(bona_fide, spoof)
+    ]
     return min(costs) / min(miss * (1 - prior), fa * prior)
 
 
@@ -56,25 +64,39 @@ def min_cllr(bona_fide: list[float], spoof: list[float]) -> float:
     for k in range(len(values)):
         p = max(min(mean(i, j) for j in range(k, len(values))) for i in range(k + 1))
         if ones[k]:
-            total += ones[k] / len(bona_fide) * math.log2(1 + (1 - p) / p * len(bona_fide) / len(spoof))
+            total += (
+                ones[k] / len(bona_fide) * math.log2(1 + (1 - p) / p * len(bona_fide) / len(spoof))
+            )
         if zeros[k]:
-            total += zeros[k] / len(spoof) * math.log2(1 + p / (1 - p) * len(spoof) / len(bona_fide))
+            total += (
+                zeros[k] / len(spoof) * math.log2(1 + p / (1 - p) * len(spoof) / len(bona_fide))
+            )
     return total / 2
 
 
-def tandem_points(tar: list[float], non: list[float], spf: list[float]) -> list[tuple[float, float, float, float]]:
+def tandem_points(
+    tar: list[float], non: list[float], spf: list[float]
+) -> list[tuple[float, float, float, float]]:
     """(miss, nontarget false alarms, spoof false alarms, threshold), one trial at a time."""
-    trials = sorted([(s, 0) for s in tar] + [(s, 1) for s in non] + [(s, 2) for s in spf], key=lambda trial: trial[0])
+    trials = sorted(
+        [(s, 0) for s in tar] + [(s, 1) for s in non] + [(s, 2) for s in spf],
+        key=lambda trial: trial[0],
+    )
     passed = [0, 0, 0]
     points = [(0.0, 1.0, 1.0, trials[0][0])]
     for score, kind in trials:
         passed[kind] += 1
-        points.append((passed[0] / len(tar), 1 - passed[1] / len(non), 1 - passed[2] / len(spf), score))
+        points.append(
+            (passed[0] / len(tar), 1 - passed[1] / len(non), 1 - passed[2] / len(spf), score)
+        )
     return points
 
 
 def a_dcf(tar: list[float], non: list[float], spf: list[float]) -> float:
-    costs = [0.9405 * miss + 0.095 * fa + 0.5 * spoof_fa for miss, fa, spoof_fa, _ in tandem_points(tar, non, spf)]
+    costs = [
+        0.9405 * miss + 0.095 * fa + 0.5 * spoof_fa
+        for miss, fa, spoof_fa, _ in tandem_points(tar, non, spf)
+    ]
     return min(costs) / 0.595
 
 

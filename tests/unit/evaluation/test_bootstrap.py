@@ -18,9 +18,9 @@ def _scores(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:
     return Scores([f"u{i}" for i in range(labels.size)], labels, np.concatenate([bona_fide, spoof]))
 
 
-_values = st.lists(st.tuples(st.integers(-4, 4), st.integers(0, 3)), min_size=1, max_size=12).filter(
-    lambda pairs: any(weight for _, weight in pairs)
-)
+_values = st.lists(
+    st.tuples(st.integers(-4, 4), st.integers(0, 3)), min_size=1, max_size=12
+).filter(lambda pairs: any(weight for _, weight in pairs))
 
 
 @settings(max_examples=400, deadline=None)
@@ -91,7 +91,9 @@ def test_speakers_that_differ_widen_the_interval():
     names = np.repeat([f"s{i}" for i in range(12)], 60)
     labels = np.tile([1, 0, 0], 240)
     offsets = np.repeat(rng.normal(0, 1.5, 12), 60)
-    scores = Scores([f"u{i}" for i in range(720)], labels, rng.normal(0, 1, 720) + 2 * labels + offsets)
+    scores = Scores(
+        [f"u{i}" for i in range(720)], labels, rng.normal(0, 1, 720) + 2 * labels + offsets
+    )
     trials = confidence_intervals(scores).eer
     speakers = confidence_intervals(scores, speakers=names.tolist()).eer
     assert speakers.value == trials.value
@@ -122,7 +124,10 @@ def test_paired_test_sees_what_separate_intervals_do_not():
     order = rng.permutation(1200)
     shuffled = Scores([better.ids[i] for i in order], better.labels[order], better.scores[order])
     result = paired_test(first, shuffled)
-    assert result.eer.value == eer(better.bona_fide, better.spoof)[0] - eer(first.bona_fide, first.spoof)[0]
+    assert (
+        result.eer.value
+        == eer(better.bona_fide, better.spoof)[0] - eer(first.bona_fide, first.spoof)[0]
+    )
     assert result.eer.low < result.eer.high < 0
     assert result.eer.p_value < 0.01
     alone = confidence_intervals(first).eer
@@ -135,7 +140,10 @@ def test_paired_test_sees_what_separate_intervals_do_not():
 def test_paired_test_of_a_system_with_itself():
     rng = np.random.default_rng(9)
     scores = _scores(rng.normal(1, 1, 50), rng.normal(-1, 1, 50))
-    for interval in (paired_test(scores, scores).eer, paired_test(scores, scores, speakers=scores.ids).min_dcf):
+    for interval in (
+        paired_test(scores, scores).eer,
+        paired_test(scores, scores, speakers=scores.ids).min_dcf,
+    ):
         assert (interval.value, interval.low, interval.high, interval.p_value) == (0, 0, 0, 1)
 
 
@@ -146,3 +154,12 @@ def test_paired_test_wants_the_same_trials():
         paired_test(scores, other)
     with pytest.raises(AsdfError, match="label 'u0' differently"):
         paired_test(scores, Scores(scores.ids, 1 - scores.labels, scores.scores))
+
+
+def test_no_finite_bootstrap_gives_a_p_of_zero():
+    """Every draw says that the second is better: p is that of the sample itself as one more replicate."""
+    first = _scores(np.arange(20.0), np.arange(20.0))
+    second = _scores(np.arange(20.0) + 100, np.arange(20.0))
+    tested = paired_test(first, second, replicates=99)
+    assert tested.eer.high < 0
+    assert tested.eer.p_value == 2 * 1 / (1 + 99)

@@ -30,7 +30,10 @@ def test_turned_round():
     right = eer(SCORES[LABELS == 1], SCORES[LABELS == 0])[0]
     wrong = eer(-SCORES[LABELS == 1], -SCORES[LABELS == 0])[0]
     assert level == "warning"
-    assert f"their EER is {100 * wrong:.2f} %, that of the negated scores {100 * right:.2f} %" in message
+    assert (
+        f"their EER is {100 * wrong:.2f} %, that of the negated scores {100 * right:.2f} %"
+        in message
+    )
 
 
 @pytest.mark.parametrize(("label", "missing"), [(0, "bona fide"), (1, "spoof")])
@@ -48,12 +51,18 @@ def test_not_finite():
         "2 of 2000 scores are NaN or infinite, the first one at trial 8. "
         "Score in fp32, with a network that did not diverge.",
     )
-    assert "the first one of 'u7'" in _only(check_scores(LABELS, scores, [f"u{i}" for i in range(2000)]))[1]
+    assert (
+        "the first one of 'u7'"
+        in _only(check_scores(LABELS, scores, [f"u{i}" for i in range(2000)]))[1]
+    )
 
 
 def test_both_errors_and_no_trial():
     assert [finding.level for finding in check_scores([1, 1], [1, np.nan])] == ["error", "error"]
-    assert _only(check_scores([], [])) == ("error", "there is no trial. Was the scoring interrupted?")
+    assert _only(check_scores([], [])) == (
+        "error",
+        "there is no trial. Was the scoring interrupted?",
+    )
 
 
 def test_saturated_softmax():
@@ -90,3 +99,26 @@ def test_constant_scores():
 def test_tied_proportion():
     assert tied_proportion([1, 1, 2, 3, 3, 3, 4, 5]) == 5 / 8
     assert tied_proportion([1, 2, 3]) == 0
+
+
+def test_chance_is_not_turned_round():
+    """EER 52.5 % against 47.5 % on 40 + 40 trials is what a coin gives."""
+    labels = np.repeat([1, 0], 40)
+    scores = np.empty(80)
+    scores[:40] = np.r_[np.arange(19), np.arange(30, 51)] * 2.0
+    scores[40:] = np.r_[np.arange(21), np.arange(30, 49)] * 2.0 + 1
+    assert eer(-scores[:40], -scores[40:])[0] == 0.525
+    assert eer(scores[:40], scores[40:])[0] == 0.475
+    assert check_scores(labels, -scores) == []
+
+
+@pytest.mark.parametrize(("count", "warned"), [(40, False), (4000, True)])
+def test_turned_round_is_said_where_it_is_significant(count, warned):
+    """Bona fide trials score a little lower; 4,000 of each class make that certain, 40 do not."""
+    rng = np.random.default_rng(3)
+    labels = np.repeat([1, 0], count)
+    scores = rng.normal(0, 1, 2 * count) - 0.15 * labels
+    bona_fide, spoof = scores[labels == 1], scores[labels == 0]
+    assert eer(bona_fide, spoof)[0] - eer(-bona_fide, -spoof)[0] > 0.02
+    messages = [finding.message for finding in check_scores(labels, scores)]
+    assert [("rank test, p = " in message) for message in messages] == [True] * warned

@@ -29,7 +29,8 @@ def test_keyed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["E_1 0.5\nE_2 -0.5\n", "filename\tcm-score\nE_1\t0.5\nE_2\t-0.5\n", "E_2 -0.5\nE_1 0.5\n"]
+    "text",
+    ["E_1 0.5\nE_2 -0.5\n", "filename\tcm-score\nE_1\t0.5\nE_2\t-0.5\n", "E_2 -0.5\nE_1 0.5\n"],
 )
 def test_unlabelled_takes_labels_from_the_protocol(tmp_path, text):
     path = tmp_path / "s.tsv"
@@ -44,11 +45,15 @@ def test_unlabelled_takes_labels_from_the_protocol(tmp_path, text):
 def test_unlabelled_and_protocol_must_agree(tmp_path):
     path = tmp_path / "s.txt"
     path.write_text("E_1 0.5\nE_3 7\nE_2 -0.5\n")
-    with pytest.raises(AsdfError, match="1 scored utterances are not in the protocol, the first ones: 'E_3'"):
+    with pytest.raises(
+        AsdfError, match="1 scored utterances are not in the protocol, the first ones: 'E_3'"
+    ):
         read_unlabelled_scores(path, LABELS)
     subset = read_unlabelled_scores(path, LABELS, ignore_others=True)
     assert (subset.ids, subset.scores.tolist()) == (["E_1", "E_2"], [0.5, -0.5])
-    with pytest.raises(AsdfError, match="1 utterances of the protocol have no score, the first ones: 'E_4'"):
+    with pytest.raises(
+        AsdfError, match="1 utterances of the protocol have no score, the first ones: 'E_4'"
+    ):
         read_unlabelled_scores(path, {**LABELS, "E_4": 0}, ignore_others=True)
 
 
@@ -80,7 +85,9 @@ def test_the_first_line_tells_the_format(tmp_path, text, ids, attacks):
 def test_no_labels_anywhere(tmp_path):
     path = tmp_path / "s.txt"
     path.write_text("E_1 0.5\n")
-    with pytest.raises(AsdfError, match=r"line 1: there is no label in 'E_1 0\.5'\. Give the protocol"):
+    with pytest.raises(
+        AsdfError, match=r"line 1: there is no label in 'E_1 0\.5'\. Give the protocol"
+    ):
         read_any_scores(path)
     path.write_text("")
     with pytest.raises(AsdfError, match="no trial"):
@@ -91,7 +98,8 @@ def test_malformed_lines_name_their_place(tmp_path):
     path = tmp_path / "s.txt"
     path.write_text("a - bonafide 0.5\nb A01 fake 0.1\n")
     with pytest.raises(
-        AsdfError, match=r"line 2: expected 'UTT ATTACK bonafide\|spoof SCORE', found 'b A01 fake 0\.1'"
+        AsdfError,
+        match=r"line 2: expected 'UTT ATTACK bonafide\|spoof SCORE', found 'b A01 fake 0\.1'",
     ):
         read_keyed_scores(path)
     path.write_text("E_1 0.5\nE_2\n")
@@ -136,14 +144,22 @@ def test_asv_scores_whose_keys_stand_in_another_file(tmp_path):
     scores.write_text("LA_1 LA_E_1 2.5\nLA_1 LA_E_2 -1\nLA_1 LA_E_3 0.5\nLA_1 LA_E_4 3\n")
     keys.write_text(ASV_KEYS)
     every = read_asv_scores(scores, keys)
-    assert (every.target.tolist(), every.nontarget.tolist(), every.spoof.tolist()) == ([2.5, 3.0], [-1.0], [0.5])
+    assert (every.target.tolist(), every.nontarget.tolist(), every.spoof.tolist()) == (
+        [2.5, 3.0],
+        [-1.0],
+        [0.5],
+    )
     assert read_asv_scores(scores, keys, "eval").target.tolist() == [2.5]
     with pytest.raises(AsdfError, match=r"no nontarget trial of subset progress"):
         read_asv_scores(scores, keys, "progress")
     with pytest.raises(AsdfError, match=r"line 1: expected .* need --asv-keys"):
         read_asv_scores(scores)
-    keys.write_text(ASV_KEYS.replace("LA_1 LA_E_4 none loc_tx bonafide target notrim progress\n", ""))
-    with pytest.raises(AsdfError, match=r"has 4 scores, .* 3 keys: they must be of the same trials"):
+    keys.write_text(
+        ASV_KEYS.replace("LA_1 LA_E_4 none loc_tx bonafide target notrim progress\n", "")
+    )
+    with pytest.raises(
+        AsdfError, match=r"has 4 scores, .* 3 keys: they must be of the same trials"
+    ):
         read_asv_scores(scores, keys)
     keys.write_text(ASV_KEYS.replace("spoof notrim", "fake notrim"))
     with pytest.raises(AsdfError, match=r"trial_metadata\.txt, line 3: expected eight columns"):

@@ -66,7 +66,11 @@ def test_order_of_the_trials_does_not_matter():
     expected = eer(bona_fide, spoof), min_dcf(bona_fide, spoof), min_cllr(bona_fide, spoof)
     for _ in range(5):
         bona_fide, spoof = rng.permutation(bona_fide), rng.permutation(spoof)
-        assert (eer(bona_fide, spoof), min_dcf(bona_fide, spoof), min_cllr(bona_fide, spoof)) == expected
+        assert (
+            eer(bona_fide, spoof),
+            min_dcf(bona_fide, spoof),
+            min_cllr(bona_fide, spoof),
+        ) == expected
 
 
 def test_cllr_neither_overflows_nor_underflows():
@@ -146,7 +150,9 @@ def test_t_eer_is_the_loop(ties):
         if ties:
             asv, cm = [np.round(a) for a in asv], [np.round(c) for c in cm]
         expected = official.t_eer(tuple(a.tolist() for a in asv), tuple(c.tolist() for c in cm))
-        assert t_eer(AsvScores(*asv), AsvScores(*cm)) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+        assert t_eer(AsvScores(*asv), AsvScores(*cm)) == pytest.approx(
+            expected, rel=1e-12, abs=1e-15
+        )
 
 
 @settings(max_examples=100, deadline=None)

@@ -42,7 +42,9 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("bona_fide", "spoof", "rate", "threshold", "minimum", "actual", "llr_cost"), TABLE)
+@pytest.mark.parametrize(
+    ("bona_fide", "spoof", "rate", "threshold", "minimum", "actual", "llr_cost"), TABLE
+)
 def test_table(bona_fide, spoof, rate, threshold, minimum, actual, llr_cost):
     assert tuple(round(v, 10) for v in eer(bona_fide, spoof)) == (rate, threshold)
     assert round(min_dcf(bona_fide, spoof), 10) == minimum
@@ -55,7 +57,9 @@ def test_the_table_through_scores():
     bona_fide, spoof = _normal()
     mixed = np.random.RandomState(1).permutation(10000)
     labels = np.repeat([1, 0], [1000, 9000])[mixed]
-    result = evaluate(Scores([f"u{i}" for i in mixed], labels, np.concatenate([bona_fide, spoof])[mixed]))
+    result = evaluate(
+        Scores([f"u{i}" for i in mixed], labels, np.concatenate([bona_fide, spoof])[mixed])
+    )
     assert (round(result.eer, 10), round(result.eer_threshold, 10)) == (0.068, -0.0331548295)
     assert (round(result.min_dcf, 10), round(result.act_dcf, 10)) == (0.1720333333, 0.2214222222)
     assert round(result.cllr, 10) == 0.4006625907
@@ -65,7 +69,9 @@ def test_the_table_through_scores():
 @pytest.fixture(scope="module")
 def rawgat() -> Scores:
     if not SHARED.is_dir():
-        pytest.skip("the published score files are not beside this checkout (shared/reference/scores)")
+        pytest.skip(
+            "the published score files are not beside this checkout (shared/reference/scores)"
+        )
     return read_any_scores(SHARED / "asvspoof2019_la_rawgat_mul.txt.gz")
 
 
@@ -86,7 +92,10 @@ def test_published_system(rawgat: Scores):
 
 def test_published_system_by_attack(rawgat: Scores):
     assert rawgat.attacks is not None
-    rates = {attack: f"{100 * result.eer:.4f}" for attack, result in by_condition(rawgat, rawgat.attacks).items()}
+    rates = {
+        attack: f"{100 * result.eer:.4f}"
+        for attack, result in by_condition(rawgat, rawgat.attacks).items()
+    }
     assert rates == {
         "A07": "0.3429", "A08": "0.5297", "A09": "0.0815", "A10": "0.3905", "A11": "0.2852", "A12": "0.3429",
         "A13": "0.3022", "A14": "0.2852", "A15": "0.2682", "A16": "0.8149", "A17": "1.7452", "A18": "3.0898",

@@ -9,19 +9,39 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.evaluation import Result, Scores, by_condition, evaluate, results_table, write_results
+from asdf.evaluation import (
+    Result,
+    Row,
+    Scores,
+    by_condition,
+    evaluate,
+    results_table,
+    write_results,
+)
+from asdf.evaluation.scored_length import PUBLISHED
 
-RAWGAT = Result(0.010601347517626343, 1.4512664079666138, 0.029893113388380865, 0.0443953647, 0.06625195, 7355, 63882)
+RAWGAT = Result(
+    0.010601347517626343,
+    1.4512664079666138,
+    0.029893113388380865,
+    0.0443953647,
+    0.06625195,
+    7355,
+    63882,
+)
 SMALL = evaluate(Scores(list("abcdefghi"), np.array([1, 1, 1, 1, 0, 0, 0, 0, 0]),
                         np.array([2, 1, 0.5, -0.2, -1, -2, 0.1, 0.6, -3])))  # fmt: skip
-ROWS = [("7", "asvspoof19-eval", RAWGAT), ("average", "small", SMALL)]
+ROWS = [Row("7", "asvspoof19-eval", RAWGAT, PUBLISHED), ("average", "small", SMALL)]
 
 
 def test_table_text():
     assert results_table(ROWS) == (
-        "epoch    set                     EER %        minDCF     threshold  bona fide  spoof\n"
-        "7        asvspoof19-eval   1.060134752  0.0298931134  1.4512664080       7355  63882\n"
-        "average  small            22.500000000  0.4000000000  0.1000000000          4      5\n"
+        "epoch    set                     EER %        minDCF     threshold  bona fide  spoof  "
+        "scored\n"
+        "7        asvspoof19-eval   1.060134752  0.0298931134  1.4512664080       7355  63882  "
+        "first 64,600 samples\n"
+        "average  small            22.500000000  0.4000000000  0.1000000000          4      5  "
+        "not known\n"
     )
 
 
@@ -31,8 +51,13 @@ def test_files_hold_the_rows_with_all_digits_and_the_same_bytes(tmp_path):
     assert set(first) == {"results.txt", "results.json"}
     assert first["results.txt"].decode() == results_table(ROWS)
     assert json.loads(first["results.json"]) == [
-        {"epoch": "7", "set": "asvspoof19-eval", **asdict(RAWGAT)},
-        {"epoch": "average", "set": "small", **asdict(SMALL)},
+        {
+            "epoch": "7",
+            "set": "asvspoof19-eval",
+            **asdict(RAWGAT),
+            "scored_length": {"min_samples": 64600, "max_samples": 64600},
+        },
+        {"epoch": "average", "set": "small", **asdict(SMALL), "scored_length": None},
     ]
     write_results(tmp_path / "results", ROWS)
     assert {p.name: p.read_bytes() for p in (tmp_path / "results").iterdir()} == first

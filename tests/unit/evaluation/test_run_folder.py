@@ -14,9 +14,11 @@ from asdf.evaluation.comparison import (
     different_environments,
     different_results,
     different_settings,
-    speakers_of,
 )
+from asdf.evaluation.leading import speakers_of
 from asdf.evaluation.run_folder import open_run_folder
+from asdf.evaluation.scored_files import write_scored_length
+from asdf.evaluation.scored_length import PUBLISHED, ScoredLength
 from asdf.evaluation.trials import Trials, write_trials
 
 IDS = [f"flac/U{number:03d}.flac" for number in range(120)]
@@ -31,15 +33,22 @@ def make_run(folder, epochs="10", seed=0, gap=1.0, commit="abc"):
         "paths.system_folder = 'one'  # run_configs.py:3 (net), over 'system1' (default)\n"
         f"network.max_epochs = {epochs}  # command line, over 1000 (default)\n"
     )
-    records = [{"started": "1"}, {"started": "2", "git": {"commit": commit}, "devices": ["cpu", "cpu"]}]
+    records = [
+        {"started": "1"},
+        {"started": "2", "git": {"commit": commit}, "devices": ["cpu", "cpu"]},
+    ]
     (folder / "environment.json").write_text(json.dumps(records))
     (folder / "metrics.jsonl").write_text('{"kind": "step", "step": 1, "loss": 0.5}\n{"kind": "st')
     rng = np.random.default_rng(seed)
     for network in ("epoch.2", "epoch.10", "epoch.3.step.40", "epoch.3", "average"):
         scores = rng.normal(size=120) + gap * np.array(LABELS)
-        write_scores(folder / "scores" / network / "dev.txt", IDS, [int(label) for label in LABELS], scores)
+        write_scores(
+            folder / "scores" / network / "dev.txt", IDS, [int(label) for label in LABELS], scores
+        )
     (folder / "results").mkdir()
-    (folder / "results" / "results.json").write_text(json.dumps([{"epoch": "epoch.10", "set": "dev"}]))
+    (folder / "results" / "results.json").write_text(
+        json.dumps([{"epoch": "epoch.10", "set": "dev"}])
+    )
     return folder
 
 
@@ -49,8 +58,16 @@ def test_a_run_folder_tells_what_the_run_has_left(tmp_path):
     assert run.settings()["network.max_epochs"].text == "10"
     assert run.settings()["network.max_epochs"].source == "command line, over 1000 (default)"
     assert run.environments()[-1]["started"] == "2"
-    assert run.training() == [{"kind": "step", "step": 1, "loss": 0.5}]  # the unfinished line is left out
-    assert list(run.score_files()) == ["epoch.2", "epoch.3.step.40", "epoch.3", "epoch.10", "average"]
+    assert run.training() == [
+        {"kind": "step", "step": 1, "loss": 0.5}
+    ]  # the unfinished line is left out
+    assert list(run.score_files()) == [
+        "epoch.2",
+        "epoch.3.step.40",
+        "epoch.3",
+        "epoch.10",
+        "average",
+    ]
     assert run.reported() == [("epoch.10", "dev")]
     assert run.scores("epoch.2", "dev").ids == IDS and run.trials("dev") is None
 
@@ -66,7 +83,15 @@ def test_without_a_report_the_best_network_stands_for_the_run(tmp_path):
     (folder / "results" / "results.json").unlink()
     records = [(2, 0.3), (3, 0.1), (10, 0.2)]
     lines = [
-        json.dumps({"kind": "evaluation", "step": epoch, "network": f"epoch.{epoch}.pt", "eer": {"dev": eer}}) + "\n"
+        json.dumps(
+            {
+                "kind": "evaluation",
+                "step": epoch,
+                "network": f"epoch.{epoch}.pt",
+                "eer": {"dev": eer},
+            }
+        )
+        + "\n"
         for epoch, eer in records
     ]
     (folder / "metrics.jsonl").write_text("".join(lines))
@@ -75,7 +100,9 @@ def test_without_a_report_the_best_network_stands_for_the_run(tmp_path):
 
 def test_a_folder_that_is_no_run_is_named_with_those_that_are(tmp_path):
     make_run(tmp_path / "output" / "net")
-    with pytest.raises(AsdfError, match=r"output is not the folder of a run: .* It holds the runs net"):
+    with pytest.raises(
+        AsdfError, match=r"output is not the folder of a run: .* It holds the runs net"
+    ):
         open_run_folder(tmp_path / "output")
     with pytest.raises(AsdfError, match="there is no folder"):
         open_run_folder(tmp_path / "nowhere")
@@ -91,7 +118,9 @@ def test_differences_of_two_runs(tmp_path):
     (code,) = different_environments(first, second)
     assert (code.name, code.first, code.second) == ("git.commit", "abc", "def")
     assert chosen_network(first) == "epoch.10" and chosen_network(first, "average") == "average"
-    with pytest.raises(AsdfError, match=r"holds no scores of epoch\.7\. There are scores of epoch\.2,"):
+    with pytest.raises(
+        AsdfError, match=r"holds no scores of epoch\.7\. There are scores of epoch\.2,"
+    ):
         chosen_network(first, "epoch.7")
     (result,), refused = different_results(first, second, ("epoch.10", "epoch.10"), replicates=200)
     one, other = (run.scores("epoch.10", "dev") for run in (first, second))
@@ -103,7 +132,9 @@ def test_differences_of_two_runs(tmp_path):
 
 def test_whole_speakers_are_drawn_where_they_are_known(tmp_path):
     folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, gap=3.0)
-    names = [name.removeprefix("flac/").removesuffix(".flac") for name in IDS]  # bare, as in a protocol
+    names = [
+        name.removeprefix("flac/").removesuffix(".flac") for name in IDS
+    ]  # bare, as in a protocol
     trials = Trials(names, np.array(LABELS, np.int64), {"speaker": SPEAKERS, "attack": [""] * 120})
     write_trials(folders[1] / "trials" / "dev.tsv", trials)
     first, second = map(open_run_folder, folders)
@@ -126,9 +157,24 @@ def test_the_command_tells_all_three(tmp_path, capsys):
     make_run(tmp_path / "a")
     make_run(tmp_path / "b", epochs="20", seed=1, gap=3.0, commit="def")
     out = tmp_path / "differences.json"
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--replicates", "200", "--json", str(out)]) == 0
+    assert (
+        main(
+            [
+                "compare",
+                str(tmp_path / "a"),
+                str(tmp_path / "b"),
+                "--replicates",
+                "200",
+                "--json",
+                str(out),
+            ]
+        )
+        == 0
+    )
     text = capsys.readouterr().out
-    assert "  network.max_epochs\n    A  10    (command line)\n    B  20    (command line)\n" in text
+    assert (
+        "  network.max_epochs\n    A  10    (command line)\n    B  20    (command line)\n" in text
+    )
     assert "  git.commit\n    A  abc\n    B  def\n" in text
     content = json.loads(out.read_text())
     value = 100 * content["results"][0]["difference"]["eer"]["value"]
@@ -147,8 +193,12 @@ def test_settings_are_compared_before_there_are_scores(tmp_path, capsys):
 
 def test_a_set_that_cannot_be_tested_does_not_hide_the_others(tmp_path, capsys):
     folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1)
-    write_scores(folders[0] / "scores" / "epoch.10" / "one.txt", IDS[:4], [1, 1, 0, 0], [4, 3, 2, 1])
-    write_scores(folders[1] / "scores" / "epoch.10" / "one.txt", IDS[1:5], [1, 0, 0, 0], [4, 3, 2, 1])
+    write_scores(
+        folders[0] / "scores" / "epoch.10" / "one.txt", IDS[:4], [1, 1, 0, 0], [4, 3, 2, 1]
+    )
+    write_scores(
+        folders[1] / "scores" / "epoch.10" / "one.txt", IDS[1:5], [1, 0, 0, 0], [4, 3, 2, 1]
+    )
     for folder in folders:
         write_scores(folder / "scores" / "epoch.10" / "two.txt", IDS[:2], [0, 0], [1, 2])
     out = tmp_path / "differences.json"
@@ -168,4 +218,32 @@ def test_a_run_compared_with_itself_shows_no_difference(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "Settings that differ\n  none" in text and "Code and machine that differ\n  none" in text
     row = next(line for line in text.splitlines() if line.lstrip().startswith("dev"))
-    assert row.split()[5:] == ["+0.000", "+0.000", "..", "+0.000", "1.000", "no", "significant", "difference"]
+    assert row.split()[5:] == [
+        "+0.000",
+        "+0.000",
+        "..",
+        "+0.000",
+        "1.000",
+        "no",
+        "significant",
+        "difference",
+    ]
+
+
+def test_results_of_different_lengths_are_said_to_be(tmp_path, capsys):
+    folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, gap=3.0)
+    lengths = PUBLISHED, ScoredLength(16000, 1_000_000)
+    for folder, scored in zip(folders, lengths, strict=True):
+        write_scored_length(folder / "scores" / "epoch.10" / "dev.txt", scored)
+    words = ["compare", *map(str, folders), "--replicates", "50"]
+    assert main([*words, "--json", str(tmp_path / "out.json")]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "  dev was scored from different lengths (A first 64,600 samples, B whole, up to 62.5 s), which differ in\n"
+        "  their results too"
+    ) in out
+    (result,) = json.loads((tmp_path / "out.json").read_text())["results"]
+    assert result["first_scored"] == {"min_samples": 64600, "max_samples": 64600}
+    write_scored_length(folders[1] / "scores" / "epoch.10" / "dev.txt", PUBLISHED)
+    assert main(words) == 0
+    assert "different lengths" not in capsys.readouterr().out

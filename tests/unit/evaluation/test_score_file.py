@@ -19,7 +19,10 @@ IDS = ["flac/LA E 1.flac", "flac/b.flac", "ü/1 0 2.flac"]
 def test_the_lines_themselves(tmp_path):
     path = tmp_path / "new" / "scores.txt"
     write_scores(path, IDS, [1, 0, 1], np.array([0.1, -8.7504968643, 1e-7], np.float32))
-    assert path.read_bytes() == "flac/LA E 1.flac 1 0.1\nflac/b.flac 0 -8.750497\nü/1 0 2.flac 1 1e-07\n".encode()
+    assert (
+        path.read_bytes()
+        == "flac/LA E 1.flac 1 0.1\nflac/b.flac 0 -8.750497\nü/1 0 2.flac 1 1e-07\n".encode()
+    )
 
 
 def test_reading_gives_ids_labels_and_classes(tmp_path):
@@ -71,14 +74,24 @@ def test_the_eer_is_that_of_the_scores_in_memory(tmp_path):
     labels = np.random.default_rng(2).integers(0, 2, 400)
     write_scores(tmp_path / "a", [f"u{i}" for i in range(400)], labels, values)
     scores = read_scores(tmp_path / "a")
-    assert eer(scores.bona_fide, scores.spoof)[0] == eer(values[labels == 1], values[labels == 0])[0]
+    assert (
+        eer(scores.bona_fide, scores.spoof)[0] == eer(values[labels == 1], values[labels == 0])[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("ids", "values", "message"),
     [
-        (IDS, [1, np.nan, 2], r"1 of 3 utterances got a score that is NaN or infinite: 'flac/b.flac'\. Score in fp32"),
-        (IDS, [np.inf, np.nan, -np.inf], "3 of 3 utterances .*: 'flac/LA E 1.flac', 'flac/b.flac', 'ü/1 0 2.flac'"),
+        (
+            IDS,
+            [1, np.nan, 2],
+            r"1 of 3 utterances got a score that is NaN or infinite: 'flac/b.flac'\. Score in fp32",
+        ),
+        (
+            IDS,
+            [np.inf, np.nan, -np.inf],
+            "3 of 3 utterances .*: 'flac/LA E 1.flac', 'flac/b.flac', 'ü/1 0 2.flac'",
+        ),
         (["a", "b", "a"], [1, 2, 3], "1 of 3 utterances were scored more than once: 'a'"),
         (["a", "b\n", "c"], [1, 2, 3], r"cannot stand in a line of text: 'b\\n'"),
         (["a", "", "c"], [1, 2, 3], "cannot stand in a line of text: ''"),
@@ -96,7 +109,9 @@ def test_unsound_scores_are_not_written_and_the_old_file_stays(tmp_path, ids, va
 
 
 def test_many_bad_utterances_are_not_all_named(tmp_path):
-    with pytest.raises(AsdfError, match=r"100 of 100 .*: 'u0', 'u1', 'u2', 'u3', 'u4', \.\.\.\. Score"):
+    with pytest.raises(
+        AsdfError, match=r"100 of 100 .*: 'u0', 'u1', 'u2', 'u3', 'u4', \.\.\.\. Score"
+    ):
         write_scores(tmp_path / "s", [f"u{i}" for i in range(100)], [0] * 100, [np.nan] * 100)
     with pytest.raises(AsdfError, match="not one utterance was scored"):
         write_scores(tmp_path / "s", [], [], [])

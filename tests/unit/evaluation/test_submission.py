@@ -31,7 +31,10 @@ def test_bytes_in_the_order_of_the_protocol(tmp_path, kind):
     write_submission(path, kind, SCORES, PROTOCOL)
     assert path.read_bytes() == EXPECTED[kind].encode()
     back = read_keyed_scores(path) if kind == "asvspoof2019" else read_matched(path, PROTOCOL)[0]
-    assert back.scores.astype(np.float32).tolist() == SCORES.scores[[1, 2, 0]].astype(np.float32).tolist()
+    assert (
+        back.scores.astype(np.float32).tolist()
+        == SCORES.scores[[1, 2, 0]].astype(np.float32).tolist()
+    )
 
 
 def test_without_a_protocol_the_order_is_that_of_the_scores(tmp_path):
@@ -43,10 +46,14 @@ def test_what_the_packages_could_not_read_is_refused(tmp_path):
     path = tmp_path / "s"
     spaced = Scores(["my take.wav", "b"], np.array([1, 0]), np.array([1.0, 2.0]), ["-", "A01"])
     for kind in ("asvspoof2019", "asvspoof2021"):
-        with pytest.raises(AsdfError, match=rf"1 names cannot stand in a file of {kind}: 'my take'"):
+        with pytest.raises(
+            AsdfError, match=rf"1 names cannot stand in a file of {kind}: 'my take'"
+        ):
             write_submission(path, kind, spaced)
     twice = Scores(["a/x.wav", "b/x.flac"], np.array([1, 0]), np.array([1.0, 2.0]))
-    with pytest.raises(AsdfError, match="1 names stand for several trials without their folders: 'x'"):
+    with pytest.raises(
+        AsdfError, match="1 names stand for several trials without their folders: 'x'"
+    ):
         write_submission(path, "asvspoof5", twice)
     unknown = Scores(["a", "b"], np.array([1, 0]), np.array([1.0, 2.0]))
     with pytest.raises(AsdfError, match="names the attack of every spoof"):

@@ -21,7 +21,9 @@ COLUMNS = {
     "speaker": [f"s{i % 13}" for i in range(COUNT)],
     "attack": ["-" if label else f"A{i % 2}" for i, label in enumerate(LABELS)],
     # c2 is of bona fide trials only, c3 of spoofs only; where nothing is known there is no condition
-    "codec": ["" if i < 3 else "c2" if i == 5 else "c3" if i == 6 else f"c{i % 2}" for i in range(COUNT)],
+    "codec": [
+        "" if i < 3 else "c2" if i == 5 else "c3" if i == 6 else f"c{i % 2}" for i in range(COUNT)
+    ],
     "vocoder": ["bonafide" if label else f"v{i % 4}" for i, label in enumerate(LABELS)],
     "constant": ["x"] * COUNT,
 }
@@ -43,25 +45,40 @@ def _result(chosen) -> tuple[float, int, int]:
 def test_spoofs_of_an_attack_are_held_against_all_bona_fide_trials():
     summary = summarise("system", "set", SCORES, TRIALS, replicates=0)
     attack = np.array(COLUMNS["attack"])
-    assert {one.value: (one.result.eer, one.result.bona_fide, one.result.spoof) for one in summary.conditions} == {
-        value: _result((attack == value) | (LABELS == 1)) for value in ("A0", "A1")
-    }
+    assert {
+        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
+        for one in summary.conditions
+    } == {value: _result((attack == value) | (LABELS == 1)) for value in ("A0", "A1")}
     assert {one.bona_fide for one in summary.conditions} == {"all"}
     assert summary.result == evaluate(SCORES)
     assert summary.scores.attacks == COLUMNS["attack"]
-    assert (summary.name, summary.set, summary.intervals, summary.speaker_intervals) == ("system", "set", None, None)
+    assert (summary.name, summary.set, summary.intervals, summary.speaker_intervals) == (
+        "system",
+        "set",
+        None,
+        None,
+    )
     assert (summary.tdcf_2019, summary.tdcf_2021, summary.t_eer) == (None, None, None)
 
 
 def test_a_column_of_both_classes_is_held_against_the_same_value():
-    summary = summarise("system", "set", SCORES, TRIALS, by=("codec", "constant", "vocoder", "no such"), replicates=0)
+    summary = summarise(
+        "system",
+        "set",
+        SCORES,
+        TRIALS,
+        by=("codec", "constant", "vocoder", "no such"),
+        replicates=0,
+    )
     assert summary.columns == ("codec", "vocoder")
     codec, vocoder = np.array(COLUMNS["codec"]), np.array(COLUMNS["vocoder"])
     assert {
-        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof) for one in summary.of_column("codec")
+        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
+        for one in summary.of_column("codec")
     } == {value: _result(codec == value) for value in ("c0", "c1")}
     assert {
-        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof) for one in summary.of_column("vocoder")
+        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
+        for one in summary.of_column("vocoder")
     } == {value: _result((vocoder == value) | (LABELS == 1)) for value in ("v0", "v1", "v2", "v3")}
     assert [one.bona_fide for one in summary.conditions] == ["same"] * 2 + ["all"] * 4
     assert [finding.message for finding in summary.findings] == [
@@ -85,7 +102,9 @@ def test_attacks_of_the_score_file_do_without_a_protocol():
 
 def test_intervals_are_those_of_the_bootstrap():
     told = []
-    summary = summarise("s", "", SCORES, TRIALS, replicates=100, seed=4, progress=lambda *done: told.append(done))
+    summary = summarise(
+        "s", "", SCORES, TRIALS, replicates=100, seed=4, progress=lambda *done: told.append(done)
+    )
     assert summary.intervals == confidence_intervals(SCORES, replicates=100, seed=4)
     by_speaker = confidence_intervals(SCORES, speakers=COLUMNS["speaker"], replicates=100, seed=4)
     assert summary.speaker_intervals == by_speaker
@@ -106,9 +125,14 @@ def test_speakers_drawn_in_blocks_are_speakers_drawn_with_their_trials():
     blocks = into_blocks(SCORES.bona_fide, SCORES.spoof)
     trials = speaker_draws(LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
     expected = [blocks.sums(*weights) for weights in trials]
-    found = list(speaker_block_draws(blocks, LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7)))
+    found = list(
+        speaker_block_draws(blocks, LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
+    )
     for side in (0, 1):
-        assert np.array_equal(np.concatenate([part[side] for part in found]), np.stack([one[side] for one in expected]))
+        assert np.array_equal(
+            np.concatenate([part[side] for part in found]),
+            np.stack([one[side] for one in expected]),
+        )
 
 
 def test_tandem_metrics_are_of_the_distributions_of_asv_scores():
@@ -130,14 +154,22 @@ def test_an_asv_system_that_accepts_no_spoof_leaves_the_tdcf_undefined():
 
 def test_errors_name_the_system():
     for label, missing in ((0, "bona fide"), (1, "spoof")):
-        with pytest.raises(AsdfError, match=f"^mine: all 240 trials are of one class, none is {missing}"):
+        with pytest.raises(
+            AsdfError, match=f"^mine: all 240 trials are of one class, none is {missing}"
+        ):
             summarise("mine", "", Scores(SCORES.ids, np.full(COUNT, label), SCORES.scores))
     broken = Scores(SCORES.ids, LABELS, np.where(np.arange(COUNT) == 5, np.nan, SCORES.scores))
-    with pytest.raises(AsdfError, match=r"^mine: 1 of 240 scores are NaN or infinite, the first one of 'u5'"):
+    with pytest.raises(
+        AsdfError, match=r"^mine: 1 of 240 scores are NaN or infinite, the first one of 'u5'"
+    ):
         summarise("mine", "", broken)
-    with pytest.raises(AsdfError, match=r"^mine: 239 of 240 scored trials are not in the protocol: 'u1', 'u2'"):
+    with pytest.raises(
+        AsdfError, match=r"^mine: 239 of 240 scored trials are not in the protocol: 'u1', 'u2'"
+    ):
         summarise("mine", "", SCORES, Trials(["u0"], LABELS[:1]))
-    with pytest.raises(AsdfError, match=r"^mine: 240 of 240 trials are labelled otherwise .* All of them"):
+    with pytest.raises(
+        AsdfError, match=r"^mine: 240 of 240 trials are labelled otherwise .* All of them"
+    ):
         summarise("mine", "", SCORES, Trials(SCORES.ids, 1 - LABELS))
 
 
@@ -150,10 +182,15 @@ def test_scores_turned_round_are_a_finding():
 
 def test_trials_of_several_subsets_are_a_finding():
     subsets = ["eval"] * 100 + ["hidden"] * 60 + ["progress"] * 80
-    findings = summarise("s", "", SCORES, Trials(SCORES.ids, LABELS, {"subset": subsets}), replicates=0).findings
+    findings = summarise(
+        "s", "", SCORES, Trials(SCORES.ids, LABELS, {"subset": subsets}), replicates=0
+    ).findings
     assert len(findings) == 1
     assert "240 trials of all subsets (eval 100, hidden 60, progress 80)" in findings[0].message
-    assert "published numbers are those of subset eval of its protocol (100 trials)" in findings[0].message
+    assert (
+        "published numbers are those of subset eval of its protocol (100 trials)"
+        in findings[0].message
+    )
     for one in ("eval", "progress"):
         alone = Trials(SCORES.ids, LABELS, {"subset": [one] * COUNT})
         assert summarise("s", "", SCORES, alone, replicates=0).findings == ()

@@ -15,7 +15,11 @@ TABLE = "utterance\tlabel\tattack\tcodec\nflac/a b.flac\t1\t-\topus\nflac/c.flac
 
 
 def test_a_table_is_written_and_read_back(tmp_path: Path) -> None:
-    trials = Trials(["flac/a b.flac", "flac/c.flac"], np.array([1, 0]), {"attack": ["-", "A01"], "codec": ["opus", ""]})
+    trials = Trials(
+        ["flac/a b.flac", "flac/c.flac"],
+        np.array([1, 0]),
+        {"attack": ["-", "A01"], "codec": ["opus", ""]},
+    )
     write_trials(tmp_path / "t.tsv", trials)
     assert (tmp_path / "t.tsv").read_text(encoding="utf-8") == TABLE
     again = read_trials(tmp_path / "t.tsv")

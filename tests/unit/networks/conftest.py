@@ -36,7 +36,9 @@ def reference() -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def recorded(reference: Callable[[str], Path]) -> Callable[[str], dict[str, torch.Tensor]]:
     """The tensors of a reference .npz file."""
-    return lambda name: {key: torch.from_numpy(value) for key, value in np.load(reference(name)).items()}
+    return lambda name: {
+        key: torch.from_numpy(value) for key, value in np.load(reference(name)).items()
+    }
 
 
 @pytest.fixture

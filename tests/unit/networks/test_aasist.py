@@ -6,17 +6,29 @@ import numpy as np
 import pytest
 import scipy.signal
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from asdf.networks import AASIST, AASIST_L, build_network, load_detector_weights, scoring_length, summary
-from asdf.networks.graph_attention import GraphPool
+from asdf.networks import (
+    AASIST,
+    AASIST_L,
+    build_network,
+    load_detector_weights,
+    scoring_length,
+    summary,
+)
+from asdf.networks.graph_attention import GraphPool, HeterogeneousGraphAttention
 from asdf.networks.sinc import SincFilters, band_pass_filters
 from asdf.settings.sections import Sections
 
-FIRST_NORMS = [f"encoder.{block}.0.bn1.{kind}" for block in range(1, 6) for kind in ("weight", "bias")]
+FIRST_NORMS = [
+    f"encoder.{block}.0.bn1.{kind}" for block in range(1, 6) for kind in ("weight", "bias")
+]
 
 
 @pytest.mark.parametrize(("network_class", "name"), [(AASIST, "AASIST"), (AASIST_L, "AASIST-L")])
-def test_published_weights_score_as_the_published_code_does(network_class, name, reference, recorded):
+def test_published_weights_score_as_the_published_code_does(
+    network_class, name, reference, recorded
+):
     network = network_class(Sections())
     assert load_detector_weights(network, reference(f"{name}.pth")) == ()
     expected = recorded(f"{name}.npz")
@@ -26,7 +38,9 @@ def test_published_weights_score_as_the_published_code_does(network_class, name,
     torch.testing.assert_close(embeddings, expected["embeddings"], atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize(("network_class", "parameters"), [("AASIST", 297_866), ("AASIST_L", 85_306)])
+@pytest.mark.parametrize(
+    ("network_class", "parameters"), [("AASIST", 297_866), ("AASIST_L", 85_306)]
+)
 def test_what_learns_gets_a_gradient_and_the_rest_is_frozen(network_class, parameters, waveforms):
     settings = Sections()
     settings.network.network_class = f"asdf.networks.{network_class}"
@@ -50,7 +64,9 @@ def test_first_batch_norms_have_no_say_and_keep_their_statistics(waveforms):
     assert int(network.encoder[1][0].bn2.num_batches_tracked) == 1
 
 
-@pytest.mark.parametrize(("samples", "length"), [(8000, 8000), (7999, 7997), (7998, 7997), (7997, 7997), (900, 900)])
+@pytest.mark.parametrize(
+    ("samples", "length"), [(8000, 8000), (7999, 7997), (7998, 7997), (7997, 7997), (900, 900)]
+)
 def test_scoring_length_is_what_the_score_depends_on(samples, length, waveforms):
     torch.manual_seed(0)
     network = AASIST_L(Sections()).eval()
@@ -73,14 +89,18 @@ def test_a_score_does_not_depend_on_its_batch(waveforms):
     torch.manual_seed(0)
     network = AASIST_L(Sections()).eval()
     with torch.no_grad():
-        torch.testing.assert_close(network(waveforms)[1][:1], network(waveforms[:1])[1], atol=1e-6, rtol=0)
+        torch.testing.assert_close(
+            network(waveforms)[1][:1], network(waveforms[:1])[1], atol=1e-6, rtol=0
+        )
 
 
 def test_filters_are_windowed_band_passes_on_the_mel_scale():
     filters = band_pass_filters(70, 129)
     mel_hz = 700 * (10 ** (np.linspace(0, 2595 * np.log10(1 + 8000 / 700), 71) / 2595) - 1)
     for band in range(1, 69):  # the first one is a low-pass, the last one a high-pass filter
-        oracle = scipy.signal.firwin(129, mel_hz[band : band + 2], pass_zero=False, scale=False, fs=16000)
+        oracle = scipy.signal.firwin(
+            129, mel_hz[band : band + 2], pass_zero=False, scale=False, fs=16000
+        )
         np.testing.assert_allclose(filters[band], oracle, atol=1e-12)
 
 
@@ -91,7 +111,11 @@ def test_filters_stay_out_of_state_dicts_and_mask_only_when_asked(waveforms):
     widths = set()
     for seed in range(150):
         torch.manual_seed(seed)
-        silent = (filters(waveforms[:1, :200], mask=True).abs().amax(dim=(0, 2)) == 0).nonzero().flatten()
+        silent = (
+            (filters(waveforms[:1, :200], mask=True).abs().amax(dim=(0, 2)) == 0)
+            .nonzero()
+            .flatten()
+        )
         widths.add(len(silent))
         if len(silent):
             assert silent.tolist() == list(range(int(silent[0]), int(silent[0]) + len(silent)))
@@ -122,3 +146,41 @@ def test_graph_pool_keeps_the_best_nodes_times_their_scores():
     expected = torch.tensor([[[3.0], [2.0]]])
     torch.testing.assert_close(pool(nodes), expected * torch.sigmoid(expected))
     assert pool(nodes[:, :1]).shape == (1, 1, 1)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_graph_pool_chooses_nodes_in_float32_under_autocast(training):
+    # Scores 1e-4 apart: bfloat16 has steps of 1/256 there, so nearly all of them are equal in it.
+    nodes = torch.linspace(0.5, 0.52, 41)[torch.randperm(41, generator=torch.Generator())]
+    pool = GraphPool(0.5, 1).train(training)
+    pool.drop.p = 0.0
+    torch.nn.init.ones_(pool.proj.weight)
+    torch.nn.init.zeros_(pool.proj.bias)
+    nodes_BNC = nodes.view(1, -1, 1)
+    with torch.autocast("cpu", torch.bfloat16):
+        pooled_BMC = pool(nodes_BNC)
+    best = nodes.sort(descending=True).values[:20]
+    torch.testing.assert_close(pooled_BMC.flatten(), best * torch.sigmoid(best))
+
+
+def test_the_master_node_gathers_without_an_outer_product():
+    """On a GPU torch 2.14 compiles outer products with Triton, which needs a C compiler."""
+    torch.manual_seed(0)
+    layer = HeterogeneousGraphAttention(8, 4, 100.0).eval()
+    nodes_BNC, master_B1C = torch.randn(2, 5, 8), torch.randn(2, 1, 8)
+    scores_BN1 = torch.tanh(layer.att_projM(nodes_BNC * master_B1C)) @ layer.att_weightM
+    attention_B1N = torch.softmax(scores_BN1 / 100.0, dim=1).transpose(1, 2)
+    expected = layer.proj_with_attM(attention_B1N @ nodes_BNC) + layer.proj_without_attM(master_B1C)
+    gathered = layer._gather(nodes_BNC, master_B1C)
+    torch.testing.assert_close(gathered, expected, atol=1e-6, rtol=0)
+    inner_sizes = set()
+
+    class Products(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function is torch.ops.aten.bmm.default:
+                inner_sizes.add(args[0].shape[2])
+            return function(*args, **(kwargs or {}))
+
+    with Products():
+        layer._gather(nodes_BNC.requires_grad_(), master_B1C).sum().backward()
+    assert 1 not in inner_sizes

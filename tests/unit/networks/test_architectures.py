@@ -30,7 +30,15 @@ def test_every_layer_of_a_built_network_is_where_the_architecture_says():
 
 def test_stem_frames():
     tiny = KNOWN["tiny"]
-    assert [tiny.frames(n) for n in (0, 399, 400, 719, 720, 16000, 64600)] == [0, 0, 1, 1, 2, 49, 201]
+    assert [tiny.frames(n) for n in (0, 399, 400, 719, 720, 16000, 64600)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        49,
+        201,
+    ]
     assert [tiny.shortest(n) for n in (1, 2, 49)] == [400, 720, 15760]
 
 

@@ -22,7 +22,14 @@ from asdf.networks.fitting import load_layers
 
 CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
 ANY_LENGTH = [name for name in CLASSES if name != "SSL_SLS"]
-EMBEDDINGS = {"SSL_AASIST": 160, "SSL_AASIST_L": 160, "SSL_ASP": 128, "SSL_MHFA": 24, "SSL_SLS": 32, "SSL_Nes2NetX": 64}
+EMBEDDINGS = {
+    "SSL_AASIST": 160,
+    "SSL_AASIST_L": 160,
+    "SSL_ASP": 128,
+    "SSL_MHFA": 24,
+    "SSL_SLS": 32,
+    "SSL_Nes2NetX": 64,
+}
 
 
 @pytest.fixture
@@ -37,7 +44,9 @@ def build(settings, name):
     return build_network(settings)
 
 
-@pytest.mark.parametrize(("name", "pooling", "size"), [("mean", "mean", 512_039), ("astp", "attentive", 777_383)])
+@pytest.mark.parametrize(
+    ("name", "pooling", "size"), [("mean", "mean", 512_039), ("astp", "attentive", 777_383)]
+)
 def test_nes2net_x_is_the_published_one(name, pooling, size, reference, recorded):
     back_end = Nes2NetXBackEnd(1024, pooling=pooling).eval()
     state = torch.load(reference(f"nes2net_x_{name}.pth"), weights_only=True, map_location="cpu")
@@ -54,13 +63,21 @@ def test_a_published_nes2net_x_checkpoint_loads(small, reference, tmp_path):
     small.back_end.nes2net_splits = (4, 2)
     network = build(small, "SSL_Nes2NetX")
     front_end = torch.load(reference("ssl_aasist.pth"), weights_only=True, map_location="cpu")
-    state = {name: tensor for name, tensor in front_end.items() if name.startswith("ssl_model.model.")}
-    back_end = {name: torch.randn_like(tensor.float()) for name, tensor in network.back_end.state_dict().items()}
+    state = {
+        name: tensor for name, tensor in front_end.items() if name.startswith("ssl_model.model.")
+    }
+    back_end = {
+        name: torch.randn_like(tensor.float())
+        for name, tensor in network.back_end.state_dict().items()
+    }
     state |= {f"Nested_Res2Net_TDNN.{name}": tensor for name, tensor in back_end.items()}
     torch.save(state, tmp_path / "published.pth")
     load_detector_weights(network, tmp_path / "published.pth")
     assert torch.equal(network.back_end.fc.weight, back_end["fc.weight"])
-    assert torch.equal(network.back_end.Build_in_Res2Nets[2].bns[0].bias, back_end["Build_in_Res2Nets.2.bns.0.bias"])
+    assert torch.equal(
+        network.back_end.Build_in_Res2Nets[2].bns[0].bias,
+        back_end["Build_in_Res2Nets.2.bns.0.bias"],
+    )
 
 
 def test_sls_is_the_published_one(small, reference, recorded):
@@ -93,7 +110,9 @@ def test_attentive_statistics_are_their_formula():
         scores = torch.stack([back_end.attention(frame)[0] for frame in x[row]])
         weights = scores.exp() / scores.exp().sum()
         mean = sum(w * frame for w, frame in zip(weights, x[row], strict=True))
-        deviation = sum(w * (frame - mean) ** 2 for w, frame in zip(weights, x[row], strict=True)).sqrt()
+        deviation = sum(
+            w * (frame - mean) ** 2 for w, frame in zip(weights, x[row], strict=True)
+        ).sqrt()
         torch.testing.assert_close(embeddings[row], torch.cat([mean, deviation]), atol=1e-5, rtol=0)
         torch.testing.assert_close(logits[row], back_end.output(embeddings[row]))
     assert torch.isfinite(back_end(x[:, :1])[0]).all()
@@ -106,7 +125,12 @@ def test_mhfa_is_its_formula():
     back_end.weights_k.data = torch.tensor([0.3, -1.0, 2.0])
     back_end.weights_v.data = torch.tensor([1.0, 0.0, -0.5])
     keys, values = (
-        linear(sum(w * state for w, state in zip(weights.exp() / weights.exp().sum(), states, strict=True)))
+        linear(
+            sum(
+                w * state
+                for w, state in zip(weights.exp() / weights.exp().sum(), states, strict=True)
+            )
+        )
         for linear, weights in (
             (back_end.cmp_linear_k, back_end.weights_k),
             (back_end.cmp_linear_v, back_end.weights_v),
@@ -114,10 +138,13 @@ def test_mhfa_is_its_formula():
     )
     scores = back_end.att_head(keys).exp()
     heads = [
-        (scores[:, :, h, None] / scores[:, :, h, None].sum(dim=1, keepdim=True) * values).sum(dim=1) for h in range(4)
+        (scores[:, :, h, None] / scores[:, :, h, None].sum(dim=1, keepdim=True) * values).sum(dim=1)
+        for h in range(4)
     ]
     embeddings, logits = back_end(states)
-    torch.testing.assert_close(embeddings, back_end.pooling_fc(torch.cat(heads, dim=1)), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        embeddings, back_end.pooling_fc(torch.cat(heads, dim=1)), atol=1e-5, rtol=0
+    )
     torch.testing.assert_close(logits, back_end.output(embeddings))
 
 
@@ -130,7 +157,9 @@ def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
     assert embeddings.shape == (2, EMBEDDINGS[name]) and logits.shape == (2, 2)
     logits.square().sum().backward()
     without = {name for name, parameter in network.named_parameters() if parameter.grad is None}
-    assert without == {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
+    assert without == {
+        name for name, parameter in network.named_parameters() if not parameter.requires_grad
+    }
     assert not [one for one in without if not one.startswith("front_end.") and ".bn1." not in one]
 
 
@@ -138,7 +167,9 @@ def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
 def test_a_score_does_not_depend_on_its_batch(name, small, waveforms):
     network = build(small, name).eval()
     with torch.no_grad():
-        torch.testing.assert_close(network(waveforms)[1][1:], network(waveforms[1:])[1], atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            network(waveforms)[1][1:], network(waveforms[1:])[1], atol=1e-5, rtol=0
+        )
 
 
 @pytest.mark.parametrize("name", ANY_LENGTH)
@@ -165,13 +196,17 @@ def test_one_length_only_is_taken(small, waveforms):
 @pytest.mark.parametrize("name", ["SSL_MHFA", "SSL_SLS"])
 def test_a_back_end_that_weighs_layers_gets_no_weighted_sum(name, small):
     small.front_end.layer = "weighted"
-    with pytest.raises(UsageError, match=rf"front_end\.layer = 'weighted': {name} weighs the layers by itself"):
+    with pytest.raises(
+        UsageError, match=rf"front_end\.layer = 'weighted': {name} weighs the layers by itself"
+    ):
         build(small, name)
 
 
 def test_sizes_that_do_not_fit_are_told(small):
     small.back_end.nes2net_splits = (8, 3)
-    with pytest.raises(UsageError, match=r"back_end\.nes2net_splits = .* features of 64 values cannot be divided"):
+    with pytest.raises(
+        UsageError, match=r"back_end\.nes2net_splits = .* features of 64 values cannot be divided"
+    ):
         build(small, "SSL_Nes2NetX")
     small.back_end.sls_samples = 800
     with pytest.raises(UsageError, match=r"back_end\.sls_samples = 800 gives 2"):
@@ -194,4 +229,6 @@ def test_a_back_end_of_ones_own_takes_a_few_lines(small, waveforms):
     network = Mine(small).eval()
     features = network.front_end(waveforms).mean(dim=1)
     embeddings, logits = network(waveforms)
-    assert torch.equal(embeddings, features) and torch.equal(logits, network.back_end.output(features))
+    assert torch.equal(embeddings, features) and torch.equal(
+        logits, network.back_end.output(features)
+    )

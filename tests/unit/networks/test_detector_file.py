@@ -41,12 +41,18 @@ def test_a_network_comes_back_from_its_file_alone(saved, waveforms):
     assert type(read) is SSL_AASIST and not read.training
     torch.testing.assert_close(read.state_dict(), network.state_dict(), rtol=0, atol=0)
     assert torch.equal(read(waveforms)[1], network.eval()(waveforms)[1])
-    assert (content["format"], content["version"], content["calibration"]) == ("asdf", 1, {"scale": 2.0})
+    assert (content["format"], content["version"], content["calibration"]) == (
+        "asdf",
+        1,
+        {"scale": 2.0},
+    )
     settings = settings_in(content, path)
     assert (settings.front_end.architecture, settings.front_end.weights) == ("tiny", None)
 
 
-def test_settings_of_a_newer_version_are_ignored_aloud_and_missing_ones_are_the_defaults(saved, caplog):
+def test_settings_of_a_newer_version_are_ignored_aloud_and_missing_ones_are_the_defaults(
+    saved, caplog
+):
     def change(content):
         content["settings"]["front_end"]["of_tomorrow"] = 3
         content["settings"]["tomorrow"] = {"x": 1}
@@ -61,8 +67,30 @@ def test_settings_of_a_newer_version_are_ignored_aloud_and_missing_ones_are_the_
 
 def test_a_value_that_does_not_fit_is_told(saved):
     path = changed(saved[1], lambda content: content["settings"]["front_end"].update(frozen="half"))
-    with pytest.raises(AsdfError, match=r"net\.pt was made with front_end\.frozen = 'half', which this ASDF"):
+    with pytest.raises(
+        AsdfError, match=r"net\.pt was made with front_end\.frozen = 'half', which this ASDF"
+    ):
         read_network(path)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "shown"),
+    [
+        ("sad", "hangover_s", -1.0, "-1.0"),
+        ("sad", "hangover_s", float("nan"), "nan"),
+        ("network", "train_clip_size", 0, "0"),
+        ("network", "network_class", ["x" * 5000], "['xxx"),
+    ],
+)
+def test_a_value_out_of_its_settings_bounds_is_refused(section, name, value, shown, saved):
+    path = changed(saved[1], lambda content: content["settings"][section].update({name: value}))
+    with pytest.raises(AsdfError) as caught:
+        read_network(path)
+    message = str(caught.value)
+    assert f"was made with {section}.{name} = {shown}" in message and len(message) < 1500
+    assert message.endswith(
+        "The file is damaged, or a newer ASDF wrote it: then bring yours up to date."
+    )
 
 
 @pytest.mark.parametrize("name", ["os.system", "torch.nn.Linear", "asdf.networks.interface.nn", "evil.Net", "Net",
@@ -70,7 +98,9 @@ def test_a_value_that_does_not_fit_is_told(saved):
 def test_only_the_projects_classes_are_built(name, saved, tmp_path, monkeypatch):
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    path = changed(saved[1], lambda content: content["settings"]["network"].update(network_class=name))
+    path = changed(
+        saved[1], lambda content: content["settings"]["network"].update(network_class=name)
+    )
     with pytest.raises(AsdfError):
         read_network(path)
     assert not (tmp_path / "trace").exists()
@@ -94,7 +124,10 @@ def test_a_users_class_is_built_from_the_folder_that_is_named(tmp_path, monkeypa
     settings.network.network_class, settings.network.minibatch_size = "own_network_of_a_test.Net", 3
     made = torch.nn.ModuleDict({"layer": torch.nn.Linear(2, 3)})
     write_network(tmp_path / "own.pt", made, settings)
-    with pytest.raises(AsdfError, match=r"is of the class own_network_of_a_test\.Net, which is not of asdf\.networks"):
+    with pytest.raises(
+        AsdfError,
+        match=r"is of the class own_network_of_a_test\.Net, which is not of asdf\.networks",
+    ):
         read_network(tmp_path / "own.pt")
     (tmp_path / "empty").mkdir()
     with pytest.raises(AsdfError, match="has no module in"):
@@ -105,7 +138,9 @@ def test_a_users_class_is_built_from_the_folder_that_is_named(tmp_path, monkeypa
 
 def test_weights_that_do_not_fit_are_told_by_name(saved):
     path = changed(saved[1], lambda content: content["model_state_dict"].pop("back_end.LL.bias"))
-    with pytest.raises(AsdfError, match=r"back_end\.LL\.bias: not in the file, the network has \(128,\)"):
+    with pytest.raises(
+        AsdfError, match=r"back_end\.LL\.bias: not in the file, the network has \(128,\)"
+    ):
         read_network(path)
 
 

@@ -49,7 +49,9 @@ def test_features_are_transformers(layer_norm_first, tmp_path, waveforms):
     )
     original = transformers.Wav2Vec2Model(config).eval()
     torch.save(import_huggingface_model(original).state_dict(), tmp_path / "weights.pt")
-    model = front_end(LAYER_NORM if layer_norm_first else GROUP_NORM, weights=str(tmp_path / "weights.pt")).eval()
+    model = front_end(
+        LAYER_NORM if layer_norm_first else GROUP_NORM, weights=str(tmp_path / "weights.pt")
+    ).eval()
     with torch.no_grad():
         expected = original(waveforms).last_hidden_state
         torch.testing.assert_close(model(waveforms), expected, atol=2e-5, rtol=0)
@@ -103,7 +105,9 @@ def test_gradient_checkpointing_saves_the_layers_inner_values(waveforms):
     for checkpointing in (False, True):
         model = front_end(gradient_checkpointing=checkpointing).train()
         sizes: list[int] = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t, sizes=sizes: sizes.append(t.numel()) or t, lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t, sizes=sizes: sizes.append(t.numel()) or t, lambda t: t
+        ):
             model(waveforms)
         kept.append(sum(sizes))
     assert kept[1] < kept[0] / 5
@@ -111,7 +115,9 @@ def test_gradient_checkpointing_saves_the_layers_inner_values(waveforms):
 
 @pytest.mark.parametrize("architecture", [LAYER_NORM, GROUP_NORM], ids=["layer_norm", "group_norm"])
 @pytest.mark.parametrize("samples", [8000, 7761, 7760, 7759, 720, 719, 400])
-def test_scoring_length_ends_where_the_features_stop_to_depend_on_the_waveform(architecture, samples, waveforms):
+def test_scoring_length_ends_where_the_features_stop_to_depend_on_the_waveform(
+    architecture, samples, waveforms
+):
     model = front_end(architecture).eval()
     x = waveforms[:1, :samples].requires_grad_()
     model(x).pow(3).sum().backward()
@@ -135,7 +141,9 @@ def test_normalisation_is_of_each_waveform(waveforms):
     model = front_end(normalize_waveforms=True).eval()
     plain = front_end().eval()
     scaled = torch.stack([3 + 5 * waveforms[0], waveforms[1]])
-    normalised = (waveforms - waveforms.mean(1, keepdim=True)) / waveforms.std(1, keepdim=True, correction=0)
+    normalised = (waveforms - waveforms.mean(1, keepdim=True)) / waveforms.std(
+        1, keepdim=True, correction=0
+    )
     torch.testing.assert_close(model(scaled), plain(normalised), atol=2e-3, rtol=0)
     torch.testing.assert_close(model(waveforms)[1:], model(waveforms[1:]), atol=1e-5, rtol=0)
     assert not torch.allclose(plain(scaled), plain(waveforms), atol=1e-2)

@@ -35,7 +35,9 @@ def load(content, tmp_path, **settings) -> Wav2Vec2FrontEnd:
 
 def check(model, expected):
     with torch.no_grad():
-        torch.testing.assert_close(model(expected["waveforms"]), expected["features"], atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            model(expected["waveforms"]), expected["features"], atol=1e-5, rtol=0
+        )
 
 
 def test_options_of_older_and_of_fine_tuned_networks_are_found(checkpoint, expected, tmp_path):
@@ -50,13 +52,17 @@ def test_options_of_older_and_of_fine_tuned_networks_are_found(checkpoint, expec
     ):
         assert architecture_told(content) == told
     assert architecture_told({"model": {}}) is None
-    fine_tuned = {f"w2v_encoder.w2v_model.{name}": tensor for name, tensor in checkpoint["model"].items()}
+    fine_tuned = {
+        f"w2v_encoder.w2v_model.{name}": tensor for name, tensor in checkpoint["model"].items()
+    }
     fine_tuned["w2v_encoder.proj.weight"] = torch.zeros(3, 48)
     check(load({**checkpoint, "model": fine_tuned}, tmp_path), expected)
 
 
 def test_published_detectors_lend_their_front_end(checkpoint, expected, tmp_path, caplog):
-    state = {f"module.ssl_model.model.{name}": tensor for name, tensor in checkpoint["model"].items()}
+    state = {
+        f"module.ssl_model.model.{name}": tensor for name, tensor in checkpoint["model"].items()
+    }
     state["module.LL.weight"] = torch.zeros(128, 48)
     architecture = architecture_told(checkpoint)
     assert architecture is not None
@@ -85,19 +91,27 @@ def test_torchaudios_state_dicts_load(old_names, tmp_path, waveforms):
 
 def test_a_missing_layer_is_named(checkpoint, tmp_path):
     del checkpoint["model"]["encoder.layers.1.fc2.weight"]
-    with pytest.raises(AsdfError, match=r"1 missing from the file: \S*layers\.1\.feed_forward\.output_dense\.weight"):
+    with pytest.raises(
+        AsdfError,
+        match=r"1 missing from the file: \S*layers\.1\.feed_forward\.output_dense\.weight",
+    ):
         load(checkpoint, tmp_path)
 
 
 def test_a_layer_of_another_shape_is_named(checkpoint, tmp_path):
     checkpoint["model"]["encoder.layers.0.fc1.weight"] = torch.zeros(95, 48)
-    with pytest.raises(AsdfError, match=r"layers\.0\.\S*intermediate_dense\.weight \(95x48 in the file, 96x48 in the"):
+    with pytest.raises(
+        AsdfError,
+        match=r"layers\.0\.\S*intermediate_dense\.weight \(95x48 in the file, 96x48 in the",
+    ):
         load(checkpoint, tmp_path)
 
 
 def test_a_layer_without_a_place_is_named(checkpoint, tmp_path):
     checkpoint["model"]["encoder.layers.0.adapter_layer.W_a"] = torch.zeros(2)
-    with pytest.raises(AsdfError, match=r"1 without a place: encoder\.layers\.0\.adapter_layer\.W_a"):
+    with pytest.raises(
+        AsdfError, match=r"1 without a place: encoder\.layers\.0\.adapter_layer\.W_a"
+    ):
         load(checkpoint, tmp_path)
 
 
@@ -107,23 +121,31 @@ def test_weights_of_another_architecture_are_refused(checkpoint, tmp_path):
 
 
 def test_a_file_without_a_front_end_is_told(tmp_path):
-    with pytest.raises(AsdfError, match=r"should hold one wav2vec 2\.0 front end; it holds layers a, b"):
+    with pytest.raises(
+        AsdfError, match=r"should hold one wav2vec 2\.0 front end; it holds layers a, b"
+    ):
         load({"a": torch.zeros(1), "b": torch.zeros(1)}, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("activation_fn", "relu"), ("layer_type", "conformer"), ("pos_conv_depth", 5)]
+    ("name", "value"),
+    [("activation_fn", "relu"), ("layer_type", "conformer"), ("pos_conv_depth", 5)],
 )
 def test_options_that_the_network_cannot_follow_are_told(name, value, checkpoint, tmp_path):
     checkpoint["cfg"]["model"][name] = value
-    with pytest.raises(AsdfError, match=f"weights.pt cannot be used: its option {name} is {value!r}"):
+    with pytest.raises(
+        AsdfError, match=f"weights.pt cannot be used: its option {name} is {value!r}"
+    ):
         load(checkpoint, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("text", "layers"),
     [
-        ("[(512, 10, 5)] + [(512, 3, 2)] * 2 + [(512,2,2)]", ((512, 10, 5), (512, 3, 2), (512, 3, 2), (512, 2, 2))),
+        (
+            "[(512, 10, 5)] + [(512, 3, 2)] * 2 + [(512,2,2)]",
+            ((512, 10, 5), (512, 3, 2), (512, 3, 2), (512, 2, 2)),
+        ),
         ("[(8, 10, 5), (4, 3, 2)]", ((8, 10, 5), (4, 3, 2))),
     ],
 )
@@ -132,7 +154,16 @@ def test_conv_layers_are_read(text, layers):
 
 
 @pytest.mark.parametrize(
-    "text", ["__import__('os').getcwd()", "[(1, 2, 3)] * 10**9", "[(1, 2)]", "[(1, 2, 0)]", "[(1, 2, 'a')]", "[]", "[("]
+    "text",
+    [
+        "__import__('os').getcwd()",
+        "[(1, 2, 3)] * 10**9",
+        "[(1, 2)]",
+        "[(1, 2, 0)]",
+        "[(1, 2, 'a')]",
+        "[]",
+        "[(",
+    ],
 )
 def test_conv_layers_are_not_run(text):
     with pytest.raises((ValueError, SyntaxError)):

@@ -92,10 +92,14 @@ def test_features_are_those_of_transformers(kind, pre_norm, seed, tmp_path, wave
 
 
 @pytest.mark.parametrize("name", ["fairseq_xlsr_like", "fairseq_base_like"])
-def test_a_fairseq_and_a_hugging_face_checkpoint_of_one_network_agree(name, reference, recorded, tmp_path):
+def test_a_fairseq_and_a_hugging_face_checkpoint_of_one_network_agree(
+    name, reference, recorded, tmp_path
+):
     ours = build(reference(f"{name}.pt"))
     architecture = ours.architecture
-    channels, kernels, strides = (list(values) for values in zip(*architecture.conv_layers, strict=True))
+    channels, kernels, strides = (
+        list(values) for values in zip(*architecture.conv_layers, strict=True)
+    )
     config = transformers.Wav2Vec2Config(
         conv_dim=channels, conv_kernel=kernels, conv_stride=strides, conv_bias=architecture.conv_bias,
         feat_extract_norm=architecture.extractor_mode.removesuffix("_norm"), hidden_size=architecture.dimension,
@@ -113,7 +117,9 @@ def test_a_fairseq_and_a_hugging_face_checkpoint_of_one_network_agree(name, refe
     assert read.architecture == architecture
     torch.testing.assert_close(read.model.state_dict(), ours.model.state_dict(), rtol=0, atol=0)
     with torch.no_grad():
-        torch.testing.assert_close(read(expected["waveforms"]), expected["features"], atol=1e-4, rtol=0)
+        torch.testing.assert_close(
+            read(expected["waveforms"]), expected["features"], atol=1e-4, rtol=0
+        )
         theirs = network(expected["waveforms"]).last_hidden_state
     torch.testing.assert_close(theirs, expected["features"], atol=1e-4, rtol=0)
 
@@ -136,7 +142,9 @@ def test_every_layout_gives_the_same_layers(layout, folder, tmp_path):
         for half, part in zip(halves, parts, strict=True):
             write_safetensors(folder / part, half, {"format": "pt"})
         where = {name: part for half, part in zip(halves, parts, strict=True) for name in half}
-        (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+        (folder / "model.safetensors.index.json").write_text(
+            json.dumps({"metadata": {}, "weight_map": where})
+        )
     elif layout == "bin_parts":
         for number, half in enumerate(halves):
             torch.save(half, folder / f"{number}.bin")
@@ -184,7 +192,9 @@ def test_wavlms_own_checkpoints_are_read(folder, tmp_path, waveforms):
         for old, new in renames:
             name = name.replace(old, new)
         own[name] = tensor.clone()
-    convolutions = list(zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True))
+    convolutions = list(
+        zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
+    )
     options = {"extractor_mode": "layer_norm", "encoder_layers": config["num_hidden_layers"], "normalize": True,
                "encoder_embed_dim": config["hidden_size"], "encoder_ffn_embed_dim": config["intermediate_size"],
                "encoder_attention_heads": config["num_attention_heads"], "activation_fn": "gelu",
@@ -226,17 +236,24 @@ def test_wavlm_learns_in_every_layer(folder, checkpointing, waveforms):
 
 @pytest.mark.parametrize(("normalizes", "setting", "told"), [(True, False, True), (False, False, False),
                                                              (True, True, False), (False, True, True)])  # fmt: skip
-def test_it_is_told_when_waveforms_come_otherwise_than_in_pretraining(normalizes, setting, told, folder, caplog):
+def test_it_is_told_when_waveforms_come_otherwise_than_in_pretraining(
+    normalizes, setting, told, folder, caplog
+):
     (folder / "preprocessor_config.json").write_text(json.dumps({"do_normalize": normalizes}))
     with caplog.at_level(logging.INFO, logger="asdf.networks.weights"):
         build(folder, normalize_waveforms=setting)
-    assert (f"front_end.normalize_waveforms = {normalizes} is as it was trained" in caplog.text) is told
+    assert (
+        f"front_end.normalize_waveforms = {normalizes} is as it was trained" in caplog.text
+    ) is told
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"model_type": "whisper"}, "is of the model type 'whisper'; a front end is one of wav2vec2, hubert, wavlm"),
+        (
+            {"model_type": "whisper"},
+            "is of the model type 'whisper'; a front end is one of wav2vec2, hubert, wavlm",
+        ),
         ({"hidden_act": "relu"}, "has hidden_act = 'relu'; this front end only knows 'gelu'"),
         ({"adapter_attn_dim": 16}, "has adapter_attn_dim = 16"),
         ({"feat_proj_layer_norm": False}, "has feat_proj_layer_norm = False"),
@@ -244,7 +261,10 @@ def test_it_is_told_when_waveforms_come_otherwise_than_in_pretraining(normalizes
         ({"hidden_size": "x"}, "cannot be understood"),
         ({"num_attention_heads": 7}, "cannot be understood: dimension"),
         ({"feat_extract_norm": "batch"}, "cannot be understood: extractor_mode is 'batch'"),
-        ({"num_hidden_layers": 9}, "do not fit Wav2Vec2Model; nothing was loaded"),
+        (
+            {"num_hidden_layers": 9},
+            "do not fit the architecture that they name; nothing was loaded",
+        ),
     ],
 )
 def test_configurations_of_other_networks_are_told(change, told, folder):

@@ -15,7 +15,9 @@ from asdf.settings.sections import FrontEnd
 
 PRE_NORM = Architecture(stem(16), "layer_norm", True, 24, 3, 2, 48, True, 16, 4)
 POST_NORM = Architecture(stem(16), "group_norm", False, 24, 3, 2, 48, False, 16, 4)
-WAVLM = Architecture(stem(16), "group_norm", False, 24, 3, 2, 48, False, 16, 4, relative_positions=(32, 64))
+WAVLM = Architecture(
+    stem(16), "group_norm", False, 24, 3, 2, 48, False, 16, 4, relative_positions=(32, 64)
+)
 BOTH = pytest.mark.parametrize("architecture", [PRE_NORM, POST_NORM], ids=["pre_norm", "post_norm"])
 
 
@@ -52,7 +54,9 @@ def test_hidden_states_are_transformers(architecture, tmp_path, waveforms):
         for state, one in zip(states, expected, strict=True):
             torch.testing.assert_close(state, one, atol=2e-5, rtol=0)
         for number in range(4):
-            chosen = front_end(architecture, weights=str(tmp_path / "weights.pt"), layer=number).eval()
+            chosen = front_end(
+                architecture, weights=str(tmp_path / "weights.pt"), layer=number
+            ).eval()
             torch.testing.assert_close(chosen(waveforms), expected[number], atol=2e-5, rtol=0)
 
 
@@ -62,7 +66,11 @@ def test_layer_outputs_are_without_the_final_norm(architecture, waveforms):
     states, outputs = model.hidden_states(waveforms), model.layer_outputs(waveforms)
     assert len(outputs) == 3
     assert all(torch.equal(a, b) for a, b in zip(outputs[:-1], states[1:-1], strict=True))
-    norm = model.model.encoder.transformer.layer_norm if architecture.layer_norm_first else torch.nn.Identity()
+    norm = (
+        model.model.encoder.transformer.layer_norm
+        if architecture.layer_norm_first
+        else torch.nn.Identity()
+    )
     assert torch.equal(norm(outputs[-1]), states[-1])
     assert torch.equal(states[-1], model(waveforms))
 
@@ -85,13 +93,17 @@ def test_the_weights_of_the_sum_learn_with_the_back_end(tiny, waveforms):
     weights = network.front_end.layer_sum.weights
     assert weights.grad is not None and weights.grad.abs().max() > 0
     got = [name for name, parameter in network.named_parameters() if parameter.grad is not None]
-    assert [name for name in got if name.startswith("front_end.")] == ["front_end.layer_sum.weights"]
+    assert [name for name in got if name.startswith("front_end.")] == [
+        "front_end.layer_sum.weights"
+    ]
     assert id(weights) not in {id(parameter) for parameter in front_end_parameters(network)}
 
 
 @BOTH
 @pytest.mark.parametrize("layer", [0, 1, 3])
-def test_layers_above_the_chosen_one_are_neither_computed_nor_trained(architecture, layer, tiny, waveforms):
+def test_layers_above_the_chosen_one_are_neither_computed_nor_trained(
+    architecture, layer, tiny, waveforms
+):
     tiny.front_end.architecture, tiny.front_end.layer = architecture.to_text(), layer
     network = build_network(tiny).train()
     called = []
@@ -110,7 +122,9 @@ def test_layers_above_the_chosen_one_are_neither_computed_nor_trained(architectu
 
 
 def test_a_layer_that_is_not_there_is_told():
-    with pytest.raises(UsageError, match=r"front_end\.layer = 4: this front end has 3 encoder layers"):
+    with pytest.raises(
+        UsageError, match=r"front_end\.layer = 4: this front end has 3 encoder layers"
+    ):
         front_end(layer=4)
 
 
@@ -155,7 +169,9 @@ def test_wavlms_first_layer_is_kept_for_the_position_biases_of_the_others(wavefo
 def test_recomputing_layers_that_are_dropped_changes_nothing_but_rounding(architecture, waveforms):
     gradients = []
     for recompute in (False, True):
-        model = front_end(architecture, layer_drop=0.4, dropout=0.2, gradient_checkpointing=recompute).train()
+        model = front_end(
+            architecture, layer_drop=0.4, dropout=0.2, gradient_checkpointing=recompute
+        ).train()
         torch.manual_seed(5)
         model(waveforms).square().mean().backward()
         gradients.append([parameter.grad for parameter in model.parameters()])

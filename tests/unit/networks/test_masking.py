@@ -26,7 +26,9 @@ def test_spans_have_their_length_and_their_mean_number(size, proportion, length)
     assert all(run >= length for row in mask[:200] for run in runs(row))
     # A single span a row, counted where no overlap can hide one.
     if proportion * size <= length:
-        assert mask.any(dim=1).float().mean().item() == pytest.approx(proportion * size / length, abs=0.03)
+        assert mask.any(dim=1).float().mean().item() == pytest.approx(
+            proportion * size / length, abs=0.03
+        )
     assert mask.float().mean().item() <= proportion * 1.03
     assert (mask.float().mean(dim=0) > 0).all(), "every value can be masked"
 
@@ -68,7 +70,12 @@ def test_the_vector_gets_a_gradient_also_when_no_frame_is_masked():
     assert torch.equal(masking.embedding.grad, torch.zeros(8))
 
 
-MASKS = {"time_mask_proportion": 0.5, "time_mask_length": 2, "channel_mask_proportion": 0.3, "channel_mask_length": 4}
+MASKS = {
+    "time_mask_proportion": 0.5,
+    "time_mask_length": 2,
+    "channel_mask_proportion": 0.3,
+    "channel_mask_length": 4,
+}
 
 
 def test_masks_act_in_training_only_and_follow_the_seed(waveforms):
@@ -102,3 +109,16 @@ def test_the_vector_of_pretraining_is_taken_over(tiny, reference):
     assert not any("mask_emb" in name for name in load_detector_weights(network, published))
     state = torch.load(published, weights_only=True)
     assert torch.equal(network.front_end.masking.embedding, state["ssl_model.model.mask_emb"])
+
+
+def test_compiled_masks_are_the_same_and_part_of_one_graph():
+    settings = FrontEnd(**MASKS)
+    x = torch.randn(3, 50, 8)
+    masking = Masking(settings, 8).train()
+    compiled = torch.compile(masking.forward, backend="aot_eager", fullgraph=True)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        expected = masking(x)
+        torch.manual_seed(seed)
+        assert torch.equal(compiled(x), expected)
+    assert not torch.equal(expected, x)

@@ -67,17 +67,26 @@ def test_a_users_front_end_is_frozen_and_its_unused_parameters_too(user_file, ti
     user_file(text, tiny, "Fuller")
     tiny.network.train_clip_size = 400
     network = build_network(tiny, tmp_path)
-    assert [name for name, p in network.named_parameters() if not p.requires_grad] == ["spare.weight", "spare.bias"]
+    assert [name for name, p in network.named_parameters() if not p.requires_grad] == [
+        "spare.weight",
+        "spare.bias",
+    ]
     tiny.front_end.frozen = True
     network = build_network(tiny, tmp_path)
-    assert [name for name, p in network.named_parameters() if p.requires_grad] == ["output.weight", "output.bias"]
+    assert [name for name, p in network.named_parameters() if p.requires_grad] == [
+        "output.weight",
+        "output.bias",
+    ]
 
 
 def test_a_class_that_is_no_network_is_not_run(user_file, tiny, tmp_path):
     trace = tmp_path / "trace"
     text = f"import os\nclass Plain:\n    def __init__(self, settings):\n        os.mkdir({str(trace)!r})\n"
     user_file(text, tiny, "Plain")
-    with pytest.raises(UsageError, match=r"Plain .* does not fit: a class derived from torch\.nn\S+Module is needed"):
+    with pytest.raises(
+        UsageError,
+        match=r"Plain .* does not fit: a class derived from torch\.nn\S+Module is needed",
+    ):
         build_network(tiny, tmp_path)
     assert not trace.exists()
 
@@ -94,7 +103,10 @@ def test_a_function_is_no_network(user_file, tiny, tmp_path):
         ("asdf.networks.SSL_AASST", "Did you mean 'SSL_AASIST'"),
         ("asdf.networks.Conformer", "What fits there is AASIST, "),
         ("asdf.netwroks.AASIST", "there is no module 'asdf.netwroks'"),
-        ("my_own_network.MyNetwork", r"no module 'my_own_network'. Your own module is a file my_own_network.py"),
+        (
+            "my_own_network.MyNetwork",
+            r"no module 'my_own_network'. Your own module is a file my_own_network.py",
+        ),
         ("os.path.join.X", "there is no module"),
         ("AASIST", "names no module"),
     ],
@@ -122,7 +134,10 @@ def test_a_file_that_is_hidden_by_another_module_is_told(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("import a_package_that_is_not_there\n", "ModuleNotFoundError: No module named 'a_package_that_is_not_there'"),
+        (
+            "import a_package_that_is_not_there\n",
+            "ModuleNotFoundError: No module named 'a_package_that_is_not_there'",
+        ),
         ("x = 1 / 0\n", r"ZeroDivisionError: division by zero \(.*_0.py, line 1\)"),
         ("class :\n", r"SyntaxError: .*_0.py, line 1"),
     ],
@@ -135,13 +150,17 @@ def test_a_module_that_fails_is_told_with_the_place(text, message, user_file, ti
 
 def test_a_constructor_that_fails_is_told_with_the_place(user_file, tiny, tmp_path):
     user_file(MINIMAL.replace("super().__init__()", "raise KeyError('depth')"), tiny, "Minimal")
-    with pytest.raises(AsdfError, match=r"Minimal\(settings\) failed: KeyError: 'depth' \(.*\.py, line 6\)"):
+    with pytest.raises(
+        AsdfError, match=r"Minimal\(settings\) failed: KeyError: 'depth' \(.*\.py, line 6\)"
+    ):
         build_network(tiny, tmp_path)
 
 
 def test_a_constructor_of_other_arguments_is_told(user_file, tiny, tmp_path):
     user_file(MINIMAL.replace("(self, settings)", "(self)"), tiny, "Minimal")
-    with pytest.raises(AsdfError, match=r"takes 1 positional argument but 2 were given\. A network's"):
+    with pytest.raises(
+        AsdfError, match=r"takes 1 positional argument but 2 were given\. A network's"
+    ):
         build_network(tiny, tmp_path)
 
 
@@ -165,7 +184,9 @@ def test_a_network_is_built_again_without_its_pretrained_weights(tiny, reference
 
 
 def test_summary_counts_frozen_parameters(tiny):
-    assert summary(build_network(tiny)).total - summary(build_network(tiny)).trainable == 2 * (32 + 32 + 64 * 3)
+    assert summary(build_network(tiny)).total - summary(build_network(tiny)).trainable == 2 * (
+        32 + 32 + 64 * 3
+    )
     tiny.front_end.frozen = True
     network = build_network(tiny)
     front_end = sum(parameter.numel() for parameter in network.front_end.parameters())

@@ -41,18 +41,25 @@ def test_a_network_is_asked_through_distributed_data_parallel(tmp_path):
         def front_end_parameters(self):
             return [self.weight]
 
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
     try:
         network = Network(2, 2)
         parallel = torch.nn.parallel.DistributedDataParallel(network)
         assert scoring_length(parallel, 10) == 9
-        assert [id(parameter) for parameter in front_end_parameters(parallel)] == [id(network.weight)]
+        assert [id(parameter) for parameter in front_end_parameters(parallel)] == [
+            id(network.weight)
+        ]
     finally:
         torch.distributed.destroy_process_group()
 
 
 def test_short_waveforms_are_repeated_from_their_start():
-    assert repeat_short(torch.tensor([[1, 2, 3], [4, 5, 6]]), 5).tolist() == [[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]]
+    assert repeat_short(torch.tensor([[1, 2, 3], [4, 5, 6]]), 5).tolist() == [
+        [1, 2, 3, 1, 2],
+        [4, 5, 6, 4, 5],
+    ]
     long = torch.ones(2, 5)
     assert repeat_short(long, 5) is long
 

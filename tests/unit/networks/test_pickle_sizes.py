@@ -42,10 +42,14 @@ THOUSAND = b"M" + (1000).to_bytes(2, "little")
 HUGE = b"\x8a\x06" + (2**40).to_bytes(6, "little")
 
 
-@pytest.mark.parametrize("size", [HUGE, b"M" + (1001).to_bytes(2, "little"), b"J" + (2**31 - 1).to_bytes(4, "little")])
+@pytest.mark.parametrize(
+    "size", [HUGE, b"M" + (1001).to_bytes(2, "little"), b"J" + (2**31 - 1).to_bytes(4, "little")]
+)
 def test_a_storage_that_claims_more_than_its_record_is_refused(size, tmp_path):
     path = zipped(tmp_path / "weights.pt", patch(THOUSAND, size, 1))
-    with pytest.raises(AsdfError, match=r"nothing in it was run: its storage 0 claims [\d,]+ bytes and holds 4,000"):
+    with pytest.raises(
+        AsdfError, match=r"nothing in it was run: its storage 0 claims [\d,]+ bytes and holds 4,000"
+    ):
         read_weights_file(path)
     with pytest.raises(AsdfError, match=r"its storage 0 claims"):
         read_network_file(path)
@@ -54,7 +58,10 @@ def test_a_storage_that_claims_more_than_its_record_is_refused(size, tmp_path):
 def test_a_tensor_larger_than_its_storage_is_refused(tmp_path):
     def change(records):
         name = next(name for name in records if name.endswith("data.pkl"))
-        head, tail = records[name].split(THOUSAND, 1)[0] + THOUSAND, records[name].split(THOUSAND, 1)[1]
+        head, tail = (
+            records[name].split(THOUSAND, 1)[0] + THOUSAND,
+            records[name].split(THOUSAND, 1)[1],
+        )
         assert THOUSAND in tail
         records[name] = head + tail.replace(THOUSAND, HUGE)
 
@@ -85,7 +92,9 @@ def test_a_legacy_file_that_claims_more_than_its_size_is_refused(tmp_path):
     assert torch.equal(read_weights_file(path)["weight"], torch.ones(1000))
     whole = path.read_bytes()
     path.write_bytes(whole.replace(THOUSAND, HUGE, 1))
-    with pytest.raises(AsdfError, match=r"its storages claim 4,398,046,511,104 bytes, and the file has"):
+    with pytest.raises(
+        AsdfError, match=r"its storages claim 4,398,046,511,104 bytes, and the file has"
+    ):
         read_weights_file(path)
 
 
@@ -104,7 +113,9 @@ def test_what_nothing_bounds_is_refused(tmp_path):
         read_weights_file(path)
 
 
-@pytest.mark.parametrize("pickled", [b".", b"0.", b"R.", b"t.", b"h\x05.", b"Q.", b"\x85.", b"q\x00."])
+@pytest.mark.parametrize(
+    "pickled", [b".", b"0.", b"R.", b"t.", b"h\x05.", b"Q.", b"\x85.", b"q\x00."]
+)
 def test_broken_pickles_are_told(pickled, tmp_path):
     def change(records):
         records[next(name for name in records if name.endswith("data.pkl"))] = b"\x80\x02" + pickled
@@ -122,7 +133,9 @@ def test_tensors_that_view_the_same_numbers_over_and_over_are_refused(tmp_path):
         state_dict_in(read_weights_file(tmp_path / "weights.pt"), "weights.pt")
 
 
-@pytest.mark.parametrize("name", ["fairseq_xlsr_like.pt", "ssl_aasist.pth", "AASIST.pth", "sls.pth"])
+@pytest.mark.parametrize(
+    "name", ["fairseq_xlsr_like.pt", "ssl_aasist.pth", "AASIST.pth", "sls.pth"]
+)
 def test_honest_files_pass(name, reference):
     check_sizes(reference(name))
 

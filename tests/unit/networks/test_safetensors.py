@@ -54,7 +54,9 @@ def test_views_are_written_as_they_look(tmp_path):
 
 
 def test_the_formats_own_package_reads_and_writes_the_same(tmp_path):
-    official = pytest.importorskip("safetensors.torch", reason="the format's own package comes with transformers")
+    official = pytest.importorskip(
+        "safetensors.torch", reason="the format's own package comes with transformers"
+    )
     write_safetensors(tmp_path / "ours.safetensors", TENSORS, {"x": "y"})
     read = official.load_file(tmp_path / "ours.safetensors")
     same({name: read[name] for name in TENSORS}, TENSORS)
@@ -95,7 +97,9 @@ def test_headers_that_do_not_fit_are_refused(header, data, told, tmp_path):
 
 
 def test_the_headers_length_is_bounded(tmp_path):
-    with pytest.raises(AsdfError, match="announces a header of 1,152,921,504,606,846,976 bytes, and has 10"):
+    with pytest.raises(
+        AsdfError, match="announces a header of 1,152,921,504,606,846,976 bytes, and has 10"
+    ):
         read_safetensors(raw(tmp_path / "x", {}, length=2**60))
     for content in (b"", b"1234567"):
         (tmp_path / "x").write_bytes(content)

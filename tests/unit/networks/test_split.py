@@ -12,7 +12,12 @@ from asdf.networks.split import FromFeatures, check_split, feature_identity, sta
 from asdf.settings.sections import Sections
 
 CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
-KINDS = [*((name, "last") for name in CLASSES), ("SSL_ASP", "weighted"), ("SSL_ASP", 1), ("SSL_MHFA", 1)]
+KINDS = [
+    *((name, "last") for name in CLASSES),
+    ("SSL_ASP", "weighted"),
+    ("SSL_ASP", 1),
+    ("SSL_MHFA", 1),
+]
 
 
 def build(settings: Sections, network_class: str = "SSL_ASP", **front_end: object) -> SSLDetector:
@@ -34,15 +39,24 @@ def stacked(features: torch.Tensor | list[torch.Tensor]) -> torch.Tensor:
 @pytest.mark.parametrize(("network_class", "layer"), KINDS)
 def test_the_parts_make_the_whole_with_the_same_gradients(tiny, waveforms, network_class, layer):
     """In training mode, with masks and dropout in the settings: a frozen front end runs without them."""
-    drops = {"dropout": 0.5, "layer_drop": 0.5, "time_mask_proportion": 0.5, "channel_mask_proportion": 0.5}
+    drops = {
+        "dropout": 0.5,
+        "layer_drop": 0.5,
+        "time_mask_proportion": 0.5,
+        "channel_mask_proportion": 0.5,
+    }
     results = []
     for split in (False, True):
         network = build(tiny, network_class, layer=layer, **drops).train()
         torch.manual_seed(1)
         model = FromFeatures(network) if split else network
-        embeddings, logits = model(stacked(network.front_end_features(waveforms)) if split else waveforms)
+        embeddings, logits = model(
+            stacked(network.front_end_features(waveforms)) if split else waveforms
+        )
         logits.square().sum().backward()
-        gradients = {name: one.grad for name, one in network.named_parameters() if one.grad is not None}
+        gradients = {
+            name: one.grad for name, one in network.named_parameters() if one.grad is not None
+        }
         results.append((embeddings, logits, gradients, network.state_dict()))
     assert results[0][2]
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
@@ -52,10 +66,15 @@ def test_features_are_taken_up_in_float32(tiny, waveforms):
     network = build(tiny).eval()
     features = stacked(network.front_end_features(waveforms)).half()
     embeddings, logits = FromFeatures(network)(features)
-    assert torch.equal(logits, network.back_end(features.float())[1]) and embeddings.dtype == torch.float32
+    assert (
+        torch.equal(logits, network.back_end(features.float())[1])
+        and embeddings.dtype == torch.float32
+    )
 
 
-def test_clips_shorter_or_longer_than_the_network_takes_are_fitted_in_the_first_part(tiny, waveforms):
+def test_clips_shorter_or_longer_than_the_network_takes_are_fitted_in_the_first_part(
+    tiny, waveforms
+):
     fixed = build(tiny, "SSL_SLS")
     assert stacked(fixed.front_end_features(waveforms[:, :5000])).shape == (2, 2, 24, 64)
     short = build(tiny, "SSL_AASIST")
@@ -90,17 +109,32 @@ def test_what_learns_or_sleeps_behind_a_frozen_front_end_changes_no_identity(tin
         for parameter in network.back_end.parameters():
             parameter += 1
     assert feature_identity(network) == before
-    assert feature_identity(build(tiny, layer="weighted", dropout=0.5, time_mask_proportion=0.5)) == before
+    assert (
+        feature_identity(build(tiny, layer="weighted", dropout=0.5, time_mask_proportion=0.5))
+        == before
+    )
 
 
 def test_the_digest_tells_names_types_shapes_and_numbers_apart():
-    def digest(name: str = "a", dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = (4,), first: float = 0.0):
+    def digest(
+        name: str = "a",
+        dtype: torch.dtype = torch.float32,
+        shape: tuple[int, ...] = (4,),
+        first: float = 0.0,
+    ):
         module, tensor = nn.Module(), torch.zeros(shape, dtype=dtype)
         tensor.view(-1)[0] = first
         module.register_buffer(name, tensor)
         return state_digest(module)
 
-    kinds = [{}, {"name": "b"}, {"dtype": torch.int32}, {"dtype": torch.bfloat16}, {"shape": (2, 2)}, {"first": 1e-30}]
+    kinds = [
+        {},
+        {"name": "b"},
+        {"dtype": torch.int32},
+        {"dtype": torch.bfloat16},
+        {"shape": (2, 2)},
+        {"first": 1e-30},
+    ]
     assert len({digest(**kind) for kind in kinds}) == len(kinds) and digest() == digest()
 
 
@@ -125,14 +159,18 @@ class Louder(Mine):
 
 def test_networks_that_cannot_be_split_are_refused(tiny):
     check_split(Mine)
-    with pytest.raises(UsageError, match=r"cache_features = True: Bare is not known to have a front end of ASDF's"):
+    with pytest.raises(
+        UsageError, match=r"cache_features = True: Bare is not known to have a front end of ASDF's"
+    ):
         check_split(Bare)
     with pytest.raises(UsageError, match="Bare is not known"):
         FromFeatures(Bare())
     with pytest.raises(UsageError, match="AASIST_L is not known"):
         check_split(AASIST_L)
     for kind, method in ((Whole, "forward"), (Louder, "front_end_features")):
-        with pytest.raises(UsageError, match=rf"{kind.__name__} has a {method} of its own, which training on kept"):
+        with pytest.raises(
+            UsageError, match=rf"{kind.__name__} has a {method} of its own, which training on kept"
+        ):
             check_split(kind)
 
 

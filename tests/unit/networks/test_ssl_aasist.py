@@ -7,17 +7,29 @@ from dataclasses import replace
 import pytest
 import torch
 
-from asdf.networks import SSL_AASIST, build_network, front_end_parameters, load_detector_weights, scoring_length
+from asdf.networks import (
+    SSL_AASIST,
+    build_network,
+    front_end_parameters,
+    load_detector_weights,
+    scoring_length,
+)
 from asdf.networks.architectures import KNOWN
 
 LAYER_NORM = replace(KNOWN["tiny"], extractor_mode="layer_norm", conv_bias=True).to_text()
-FIRST_NORMS = [f"back_end.encoder.{block}.0.bn1.{kind}" for block in range(1, 6) for kind in ("weight", "bias")]
+FIRST_NORMS = [
+    f"back_end.encoder.{block}.0.bn1.{kind}" for block in range(1, 6) for kind in ("weight", "bias")
+]
 
 
 @pytest.mark.parametrize("prefix", ["", "module."])
-def test_published_layout_scores_as_the_published_code_does(prefix, tiny, reference, recorded, tmp_path):
+def test_published_layout_scores_as_the_published_code_does(
+    prefix, tiny, reference, recorded, tmp_path
+):
     state = torch.load(reference("ssl_aasist.pth"), weights_only=True, map_location="cpu")
-    torch.save({prefix + name: tensor for name, tensor in state.items()}, tmp_path / "published.pth")
+    torch.save(
+        {prefix + name: tensor for name, tensor in state.items()}, tmp_path / "published.pth"
+    )
     tiny.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
     network = SSL_AASIST(tiny)
     left_out = load_detector_weights(network, tmp_path / "published.pth")
@@ -48,7 +60,11 @@ def test_frozen_front_end_leaves_the_back_end_to_learn(tiny, waveforms):
     tiny.front_end.frozen = True
     network = build_network(tiny).train()
     network(waveforms)[1].square().sum().backward()
-    got = {name.partition(".")[0] for name, parameter in network.named_parameters() if parameter.grad is not None}
+    got = {
+        name.partition(".")[0]
+        for name, parameter in network.named_parameters()
+        if parameter.grad is not None
+    }
     assert got == {"back_end"}
     assert not network.front_end.training
     assert network.back_end.training
@@ -56,15 +72,21 @@ def test_frozen_front_end_leaves_the_back_end_to_learn(tiny, waveforms):
 
 def test_front_end_parameters_are_the_front_ends(tiny):
     network = build_network(tiny)
-    names = {name for name, parameter in network.named_parameters() if id(parameter) in ids(network)}
-    assert names == {name for name, _ in network.named_parameters() if name.startswith("front_end.")}
+    names = {
+        name for name, parameter in network.named_parameters() if id(parameter) in ids(network)
+    }
+    assert names == {
+        name for name, _ in network.named_parameters() if name.startswith("front_end.")
+    }
 
 
 def ids(network):
     return {id(parameter) for parameter in front_end_parameters(network)}
 
 
-@pytest.mark.parametrize(("samples", "length"), [(8000, 7760), (7760, 7760), (7759, 7440), (1040, 1040), (700, 700)])
+@pytest.mark.parametrize(
+    ("samples", "length"), [(8000, 7760), (7760, 7760), (7759, 7440), (1040, 1040), (700, 700)]
+)
 def test_scoring_length_is_what_the_score_depends_on(samples, length, tiny, waveforms):
     tiny.front_end.architecture = LAYER_NORM
     torch.manual_seed(0)
@@ -81,7 +103,9 @@ def test_scoring_length_is_what_the_score_depends_on(samples, length, tiny, wave
 def test_short_waveforms_are_repeated(tiny, waveforms):
     network = SSL_AASIST(tiny).eval()
     with torch.no_grad():
-        assert torch.equal(network(waveforms[:, :400])[1], network(waveforms[:, :400].repeat(1, 3)[:, :1040])[1])
+        assert torch.equal(
+            network(waveforms[:, :400])[1], network(waveforms[:, :400].repeat(1, 3)[:, :1040])[1]
+        )
 
 
 def test_the_tiny_network_learns_from_scratch(tiny):

@@ -39,7 +39,10 @@ def save_pickle(content: object, path: Path) -> None:
 
 @pytest.mark.parametrize("save", [save_zip, save_legacy, save_pickle])
 def test_code_in_a_file_is_not_run(save, tmp_path):
-    save({"model": {"weight": torch.ones(2)}, "cfg": Malicious(tmp_path / "trace")}, tmp_path / "weights.pt")
+    save(
+        {"model": {"weight": torch.ones(2)}, "cfg": Malicious(tmp_path / "trace")},
+        tmp_path / "weights.pt",
+    )
     with pytest.raises(AsdfError) as caught:
         read_weights_file(tmp_path / "weights.pt")
     assert not (tmp_path / "trace").exists()
@@ -51,7 +54,9 @@ def test_code_in_a_file_is_not_run(save, tmp_path):
 
 
 def test_what_fairseq_saves_beside_the_weights_is_read(tmp_path, monkeypatch):
-    dictionary = type("Dictionary", (), {"__module__": "fairseq.data.dictionary", "__qualname__": "Dictionary"})
+    dictionary = type(
+        "Dictionary", (), {"__module__": "fairseq.data.dictionary", "__qualname__": "Dictionary"}
+    )
     modules = ("fairseq", "fairseq.data", "fairseq.data.dictionary")
     for name in modules:
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
@@ -110,7 +115,10 @@ def test_the_state_dict_is_found(key, prefix):
 
 
 def test_a_module_of_that_name_keeps_it():
-    assert list(state_dict_in({"module.a": torch.ones(1), "b": torch.ones(1)}, "file")) == ["module.a", "b"]
+    assert list(state_dict_in({"module.a": torch.ones(1), "b": torch.ones(1)}, "file")) == [
+        "module.a",
+        "b",
+    ]
 
 
 def test_a_dictionary_without_tensors_is_told():

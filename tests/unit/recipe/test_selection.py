@@ -18,8 +18,17 @@ def settings(selected=None, resume="auto") -> Sections:
 def networks(tmp_path):
     for name in ("epoch.2.pt", "epoch.9.pt", "epoch.10.pt", "epoch.10.step.95.pt", "average.pt"):
         (tmp_path / name).touch()
-    eers = {"epoch.1.pt": 0.01, "epoch.2.pt": 0.3, "epoch.9.pt": 0.2, "epoch.10.step.95.pt": 0.1, "epoch.10.pt": 0.15}
-    write_evaluations(tmp_path, [{"step": i, "network": n, "eer": {"dev": e}} for i, (n, e) in enumerate(eers.items())])
+    eers = {
+        "epoch.1.pt": 0.01,
+        "epoch.2.pt": 0.3,
+        "epoch.9.pt": 0.2,
+        "epoch.10.step.95.pt": 0.1,
+        "epoch.10.pt": 0.15,
+    }
+    write_evaluations(
+        tmp_path,
+        [{"step": i, "network": n, "eer": {"dev": e}} for i, (n, e) in enumerate(eers.items())],
+    )
     return tmp_path
 
 
@@ -41,7 +50,8 @@ def test_names(networks, chosen, names):
 
 def test_networks_that_are_not_there(networks, tmp_path):
     with pytest.raises(
-        AsdfError, match=r"holds no epoch\.3\.pt, epoch\.4\.pt\. There are epoch\.2\.pt, .*selected_epochs"
+        AsdfError,
+        match=r"holds no epoch\.3\.pt, epoch\.4\.pt\. There are epoch\.2\.pt, .*selected_epochs",
     ):
         select_networks(settings((3, 2, 4)), networks)
     empty = tmp_path / "empty"
@@ -60,7 +70,10 @@ def test_what_training_will_not_make_is_found_before_it():
     chosen.network.average_best_networks = 2
     check_choices(chosen)
     chosen.recipe.validation_sets = ()
-    with pytest.raises(UsageError, match=r"network\.average_best_networks chooses .* recipe\.validation_sets is empty"):
+    with pytest.raises(
+        UsageError,
+        match=r"network\.average_best_networks chooses .* recipe\.validation_sets is empty",
+    ):
         check_choices(chosen)
     chosen = settings(("best",))
     chosen.recipe.validation_sets = ()

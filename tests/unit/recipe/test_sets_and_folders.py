@@ -2,11 +2,14 @@
 
 import shutil
 import tarfile
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from asdf.data.lists import UtteranceList, check_files
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
 from asdf.recipe.folders import folders_of
@@ -57,7 +60,9 @@ def test_an_unknown_corpus_comes_with_the_nearest_of_both_kinds():
         find_corpus("my-corpsu", corpora)
     with pytest.raises(UsageError, match=r"no corpus 'asvspof19'\. Did you mean 'asvspoof19'\?"):
         find_corpus("asvspof19", corpora)
-    with pytest.raises(UsageError, match=r"no corpus 'zzz'\. It knows my-corpus, demo, asvspoof19, asvspoof21-la, "):
+    with pytest.raises(
+        UsageError, match=r"no corpus 'zzz'\. It knows my-corpus, demo, asvspoof19, asvspoof21-la, "
+    ):
         find_corpus("zzz", corpora)
 
 
@@ -65,7 +70,9 @@ def test_the_corpora_of_the_field_are_known_but_a_recipes_own_come_first():
     assert find_corpus("asvspoof19-eval", {}) == Corpus(reader="asvspoof19-eval")
     own = {"asvspoof19": Corpus("my_list.txt")}
     assert find_corpus("asvspoof19", own) is own["asvspoof19"]
-    with pytest.raises(UsageError, match=r"'asvspoof21-df' names none.*published numbers are of asvspoof21-df:eval"):
+    with pytest.raises(
+        UsageError, match=r"'asvspoof21-df' names none.*published numbers are of asvspoof21-df:eval"
+    ):
         find_corpus("asvspoof21-df", {})
     with pytest.raises(UsageError, match=r"no corpus 'in-the-wlid'\. Did you mean 'in-the-wild'"):
         find_corpus("mine", {"mine": Corpus(reader="in-the-wlid")})
@@ -81,11 +88,15 @@ WILD = "file,speaker,label\n0.wav,A B,spoof\n1.wav,C,bona-fide\n"
 
 
 @pytest.mark.parametrize("folder", ["", "downloads/itw"])
-def test_a_corpus_of_the_field_in_its_usual_folder_or_in_ones_own(tmp_path, caplog, monkeypatch, folder):
+def test_a_corpus_of_the_field_in_its_usual_folder_or_in_ones_own(
+    tmp_path, caplog, monkeypatch, folder
+):
     place = tmp_path / (folder or "In-the-Wild") / "release_in_the_wild"
     place.mkdir(parents=True)
     (place / "meta.csv").write_text(WILD)
-    monkeypatch.setattr(LOG, "propagate", True)  # a run that another test did may have taken it away
+    monkeypatch.setattr(
+        LOG, "propagate", True
+    )  # a run that another test did may have taken it away
     caplog.set_level("INFO", LOG.name)
     utterances = Corpus(reader="in-the-wild", folder=folder).read("my-itw", tmp_path)
     assert utterances.name == "my-itw" and utterances.path(1) == place / "1.wav"
@@ -117,7 +128,9 @@ def test_a_list_gets_columns_from_a_protocol_where_there_is_one(tmp_path):
     assert found.ids == ["flac/b.flac", "flac/a.flac", "flac/c.flac"]
     assert found.columns == {"speaker": ["S2", "S1", ""], "attack": ["A01", "-", ""]}
     (tmp_path / "protocol.txt").write_text(PROTOCOL.replace("- bonafide", "A02 spoof"))
-    with pytest.raises(AsdfError, match=r"flac/a\.flac is bona fide in the list x, and spoof in .*protocol\.txt"):
+    with pytest.raises(
+        AsdfError, match=r"flac/a\.flac is bona fide in the list x, and spoof in .*protocol\.txt"
+    ):
         corpus.read("x", tmp_path)
 
 
@@ -130,7 +143,11 @@ def test_a_protocol_in_a_tar_gives_columns_too(tmp_path):
     with tarfile.open(tmp_path / "LA.tar", "w") as tar:
         tar.add(tmp_path / "LA", "LA")
     shutil.rmtree(tmp_path / "LA")
-    assert corpus.read("x", tmp_path).columns == unpacked == {"speaker": ["S2", "S1"], "attack": ["A01", "-"]}
+    assert (
+        corpus.read("x", tmp_path).columns
+        == unpacked
+        == {"speaker": ["S2", "S1"], "attack": ["A01", "-"]}
+    )
     # What lies there compressed is not there, as for a list without a protocol.
     (tmp_path / "LA.tar").rename(tmp_path / "LA.tar.gz")
     assert corpus.read("x", tmp_path).columns == {}
@@ -142,9 +159,14 @@ def read(tmp_path: Path, name: str, labels: str):
 
 
 def test_both_classes_are_needed_over_all_training_sets_and_in_each_scored_one(tmp_path):
-    t1, t2, v, e = (read(tmp_path, *row) for row in (("t1", "00"), ("t2", "11"), ("v", "01"), ("e", "00")))
+    t1, t2, v, e = (
+        read(tmp_path, *row) for row in (("t1", "00"), ("t2", "11"), ("v", "01"), ("e", "00"))
+    )
     check_classes([t1, replace(t2, folder=tmp_path / "other"), v], settings(1, 1))
-    with pytest.raises(AsdfError, match=r"the list t1 has 2 utterances, none of them bona fide: training needs both"):
+    with pytest.raises(
+        AsdfError,
+        match=r"the list t1 has 2 utterances, none of them bona fide: training needs both",
+    ):
         check_classes([t1, v], settings(1, 1))
     check_classes([t1, v], settings(0, 0))  # to be measured only
     with pytest.raises(AsdfError, match=r"the list e .* none of them bona fide: an EER needs both"):
@@ -153,16 +175,45 @@ def test_both_classes_are_needed_over_all_training_sets_and_in_each_scored_one(t
 
 def test_what_is_in_two_training_sets_would_be_trained_on_twice(tmp_path):
     t1, t2 = (read(tmp_path, name, labels) for name, labels in (("t1", "01"), ("t2", "010")))
-    with pytest.raises(AsdfError, match="2 utterances are both in t1 and in t2, and would be trained on twice"):
+    with pytest.raises(
+        AsdfError, match="2 utterances are both in t1 and in t2, and would be trained on twice"
+    ):
         check_classes([t1, t2], settings(1, 1))
     check_classes([t1, replace(t2, folder=tmp_path / "elsewhere")], settings(1, 1))
     check_classes([t1, replace(t2, name="v")], settings(1, 1))  # trained on and scored
 
 
+def test_a_recording_in_two_training_sets_is_found_from_another_folder_too(tmp_path):
+    inner = UtteranceList("t1", tmp_path / "LA", ["a.flac", "b.flac"], np.array([0, 1], np.int8))
+    outer = UtteranceList("t2", tmp_path, ["LA/b.flac", "c.flac"], np.array([1, 0], np.int8))
+    climbing = UtteranceList(
+        "t2", tmp_path / "DF", ["../LA/a.flac", "x"], np.array([0, 1], np.int8)
+    )
+    for other in (outer, climbing):
+        with pytest.raises(AsdfError, match="1 utterances are both in t1 and in t2"):
+            check_classes([inner, other], settings(1, 1))
+
+
+def test_lists_of_different_folders_are_not_spelled_out_to_be_compared(tmp_path):
+    labels = np.arange(100_000, dtype=np.int8) % 2
+    ids = [f"{index}.flac" for index in range(100_000)]
+    lists = [UtteranceList(name, tmp_path / name, ids, labels) for name in ("t1", "t2")]
+    tracemalloc.start()
+    try:
+        check_classes(lists, settings(1, 1))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 150 * 100_000
+
+
 def test_folders_are_relative_to_the_recipe_and_each_other(tmp_path):
     folders = folders_of(Paths("../out", "/data", "a/b", "sad"), tmp_path / "recipe")
     assert folders.output == tmp_path / "out" and folders.database == Path("/data")
-    assert folders.networks == tmp_path / "out" / "a" / "b" / "networks" and folders.sad == tmp_path / "out" / "sad"
+    assert (
+        folders.networks == tmp_path / "out" / "a" / "b" / "networks"
+        and folders.sad == tmp_path / "out" / "sad"
+    )
     assert folders.scores("epoch.3.pt", "dev") == folders.system / "scores" / "epoch.3" / "dev.txt"
     assert folders.results == folders.system / "results"
 
@@ -174,7 +225,65 @@ def test_weights_are_relative_to_the_recipe_too(tmp_path):
     assert folders.weights("torchaudio:WAV2VEC2_BASE") == "torchaudio:WAV2VEC2_BASE"
 
 
-@pytest.mark.parametrize(("paths", "name"), [(Paths(None, "x"), "output"), (Paths("x", None), "database")])
+@pytest.mark.parametrize(
+    ("paths", "name"), [(Paths(None, "x"), "output"), (Paths("x", None), "database")]
+)
 def test_a_folder_that_is_not_set(tmp_path, paths, name):
-    with pytest.raises(UsageError, match=rf"paths\.{name}_folder is not set.*paths\.{name}_folder=/your/folder"):
+    with pytest.raises(
+        UsageError, match=rf"paths\.{name}_folder is not set.*paths\.{name}_folder=/your/folder"
+    ):
         folders_of(paths, tmp_path)
+
+
+def test_a_recording_of_two_training_sets_is_known_however_it_is_spelled(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "one.txt").write_text("sub/a.wav 1\nb.wav 0\n")
+    (tmp_path / "sub" / "two.txt").write_text(".//a.wav 1\nc.wav 0\n")
+    lists = [
+        Corpus("one.txt").read("t1", tmp_path),
+        Corpus("two.txt", folder="sub").read("t2", tmp_path),
+    ]
+    with pytest.raises(AsdfError, match="1 utterances are both in t1 and in t2"):
+        check_classes(lists, settings(1, 1))
+
+
+def test_where_the_recordings_of_an_absolute_list_are_looked_for_is_said(tmp_path):
+    (tmp_path / "lists").mkdir()
+    path = tmp_path / "lists" / "mine.txt"
+    path.write_text("a.wav 1\nb.wav 0\n")
+    listed = Corpus(str(path)).read("mine", tmp_path / "database")
+    with pytest.raises(AsdfError) as told:
+        check_files([listed])
+    assert str(told.value).endswith(
+        "Check paths.database_folder and the corpus's entry in the recipe: recordings are looked for below "
+        "paths.database_folder, those of a list with an absolute path too, and folder= moves both; nothing has "
+        "been started."
+    )
+
+
+@pytest.mark.parametrize("name", ["system_folder", "sad_folder"])
+def test_a_folder_below_the_output_folder_stays_there(tmp_path, name):
+    for inside in ("a/b", "a/../b", "."):
+        folders_of(Paths("out", "data", **{name: inside}), tmp_path)
+    for outside in ("..", "../../..", "a/../../b"):
+        with pytest.raises(UsageError) as caught:
+            folders_of(Paths("out", "data", **{name: outside}), tmp_path)
+        assert str(caught.value) == (
+            f"paths.{name} = '{outside}' leaves paths.output_folder ({tmp_path / 'out'}). Write it without '..', or as "
+            "an absolute path if it is meant to lie elsewhere."
+        )
+    absolute = folders_of(Paths("out", "data", **{name: "/scratch/x"}), tmp_path)
+    assert Path("/scratch/x") in (absolute.system, absolute.sad)
+
+
+# training_sets and evaluation_sets of the original framework's wav2vec_aasist recipe
+ORIGINAL = """
+asvspoof19 mlaad m-ailabs wavefake itw for
+asvspoof19-dev asvspoof19-eval asvspoof21-df-progress asvspoof21-df-eval asvspoof21-la-progress asvspoof21-la-eval
+for-validation for-testing
+"""
+
+
+@pytest.mark.parametrize("name", ORIGINAL.split())
+def test_the_corpora_of_the_original_framework_have_their_names(name):
+    assert find_corpus(name, {}) == Corpus(reader=name)

@@ -1,9 +1,13 @@
 """The words of a recipe's command line."""
 
+import runpy
+import sys
+
 import pytest
 
 from asdf.errors import UsageError
 from asdf.recipe.command_line import CommandLine, parse_command_line
+from tests.conftest import RECIPE
 
 
 def parse(*words: str) -> CommandLine:
@@ -12,7 +16,9 @@ def parse(*words: str) -> CommandLine:
 
 def test_configs_and_overrides_in_any_order():
     command = parse("a", "network.max_epochs=2", "b-2", "recipe.seed = 1")
-    assert command == CommandLine(["a", "b-2"], ["network.max_epochs=2", "recipe.seed = 1"], False, None, False)
+    assert command == CommandLine(
+        ["a", "b-2"], ["network.max_epochs=2", "recipe.seed = 1"], False, None, False
+    )
 
 
 def test_the_three_questions():
@@ -28,7 +34,9 @@ def test_the_three_questions():
 
 def test_no_config_and_an_unknown_option(capsys):
     for words in ((), ("network.max_epochs=2",), ("--dry-run",)):
-        with pytest.raises(UsageError, match=r"no config named\. Use: run\.py CONFIG .*run\.py --list shows them"):
+        with pytest.raises(
+            UsageError, match=r"no config named\. Use: run\.py CONFIG .*run\.py --list shows them"
+        ):
             parse(*words)
     with pytest.raises(SystemExit) as ended:
         parse("a", "--dryrun-please")
@@ -45,7 +53,10 @@ def test_no_config_and_an_unknown_option(capsys):
         ("paths.output_folder=/abs", "paths.output_folder=/abs"),
         ("paths.output_folder='$SCRATCH/x'", "paths.output_folder='$SCRATCH/x'"),
         ("paths.output_folder=~/x", "paths.output_folder=~/x"),
-        ("front_end.weights=torchaudio:WAV2VEC2_BASE", "front_end.weights=torchaudio:WAV2VEC2_BASE"),
+        (
+            "front_end.weights=torchaudio:WAV2VEC2_BASE",
+            "front_end.weights=torchaudio:WAV2VEC2_BASE",
+        ),
         ("front_end.weights=None", "front_end.weights=None"),
         ("paths.system_folder=sys", "paths.system_folder=sys"),  # relative to output_folder
     ],
@@ -53,3 +64,14 @@ def test_no_config_and_an_unknown_option(capsys):
 def test_a_typed_path_means_the_folder_it_is_typed_in(monkeypatch, tmp_path, typed, meant):
     monkeypatch.chdir(tmp_path)
     assert parse("a", typed).overrides == [meant.format(here=tmp_path)]
+
+
+def test_help_is_80_columns_wide(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["run.py", "--help"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(RECIPE / "run.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "usage: run.py CONFIG [CONFIG ...] [section.name=value ...]"
+    assert lines[1] == "              [--list] [--explain [section.name]] [--dry-run]"

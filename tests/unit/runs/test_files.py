@@ -1,5 +1,6 @@
 """A file is whole or absent, however the writing ends."""
 
+import hashlib
 import os
 import signal
 import stat
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.runs.files import atomic_write, remove_unfinished, write_text
+from asdf.runs.files import atomic_write, remove_unfinished, sha256_of, write_text
 
 
 def test_the_new_content_takes_the_place_of_the_old(tmp_path):
@@ -62,6 +63,17 @@ def test_a_kill_leaves_what_was_there(tmp_path):
     assert path.read_text() == "old"
     left = [entry for entry in tmp_path.iterdir() if entry != path]
     assert len(left) == 1 and left[0].stat().st_size > 0
+    remove_unfinished(tmp_path, output="other.txt")
+    remove_unfinished(tmp_path, output="*")
+    assert left[0].exists()
+    remove_unfinished(tmp_path, output="file.txt")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_kills_left_in_an_own_folder_is_removed(tmp_path):
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+    subprocess.run([sys.executable, "-c", KILLED, str(path)])
     remove_unfinished(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -83,7 +95,9 @@ def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(tmp_path):
     write_text(path, "old")
     told = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith(f"cannot write {path}: File too large. What was there before is unchanged.")
+    assert told.stdout.startswith(
+        f"cannot write {path}: File too large. What was there before is unchanged."
+    )
     assert "Free some space or choose another place (of a run: paths.output_folder)" in told.stdout
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
@@ -107,9 +121,17 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
     write_text(pipe, "through\n")
     assert reader.communicate(timeout=20)[0] == "through\n"
-    assert stat.S_ISFIFO(pipe.stat().st_mode) and [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode) and [entry.name for entry in tmp_path.iterdir()] == [
+        "pipe"
+    ]
 
 
 def test_a_folder_is_no_place_for_a_file(tmp_path):
     with pytest.raises(AsdfError, match=r"cannot write .*: Is a directory"):
         write_text(tmp_path, "text")
+
+
+def test_the_digest_of_a_file_is_that_of_all_its_pieces(tmp_path):
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "net.pt").write_bytes(content)
+    assert sha256_of(tmp_path / "net.pt") == hashlib.sha256(content).hexdigest()

@@ -29,7 +29,10 @@ with owner_mark(Path(sys.argv[1])):
 
 def hold(folder, *words) -> subprocess.Popen:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(folder), *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout.readline() == "held\n"
     return process
@@ -54,7 +57,9 @@ def test_a_second_run_is_refused_by_host_process_and_start(tmp_path):
     mark = json.loads((tmp_path / "owner.json").read_text())
     with pytest.raises(AsdfError) as refused, owner_mark(tmp_path):
         pass
-    assert f"process {first.pid} on {socket.gethostname()}, started {mark['start']}" in str(refused.value)
+    assert f"process {first.pid} on {socket.gethostname()}, started {mark['start']}" in str(
+        refused.value
+    )
     assert "another paths.system_folder" in str(refused.value)
     assert json.loads((tmp_path / "owner.json").read_text()) == mark
     first.communicate("")
@@ -68,7 +73,11 @@ def test_a_killed_owner_is_followed_with_a_notice(tmp_path, notices):
     first.communicate()
     with owner_mark(tmp_path):
         assert json.loads((tmp_path / "owner.json").read_text())["process"] == os.getpid()
-    assert len(notices) == 1 and f"process {first.pid}" in notices[0] and "ended without saying so" in notices[0]
+    assert (
+        len(notices) == 1
+        and f"process {first.pid}" in notices[0]
+        and "ended without saying so" in notices[0]
+    )
 
 
 def test_what_a_killed_owner_left_running_is_waited_for(tmp_path, notices):
@@ -102,9 +111,13 @@ def test_another_hosts_mark_that_beats_is_respected(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "owner.json").read_text())["process"] == 7
 
 
-def test_another_hosts_mark_that_vanishes_while_watched_leaves_a_mark_of_our_own(tmp_path, monkeypatch):
+def test_another_hosts_mark_that_vanishes_while_watched_leaves_a_mark_of_our_own(
+    tmp_path, monkeypatch
+):
     another_hosts_mark(tmp_path, age_s=5)
-    monkeypatch.setattr(owner.time, "sleep", lambda s: (tmp_path / "owner.json").unlink(missing_ok=True))
+    monkeypatch.setattr(
+        owner.time, "sleep", lambda s: (tmp_path / "owner.json").unlink(missing_ok=True)
+    )
     with owner_mark(tmp_path):
         assert json.loads((tmp_path / "owner.json").read_text())["process"] == os.getpid()
 
@@ -114,3 +127,32 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     said = r"cannot write in the system folder .*paths\.output_folder"
     with pytest.raises(AsdfError, match=said), owner_mark(tmp_path / "file" / "system"):
         pass
+
+
+@pytest.mark.parametrize(
+    "left", ["[1]", "5", '"text"', "{", "[" * 100_000, '{"host": "%s", "process": [1]}']
+)
+def test_a_damaged_mark_is_taken_over_once_it_is_still(tmp_path, notices, monkeypatch, left):
+    monkeypatch.setattr(owner, "STILL_S", 0.01)
+    path = tmp_path / "owner.json"
+    path.write_text(left.replace("%s", socket.gethostname()))
+    with owner_mark(tmp_path):
+        assert json.loads(path.read_text())["process"] == os.getpid()
+    assert not path.exists()
+
+
+def test_a_link_in_the_place_of_the_mark_is_not_followed(tmp_path):
+    (tmp_path / "victim.txt").write_text("precious")
+    (tmp_path / "system").mkdir()
+    link = tmp_path / "system" / "owner.json"
+    for target in ("victim.txt", "not_there.txt"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / target)
+        with pytest.raises(AsdfError) as refused, owner_mark(tmp_path / "system"):
+            pass
+        assert str(refused.value) == (
+            f"{link} is a link, and a run writes the mark of its owner there: it would overwrite what the link leads "
+            "to. Remove the link, and see who may write in that folder."
+        )
+    assert (tmp_path / "victim.txt").read_text() == "precious"
+    assert not (tmp_path / "not_there.txt").exists() and link.is_symlink()

@@ -46,7 +46,9 @@ def test_recordings_are_cut_or_repeated(tmp_path, cut):
     scores = score_list(network, utterances, LENGTHS, settings, World(), StopRequest())
     assert network.batches == [(4, 5000), (2, 5000)]
     for index in range(len(LENGTHS)):
-        waveform = torch.from_numpy(np.resize(read_audio(utterances.path(index)), max(LENGTHS[index], 5000))[:5000])
+        waveform = torch.from_numpy(
+            np.resize(read_audio(utterances.path(index)), max(LENGTHS[index], 5000))[:5000]
+        )
         with torch.no_grad():
             expected = float(network.output(waveform)[1])
         assert scores[index] == pytest.approx(expected, abs=1e-5)

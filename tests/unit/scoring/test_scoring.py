@@ -23,7 +23,9 @@ LENGTHS = np.array([6000, 2500, 6000, 4001, 4100, 9000, 3999, 2500])
 def utterances(tmp_path):
     rng = np.random.default_rng(1)
     for index, length in enumerate(LENGTHS):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length) * rng.uniform(0.1, 1), 16000)
+        soundfile.write(
+            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length) * rng.uniform(0.1, 1), 16000
+        )
     (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(len(LENGTHS))))
     return read_list(tmp_path / "list.txt", tmp_path, "mine")
 
@@ -45,7 +47,9 @@ def plain() -> nn.Module:
 
 
 def scores(network, utterances, lengths=LENGTHS, stop=None, **changes) -> np.ndarray:
-    return score_list(network, utterances, lengths, settings(**changes), World(), stop or StopRequest())
+    return score_list(
+        network, utterances, lengths, settings(**changes), World(), stop or StopRequest()
+    )
 
 
 def one_by_one(network, utterances) -> np.ndarray:
@@ -53,7 +57,9 @@ def one_by_one(network, utterances) -> np.ndarray:
     with torch.inference_mode():
         waveforms = [read_audio(utterances.path(i)) for i in range(len(utterances))]
         fitted = [np.resize(w, max(len(w), 4000))[:8000] for w in waveforms]
-        return np.array([float(network(torch.from_numpy(w)[None])[1][0, 1]) for w in fitted], np.float32)
+        return np.array(
+            [float(network(torch.from_numpy(w)[None])[1][0, 1]) for w in fitted], np.float32
+        )
 
 
 def test_each_trial_has_the_bona_fide_logit_of_its_whole_length(utterances):
@@ -68,7 +74,9 @@ def test_the_score_does_not_depend_on_batch_size_or_order(utterances):
     expected = scores(network, utterances)
     mixed = np.random.default_rng(3).permutation(len(LENGTHS))
     for size in (1, 3, 50):
-        np.testing.assert_allclose(scores(network, utterances, minibatch_size=size), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            scores(network, utterances, minibatch_size=size), expected, atol=1e-5
+        )
     shuffled = scores(network, utterances.select(mixed), LENGTHS[mixed])
     np.testing.assert_allclose(shuffled, expected[mixed], atol=1e-5)
 
@@ -97,7 +105,9 @@ def test_the_score_can_be_the_difference_of_the_logits(utterances):
         network.output.weight[0].zero_()
         network.output.bias[0] = 3.0
     np.testing.assert_allclose(
-        scores(network, utterances, score="difference"), scores(network, utterances) - 3.0, atol=1e-5
+        scores(network, utterances, score="difference"),
+        scores(network, utterances) - 3.0,
+        atol=1e-5,
     )
 
 
@@ -109,7 +119,11 @@ def test_scoring_is_in_evaluation_mode_and_leaves_the_network_as_it_was(utteranc
     assert network.training and network.dropout.training
     torch.testing.assert_close(network.state_dict(), before, rtol=0, atol=0)
     assert np.array_equal(scores(network, utterances), first)
-    assert not network.eval().training and np.array_equal(scores(network, utterances), first) and not network.training
+    assert (
+        not network.eval().training
+        and np.array_equal(scores(network, utterances), first)
+        and not network.training
+    )
 
 
 class BrokenFor(Plain):

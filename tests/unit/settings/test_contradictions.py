@@ -12,8 +12,14 @@ from .conftest import Write
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rawboost.SNRmin = 50", "rawboost.SNRmin = 50.0 (runs.py:2) is above rawboost.SNRmax = 40.0 (init.py:1)"),
-        ("rawboost.minG = 1", "rawboost.minG = 1.0 (runs.py:2) is above rawboost.maxG = 0 (default)"),
+        (
+            "rawboost.SNRmin = 50",
+            "rawboost.SNRmin = 50.0 (runs.py:2) is above rawboost.SNRmax = 40.0 (init.py:1)",
+        ),
+        (
+            "rawboost.minG = 1",
+            "rawboost.minG = 1.0 (runs.py:2) is above rawboost.maxG = 0 (default)",
+        ),
         (
             "network.max_evaluation_utterance_length_in_samples = 8000",
             "network.min_evaluation_utterance_length_in_samples = 16000 (default) is above "
@@ -24,7 +30,10 @@ from .conftest import Write
             "network.min_learning_rate = 1.0 (runs.py:2) is above network.initial_learning_rate = 0.1 (default)",
         ),
         ("recipe.end_stage = -0", ""),
-        ("recipe.start_stage = 101", "recipe.start_stage = 101 (runs.py:2) is above recipe.end_stage = 100 (default)"),
+        (
+            "recipe.start_stage = 101",
+            "recipe.start_stage = 101 (runs.py:2) is above recipe.end_stage = 100 (default)",
+        ),
         ("computing.gpu_ids = (0, 1)", ""),
         (
             "computing.processes = 2",
@@ -50,7 +59,10 @@ from .conftest import Write
             "augmentation.noise_folders = () (default)",
         ),
         ("augmentation.chain = ('speed', 'codec')", ""),
-        ("augmentation.chain = ('reverberation',)\naugmentation.reverberation_folders = ('RIRS_NOISES',)", ""),
+        (
+            "augmentation.chain = ('reverberation',)\naugmentation.reverberation_folders = ('RIRS_NOISES',)",
+            "",
+        ),
         (
             "augmentation.noise_snr_min_db = 30",
             "augmentation.noise_snr_min_db = 30.0 (runs.py:2) is above augmentation.noise_snr_max_db = 20.0 (default)",
@@ -71,5 +83,8 @@ def test_contradictions(init: Write, runs: Write, text: str, message: str) -> No
 def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: Write) -> None:
     init("rawboost.minF = 500\nrawboost.maxF = 400\n")
     Settings().check(runs("a\nrawboost.maxF = 600\n"), ["a"])
-    with pytest.raises(SettingsError, match=r"init.py:2: rawboost.minF = 500.0 \(init.py:1\) is above rawboost.maxF"):
+    with pytest.raises(
+        SettingsError,
+        match=r"init.py:2: rawboost.minF = 500.0 \(init.py:1\) is above rawboost.maxF",
+    ):
         Settings().snapshot()

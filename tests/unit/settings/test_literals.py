@@ -17,7 +17,9 @@ scalars = (
     | st.text()
 )
 literals = st.recursive(
-    scalars, lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.tuples(inner), max_leaves=20
+    scalars,
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.tuples(inner),
+    max_leaves=20,
 )
 
 
@@ -76,7 +78,10 @@ def test_value(text: str, value: object) -> None:
         ("null", "null is written None"),
         ("nan", f"nan is a name; {KINDS}"),
         ("range(3)", f"range(...) is a call, and nothing in a config is run; {KINDS}"),
-        ("__import__('os').system('x')", f"__import__(...) is a call, and nothing in a config is run; {KINDS}"),
+        (
+            "__import__('os').system('x')",
+            f"__import__(...) is a call, and nothing in a config is run; {KINDS}",
+        ),
         ("network.max_epochs", f"network is a name; {KINDS}"),
         ("(1)(2)", "is a comma missing between ) and (?"),
         ("'a'.upper()", f"'.' has no place in a value; {KINDS}"),
@@ -109,7 +114,10 @@ def test_value(text: str, value: object) -> None:
         ("-" * 100_000 + "1", "a value of more than 100000 characters is refused"),
         ("-" * 50_000 + "1", "more than 60 brackets or operators within each other are refused"),
         ("[1+" * 40 + "1", "more than 60 brackets or operators within each other are refused"),
-        ("+".join("1" * 30_000), "more than 60 brackets or operators within each other are refused"),
+        (
+            "+".join("1" * 30_000),
+            "more than 60 brackets or operators within each other are refused",
+        ),
     ],
 )
 def test_refused(text: str, problem: str) -> None:
@@ -118,7 +126,9 @@ def test_refused(text: str, problem: str) -> None:
     assert caught.value.text == problem
 
 
-@pytest.mark.parametrize("text", ["(1, 2]", "1 +", "(,)", "1, , 2", "1__0", "012", "*x,", "**", "'\\x1'", "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["(1, 2]", "1 +", "(,)", "1, , 2", "1__0", "012", "*x,", "**", "'\\x1'", "9" * 5000]
+)
 def test_refused_by_python(text: str) -> None:
     with pytest.raises(Complaint):
         parse_literal(text)

@@ -52,31 +52,59 @@ def test_init_config() -> None:
 
 def test_run_configs() -> None:
     settings = Settings(ORIGINAL / "init_config.py")
-    names = ["train-ssl-aasist", "train-ssl-aasist-long", "debug_1.0", "eval-ssl-aasist", "2019-eval"]
+    names = [
+        "train-ssl-aasist",
+        "train-ssl-aasist-long",
+        "debug_1.0",
+        "eval-ssl-aasist",
+        "2019-eval",
+    ]
     seen = {
         name: settings.snapshot()
-        for name, _ in zip(names, settings.load_settings(ORIGINAL / "run_configs.py", names), strict=True)
+        for name, _ in zip(
+            names, settings.load_settings(ORIGINAL / "run_configs.py", names), strict=True
+        )
     }
     train, long, debug, score, eval_2019 = (seen[name] for name in names)
-    assert (train.network.optimizer, train.network.initial_learning_rate, train.network.max_epochs) == (
+    assert (
+        train.network.optimizer,
+        train.network.initial_learning_rate,
+        train.network.max_epochs,
+    ) == (
         "adam",
         1e-6,
         20,
     )
     assert (train.rawboost.enabled, train.rawboost.algo) == (True, 5)
-    assert (long.network.max_epochs, long.network.train_clip_size, long.network.minibatch_size) == (100, 64600, 14)
-    assert (debug.computing.use_gpu, debug.network.max_epochs, debug.paths.system_folder) == (False, 1, "debug")
+    assert (long.network.max_epochs, long.network.train_clip_size, long.network.minibatch_size) == (
+        100,
+        64600,
+        14,
+    )
+    assert (debug.computing.use_gpu, debug.network.max_epochs, debug.paths.system_folder) == (
+        False,
+        1,
+        "debug",
+    )
     assert debug.network.train_clip_size == 64600
     assert (score.network.resume_epoch, score.recipe.selected_epochs) == (-20, (5, 10, 20))
-    assert (score.sad.mode, score.recipe.evaluation_sets) == ("endpoint", ("asvspoof19-eval", "asvspoof21-la"))
-    assert (eval_2019.recipe.start_stage, eval_2019.recipe.evaluation_sets) == (2, ("asvspoof19-eval",))
+    assert (score.sad.mode, score.recipe.evaluation_sets) == (
+        "endpoint",
+        ("asvspoof19-eval", "asvspoof21-la-eval"),
+    )
+    assert (eval_2019.recipe.start_stage, eval_2019.recipe.evaluation_sets) == (
+        2,
+        ("asvspoof19-eval",),
+    )
     assert settings.network.optimizer == "sgd"
 
 
 def test_list() -> None:
     assert list_configs(ORIGINAL / "run_configs.py") == (
-        "train-ssl-aasist                            Trains SSL-AASIST with RawBoost\n"
-        "  train-ssl-aasist-long < train-ssl-aasist  The same with longer examples\n"
+        "train-ssl-aasist\n"
+        "    Trains SSL-AASIST with RawBoost\n"
+        "  train-ssl-aasist-long < train-ssl-aasist\n"
+        "      The same with longer examples\n"
         "  eval-ssl-aasist < train-ssl-aasist\n"
         "    2019-eval < eval-ssl-aasist\n"
         "cpu\n"

@@ -37,10 +37,16 @@ def test_overrides(init: Write, runs: Write, override: str, name: str, value: ob
     ("override", "message"),
     [
         ("recipe.training_sets=a,b", "recipe.training_sets = a,b: a is a name; "),
-        ("paths.output_folder='x", "paths.output_folder = 'x: the quote ' is not closed on its line"),
+        (
+            "paths.output_folder='x",
+            "paths.output_folder = 'x: the quote ' is not closed on its line",
+        ),
         ("paths.output_folder=", "paths.output_folder = : there is no value; "),
         ("network.max_epochs=two", "network.max_epochs = two: two is a name; "),
-        ("network.max_epochs", "'network.max_epochs' is no override of the form section.name=value"),
+        (
+            "network.max_epochs",
+            "'network.max_epochs' is no override of the form section.name=value",
+        ),
     ],
 )
 def test_refused_overrides(init: Write, runs: Write, override: str, message: str) -> None:
@@ -50,7 +56,12 @@ def test_refused_overrides(init: Write, runs: Write, override: str, message: str
     assert str(caught.value).startswith(f"command line: {message}")
 
 
-def test_the_last_override_wins(init: Write, runs: Write) -> None:
+def test_one_setting_gets_one_value(init: Write, runs: Write) -> None:
     init("")
-    for _ in Settings().load_settings(runs(RUNS), ["a"], ["network.max_epochs=1", "network.max_epochs=2"]):
-        assert Settings().network.max_epochs == 2
+    with pytest.raises(SettingsError) as caught:
+        Settings().check(runs(RUNS), ["a"], ["recipe.seed=1", "sad.mode=on", "recipe.seed = 2"])
+    Settings().check("runs.py", ["a"], ["recipe.seed=1", "recipe.seed = 1"])
+    assert str(caught.value) == (
+        "command line: recipe.seed is set to 1 and to 2: leave one of them out; for a run with each write a "
+        "config for each"
+    )

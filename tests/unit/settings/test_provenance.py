@@ -25,7 +25,7 @@ def test_explain_a_setting(init: Write, runs: Write) -> None:
     for _ in Settings().load_settings(runs(RUNS), ["a"], ["network.max_epochs=2"]):
         assert Settings().explain("network.max_epochs") == (
             "network.max_epochs = 2\n"
-            "  training ends after so many epochs (a whole number, at least 1)\n"
+            "  training ends after so many epochs (a whole number, at least 1, at most 1,000,000,000)\n"
             "  default           1000\n"
             "  init.py:2         3\n"
             "  runs.py:2 (base)  5  # few\n"
@@ -97,7 +97,8 @@ def test_a_saved_file_loads_to_equal_values(init: Write, runs: Write, here: Path
     assert lines[0].startswith("# Settings of config a < base (runs.py:4):")
     assert 'paths.output_folder = "it\'s # a \\n path"  # init.py:1, over None (default)' in lines
     assert (
-        "network.max_epochs = 2  # command line, over 7 (runs.py:5 (a)), 5 (runs.py:2 (base)), 1000 (default)" in lines
+        "network.max_epochs = 2  # command line, over 7 (runs.py:5 (a)), 5 (runs.py:2 (base)), 1000 (default)"
+        in lines
     )
     assert "recipe.seed = 5  # recipe code, over 0 (default)" in lines
     assert "recipe.end_stage = 100  # default" in lines
@@ -115,13 +116,16 @@ def test_nothing_is_saved_that_would_not_load(here: Path) -> None:
 
 def values_of(name: str) -> st.SearchStrategy[Any]:
     return {
-        "paths.output_folder": st.none() | st.text(st.characters(exclude_characters="$~\0"), min_size=1),
+        "paths.output_folder": st.none()
+        | st.text(st.characters(exclude_characters="$~\0"), min_size=1),
         "network.initial_learning_rate": st.floats(1e-300, 1e300),
         "network.resume_epoch": st.integers(-(10**9), 10**9) | st.just("auto"),
         "network.weight_decay_skiplist": st.lists(st.text()).map(tuple),
         "network.adam_betas": st.tuples(st.floats(0, 1), st.floats(0, 1)),
         "computing.gpu_ids": st.none() | st.lists(st.integers(0, 99), unique=True).map(tuple),
-        "recipe.selected_epochs": st.lists(st.integers() | st.sampled_from(["best", "last"]), unique=True).map(tuple),
+        "recipe.selected_epochs": st.lists(
+            st.integers(max_value=10**9) | st.sampled_from(["best", "last"]), unique=True
+        ).map(tuple),
         "front_end.architecture": st.text(min_size=1),
         "computing.use_gpu": st.booleans(),
     }[name]
@@ -140,10 +144,18 @@ NAMES = (
 )
 
 
-@given(st.fixed_dictionaries({}, optional={name: values_of(name) for name in NAMES}), st.text(st.characters()))
+@given(
+    st.fixed_dictionaries({}, optional={name: values_of(name) for name in NAMES}),
+    st.text(st.characters()),
+)
 @settings(deadline=None)
-def test_any_snapshot_is_read_back(tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any], file: str) -> None:
-    if isinstance(values.get("paths.output_folder"), str) and not values["paths.output_folder"].strip():
+def test_any_snapshot_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any], file: str
+) -> None:
+    if (
+        isinstance(values.get("paths.output_folder"), str)
+        and not values["paths.output_folder"].strip()
+    ):
         return
     log = [*defaults(), *(Step(name, value, Place(file, 3, "b")) for name, value in values.items())]
     config = resolve(f"config of {file}", log)
@@ -151,22 +163,39 @@ def test_any_snapshot_is_read_back(tmp_path_factory: pytest.TempPathFactory, val
     path.write_bytes(render_snapshot(config).encode())
     read = read_init_config(path)
     assert to_sections(read.values) == to_sections(config.values)
-    assert {name: repr(read.values[name]) for name in values} == {name: repr(value) for name, value in values.items()}
+    assert {name: repr(read.values[name]) for name in values} == {
+        name: repr(value) for name, value in values.items()
+    }
 
 
 def test_list_configs(runs: Write) -> None:
     runs(
         "# text of the file\n\n# trains\n# for long\na  # at once\nsad.mode = 'on'\n# sad.mode = 'off'\n\n"
-        "c < b\n\nb < a < d\n# scores\n\n# other\nd\n"
+        "c < b\n\nb < a < d\n# scores\n\n# other\n#     run.py d\n#     run.py d x=1\n# at\n#\n# last\nd\n"
+        "# about one setting\nsad.mode = 'on'\n# about another\nrecipe.seed = 1\n"
     )
     assert list_configs("runs.py") == (
-        "a            trains\n"
-        "             for long\n"
-        "             at once\n"
-        "  b < a < d  scores\n"
+        "a\n"
+        "    trains for long at once\n"
+        "  b < a < d\n"
+        "      scores\n"
         "    c < b\n"
-        "d            other"
+        "d\n"
+        "    other\n"
+        "        run.py d\n"
+        "        run.py d x=1\n"
+        "    at\n"
+        "    last"
     )
+
+
+def test_a_list_of_configs_is_80_columns_wide(runs: Write) -> None:
+    runs(f"# {'some words ' * 20}\n#   {'a long command ' * 8}\nconfig-{'x' * 90}\n")
+    lines = list_configs("runs.py").splitlines()
+    assert [len(line) for line in lines] == [80, 17, 80, 80, 69, 80, 52]
+    assert lines[0] == "config-" + "x" * 73
+    assert lines[2].startswith("    some words") and lines[5].startswith("      a long")
+    assert lines[6].startswith("        ")
 
 
 def test_list_configs_names_the_mistakes(runs: Write, here: Path) -> None:
@@ -182,7 +211,12 @@ def test_list_configs_names_the_mistakes(runs: Write, here: Path) -> None:
 def test_markdown_table() -> None:
     lines = markdown_table().splitlines()
     assert lines[:2] == ["| setting | default | unit | meaning |", "|---|---|---|---|"]
-    assert "| `network.train_clip_size` | `16000` | samples | length of a training example |" in lines
+    assert (
+        "| `network.train_clip_size` | `16000` | samples | length of a training example |" in lines
+    )
     assert "| `rawboost.minF` | `20` | Hz | LnL: lowest centre frequency |" in lines
-    settings_of = [dataclasses.fields(getattr(Sections(), section.name)) for section in dataclasses.fields(Sections)]
+    settings_of = [
+        dataclasses.fields(getattr(Sections(), section.name))
+        for section in dataclasses.fields(Sections)
+    ]
     assert len(lines) == 2 + sum(map(len, settings_of))

@@ -13,12 +13,27 @@ from asdf.settings import Settings, list_configs
 
 from .conftest import Write
 
-WHOLE = ("network.max_epochs = 3\n", "sad.mode = 'on'", "paths.output_folder", " < ", " = ", "# x\n", "\n\n", "\r\n")
-PIECES = st.sampled_from([*"ab([])1-,'\"\\$\n\t\ufeff\x00\x0cé", '"""', "**9", "None", "$X", *WHOLE])
+WHOLE = (
+    "network.max_epochs = 3\n",
+    "sad.mode = 'on'",
+    "paths.output_folder",
+    " < ",
+    " = ",
+    "# x\n",
+    "\n\n",
+    "\r\n",
+)
+PIECES = st.sampled_from(
+    [*"ab([])1-,'\"\\$\n\t\ufeff\x00\x0cé", '"""', "**9", "None", "$X", *WHOLE]
+)
 TEXTS = st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=80)
 
 
-@given(TEXTS.map(str.encode) | st.binary(max_size=60), st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
+@given(
+    TEXTS.map(str.encode) | st.binary(max_size=60),
+    st.lists(TEXTS, max_size=3),
+    st.lists(TEXTS, max_size=3),
+)
 @example(b"a < b\n\nb < a\n", ["a"], [])
 @example(b"a\nnetwork.max_epochs = " + b"(" * 5000, ["a"], ["network.max_epochs=" + "[" * 5000])
 @settings(deadline=None, max_examples=400)

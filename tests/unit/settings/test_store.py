@@ -52,7 +52,11 @@ def test_one_config_a_turn_then_back(init: Write, runs: Write) -> None:
         network.minibatch_size = 1
         Settings().recipe.seed = 1
     assert seen == [(5, 7, 9), (5, 24, 9), (5, 24, 9)]
-    assert (Settings().network.max_epochs, Settings().network.minibatch_size, Settings().recipe.seed) == (3, 24, 0)
+    assert (
+        Settings().network.max_epochs,
+        Settings().network.minibatch_size,
+        Settings().recipe.seed,
+    ) == (3, 24, 0)
 
 
 def test_back_after_an_exception_a_break_and_a_close(init: Write, runs: Write) -> None:
@@ -108,7 +112,9 @@ def test_all_mistakes_at_once_each_once(init: Write, runs: Write) -> None:
     )
     with pytest.raises(SettingsError) as caught:
         Settings().check(
-            "runs.py", ["a", "b", "aa"], ["sad.mode=full", "sad.threshold_db=0", "x", "network.maxepochs=q"]
+            "runs.py",
+            ["a", "b", "aa"],
+            ["sad.mode=full", "sad.threshold_db=0", "x", "network.maxepochs=q"],
         )
     assert str(caught.value).splitlines() == [
         "10 mistakes in the settings:",
@@ -140,17 +146,23 @@ def test_load_settings_checks_before_the_first_turn(init: Write, runs: Write) ->
     )
 
 
-def test_variables_are_expanded_in_each_of_several_paths(init: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_expanded_in_each_of_several_paths(
+    init: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CORPORA", "/c")
     monkeypatch.delenv("NONE", raising=False)
     init("augmentation.noise_folders = ('$CORPORA/musan', 'noise')\n")
     assert Settings().augmentation.noise_folders == ("/c/musan", "noise")
     init("augmentation.noise_folders = ('$CORPORA/musan', '$NONE/x')\n")
-    with pytest.raises(SettingsError, match=r"init.py:1: augmentation.noise_folders = .*variable \$NONE is not set"):
+    with pytest.raises(
+        SettingsError, match=r"init.py:1: augmentation.noise_folders = .*variable \$NONE is not set"
+    ):
         Settings().snapshot()
 
 
-def test_variables_are_expanded_in_final_values_only(init: Write, runs: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_expanded_in_final_values_only(
+    init: Write, runs: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("LOCAL_SCRATCH", raising=False)
     monkeypatch.setenv("PROJECT", "/p")
     init("\npaths.output_folder = '$LOCAL_SCRATCH/LA'\npaths.database_folder = '${PROJECT}/LA'\n")
@@ -233,4 +245,9 @@ def test_errors_travel_to_another_process(here: Path) -> None:
 
 def test_execute_stage(init: Write) -> None:
     init("recipe.start_stage = 1\nrecipe.end_stage = 2\n")
-    assert [Settings().recipe.execute_stage(stage) for stage in range(4)] == [False, True, True, False]
+    assert [Settings().recipe.execute_stage(stage) for stage in range(4)] == [
+        False,
+        True,
+        True,
+        False,
+    ]

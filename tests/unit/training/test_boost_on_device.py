@@ -13,6 +13,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, Sections
+from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
@@ -26,22 +27,41 @@ LENGTH = 3000
 def train(tmp_path):
     rng = np.random.default_rng(1)
     for index in range(SIZE):
-        soundfile.write(tmp_path / f"{index}.wav", rng.normal(0, 0.05 + 0.1 * (index % 2), LENGTH), 16000)
+        soundfile.write(
+            tmp_path / f"{index}.wav", rng.normal(0, 0.05 + 0.1 * (index % 2), LENGTH), 16000
+        )
     (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
     utterances = read_list(tmp_path / "list.txt", tmp_path)
 
-    def train(system: str, rawboost: RawBoost, start: str = "", stop: StopRequest | None = None) -> list[dict]:
+    def train(
+        system: str, rawboost: RawBoost, start: str = "", stop: StopRequest | None = None
+    ) -> list[dict]:
         """The contents of the checkpoints of the three epochs."""
         settings = Sections(rawboost=rawboost)
         net = settings.network
         net.optimizer, net.initial_learning_rate, net.schedule = "adam", 0.01, "constant"
-        net.minibatch_size, net.train_clip_size, net.max_epochs, net.checkpoint_interval_s = 2, 2000, 3, None
+        net.minibatch_size, net.train_clip_size, net.max_epochs, net.checkpoint_interval_s = (
+            2,
+            2000,
+            3,
+            None,
+        )
         torch.manual_seed(0)
         step = Step(Plain(settings), utterances, settings, World())
         clips = TrainingClips(utterances, np.full(SIZE, LENGTH), 2000, rawboost, settings.sad, 0)
         loader, folder = BatchLoader(clips, 0, World()), tmp_path / system
         asked = StopRequest() if stop is None else stop
-        trainer = Trainer(step, utterances, loader, settings, World(), folder, lambda *_: {}, asked, [])
+        trainer = Trainer(
+            step,
+            utterances,
+            loader,
+            settings,
+            World(),
+            folder,
+            lambda *_: {},
+            asked,
+            CallbackGroup([], [], World()),
+        )
         if start:
             content = read_checkpoint(folder / start)
             fill_network(folder / start, content, step.network)
@@ -60,7 +80,11 @@ def losses(contents: list[dict]) -> list[float]:
 def test_losses_are_those_of_the_loaders_way(train, algo):
     single, whole, plain = (
         losses(train(system, RawBoost(enabled=enabled, algo=algo, on_device=on_device)))
-        for system, enabled, on_device in (("a", True, False), ("b", True, True), ("c", False, True))
+        for system, enabled, on_device in (
+            ("a", True, False),
+            ("b", True, True),
+            ("c", False, True),
+        )
     )
     assert whole == pytest.approx(single, abs=1e-4)
     assert plain != pytest.approx(single, abs=1e-3)

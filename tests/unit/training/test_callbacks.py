@@ -10,7 +10,14 @@ from asdf.settings.sections import Sections
 from asdf.training.callbacks import TensorBoard
 from asdf.training.metrics_file import MetricsFile
 
-STEP = {"step": 2, "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1, "utterances_per_s": 9.0, "data_wait": 0.2}
+STEP = {
+    "step": 2,
+    "epoch": 0.5,
+    "loss": 0.7,
+    "learning_rate": 0.1,
+    "utterances_per_s": 9.0,
+    "data_wait": 0.2,
+}
 EVALUATION = {"step": 4, "epoch": 1.0, "network": "epoch.1.pt", "eer": {"dev": 0.25}}
 
 
@@ -39,7 +46,11 @@ def test_a_resumed_run_takes_out_what_it_does_again(tmp_path):
     with metrics.path.open("a") as file:
         file.write('no json\n{"kind": "step"}\n{"kind": "step", "step": 3')
     MetricsFile(Sections(), tmp_path).on_start(4)
-    assert [(one["kind"], one["step"]) for one in records(tmp_path)] == [("step", 2), ("step", 4), ("evaluation", 4)]
+    assert [(one["kind"], one["step"]) for one in records(tmp_path)] == [
+        ("step", 2),
+        ("step", 4),
+        ("evaluation", 4),
+    ]
 
 
 def test_a_run_that_goes_on_after_its_end_has_one_end(tmp_path):
@@ -48,6 +59,36 @@ def test_a_run_that_goes_on_after_its_end_has_one_end(tmp_path):
         metrics.on_start(min(last, 4))
         metrics.on_end({"step": last, "epoch": last / 4, "reason": "x"})
     assert [(one["kind"], one["step"]) for one in records(tmp_path)] == [("end", 8)]
+
+
+def test_an_evaluation_that_is_done_again_has_one_line(tmp_path):
+    """A run was killed after the line was written, and before the networks' evaluations.json was."""
+    metrics = MetricsFile(Sections(), tmp_path)
+    metrics.on_evaluation({**EVALUATION, "step": 2})
+    metrics.on_step({**STEP, "step": 4})
+    metrics.on_evaluation(EVALUATION)
+    resumed = MetricsFile(Sections(), tmp_path)
+    resumed.on_start(4)
+    resumed.on_evaluation({**EVALUATION, "eer": {"dev": 0.125}})
+    resumed.on_evaluation({**EVALUATION, "step": 8})
+    assert [(one["kind"], one["step"], one.get("eer")) for one in records(tmp_path)] == [
+        ("evaluation", 2, {"dev": 0.25}),
+        ("step", 4, None),
+        ("evaluation", 4, {"dev": 0.125}),
+        ("evaluation", 8, {"dev": 0.25}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "damage", [b'{"kind": "step", "st\xff\xfe', b"\xff\x00\n\xc3\n", b"\x00" * 512, b"[1]\n"]
+)
+def test_damaged_bytes_are_passed_over(tmp_path, damage):
+    metrics = MetricsFile(Sections(), tmp_path)
+    metrics.on_step(STEP)
+    whole = metrics.path.read_bytes()
+    metrics.path.write_bytes(whole + damage)
+    MetricsFile(Sections(), tmp_path).on_start(4)
+    assert metrics.path.read_bytes() == whole
 
 
 def test_a_full_disk_is_said_in_one_message(tmp_path):
@@ -76,7 +117,11 @@ def test_tensorboard_shows_losses_rates_and_eers(tmp_path):
     losses = [(event.step, event.value) for event in shown.Scalars("training/loss")]
     assert losses == [(2, 0.25), (4, 0.5), (6, 4.75), (8, 5.0)]
     assert [(event.step, event.value) for event in shown.Scalars("eer/dev")] == [(8, 0.25)]
-    assert set(shown.Tags()["scalars"]) >= {"training/learning_rate", "training/utterances_per_s", "training/data_wait"}
+    assert set(shown.Tags()["scalars"]) >= {
+        "training/learning_rate",
+        "training/utterances_per_s",
+        "training/data_wait",
+    }
 
 
 def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch):

@@ -34,12 +34,21 @@ def save(path: Path, progress: Progress | None = None, seed: int = 0) -> nn.Modu
     optimiser = build_optimiser(made, settings)
     made(torch.rand(5, 3)).sum().backward()
     optimiser.step()
-    save_checkpoint(path, made, optimiser, torch.amp.GradScaler("cpu", enabled=False), progress or Progress(), settings)
+    save_checkpoint(
+        path,
+        made,
+        optimiser,
+        torch.amp.GradScaler("cpu", enabled=False),
+        progress or Progress(),
+        settings,
+    )
     return made
 
 
 def test_a_round_trip(tmp_path):
-    progress = Progress(2, 5, 17, 1.5, 2.5, 0.7, 1, 0.5, [{"step": 17, "eer": {"dev": 0.1}}], "", 2, "abc")
+    progress = Progress(
+        2, 5, 17, 1.5, 2.5, 0.7, 1, 0.5, [{"step": 17, "eer": {"dev": 0.1}}], "", 2, "abc"
+    )
     made = save(tmp_path / "epoch.3.step.17.pt", progress)
     content = read_checkpoint(tmp_path / "epoch.3.step.17.pt")
     other = network(seed=1)
@@ -47,7 +56,10 @@ def test_a_round_trip(tmp_path):
     torch.testing.assert_close(other.state_dict(), made.state_dict(), rtol=0, atol=0)
     assert Progress(**content["progress"]) == progress and progress.name() == "epoch.3.step.17.pt"
     assert (content["training_loss"], content["consecutive_lr_updates"]) == (0.7, 1)
-    assert content["network_class"] == "mine.Net" and content["settings"]["network"]["minibatch_size"] == 24
+    assert (
+        content["network_class"] == "mine.Net"
+        and content["settings"]["network"]["minibatch_size"] == 24
+    )
     # A network needs no pretrained weights to be built again.
     assert content["settings"]["front_end"]["weights"] is None
 
@@ -64,13 +76,20 @@ def test_another_networks_file_is_refused_layer_by_layer_and_changes_nothing(tmp
     with pytest.raises(AsdfError) as told:
         fill_network(tmp_path / "epoch.1.pt", read_checkpoint(tmp_path / "epoch.1.pt"), other)
     text = str(told.value)
-    assert text.startswith(f"{tmp_path / 'epoch.1.pt'} is of another network than the settings build (mine.Net):")
-    assert "2.bias: (2,), the network has (3,)" in text and "2.weight: (2, 4), the network has (3, 4)" in text
+    assert text.startswith(
+        f"{tmp_path / 'epoch.1.pt'} is of another network than the settings build (mine.Net):"
+    )
+    assert (
+        "2.bias: (2,), the network has (3,)" in text
+        and "2.weight: (2, 4), the network has (3, 4)" in text
+    )
     assert "0.weight" not in text and "Set network.network_class" in text
     torch.testing.assert_close(other.state_dict(), before, rtol=0, atol=0)
     with pytest.raises(AsdfError) as told:
         fill_network(Path("x.pt"), {"model_state_dict": {}}, other)
-    assert "0.bias: not in the file, the network has (4,)" in str(told.value) and "... and 5 more" in str(told.value)
+    assert "0.bias: not in the file, the network has (4,)" in str(
+        told.value
+    ) and "... and 5 more" in str(told.value)
 
 
 @pytest.mark.parametrize("extra", [{"training_loss": torch.tensor(0.5), "consecutive_lr_updates": torch.tensor(1)},
@@ -97,9 +116,13 @@ def test_a_file_that_is_no_network_is_refused_and_never_run(tmp_path, capsys):
         with pytest.raises(AsdfError, match=said):
             read_checkpoint(path)
     path.write_bytes(b"damaged")
-    with pytest.raises(AsdfError, match=r"cannot read the network .*epoch\.1\.pt: .*damaged or no network of ASDF"):
+    with pytest.raises(
+        AsdfError, match=r"cannot read the network .*epoch\.1\.pt: .*damaged or no network of ASDF"
+    ):
         read_checkpoint(path)
-    with pytest.raises(AsdfError, match=r"there is no network .*epoch\.2\.pt\. There are epoch\.1\.pt\."):
+    with pytest.raises(
+        AsdfError, match=r"there is no network .*epoch\.2\.pt\. There are epoch\.1\.pt\."
+    ):
         read_checkpoint(tmp_path / "epoch.2.pt")
     assert "was run" not in capsys.readouterr().out
 
@@ -129,7 +152,9 @@ def test_a_damaged_checkpoint_is_passed_over_aloud(tmp_path, monkeypatch):
     assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
     assert len(told) == 2 and "resume.pt" in told[0] and "epoch.2.pt" in told[1]
     (tmp_path / "epoch.1.pt").write_bytes(b"x")
-    with pytest.raises(AsdfError, match=r"none of the 3 networks in .* can be read\. They are left as"):
+    with pytest.raises(
+        AsdfError, match=r"none of the 3 networks in .* can be read\. They are left as"
+    ):
         newest_checkpoint(tmp_path)
 
 
@@ -151,8 +176,12 @@ def test_a_full_disk_leaves_the_old_network(tmp_path, limit):
     path = tmp_path / "epoch.1.pt"
     write_checkpoint(path, {"model_state_dict": {}})
     before = path.read_bytes()
-    told = subprocess.run([sys.executable, "-c", FULL, str(path), str(limit)], capture_output=True, text=True)
+    told = subprocess.run(
+        [sys.executable, "-c", FULL, str(path), str(limit)], capture_output=True, text=True
+    )
     assert told.returncode == 0 and told.stderr == "", told.stderr
-    assert told.stdout.startswith(f"cannot write {path}: File too large. What was there before is unchanged.")
+    assert told.stdout.startswith(
+        f"cannot write {path}: File too large. What was there before is unchanged."
+    )
     assert "a run goes on from the newest checkpoint" in told.stdout
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

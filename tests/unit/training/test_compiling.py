@@ -66,8 +66,13 @@ def test_a_missing_compiler_is_said_in_one_message():
     with inductor.patch({"cpp.cxx": ("/no/such/g++",)}), pytest.raises(UsageError) as told:
         trained(True, minibatch=5)
     text = str(told.value)
-    assert text.startswith("the network could not be compiled: No working C++ compiler found") and "\n" not in text
-    assert "/no/such/g++" in text and text.endswith("Set computing.compile = False to train without.")
+    assert (
+        text.startswith("the network could not be compiled: No working C++ compiler found")
+        and "\n" not in text
+    )
+    assert "/no/such/g++" in text and text.endswith(
+        "Set computing.compile = False to train without."
+    )
 
 
 def test_other_failures_stay_what_they_are():
@@ -79,5 +84,8 @@ def test_other_failures_stay_what_they_are():
 def test_layers_dropped_at_random_are_refused():
     settings = Sections()
     settings.computing.compile, settings.front_end.layer_drop = True, 0.1
-    with pytest.raises(UsageError, match=r"computing\.compile = True and front_end\.layer_drop = 0\.1 do not go tog"):
+    with pytest.raises(
+        UsageError,
+        match=r"computing\.compile = True and front_end\.layer_drop = 0\.1 do not go tog",
+    ):
         Step(Net(), UTTERANCES, settings, World())

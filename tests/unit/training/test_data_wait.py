@@ -31,7 +31,9 @@ def test_advice_comes_once_and_only_when_much_of_half_a_minute_was_waited():
     assert wait.advice(seconds(25, 29), steady=True) == ""  # too early to tell
     assert wait.advice(seconds(0, 300), steady=True) == ""  # 7.6 %
     assert wait.advice(seconds(900, 1000), steady=False) == ""  # the workers start
-    assert wait.advice(seconds(25, 71), steady=True).startswith("waiting for data took 12 % of the time")
+    assert wait.advice(seconds(25, 71), steady=True).startswith(
+        "waiting for data took 12 % of the time"
+    )
     assert wait.advice(seconds(900, 1000), steady=True) == ""
 
 

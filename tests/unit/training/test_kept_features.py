@@ -18,6 +18,7 @@ from asdf.networks import build_network
 from asdf.networks.architectures import Architecture
 from asdf.networks.split import feature_identity
 from asdf.settings.sections import Sections
+from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
@@ -41,23 +42,37 @@ def train(tmp_path):
     for index in range(SIZE):
         soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 300 + 50 * index), 16000)
     (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
-    utterances, lengths = read_list(tmp_path / "list.txt", tmp_path), np.array([300 + 50 * i for i in range(SIZE)])
+    utterances, lengths = (
+        read_list(tmp_path / "list.txt", tmp_path),
+        np.array([300 + 50 * i for i in range(SIZE)]),
+    )
 
-    def train(dtype: str | None, network_class: str, layer: str | int) -> tuple[list[float], dict[str, torch.Tensor]]:
+    def train(
+        dtype: str | None, network_class: str, layer: str | int
+    ) -> tuple[list[float], dict[str, torch.Tensor]]:
         settings = Sections()
         net = settings.network
         net.network_class = f"asdf.networks.{network_class}"
         net.optimizer, net.initial_learning_rate, net.schedule = "adamw", 0.001, "constant"
-        net.minibatch_size, net.train_clip_size, net.max_epochs, net.clip_position = 2, 500, 3, "start"
+        net.minibatch_size, net.train_clip_size, net.max_epochs, net.clip_position = (
+            2,
+            500,
+            3,
+            "start",
+        )
         net.checkpoint_interval_s, net.print_interval = None, 1
         settings.front_end.architecture, settings.front_end.layer = SMALL.to_text(), layer
         settings.front_end.frozen, settings.front_end.dropout = True, 0.5
         torch.manual_seed(0)
         network, world = build_network(settings), World()
-        clips = TrainingClips(utterances, lengths, 500, settings.rawboost, settings.sad, 0, position="start")
+        clips = TrainingClips(
+            utterances, lengths, 500, settings.rawboost, settings.sad, 0, position="start"
+        )
         loader = BatchLoader(clips, 0, world)
         if dtype is not None:
-            work = FeaturePass(network.front_end_features, loader, utterances, net, world, StopRequest())
+            work = FeaturePass(
+                network.front_end_features, loader, utterances, net, world, StopRequest()
+            )
             identity = identity_of(feature_identity(network), utterances, lengths, settings, dtype)
             features = work.keep(FeatureCache(tmp_path / "features", identity, work.shape()))
             # What follows reads no recording and computes no front end.
@@ -65,14 +80,26 @@ def train(tmp_path):
             loader = BatchLoader(features, 0, world)
         losses, folder = Losses(), tmp_path / f"networks-{dtype}"
         step = Step(network, utterances, settings, world, from_features=dtype is not None)
-        Trainer(step, utterances, loader, settings, world, folder, lambda *_: {}, StopRequest(), [losses]).run()
+        Trainer(
+            step,
+            utterances,
+            loader,
+            settings,
+            world,
+            folder,
+            lambda *_: {},
+            StopRequest(),
+            CallbackGroup([losses], [], World()),
+        ).run()
         content = torch.load(folder / "epoch.3.pt", weights_only=True)
         return losses.all, content["model_state_dict"]
 
     return train
 
 
-@pytest.mark.parametrize(("network_class", "layer"), [("SSL_ASP", "last"), ("SSL_ASP", "weighted"), ("SSL_MHFA", 2)])
+@pytest.mark.parametrize(
+    ("network_class", "layer"), [("SSL_ASP", "last"), ("SSL_ASP", "weighted"), ("SSL_MHFA", 2)]
+)
 def test_training_on_kept_features_is_training_with_the_front_end(train, network_class, layer):
     losses, weights = train(None, network_class, layer)
     assert len(losses) == 12 and sum(losses[8:]) < sum(losses[:4])

@@ -1,6 +1,8 @@
 """When the loop evaluates, saves, stops and ends."""
 
+import io
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.settings.sections import Sections
+from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
+from asdf.training.metrics_file import MetricsFile
 from asdf.training.network_files import network_files, read_evaluations
 from asdf.training.step import Step
 from tests.small_networks import Plain
@@ -65,7 +69,9 @@ def train(utterances, tmp_path):
             setattr(settings.network, name, value)
         torch.manual_seed(0)
         step = Step(Plain(settings), utterances, settings, World())
-        clips = TrainingClips(utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0)
+        clips = TrainingClips(
+            utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0
+        )
         left, folder, witness = list(eers), tmp_path / "networks", Witness(settings, tmp_path)
         trainer = Trainer(
             step,
@@ -76,7 +82,7 @@ def train(utterances, tmp_path):
             folder,
             lambda network, name: {"dev": left.pop(0)} if left else {},
             stop if stop is not None else StopRequest(),
-            [witness],
+            CallbackGroup([MetricsFile(settings, tmp_path)], [witness], World()),
         )
         if start:
             content = read_checkpoint(folder / start)
@@ -86,6 +92,12 @@ def train(utterances, tmp_path):
         return trainer, witness.seen
 
     return train
+
+
+def printed(tmp_path) -> dict[int, float]:
+    """The loss of each progress line, by its step."""
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
 
 
 def names(tmp_path) -> list[str]:
@@ -116,7 +128,10 @@ def test_max_steps_ends_inside_an_epoch_with_a_network_that_is_evaluated(train, 
         ("evaluation", 7),
         ("end", "network.max_steps = 7"),
     ]
-    assert [one["network"] for one in read_evaluations(tmp_path / "networks")] == ["epoch.1.pt", "epoch.2.step.7.pt"]
+    assert [one["network"] for one in read_evaluations(tmp_path / "networks")] == [
+        "epoch.1.pt",
+        "epoch.2.step.7.pt",
+    ]
 
 
 def test_evaluations_every_so_many_steps_come_beside_those_of_the_epochs(train, tmp_path):
@@ -140,7 +155,11 @@ def test_epochs_between_evaluations_and_the_last_one_always(train, tmp_path):
 
 def test_checkpoints_inside_an_epoch_and_none_left_after_it(train, tmp_path):
     _, seen = train(max_epochs=1, checkpoint_interval_steps=2)
-    assert [name for kind, name in seen if kind == "checkpoint"] == ["resume.pt", "resume.pt", "epoch.1.pt"]
+    assert [name for kind, name in seen if kind == "checkpoint"] == [
+        "resume.pt",
+        "resume.pt",
+        "epoch.1.pt",
+    ]
     assert not (tmp_path / "networks" / "resume.pt").exists()
 
 
@@ -173,7 +192,9 @@ def test_a_stop_request_saves_and_the_next_start_ends_as_if_there_had_been_none(
             self.reason = "signal SIGTERM" if self.looks >= 3 else ""
             return bool(self.reason)
 
-    with pytest.raises(Stopped, match="stopped by signal SIGTERM after step 3; the same command goes on from there"):
+    with pytest.raises(
+        Stopped, match="stopped by signal SIGTERM after step 3; the same command goes on from there"
+    ):
         train(max_epochs=2, stop=AfterThreeSteps())
     assert [path.name for path in (tmp_path / "networks").iterdir()] == ["resume.pt"]
     resumed, seen = train(eers=[0.3] * 3, start="resume.pt", max_epochs=2)
@@ -185,13 +206,71 @@ def test_a_stop_request_saves_and_the_next_start_ends_as_if_there_had_been_none(
 def test_the_training_loss_of_an_epoch_is_the_mean_over_its_utterances(train, utterances):
     """At a learning rate that changes nothing, so that it can be computed in one go."""
     trainer, _ = train(max_epochs=1, initial_learning_rate=1e-30, class_weights=(0.2, 0.8))
-    clips = TrainingClips(utterances, np.full(SIZE, 500), 400, trainer.settings.rawboost, trainer.settings.sad, 0)
+    clips = TrainingClips(
+        utterances, np.full(SIZE, 500), 400, trainer.settings.rawboost, trainer.settings.sad, 0
+    )
     waveforms = torch.stack([torch.from_numpy(clips[1, i]) for i in range(SIZE)])
     with torch.no_grad():
         logits = trainer.step.network(waveforms)[1]
     weighted = torch.nn.CrossEntropyLoss(weight=torch.tensor([0.2, 0.8]))
     expected = weighted(logits, torch.from_numpy(utterances.labels).long())
     assert trainer.progress.training_loss == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_the_losses_printed_after_a_resume_are_those_of_the_whole_run(train, tmp_path):
+    train(max_epochs=2, print_interval=4, checkpoint_interval_steps=3)
+    whole = printed(tmp_path)
+    assert list(whole) == [4, 8]
+    for path in (tmp_path / "networks").iterdir():
+        path.unlink()
+    # Stopped after one step of the mean of step 4, and after two of that of step 8.
+    for start, steps in (("", 3), ("epoch.1.step.3.pt", 7), ("epoch.2.step.7.pt", None)):
+        train(start=start, max_epochs=2, max_steps=steps, print_interval=4)
+    assert printed(tmp_path) == whole
+
+
+def test_a_checkpoint_of_an_earlier_version_prints_the_losses_from_there_on(train, tmp_path):
+    train(max_steps=4, print_interval=1)
+    losses = printed(tmp_path)
+    path = tmp_path / "networks" / "epoch.1.step.4.pt"
+    train(max_steps=3)
+    older = read_checkpoint(tmp_path / "networks" / "epoch.1.step.3.pt")
+    del older["progress"]["printed_loss_sum"], older["progress"]["printed_weight_sum"]
+    torch.save(older, tmp_path / "networks" / "epoch.1.step.3.pt")
+    path.unlink()
+    train(start="epoch.1.step.3.pt", max_steps=4, print_interval=4)
+    assert printed(tmp_path)[4] == pytest.approx(losses[4], rel=1e-6)
+
+
+def test_progress_lines_say_how_long_the_rest_takes(train, tmp_path, caplog):
+    caplog.set_level("INFO", "asdf")
+    train(max_epochs=4, print_interval=5)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if line["kind"] == "step"]
+    assert [line["step"] for line in steps] == [5, 10, 15, 20]
+    assert steps[-1]["seconds_left"] == 0 and steps[0]["seconds_left"] > 0
+    said = [record.getMessage() for record in caplog.records if ", step " in record.getMessage()]
+    assert len(said) == 4 and all(" utterances/s, about " in line for line in said)
+    assert said[-1].endswith("utterances/s, about 0 s left")
+
+
+def test_the_bar_says_it_as_well(train, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    train(max_epochs=3, print_interval=5)
+    last = sys.stderr.getvalue().split("\r")
+    assert any(line.startswith("epoch 3: 100%") and "about 0 s left]" in line for line in last)
+
+
+def test_a_checkpoint_inside_an_epoch_follows_from_the_clock(train):
+    _, seen = train(max_epochs=1, checkpoint_interval_s=1e-9)
+    names = [name for kind, name in seen if kind == "checkpoint"]
+    assert names == ["resume.pt"] * 4 + ["epoch.1.pt"]
+    _, seen = train(start="epoch.1.pt", max_epochs=2, checkpoint_interval_s="auto")
+    assert [name for kind, name in seen if kind == "checkpoint"] == ["epoch.2.pt"]
 
 
 def test_another_list_begins_its_epoch_anew(train, utterances, tmp_path):
@@ -208,4 +287,7 @@ def test_evaluations_newer_than_the_checkpoint_do_not_count(train, tmp_path):
     trainer, _ = train(eers=[0.6, 0.5], start="epoch.1.pt", max_epochs=3)
     eers = [one["eer"]["dev"] for one in trainer.progress.evaluations]
     assert eers == [0.3, 0.6, 0.5]
-    assert json.loads((tmp_path / "networks" / "evaluations.json").read_text()) == trainer.progress.evaluations
+    assert (
+        json.loads((tmp_path / "networks" / "evaluations.json").read_text())
+        == trainer.progress.evaluations
+    )

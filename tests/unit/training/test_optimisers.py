@@ -8,7 +8,12 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Sections
-from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate, update_plateau
+from asdf.training.optimisers import (
+    build_optimiser,
+    load_optimiser_state,
+    set_learning_rate,
+    update_plateau,
+)
 from asdf.training.progress import Progress
 
 
@@ -35,11 +40,19 @@ def groups(network, chosen) -> dict[str, tuple[float, float]]:
     """Learning rate and weight decay of each parameter by its name."""
     names = {id(parameter): name for name, parameter in network.named_parameters()}
     optimiser = build_optimiser(network, chosen)
-    return {names[id(p)]: (g["lr"], g["weight_decay"]) for g in optimiser.param_groups for p in g["params"]}
+    return {
+        names[id(p)]: (g["lr"], g["weight_decay"])
+        for g in optimiser.param_groups
+        for p in g["params"]
+    }
 
 
 def test_the_front_end_has_its_own_rate_and_skipped_parameters_no_decay():
-    chosen = settings(initial_learning_rate=0.5, weight_decay=0.01, weight_decay_skiplist=("batchnorm", "Position"))
+    chosen = settings(
+        initial_learning_rate=0.5,
+        weight_decay=0.01,
+        weight_decay_skiplist=("batchnorm", "Position"),
+    )
     chosen.front_end.learning_rate = 0.001
     assert groups(Small(), chosen) == {
         "front.weight": (0.001, 0.01),
@@ -55,7 +68,9 @@ def test_the_front_end_has_its_own_rate_and_skipped_parameters_no_decay():
 def test_frozen_parameters_are_left_out():
     network = Small()
     network.front.requires_grad_(False)
-    assert set(groups(network, settings())) == {n for n, _ in network.named_parameters() if "front" not in n}
+    assert set(groups(network, settings())) == {
+        n for n, _ in network.named_parameters() if "front" not in n
+    }
     network.requires_grad_(False)
     with pytest.raises(UsageError, match="no parameter of the network is trained"):
         build_optimiser(network, settings())
@@ -74,12 +89,12 @@ class OfGpu(nn.Parameter):
     is_cuda = True
 
 
-@pytest.mark.parametrize(("name", "fused"), [("sgd", None), ("adam", True), ("adamw", True)])
-def test_an_overflow_in_the_first_step_leaves_no_trace(name, fused):
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_an_overflow_in_the_first_step_leaves_no_trace(name):
     network = nn.Linear(3, 2)
     network.weight, network.bias = OfGpu(torch.ones(2, 3)), OfGpu(torch.ones(2))
     optimiser = build_optimiser(network, settings(optimizer=name, momentum=0.9))
-    assert optimiser.defaults["fused"] is fused
+    assert optimiser.defaults["fused"] is True
     scaler = torch.amp.GradScaler("cpu")
     scaler.scale(network(torch.full((1, 3), torch.inf)).sum()).backward()
     scaler.step(optimiser)
@@ -96,12 +111,17 @@ def test_an_overflow_in_the_first_step_leaves_no_trace(name, fused):
     ],
 )
 def test_a_step_is_that_of_torchs_own_optimiser(name, kind, options):
-    chosen = settings(optimizer=name, initial_learning_rate=0.1, weight_decay=0.01, weight_decay_skiplist=())
+    chosen = settings(
+        optimizer=name, initial_learning_rate=0.1, weight_decay=0.01, weight_decay_skiplist=()
+    )
     chosen.network.momentum, chosen.network.adam_betas = 0.9, (0.8, 0.99)
     torch.manual_seed(1)
     ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
     theirs.load_state_dict(ours.state_dict())
-    steps = build_optimiser(ours, chosen), kind(theirs.parameters(), lr=0.1, weight_decay=0.01, **options)
+    steps = (
+        build_optimiser(ours, chosen),
+        kind(theirs.parameters(), lr=0.1, weight_decay=0.01, **options),
+    )
     assert type(steps[0]) is kind
     for _ in range(3):
         for network, optimiser in zip((ours, theirs), steps, strict=True):
@@ -117,11 +137,15 @@ def rate(chosen, size=100, **progress) -> float:
 
 def test_constant_with_warm_up():
     chosen = settings(schedule="constant", initial_learning_rate=0.2, warmup_steps=4)
-    assert [rate(chosen, step=step) for step in range(6)] == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2, 0.2])
+    assert [rate(chosen, step=step) for step in range(6)] == pytest.approx(
+        [0.05, 0.1, 0.15, 0.2, 0.2, 0.2]
+    )
 
 
 def test_the_cosine_goes_from_the_rate_to_the_least_by_turns_of_utterances():
-    chosen = settings(schedule="cosine", initial_learning_rate=0.2, min_learning_rate=0.02, max_epochs=4)
+    chosen = settings(
+        schedule="cosine", initial_learning_rate=0.2, min_learning_rate=0.02, max_epochs=4
+    )
     for epochs, position in ((0, 0), (0, 50), (1, 25), (2, 0), (3, 99), (4, 0)):
         done = (epochs + position / 100) / 4
         expected = 0.02 + 0.18 * 0.5 * (1 + math.cos(math.pi * done))
@@ -131,11 +155,15 @@ def test_the_cosine_goes_from_the_rate_to_the_least_by_turns_of_utterances():
 
 def test_the_cosine_ends_with_max_steps_if_that_is_sooner():
     chosen = settings(schedule="cosine", initial_learning_rate=0.2, max_epochs=1000, max_steps=10)
-    assert rate(chosen, step=5) == pytest.approx(0.1) and rate(chosen, step=10) == pytest.approx(0.0)
+    assert rate(chosen, step=5) == pytest.approx(0.1) and rate(chosen, step=10) == pytest.approx(
+        0.0
+    )
 
 
 def test_the_front_ends_rate_ends_as_far_below_its_own():
-    chosen = settings(schedule="cosine", initial_learning_rate=0.2, min_learning_rate=0.02, max_epochs=1)
+    chosen = settings(
+        schedule="cosine", initial_learning_rate=0.2, min_learning_rate=0.02, max_epochs=1
+    )
     chosen.front_end.learning_rate = 0.01
     optimiser = build_optimiser(Small(), chosen)
     set_learning_rate(optimiser, chosen, Progress(epochs=1), 100)
@@ -162,7 +190,9 @@ def test_the_plateau_rule_of_the_original():
 
 
 def test_near_the_target_the_room_has_a_least_size():
-    chosen = settings(schedule="plateau", min_loss_change_ratio=0.1, target_loss=0.1, min_room_for_improvement=0.2)
+    chosen = settings(
+        schedule="plateau", min_loss_change_ratio=0.1, target_loss=0.1, min_room_for_improvement=0.2
+    )
     progress = Progress(training_loss=0.11)
     update_plateau(chosen, progress, 0.085)  # 0.025 / 0.2, not 0.025 / 0.01
     assert progress.learning_rate_factor == 1
@@ -185,8 +215,12 @@ def trained(network, chosen) -> torch.optim.Optimizer:
 
 def test_going_on_keeps_the_moments_and_takes_rates_from_the_settings():
     network = nn.Linear(3, 2)
-    state = trained(network, settings(optimizer="adam", initial_learning_rate=0.1, weight_decay=0.5)).state_dict()
-    optimiser = build_optimiser(network, settings(optimizer="adam", initial_learning_rate=0.01, weight_decay=0.0))
+    state = trained(
+        network, settings(optimizer="adam", initial_learning_rate=0.1, weight_decay=0.5)
+    ).state_dict()
+    optimiser = build_optimiser(
+        network, settings(optimizer="adam", initial_learning_rate=0.01, weight_decay=0.0)
+    )
     load_optimiser_state(optimiser, state)
     assert torch.equal(optimiser.state[network.weight]["exp_avg"], state["state"][0]["exp_avg"])
     group = optimiser.param_groups[0]
@@ -240,8 +274,12 @@ def test_a_state_of_another_optimiser_or_of_other_groups_is_refused():
     state = trained(nn.Linear(3, 2), settings(optimizer="sgd")).state_dict()
     for other in (
         build_optimiser(nn.Linear(3, 2), settings(optimizer="adam")),
-        build_optimiser(nn.Linear(3, 2), settings(optimizer="sgd", weight_decay_skiplist=("bias",))),
+        build_optimiser(
+            nn.Linear(3, 2), settings(optimizer="sgd", weight_decay_skiplist=("bias",))
+        ),
         build_optimiser(nn.Linear(3, 2, bias=False), settings(optimizer="sgd")),
     ):
-        with pytest.raises(AsdfError, match=r"another optimiser.*network\.optimizer.*another paths\.system_folder"):
+        with pytest.raises(
+            AsdfError, match=r"another optimiser.*network\.optimizer.*another paths\.system_folder"
+        ):
             load_optimiser_state(other, state)

@@ -16,6 +16,7 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
+from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, PARTS
@@ -47,7 +48,9 @@ def train(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(LOG, "propagate", True)
     caplog.set_level("INFO", LOG.name)
 
-    def train(steps, start: str = "", evaluate=lambda network, name: {}, **network) -> tuple[Trainer, list[dict]]:
+    def train(
+        steps, start: str = "", evaluate=lambda network, name: {}, **network
+    ) -> tuple[Trainer, list[dict]]:
         settings = Sections()
         settings.computing.profile_steps = steps
         chosen = {"optimizer": "adam", "initial_learning_rate": 0.01, "schedule": "constant", "minibatch_size": 2,
@@ -57,9 +60,25 @@ def train(tmp_path, caplog, monkeypatch):
             setattr(settings.network, name, value)
         torch.manual_seed(0)
         step = Step(Normed(settings), utterances, settings, World())
-        clips = TrainingClips(utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0)
-        records, folder, loader = Records(settings, tmp_path), tmp_path / "networks", BatchLoader(clips, 0, World())
-        trainer = Trainer(step, utterances, loader, settings, World(), folder, evaluate, StopRequest(), [records])
+        clips = TrainingClips(
+            utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0
+        )
+        records, folder, loader = (
+            Records(settings, tmp_path),
+            tmp_path / "networks",
+            BatchLoader(clips, 0, World()),
+        )
+        trainer = Trainer(
+            step,
+            utterances,
+            loader,
+            settings,
+            World(),
+            folder,
+            evaluate,
+            StopRequest(),
+            CallbackGroup([records], [], World()),
+        )
         if start:
             content = read_checkpoint(folder / start)
             fill_network(folder / start, content, step.network)
@@ -76,7 +95,9 @@ def written(tmp_path) -> list[str]:
 
 def table(text: str) -> dict[str, tuple[float, float]]:
     """Milliseconds a step and percentage of each part."""
-    rows = [line.rsplit(None, 2) for line in text.splitlines() if line.startswith((*PARTS, "total"))]
+    rows = [
+        line.rsplit(None, 2) for line in text.splitlines() if line.startswith((*PARTS, "total"))
+    ]
     return {name: (float(ms), float(percent)) for name, ms, percent in rows}
 
 
@@ -110,15 +131,24 @@ def test_profiling_changes_no_number(train):
     plain, expected = train(None)
     for name, weight in plain.step.network.state_dict().items():
         assert torch.equal(profiled.step.network.state_dict()[name], weight)
-    assert [one["loss"] for one in records] == [one["loss"] for one in expected] and len(records) == 10
+    assert [one["loss"] for one in records] == [one["loss"] for one in expected] and len(
+        records
+    ) == 10
 
 
 def test_a_profile_ends_with_its_epoch_and_before_an_evaluation(train, tmp_path):
     train((4, 9))
     assert written(tmp_path) == ["steps.4-5.json.gz", "steps.4-5.txt"]
     seen = []
-    train((1, 9), evaluate=lambda *_: seen.append(written(tmp_path)) or {}, evaluation_interval_steps=3)
-    assert "steps.1-3.txt" in seen[0] and written(tmp_path)[:2] == ["steps.1-3.json.gz", "steps.1-3.txt"]
+    train(
+        (1, 9),
+        evaluate=lambda *_: seen.append(written(tmp_path)) or {},
+        evaluation_interval_steps=3,
+    )
+    assert "steps.1-3.txt" in seen[0] and written(tmp_path)[:2] == [
+        "steps.1-3.json.gz",
+        "steps.1-3.txt",
+    ]
 
 
 def test_steps_that_are_not_taken_are_said(train, tmp_path, caplog):
@@ -129,14 +159,20 @@ def test_steps_that_are_not_taken_are_said(train, tmp_path, caplog):
     train((50, 60), start="epoch.1.pt", max_epochs=1)
     assert nothing in caplog.text
     train((2, 3), start="epoch.1.pt")
-    assert "computing.profile_steps = (2, 3): nothing is profiled, step 5 is done already" in caplog.text
+    assert (
+        "computing.profile_steps = (2, 3): nothing is profiled, step 5 is done already"
+        in caplog.text
+    )
     assert written(tmp_path) == []
     train((4, 7), start="epoch.1.pt")
     assert written(tmp_path) == ["steps.6-7.json.gz", "steps.6-7.txt"]
 
 
 def test_steps_in_the_wrong_order_are_refused(train):
-    with pytest.raises(UsageError, match=r"computing\.profile_steps = \(4, 2\): the first step comes after the last"):
+    with pytest.raises(
+        UsageError,
+        match=r"computing\.profile_steps = \(4, 2\): the first step comes after the last",
+    ):
         train((4, 2))
 
 

@@ -39,7 +39,10 @@ def test_all_networks_stay_unless_told_otherwise(tmp_path):
         ({"keep_last_networks": 2, "keep_best_networks": 0}, [7, 8]),
         ({"keep_last_networks": 1, "keep_best_networks": 1}, [4, 8]),
         ({"keep_last_networks": 1, "keep_best_networks": 2}, [4, 5, 8]),  # of equals the later one
-        ({"keep_last_networks": 1, "keep_best_networks": 0, "average_best_networks": 3}, [2, 4, 5, 8]),
+        (
+            {"keep_last_networks": 1, "keep_best_networks": 0, "average_best_networks": 3},
+            [2, 4, 5, 8],
+        ),
         ({"keep_last_networks": 1, "keep_best_networks": 0, "keep_every_epochs": 3}, [3, 6, 8]),
         ({"keep_last_networks": 1, "keep_best_networks": 0, "selected": (1, "best", 6)}, [1, 6, 8]),
     ],
@@ -72,11 +75,17 @@ def test_the_average_is_the_mean_of_the_best(tmp_path):
     weights = {epoch: torch.tensor([1.0 + epoch * 2**-20, -float(epoch)]) for epoch in EERS}
     for epoch, weight in weights.items():
         state = {"weight": weight, "half": weight.bfloat16(), "batches": torch.tensor(epoch)}
-        torch.save({"model_state_dict": state, "network_class": "mine.Net"}, tmp_path / f"epoch.{epoch}.pt")
+        torch.save(
+            {"model_state_dict": state, "network_class": "mine.Net"}, tmp_path / f"epoch.{epoch}.pt"
+        )
     path = average_networks(tmp_path, EVALUATIONS, 3)
     content = torch.load(path, weights_only=True)
     mean = (weights[4].double() + weights[2].double() + weights[5].double()) / 3
-    assert path.name == "average.pt" and content["averaged"] == ["epoch.4.pt", "epoch.5.pt", "epoch.2.pt"]
+    assert path.name == "average.pt" and content["averaged"] == [
+        "epoch.4.pt",
+        "epoch.5.pt",
+        "epoch.2.pt",
+    ]
     assert torch.equal(content["model_state_dict"]["weight"], mean.float())
     assert content["model_state_dict"]["half"].dtype == torch.bfloat16
     assert content["model_state_dict"]["batches"] == 4 and content["network_class"] == "mine.Net"
@@ -90,5 +99,7 @@ def test_the_average_is_the_mean_of_the_best(tmp_path):
 
 
 def test_an_average_of_nothing_is_an_error(tmp_path):
-    with pytest.raises(AsdfError, match=r"no network has been evaluated: set\s+recipe\.validation_sets"):
+    with pytest.raises(
+        AsdfError, match=r"no network has been evaluated: set\s+recipe\.validation_sets"
+    ):
         average_networks(tmp_path, [], 3)

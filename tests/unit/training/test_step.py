@@ -1,5 +1,6 @@
 """The gradient of a step is that of the mean loss over its whole window, however the window is divided."""
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import Sections
+from asdf.training.clock import FORWARD
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
 from asdf.training.step import Step
@@ -25,7 +28,11 @@ UTTERANCES = UtteranceList("mine", Path(), [f"{i}.wav" for i in range(SIZE)], LA
 class Net(nn.Module):
     def __init__(self, dropout: float = 0.0):
         super().__init__()
-        self.hidden, self.output, self.dropout = nn.Linear(6, 5), nn.Linear(5, 2), nn.Dropout(dropout)
+        self.hidden, self.output, self.dropout = (
+            nn.Linear(6, 5),
+            nn.Linear(5, 2),
+            nn.Dropout(dropout),
+        )
 
     def forward(self, waveforms_BT):
         embeddings = self.dropout(torch.tanh(self.hidden(waveforms_BT)))
@@ -43,7 +50,9 @@ def make(dropout: float = 0.0, **network) -> Step:
     return Step(Net(dropout), UTTERANCES, settings, World())
 
 
-def take(step: Step, plan: TrainingPlan, progress: Progress | None = None, waveforms=WAVEFORMS) -> dict:
+def take(
+    step: Step, plan: TrainingPlan, progress: Progress | None = None, waveforms=WAVEFORMS
+) -> dict:
     """Take the first step of epoch 1; the change of the weights is the gradient, at rate 1 of plain SGD."""
     before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
     window = next(plan.windows(1))
@@ -57,7 +66,9 @@ def expected(plan: TrainingPlan) -> dict:
     network = make().network
     window = torch.from_numpy(next(plan.windows(1)).utterances)
     _, logits = network(WAVEFORMS[window])
-    nn.CrossEntropyLoss(weight=torch.tensor([0.1, 0.9]))(logits, torch.from_numpy(LABELS).long()[window]).backward()
+    nn.CrossEntropyLoss(weight=torch.tensor([0.1, 0.9]))(
+        logits, torch.from_numpy(LABELS).long()[window]
+    ).backward()
     return {name: parameter.grad for name, parameter in network.named_parameters()}
 
 
@@ -85,8 +96,12 @@ def test_gradients_are_scaled_down_to_the_norm_and_never_up():
     whole = expected(plan)
     norm = torch.cat([gradient.flatten() for gradient in whole.values()]).norm()
     clipped = take(make(gradient_clip_norm=float(norm) / 4), plan)
-    torch.testing.assert_close(clipped, {name: gradient / 4 for name, gradient in whole.items()}, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(take(make(gradient_clip_norm=4 * float(norm)), plan), whole, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        clipped, {name: gradient / 4 for name, gradient in whole.items()}, rtol=1e-4, atol=1e-6
+    )
+    torch.testing.assert_close(
+        take(make(gradient_clip_norm=4 * float(norm)), plan), whole, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_loss_that_is_not_finite_names_its_utterances_and_changes_nothing():
@@ -100,7 +115,10 @@ def test_a_loss_that_is_not_finite_names_its_utterances_and_changes_nothing():
         take(step, plan, progress, waveforms)
     text = str(told.value)
     assert text.startswith("the loss of step 5 is not a finite number for 2 utterances: ")
-    assert f"{wrong[0]}.wav, {wrong[1]}.wav. Nothing was saved" in text and "network.gradient_clip_norm" in text
+    assert (
+        f"{wrong[0]}.wav, {wrong[1]}.wav. Nothing was saved" in text
+        and "network.gradient_clip_norm" in text
+    )
     torch.testing.assert_close(step.network.state_dict(), before, rtol=0, atol=0)
     assert progress == Progress(step=4)
 
@@ -130,7 +148,10 @@ def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
                                          (torch.amp.GradScaler("cpu", init_scale=8.0), 8.0)):  # fmt: skip
         step = make()
         step.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
-        states = {"optimizer_state_dict": make().optimiser.state_dict(), "scaler_state_dict": scale_before.state_dict()}
+        states = {
+            "optimizer_state_dict": make().optimiser.state_dict(),
+            "scaler_state_dict": scale_before.state_dict(),
+        }
         step.load_state(states)
         assert step.scaler.get_scale() == expected_scale
 
@@ -143,8 +164,24 @@ def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
         ("bf16", None, torch.bfloat16, "precision bf16, as asked"),
         ("fp32", None, None, "precision fp32: as asked"),
         ("auto", (9, 0), torch.bfloat16, "precision bf16: compute capability 9.0"),
-        ("auto", (7, 0), None, "precision fp32: bf16 not used: compute capability 7.0, it needs 8.0"),
-        ("bf16", (7, 5), None, "precision fp32: bf16 not used: compute capability 7.5, it needs 8.0"),
+        (
+            "auto",
+            (7, 0),
+            torch.float16,
+            "precision fp16 with loss scaling: compute capability 7.0, bf16 needs 8.0",
+        ),
+        (
+            "auto",
+            (6, 1),
+            None,
+            "precision fp32: bf16 not used: compute capability 6.1, it needs 8.0",
+        ),
+        (
+            "bf16",
+            (7, 5),
+            None,
+            "precision fp32: bf16 not used: compute capability 7.5, it needs 8.0",
+        ),
         ("fp16", (7, 0), torch.float16, "precision fp16 with loss scaling, as asked"),
         ("fp32", (9, 0), None, "precision fp32, as asked"),
     ],
@@ -159,3 +196,27 @@ def test_autocast_is_on_with_a_reduced_precision_only():
     for asked, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
         with choose_precision(asked, torch.device("cpu")).autocast():
             assert nn.Linear(2, 2)(torch.ones(1, 2)).dtype == dtype
+
+
+def test_rawboost_on_the_device_is_not_counted_as_waiting_for_data():
+    open_parts, seen = [], []
+
+    class Noting(Unboosted):
+        def boosted(self):
+            seen.extend(open_parts)
+            return WAVEFORMS[:4]
+
+    step = make()
+    part = step.clock.part
+
+    @contextmanager
+    def noted(name):
+        open_parts.append(name)
+        with part(name):
+            yield
+        open_parts.pop()
+
+    step.clock.part = noted
+    window = next(TrainingPlan(SIZE, 4).windows(1))
+    step.take(window, iter([Noting.__new__(Noting)]), Progress(), [])
+    assert seen == [FORWARD]

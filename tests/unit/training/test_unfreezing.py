@@ -15,6 +15,7 @@ from asdf.errors import UsageError
 from asdf.networks import ASPBackEnd, SSLDetector
 from asdf.networks.architectures import Architecture
 from asdf.settings.sections import Sections
+from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
@@ -36,7 +37,9 @@ def train(tmp_path):
     (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
     utterances = read_list(tmp_path / "list.txt", tmp_path)
 
-    def train(start: str = "", stop: StopRequest | None = None, network_class=Small, **front_end) -> Trainer:
+    def train(
+        start: str = "", stop: StopRequest | None = None, network_class=Small, **front_end
+    ) -> Trainer:
         settings = Sections()
         net = settings.network
         net.optimizer, net.initial_learning_rate, net.schedule = "adamw", 0.01, "constant"
@@ -47,10 +50,22 @@ def train(tmp_path):
             setattr(settings.front_end, name, value)
         torch.manual_seed(0)
         step = Step(network_class(settings), utterances, settings, World())
-        clips = TrainingClips(utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0)
+        clips = TrainingClips(
+            utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0
+        )
         loader, folder = BatchLoader(clips, 0, World()), tmp_path / "networks"
         stop = stop if stop is not None else StopRequest()
-        trainer = Trainer(step, utterances, loader, settings, World(), folder, lambda *_: {}, stop, [])
+        trainer = Trainer(
+            step,
+            utterances,
+            loader,
+            settings,
+            World(),
+            folder,
+            lambda *_: {},
+            stop,
+            CallbackGroup([], [], World()),
+        )
         if start:
             content = read_checkpoint(folder / start)
             fill_network(folder / start, content, step.network)
@@ -125,5 +140,8 @@ def test_clips_of_another_length_than_the_networks_are_refused(train):
             super().__init__()
             self.output = nn.Linear(5000, 2)
 
-    with pytest.raises(UsageError, match=r"train_clip_size is 400, but .* takes 5000 samples only. Set network\.train"):
+    with pytest.raises(
+        UsageError,
+        match=r"train_clip_size is 400, but .* takes 5000 samples only. Set network\.train",
+    ):
         train(network_class=Fixed)

@@ -63,7 +63,7 @@ function frame({ width, height, x, y, title, description }) {
     svg('text', { x: (left + width - right) / 2, y: height - 6, 'text-anchor': 'middle' }, x.label),
     svg('text', { transform: `translate(12,${(top + height - bottom) / 2})rotate(-90)`, 'text-anchor': 'middle' }, y.label));
   if (title) root.append(svg('text', { x: left, y: 15, class: 'title' }, title));
-  return { root, inside, X, Y, held };
+  return { root, inside, area, X, Y, held };
 }
 
 // [x, y, x, y, ...] as a path.

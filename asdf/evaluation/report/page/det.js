@@ -16,11 +16,12 @@ function detRange(curves) {
 function drawDet(set, curves, width) {
   const size = Math.min(width, 500);
   const range = detRange(curves);
-  const told = curves.map((curve) => `${curve.name}: EER ${curve.eer.toFixed(2)} %`).join('; ');
-  const { root, inside, X, Y, held } = frame({
+  const told = curves.map((curve) => `${labelOf(curve.name)}: EER ${curve.eer.toFixed(2)} %`).join('; ');
+  const plot = frame({
     width: size, height: size, x: { ...range, label: 'False alarm: spoof accepted (%)' },
     y: { ...range, label: 'Miss: bona fide rejected (%)' }, description: `DET curves on ${set}. ${told || 'None is shown.'}`,
   });
+  const { root, inside, X, Y, held } = plot;
   root.append(svg('path', { class: 'diagonal', d: path([range.low, range.low, range.high, range.high], X, Y) }));
   for (const curve of curves) {
     const drawn = line(curve.index, path(curve.points, X, Y));
@@ -34,6 +35,8 @@ function drawDet(set, curves, width) {
   if (curves.length && curves.every((curve) => curve.eer === 0)) {
     root.append(svg('text', { x: size / 2 + 16, y: size / 2, 'text-anchor': 'middle', class: 'note' }, 'No error at the threshold of the EER'));
   }
+  readOut(plot, curves.map(({ name, points, thresholds }) => ({ points, words: (i) => [labelOf(name),
+    `miss ${inWords(points[2 * i + 1])} %, false alarm ${inWords(points[2 * i])} %`, `threshold ${inWords(thresholds[i])}`] })));
   root.classList.add('det');
   return root;
 }
@@ -47,11 +50,13 @@ function startDet(figure) {
     if (shown === EACH) {
       const [one] = measured;
       return ['', ...attacks].map((name, index) =>
-        ({ name: name || POOLED, points: one.curves[name], eer: one.eer[name], index, pooled: !name }));
+        ({ name: name || POOLED, points: one.curves[name], thresholds: one.thresholds[name], eer: one.eer[name], index,
+          pooled: !name }));
     }
     const name = shown === POOLED ? '' : shown.slice(1);
     return measured.filter((one) => one.curves[name]).map((one) =>
-      ({ name: one.system, points: one.curves[name], eer: one.eer[name], index: data.systems.indexOf(one.system) }));
+      ({ name: one.system, points: one.curves[name], thresholds: one.thresholds[name], eer: one.eer[name],
+        index: data.systems.indexOf(one.system) }));
   };
   const renew = () => {
     const entries = curves();

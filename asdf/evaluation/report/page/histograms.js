@@ -12,14 +12,15 @@ function steps(counts, low, high, X, Y, closed) {
 
 const peak = (counts) => 100 * Math.max(...counts) / (counts.reduce((sum, count) => sum + count, 0) || 1);
 
-function drawHistogram(set, one, attack, width, crowded) {
+// range: the scores that all histograms side by side show.
+function drawHistogram(set, one, attack, width, range) {
   const { low, high, bona_fide: bonaFide, spoof } = one.histogram;
   const spoofs = spoof[attack] || spoof[''];
   const top = Math.max(peak(bonaFide), peak(spoofs)) * 1.06;
   const of = attack ? `spoofs of ${attack}` : 'spoofs';
   const { root, X, Y } = frame({
-    width, height: Math.round(Math.min(width * (crowded ? 0.48 : 0.62), 340)), title: one.system,
-    x: { low, high, ticks: niceTicks(low, high, Math.max(3, width / 90)), label: 'Score (higher: more bona fide)' },
+    width, height: Math.round(Math.min(width * 0.62, 340)), title: labelOf(one.system),
+    x: { ...range, ticks: niceTicks(range.low, range.high, Math.max(3, width / 90)), label: 'Score (higher: more bona fide)' },
     y: { low: 0, high: top, ticks: niceTicks(0, top, 4), label: 'Share (%)' },
     description: `Scores of ${one.system} on ${set}, bona fide and ${of}, between ${low} and ${high}; threshold of the EER `
       + `${one.threshold.toPrecision(4)}, EER ${(one.eer[attack] ?? one.eer['']).toFixed(2)} %.`,
@@ -27,7 +28,9 @@ function drawHistogram(set, one, attack, width, crowded) {
   [bonaFide, spoofs].forEach((counts, index) => root.append(
     svg('path', { class: `area c${index}`, d: steps(counts, low, high, X, Y, true) }),
     svg('path', { class: `line c${index}`, 'stroke-dasharray': index ? '6 3' : null, d: steps(counts, low, high, X, Y, false) })));
-  root.append(svg('path', { class: 'threshold', d: `M${X(one.threshold)},26V${Y(0)}` }, svg('title', {}, 'threshold of the EER')));
+  const at = X(one.threshold), left = at > width * 0.7;
+  root.append(svg('path', { class: 'threshold', d: `M${at},26V${Y(0)}` }, svg('title', {}, 'threshold of the EER')),
+    svg('text', { x: at + (left ? -4 : 4), y: 38, 'text-anchor': left ? 'end' : 'start', class: 'soft halo' }, inWords(one.threshold)));
   root.classList.add('histogram');
   return root;
 }
@@ -50,7 +53,8 @@ function startHistograms(figure) {
   canvas.after(el('div', { class: 'legend' }, sample(0, 'bona fide'), sample(1, 'spoof')));
   drawnIn(canvas, (width) => {
     const shown = measured.filter((one) => !hidden.has(one.system));
-    const each = inColumns(canvas, width, shown.length > 3 ? 230 : 300, shown.length);
-    return shown.map((one) => drawHistogram(set, one, attack, each, shown.length === 3));
+    const each = inColumns(canvas, width, shown.length > 3 ? 230 : 280, shown.length);
+    const range = { low: Math.min(...shown.map((one) => one.histogram.low)), high: Math.max(...shown.map((one) => one.histogram.high)) };
+    return shown.map((one) => drawHistogram(set, one, attack, each, range));
   });
 }

@@ -13,23 +13,38 @@ function marker(index, x, y, words) {
 
 const line = (index, d) => svg('path', { d, class: `line ${look(index).colour}`, 'stroke-dasharray': look(index).dash });
 
-// What the user has switched off, by name, in all plots together.
+// What the user has switched off, by name, in all plots together; of many systems only the best are shown at first.
 const hidden = new Set();
+data.systems.filter((name) => !data.ticked.includes(name)).forEach((name) => hidden.add(name));
+data.runs.filter(({ name }) => !data.systems.includes(name)).slice(8).forEach(({ name }) => hidden.add(name));
+
+const labelOf = (name) => data.labels[name] || name;
+
+function tick(chosen) {
+  for (const box of document.querySelectorAll('.legend input')) {
+    box.checked = chosen(box.dataset.name, box.checked);
+    if (box.checked) hidden.delete(box.dataset.name); else hidden.add(box.dataset.name);
+  }
+  redraw();
+}
 
 // entries: [{name, index}], the index being that of the name's look.
 function legend(title, entries) {
   const labels = entries.map(({ name, index }) => {
     const box = el('input', { type: 'checkbox', 'data-name': name });
     box.checked = !hidden.has(name);
-    box.addEventListener('change', () => {
-      if (box.checked) hidden.delete(name); else hidden.add(name);
-      for (const other of document.querySelectorAll('.legend input')) {
-        if (other.dataset.name === name) other.checked = box.checked;
-      }
-      redraw();
-    });
+    box.addEventListener('change', () => tick((other, before) => (other === name ? box.checked : before)));
     const sample = svg('svg', { viewBox: '0 0 36 14', 'aria-hidden': 'true' }, line(index, 'M0,7H36'), marker(index, 18, 7, ''));
-    return el('label', {}, box, sample, name);
+    return el('label', { title: labelOf(name) === name ? null : name }, box, sample, labelOf(name));
   });
-  return el('fieldset', { class: 'legend' }, el('legend', {}, title), ...labels);
+  const all = (words, chosen) => {
+    const button = el('button', { type: 'button' }, words);
+    button.addEventListener('click', () => tick(chosen));
+    return button;
+  };
+  const many = entries.length > data.ticked.length && entries.every(({ name }) => data.systems.includes(name));
+  const tools = many ? [all(`Best ${data.ticked.length}`, (name) => data.ticked.includes(name)),
+    all('All', () => true), all('None', () => false)] : [];
+  const buttons = tools.length ? el('span', { class: 'choices' }, ...tools) : null;
+  return el('fieldset', { class: `legend${many ? ' many' : ''}` }, el('legend', {}, title), buttons, ...labels);
 }

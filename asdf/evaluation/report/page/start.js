@@ -1,7 +1,11 @@
 const STARTS = { det: startDet, histograms: startHistograms, training: startTraining };
 
 startTheme(document.querySelector('nav'));
-document.querySelectorAll('figure.plot').forEach((figure) => STARTS[figure.dataset.plot](figure));
+document.querySelectorAll('figure.plot').forEach((figure) => {
+  figure.querySelectorAll('p.legend').forEach((one) => one.remove());
+  STARTS[figure.dataset.plot](figure);
+  startDownload(figure);
+});
 document.querySelectorAll('table[data-tools]').forEach(startTable);
 document.querySelectorAll('table.differences').forEach(startDifferences);
 startSearch(document.getElementById('settings'));

@@ -26,29 +26,33 @@ function sortBy(table, column, ascending) {
 
 const rowsOf = (table) => [...table.rows].map((row) => [...row.cells].filter((cell) => !cell.hidden));
 
-// A spreadsheet takes a text that begins with one of these for a formula.
+// A spreadsheet takes a text that begins with one of these for a formula, unless it is a number or a lone sign.
 function csvCell(text) {
-  const safe = /^[=+@\t\r]/.test(text) ? `'${text}` : text;
+  const safe = /^[=+@\t\r-]./.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
   return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 const asCsv = (table) => rowsOf(table).map((row) => row.map((cell) => csvCell(valueOf(cell))).join(',')).join('\n') + '\n';
 
-const TEX = { '\\': '\\textbackslash{}', '~': '\\textasciitilde{}', '^': '\\textasciicircum{}', '–': '--', '≥': '$\\geq$', '−': '$-$' };
-const texEscaped = (text) => text.replace(/[\\{}$&#%_~^–≥−]/g, (sign) => TEX[sign] || `\\${sign}`);
+const TEX = { '\\': '\\textbackslash{}', '~': '\\textasciitilde{}', '^': '\\textasciicircum{}', '–': '--', '≥': '$\\geq$', '−': '$-$', '±': '$\\pm$', '…': '\\ldots{}' };
+const texEscaped = (text) => text.replace(/[\\{}$&#%_~^–≥−±…]/g, (sign) => TEX[sign] || `\\${sign}`);
 
 function texCell(cell) {
   const copy = cell.cloneNode(true);
   copy.querySelectorAll('.mark').forEach((mark) => mark.remove());
-  const text = texEscaped(copy.textContent.trim().replace(/\s+/g, ' '));
-  return cell.classList.contains('best') ? `\\textbf{${text}}` : text;
+  const interval = copy.querySelector('.interval');
+  interval?.remove();
+  const plain = (element) => texEscaped(element.textContent.trim().replace(/\s+/g, ' '));
+  const text = cell.classList.contains('best') ? `\\textbf{${plain(copy)}}` : plain(copy);
+  return interval ? `${text} (${plain(interval)})` : text;
 }
 
 function asLatex(table) {
   const [head, ...body] = rowsOf(table).map((row) => `${row.map(texCell).join(' & ')} \\\\`);
   const columns = [...(table.tBodies[0].rows[0] || table.rows[0]).cells].filter((cell) => !cell.hidden)
     .map((cell) => (cell.classList.contains('n') ? 'r' : 'l')).join('');
-  return [`\\begin{tabular}{${columns}}`, '\\hline', head, '\\hline', ...body, '\\hline', '\\end{tabular}', ''].join('\n');
+  return ['% \\usepackage{booktabs}', `\\begin{tabular}{${columns}}`, '\\toprule', head, '\\midrule', ...body, '\\bottomrule',
+    '\\end{tabular}', ''].join('\n');
 }
 
 async function copied(text) {

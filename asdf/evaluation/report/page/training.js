@@ -5,16 +5,18 @@ function drawPanel([kind, label], set, runs, width) {
   const series = runs.map((run) => (kind === 'eer' ? run.eer[set] || [] : run[kind]));
   const all = series.flat(), xs = all.filter((_, i) => i % 2 === 0), ys = all.filter((_, i) => i % 2);
   if (!xs.length) return null;
-  const last = xs.reduce((a, b) => Math.max(a, b)), top = ys.reduce((a, b) => Math.max(a, b), 0) * 1.05 || 1;
+  // Room behind the last epoch, so that its mark is whole.
+  const last = xs.reduce((a, b) => Math.max(a, b)) * 1.04 || 1, top = ys.reduce((a, b) => Math.max(a, b), 0) * 1.05 || 1;
   const bottom = ys.reduce((a, b) => Math.min(a, b), 0) * 1.05;
   const title = kind === 'eer' ? `EER on ${set}` : label;
   const told = runs.map((run, i) => [run.name, series[i]]).filter(([, points]) => points.length)
     .map(([name, points]) => `${name}: ${Number(points.at(-1).toPrecision(4))} at epoch ${Number(points.at(-2).toPrecision(4))}`);
-  const { root, X, Y } = frame({
+  const plot = frame({
     width, height: Math.round(Math.min(Math.max(width * 0.68, 210), 300)), title,
     x: { low: 0, high: last, ticks: niceTicks(0, last, Math.max(3, width / 75)), label: 'Epoch' },
     y: { low: bottom, high: top, ticks: niceTicks(bottom, top, 5), label }, description: `${title} by epoch. ${told.join('; ')}`,
   });
+  const { root, X, Y } = plot;
   const courses = [];
   series.forEach((points, i) => {
     if (!points.length) return;
@@ -28,10 +30,14 @@ function drawPanel([kind, label], set, runs, width) {
     }
     if (kind !== 'eer') return;
     for (let p = 0; p < points.length; p += 2) {
-      root.append(marker(runs[i].index, X(points[p]), Y(points[p + 1]), `${runs[i].name}, epoch ${points[p]}: ${points[p + 1]} %`));
+      const mark = marker(runs[i].index, X(points[p]), Y(points[p + 1]), `${runs[i].name}, epoch ${points[p]}: ${points[p + 1]} %`);
+      if (runs[i].chosen.includes(points[p])) mark.classList.add('chosen');
+      root.append(mark);
     }
   });
   root.append(...courses);
+  readOut(plot, series.map((points, i) => ({ points, words: (p) => [labelOf(runs[i].name),
+    `epoch ${inWords(points[2 * p])}: ${inWords(points[2 * p + 1])}${kind === 'eer' ? ' %' : ''}`] })));
   root.classList.add(kind);
   return root;
 }

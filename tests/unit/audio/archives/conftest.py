@@ -22,7 +22,12 @@ NAMES = [
     "flac/sprächen/日本.flac",
     "b.wav",
 ]
-WRITERS = [("python", tarfile.PAX_FORMAT), ("python", tarfile.GNU_FORMAT), ("tar", "pax"), ("tar", "gnu")]
+WRITERS = [
+    ("python", tarfile.PAX_FORMAT),
+    ("python", tarfile.GNU_FORMAT),
+    ("tar", "pax"),
+    ("tar", "gnu"),
+]
 
 
 def noise(length: int, seed: int) -> np.ndarray:

@@ -59,12 +59,45 @@ def test_an_index_of_another_archive_is_not_used(corpus: Path, size_and_time: bo
     assert_array_equal(read_audio(archive / "b.wav"), read_audio(corpus / "b.wav"))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01", b"gibberish" * 100])
+def index_with(*facts: int, rest: bytes = b"") -> bytes:
+    return archive_index._MAGIC + np.array(facts, "<i8").tobytes() + rest
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY\x01",
+        b"gibberish" * 100,
+        b"PK\x03\x04" + bytes(100),
+        archive_index._MAGIC,
+        index_with(1, 2, 3),
+        index_with(0, 0, 10**13, 0, 0, rest=bytes(280)),
+        index_with(0, 0, -1, 28, 0),
+        index_with(0, 0, 0, 0, 0),
+    ],
+)
 def test_a_damaged_index_is_made_anew(corpus: Path, content: bytes) -> None:
     archive = pack(corpus)
     index_of(archive).write_bytes(content)
     assert_array_equal(read_audio(archive / "b.wav"), read_audio(corpus / "b.wav"))
-    assert index_of(archive).stat().st_size > 1000
+    assert index_of(archive).read_bytes() not in (b"", content)
+
+
+def test_an_index_with_any_byte_changed_is_made_anew(corpus: Path) -> None:
+    """Among them the ends of names, which no header of the archive speaks of."""
+    archive = pack(corpus)
+    opened = open_archive(archive)
+    whole = index_of(archive).read_bytes()
+    for place in range(0, len(whole), 37):
+        content = bytearray(whole)
+        content[place] ^= 1
+        index_of(archive).write_bytes(content)
+        again = archive_index.read_index(archive, opened.descriptor)
+        assert [again.name(at) for at in range(len(again))] == [
+            opened.index.name(at) for at in range(len(opened.index))
+        ]
+        assert again.offsets.tolist() == opened.index.offsets.tolist()
 
 
 def test_an_index_that_holds_a_pickle_is_not_run(corpus: Path, tmp_path: Path) -> None:
@@ -101,7 +134,10 @@ def test_where_the_folder_cannot_be_written_the_users_cache_has_the_index(
     [kept] = (tmp_path / "cache" / "asdf").iterdir()
     assert kept.name.startswith("LA.tar.") and kept.name.endswith(".index")
     monkeypatch.setattr(archive_index, "scan", lambda *given: pytest.fail("headers read again"))
-    assert archive_index.read_index(archive, open_archive(archive).descriptor).find("LA/b.wav") is not None
+    assert (
+        archive_index.read_index(archive, open_archive(archive).descriptor).find("LA/b.wav")
+        is not None
+    )
 
 
 def test_where_no_folder_can_be_written_a_warning_says_what_it_costs(

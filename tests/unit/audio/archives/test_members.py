@@ -18,7 +18,13 @@ import soundfile
 from numpy.testing import assert_array_equal
 
 from asdf.audio import audio_length, fallbacks, read_audio
-from asdf.audio.archives import file_size, find_folder, find_member, open_archive, open_file, read_text
+from asdf.audio.archives import (
+    file_size,
+    find_folder,
+    find_member,
+    open_archive,
+    open_file,
+)
 from asdf.errors import AsdfError
 from tests.unit.audio.archives.conftest import NAMES, WRITERS, noise, pack, system_tar
 from tests.unit.audio.test_flac import damage, flac
@@ -26,7 +32,9 @@ from tests.unit.audio.test_flac import damage, flac
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: f"{writer[0]}-{writer[1]}")
 @pytest.mark.parametrize("members", ["LA", "./LA", ".", ""])
-def test_every_format_gives_the_files_that_were_packed(corpus: Path, writer: tuple, members: str) -> None:
+def test_every_format_gives_the_files_that_were_packed(
+    corpus: Path, writer: tuple, members: str
+) -> None:
     program, how = writer
     archive, inside = corpus.parents[1] / "LA.tar", members.endswith("LA")
     if program == "python":
@@ -34,8 +42,16 @@ def test_every_format_gives_the_files_that_were_packed(corpus: Path, writer: tup
             for child in [corpus] if inside else sorted(corpus.iterdir()):
                 tar.add(child, members if inside else f"{members}/{child.name}".lstrip("/"))
     else:
-        what = [members] if inside else sorted(child.name for child in corpus.iterdir()) if not members else ["."]
-        system_tar("-C", corpus.parent if inside else corpus, f"--format={how}", "-cf", archive, *what)
+        what = (
+            [members]
+            if inside
+            else sorted(child.name for child in corpus.iterdir())
+            if not members
+            else ["."]
+        )
+        system_tar(
+            "-C", corpus.parent if inside else corpus, f"--format={how}", "-cf", archive, *what
+        )
     for name in NAMES:
         whole = read_audio(corpus / name)
         for path in (archive / name, archive.with_suffix("") / name):
@@ -51,7 +67,9 @@ def test_every_format_gives_the_files_that_were_packed(corpus: Path, writer: tup
 @pytest.mark.parametrize("program", ["python", "tar"])
 def test_ustar(corpus: Path, program: str) -> None:
     shutil.rmtree(corpus / "flac" / "sprächen")
-    long = "y" * 60 + "/" + "x" * 90 + ".flac"  # which splits into no more than 155 and 100 characters
+    long = (
+        "y" * 60 + "/" + "x" * 90 + ".flac"
+    )  # which splits into no more than 155 and 100 characters
     (corpus / long).parent.mkdir()
     (corpus / NAMES[1]).rename(corpus / long)
     (corpus / NAMES[1]).parent.rmdir()
@@ -65,16 +83,22 @@ def test_ustar(corpus: Path, program: str) -> None:
         assert_array_equal(read_audio(archive / name), read_audio(corpus / name))
 
 
-def test_members_that_begin_with_the_folders_name_may_be_named_as_tar_names_them(corpus: Path) -> None:
+def test_members_that_begin_with_the_folders_name_may_be_named_as_tar_names_them(
+    corpus: Path,
+) -> None:
     archive = pack(corpus)
     assert_array_equal(read_audio(archive / "LA" / "b.wav"), read_audio(corpus / "b.wav"))
     found = find_folder(archive / "LA" / "flac")
     assert found is not None
-    assert sorted(found[0].names(found[1])) == sorted(name[5:] for name in NAMES if name.startswith("flac/"))
+    assert sorted(found[0].names(found[1])) == sorted(
+        name[5:] for name in NAMES if name.startswith("flac/")
+    )
     assert sorted(found[0].names("flac")) == sorted(found[0].names("LA/flac"))
 
 
-def test_a_folder_of_the_archives_own_name_does_not_eat_the_names_that_begin_like_it(corpus: Path) -> None:
+def test_a_folder_of_the_archives_own_name_does_not_eat_the_names_that_begin_like_it(
+    corpus: Path,
+) -> None:
     (corpus / "LA_dev").mkdir()
     (corpus / "b.wav").rename(corpus / "LA_dev" / "a.wav")
     (corpus / "flac").rename(corpus / "LA_flac")
@@ -87,7 +111,14 @@ def test_a_window_is_a_file(corpus: Path) -> None:
     content = bytes(np.random.default_rng(1).integers(0, 256, 300_000, np.uint8))
     (corpus / "long.bin").write_bytes(content)
     with open_file(pack(corpus) / "long.bin") as file:
-        for place, size in ((0, 10), (32760, 20), (299_990, 100), (5, 200_000), (150_000, 0), (70_000, 7)):
+        for place, size in (
+            (0, 10),
+            (32760, 20),
+            (299_990, 100),
+            (5, 200_000),
+            (150_000, 0),
+            (70_000, 7),
+        ):
             assert file.seek(place) == place and file.read(size) == content[place : place + size]
             assert file.tell() == min(place + size, len(content))
         assert file.seek(-3, io.SEEK_END) == len(content) - 3 and file.read() == content[-3:]
@@ -98,7 +129,9 @@ def test_a_window_is_a_file(corpus: Path) -> None:
             file.seek(-1)
 
 
-def test_only_the_part_of_a_long_recording_is_read(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_part_of_a_long_recording_is_read(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     soundfile.write(corpus / "long.wav", noise(2_000_000, 9), 16000, subtype="PCM_16")
     path = pack(corpus) / "long.wav"
     find_member(path)
@@ -118,7 +151,9 @@ def test_ffmpeg_reads_members_too(corpus: Path) -> None:
     encode(corpus / "a.m4a", sine(16000)[None], 16000, "aac")
     archive = pack(corpus)
     fallbacks.take()
-    assert_array_equal(read_audio(archive / "checksum.flac", 15000, 5000), samples[15000:, 0] / 32768)
+    assert_array_equal(
+        read_audio(archive / "checksum.flac", 15000, 5000), samples[15000:, 0] / 32768
+    )
     assert_array_equal(read_audio(archive / "a.m4a"), read_audio(corpus / "a.m4a"))
     noted = {str(archive / "checksum.flac"), str(archive / "a.m4a"), str(corpus / "a.m4a")}
     assert fallbacks.take() == noted
@@ -156,14 +191,22 @@ def test_a_folder_counts_before_a_tar(corpus: Path) -> None:
         read_audio(folder / "flac" / "a.flac")
 
 
-def test_ordinary_files_are_never_looked_for_in_archives(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_files_are_never_looked_for_in_archives(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read_audio(pack(corpus) / "b.wav")  # an archive is in use
-    monkeypatch.setattr("asdf.audio.archives.find_folder", lambda folder: pytest.fail("looked for an archive"))
-    monkeypatch.setattr("asdf.audio.reading.find_member", lambda path: pytest.fail("looked for an archive"))
+    monkeypatch.setattr(
+        "asdf.audio.archives.find_folder", lambda folder: pytest.fail("looked for an archive")
+    )
+    monkeypatch.setattr(
+        "asdf.audio.archives.find_member", lambda path: pytest.fail("looked for an archive")
+    )
     assert len(read_audio(corpus / "b.wav")) == 3040
 
 
-def test_relative_paths_are_those_of_the_folder_that_one_is_in(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_are_those_of_the_folder_that_one_is_in(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pack(corpus)
     other = corpus.parents[1] / "other"
     other.mkdir()
@@ -174,7 +217,9 @@ def test_relative_paths_are_those_of_the_folder_that_one_is_in(corpus: Path, mon
         assert audio_length("LA.tar/b.wav") == length and audio_length("LA/b.wav") == length
 
 
-def test_links_lead_to_their_files_or_are_left_out_with_a_message(corpus: Path, log: list[str]) -> None:
+def test_links_lead_to_their_files_or_are_left_out_with_a_message(
+    corpus: Path, log: list[str]
+) -> None:
     (corpus / "link.wav").symlink_to("flac/../b.wav")
     (corpus / "link2.wav").symlink_to("link.wav")
     (corpus / "flac" / "up.wav").symlink_to("../b.wav")
@@ -206,7 +251,9 @@ def test_files_of_macos_are_not_there(corpus: Path) -> None:
     with tarfile.open(archive, "a") as tar:
         tar.addfile(tarfile.TarInfo("./._LA"))
     assert not [name for name in open_archive(archive).names() if "._" in name]
-    assert audio_length(archive / "b.wav") == 3040  # '._LA' does not hide that all members begin with 'LA/'
+    assert (
+        audio_length(archive / "b.wav") == 3040
+    )  # '._LA' does not hide that all members begin with 'LA/'
 
 
 def test_an_empty_archive_has_no_members(tmp_path: Path) -> None:
@@ -243,7 +290,9 @@ if __name__ == "__main__":
 
 def test_forked_processes_read_side_by_side(corpus: Path) -> None:
     """They share one descriptor, whose place in the file no one uses."""
-    ended = subprocess.run([sys.executable, "-c", FORKED, str(pack(corpus)), *NAMES], capture_output=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKED, str(pack(corpus)), *NAMES], capture_output=True, timeout=60
+    )
     assert ended.returncode == 0, ended.stderr
 
 
@@ -251,8 +300,3 @@ def test_an_archive_is_sent_to_another_process_by_its_path(corpus: Path) -> None
     archive = open_archive(pack(corpus))
     sent = pickle.dumps(archive)
     assert len(sent) < 1000 and pickle.loads(sent) is archive
-
-
-def test_a_text_in_an_archive(corpus: Path) -> None:
-    (corpus / "list.txt").write_bytes("\ufeffa 1\r\nb 0\r\n".encode())
-    assert read_text(pack(corpus) / "list.txt") == "a 1\nb 0\n" == read_text(corpus / "list.txt")

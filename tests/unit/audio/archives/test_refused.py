@@ -55,15 +55,21 @@ def test_an_end_mark_in_the_middle_does_not_hide_the_rest(corpus: Path, filler: 
         read_audio(archive / "b.wav")
 
 
-@pytest.mark.parametrize(("kind", "program"), [("gz", "gunzip"), ("xz", "unxz"), ("bz2", "bunzip2")])
-def test_compressed_archives_are_refused_with_the_way_out(corpus: Path, kind: str, program: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "program"), [("gz", "gunzip"), ("xz", "unxz"), ("bz2", "bunzip2")]
+)
+def test_compressed_archives_are_refused_with_the_way_out(
+    corpus: Path, kind: str, program: str
+) -> None:
     archive = pack(corpus, f"LA.tar.{kind}", mode=f"w:{kind}")
     folder = archive.parent / "LA"
     for path in (folder / "b.wav", archive / "b.wav"):
         with pytest.raises(AsdfError, match=f"{archive} is compressed.*`{program} {archive}`"):
             read_audio(path)
     misnamed = archive.rename(archive.with_name("LA.tar"))
-    with pytest.raises(AsdfError, match=f"compressed.*`mv LA.tar LA.tar.{kind}; {program} LA.tar.{kind}`"):
+    with pytest.raises(
+        AsdfError, match=f"compressed.*`mv LA.tar LA.tar.{kind}; {program} LA.tar.{kind}`"
+    ):
         read_audio(misnamed / "b.wav")
 
 

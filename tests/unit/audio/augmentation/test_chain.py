@@ -38,7 +38,9 @@ def section(*parts: str, probability: float = 1.0) -> Augmentation:
     return made
 
 
-def run(chain: Chain, speech: np.ndarray, rng: np.random.Generator, samples: int = 8000) -> np.ndarray:
+def run(
+    chain: Chain, speech: np.ndarray, rng: np.random.Generator, samples: int = 8000
+) -> np.ndarray:
     percent = chain.draw_speed(rng)
     return chain.apply(speech[: source_samples(samples, percent)], percent, samples, rng)
 
@@ -72,7 +74,9 @@ def test_the_parts_are_done_in_the_order_of_the_chain(speech: np.ndarray, base: 
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_each_part_reaches_its_proportion_and_keeps_the_length(speech: np.ndarray, base: Path, part: str) -> None:
+def test_each_part_reaches_its_proportion_and_keeps_the_length(
+    speech: np.ndarray, base: Path, part: str
+) -> None:
     settings = section(part, probability=0.4)
     settings.codecs = ("mu-law",)
     chain, rng = open_chain(settings, base), np.random.default_rng(1)

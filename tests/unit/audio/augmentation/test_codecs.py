@@ -42,7 +42,10 @@ def test_companding_is_that_of_the_standard(name: str, table) -> None:
 
 def test_known_values_of_companding() -> None:
     samples = np.array([0, 8, 1000, -1000, 32767, -32768])
-    for name, values in (("mu-law", [0, 8, 988, -988, 32124, -32124]), ("a-law", [8, 8, 1008, -1008, 32256, -32256])):
+    for name, values in (
+        ("mu-law", [0, 8, 988, -988, 32124, -32124]),
+        ("a-law", [8, 8, 1008, -1008, 32256, -32256]),
+    ):
         decoded = CODECS[name].code((samples / 2**15).astype(np.float32), 64) * 2**15
         assert decoded.tolist() == values, name
 
@@ -62,10 +65,15 @@ def test_length_and_place_stay(speech: np.ndarray, name: str, quality: float, le
     assert np.corrcoef(decoded, clip)[0, 1] > (0.6 if name == "opus" else 0.9)
 
 
-@pytest.mark.parametrize("name", [name for name, codec in CODECS.items() if len(codec.qualities) > 1])
+@pytest.mark.parametrize(
+    "name", [name for name, codec in CODECS.items() if len(codec.qualities) > 1]
+)
 def test_a_higher_rate_is_a_smaller_error(speech: np.ndarray, name: str) -> None:
     needs(name)
-    errors = [np.linalg.norm(transcode(speech, name, quality) - speech) for quality in CODECS[name].qualities]
+    errors = [
+        np.linalg.norm(transcode(speech, name, quality) - speech)
+        for quality in CODECS[name].qualities
+    ]
     assert errors == sorted(errors, reverse=True) and errors[-1] < errors[0] / 1.5
 
 
@@ -99,9 +107,15 @@ def test_every_codec_and_every_quality_is_drawn() -> None:
     assert drawn == {coding for coding in CODINGS if coding[0] in names}
 
 
-def test_what_needs_pyav_is_refused_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_needs_pyav_is_refused_without_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     check_codecs([name for name in CODECS if CODECS[name].kind])
-    monkeypatch.setitem(sys.modules, "av", None)  # how Python marks a module that cannot be imported
+    monkeypatch.setitem(
+        sys.modules, "av", None
+    )  # how Python marks a module that cannot be imported
     with pytest.raises(UsageError) as told:
         check_codecs(["opus", "g722"])
-    assert str(told.value) == ("augmentation.codecs names 'g722', which needs PyAV: pip install av, or leave it out.")
+    assert str(told.value) == (
+        "augmentation.codecs names 'g722', which needs PyAV: pip install av, or leave it out."
+    )

@@ -69,7 +69,8 @@ def list_real(rirs: Path) -> None:
         f"--rir-id 00002 --room-id 2 {inside}/air_type1_air_binaural_aula_carolina_0_1_3.wav\n"
     )
     (real / "noise_list").write_text(
-        "--noise-id 1 --noise-type isotropic --room-linkage 1 " + f"{inside}/RVB2014_type1_noise_largeroom1_1.wav\n"
+        "--noise-id 1 --noise-type isotropic --room-linkage 1 "
+        + f"{inside}/RVB2014_type1_noise_largeroom1_1.wav\n"
     )
 
 
@@ -113,14 +114,19 @@ def test_listed_impulse_responses_are_no_noises_and_the_other_way_round(rirs: Pa
     base = rirs / "RIRS_NOISES"
     make(base, "simulated_rirs/largeroom/rir_list", "pointsource_noises/second.wav")
     (base / "pointsource_noises/noise_list").write_text(
-        "".join(f"--noise-id {n} RIRS_NOISES/pointsource_noises/{n}.wav\n" for n in ("noise-free-sound-0000", "second"))
+        "".join(
+            f"--noise-id {n} RIRS_NOISES/pointsource_noises/{n}.wav\n"
+            for n in ("noise-free-sound-0000", "second")
+        )
     )
     assert relative(find_noises(["RIRS_NOISES"], rirs), base) == [
         "pointsource_noises/noise-free-sound-0000.wav",
         "pointsource_noises/second.wav",
         "real_rirs_isotropic_noises/RVB2014_type1_noise_largeroom1_1.wav",
     ]
-    assert "pointsource_noises/second.wav" not in relative(find_responses(["RIRS_NOISES"], rirs), base)
+    assert "pointsource_noises/second.wav" not in relative(
+        find_responses(["RIRS_NOISES"], rirs), base
+    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may list any folder")
@@ -141,8 +147,13 @@ def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:
         f"augmentation.noise_folders names {musan / 'muson'}, and there is no such folder. Unpack the corpus there, or "
         "correct the name: it is relative to paths.database_folder."
     )
-    with pytest.raises(UsageError, match=r"reverberation_folders names .*noise, which holds no room impulse responses"):
+    with pytest.raises(
+        UsageError,
+        match=r"reverberation_folders names .*noise, which holds no room impulse responses",
+    ):
         find_responses(["musan/noise"], musan)
     (musan / "empty").mkdir()
-    with pytest.raises(UsageError, match=r"noise_folders names .*empty, which holds no recordings of noise"):
+    with pytest.raises(
+        UsageError, match=r"noise_folders names .*empty, which holds no recordings of noise"
+    ):
         find_noises(["empty"], musan)

@@ -15,13 +15,17 @@ def room(direct: int, length: int = 4000) -> np.ndarray:
     """Decaying noise after a direct sound at sample `direct`."""
     response = np.zeros(length, np.float32)
     tail = np.arange(length - direct)
-    response[direct:] = 0.3 * np.random.default_rng(3).uniform(-1, 1, length - direct) * np.exp(-tail / 800)
+    response[direct:] = (
+        0.3 * np.random.default_rng(3).uniform(-1, 1, length - direct) * np.exp(-tail / 800)
+    )
     response[direct] = 0.8
     return response
 
 
 @pytest.mark.parametrize(("direct", "height"), [(0, 1.0), (0, 0.01), (500, 0.3), (7999, 2.0)])
-def test_a_single_impulse_changes_nothing_wherever_it_is(speech: np.ndarray, direct: int, height: float) -> None:
+def test_a_single_impulse_changes_nothing_wherever_it_is(
+    speech: np.ndarray, direct: int, height: float
+) -> None:
     response = np.zeros(8000, np.float32)
     response[direct] = height
     assert_allclose(reverberate(speech, response), speech, atol=1e-6)
@@ -45,18 +49,25 @@ def test_digital_silence_stays_as_it_is() -> None:
 
 def test_of_an_array_of_microphones_the_first_is_taken(tmp_path: Path) -> None:
     response = room(10)
-    soundfile.write(tmp_path / "array.wav", np.stack([response, -response], 1), 16000, subtype="FLOAT")
+    soundfile.write(
+        tmp_path / "array.wav", np.stack([response, -response], 1), 16000, subtype="FLOAT"
+    )
     assert_array_equal(read_response(str(tmp_path / "array.wav")), response)
     soundfile.write(tmp_path / "fast.wav", response, 48000, subtype="FLOAT")
     assert len(draw_response([str(tmp_path / "fast.wav")], np.random.default_rng(0))) == 1334
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"), [(np.zeros(100), "is silent"), (np.array([1, np.nan]), "not finite"), (None, "no file")]
+    ("content", "problem"),
+    [(np.zeros(100), "is silent"), (np.array([1, np.nan]), "not finite"), (None, "no file")],
 )
-def test_a_response_that_is_none_is_named_with_its_setting(tmp_path: Path, content, problem: str) -> None:
+def test_a_response_that_is_none_is_named_with_its_setting(
+    tmp_path: Path, content, problem: str
+) -> None:
     path = tmp_path / "x.wav"
     if content is not None:
         soundfile.write(path, content, 16000, subtype="FLOAT")
-    with pytest.raises(AsdfError, match=f"augmentation.reverberation_folders cannot be used: .*{problem}"):
+    with pytest.raises(
+        AsdfError, match=f"augmentation.reverberation_folders cannot be used: .*{problem}"
+    ):
         read_response(str(path))

@@ -35,4 +35,6 @@ def test_draws_lie_in_the_range_in_the_proportion_asked_for() -> None:
     assert set(drawn) == set(range(90, 111))
     # One in twenty of those that are drawn comes out as 100 all the same.
     assert abs(np.mean(drawn != 100) - 0.7 * 0.95) < 0.03
-    assert draw_speed(Augmentation(speed_probability=1.0, speed_min=1.07, speed_max=1.07), rng) == 107
+    assert (
+        draw_speed(Augmentation(speed_probability=1.0, speed_min=1.07, speed_max=1.07), rng) == 107
+    )

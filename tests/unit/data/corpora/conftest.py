@@ -20,7 +20,10 @@ def lay(tmp_path: Path) -> Lay:
     """Make files below a folder: label files with their text, and empty ones in place of recordings."""
 
     def lay(files: Mapping[str, str] | None = None, empty: str = "", folder: str = ".") -> Path:
-        for name, text in {**(files or {}), **dict.fromkeys(empty.split("\n") if empty else [], "")}.items():
+        for name, text in {
+            **(files or {}),
+            **dict.fromkeys(empty.split("\n") if empty else [], ""),
+        }.items():
             path = tmp_path / folder / name.strip()
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

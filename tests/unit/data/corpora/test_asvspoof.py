@@ -23,7 +23,10 @@ FLAC19 = "LA/ASVspoof2019_LA_train/flac"
 def test_asvspoof_2019_has_the_ids_that_it_always_had(lay: Lay, read: Read) -> None:
     root = lay({f"{PROTOCOLS}.train.trn.txt": LA19}, f"{FLAC19}/LA_T_1.flac\n{FLAC19}/LA_T_2.flac")
     utterances, _ = read("asvspoof19", root)
-    assert utterances.ids == [f"{FLAC19}/LA_T_1.flac", f"{FLAC19}/LA_T_2.flac"] and utterances.folder == root
+    assert (
+        utterances.ids == [f"{FLAC19}/LA_T_1.flac", f"{FLAC19}/LA_T_2.flac"]
+        and utterances.folder == root
+    )
     assert utterances.labels.tolist() == [1, 0]
     assert utterances.columns == {"speaker": ["LA_0079", "LA_0080"], "attack": ["-", "A01"]}
     check_files([utterances])
@@ -32,12 +35,16 @@ def test_asvspoof_2019_has_the_ids_that_it_always_had(lay: Lay, read: Read) -> N
     assert [inner.path(i) for i in (0, 1)] == [utterances.path(i) for i in (0, 1)]
 
 
-@pytest.mark.parametrize(("name", "file"), [("asvspoof19-dev", "dev.trl"), ("asvspoof19:eval", "eval.trl")])
+@pytest.mark.parametrize(
+    ("name", "file"), [("asvspoof19-dev", "dev.trl"), ("asvspoof19:eval", "eval.trl")]
+)
 def test_the_other_sets_of_2019(lay: Lay, read: Read, name: str, file: str) -> None:
     subset = file.split(".")[0]
     root = lay({f"{PROTOCOLS}.{file}.txt": LA19})
     assert read(name, root)[0].ids[0] == f"LA/ASVspoof2019_LA_{subset}/flac/LA_T_1.flac"
-    with pytest.raises(AsdfError, match=r"there is no file .*ASVspoof2019\.LA\.cm\.train\.trn\.txt"):
+    with pytest.raises(
+        AsdfError, match=r"there is no file .*ASVspoof2019\.LA\.cm\.train\.trn\.txt"
+    ):
         read("asvspoof19", root)
 
 
@@ -48,18 +55,27 @@ def test_suffixes_in_capitals_are_found_and_foreign_files_are_not(lay: Lay, read
     )
     utterances, _ = read("asvspoof19", root)
     assert utterances.ids == [f"{FLAC19}/LA_T_1.FLAC", f"{FLAC19}/LA_T_2.flac"]
-    with pytest.raises(AsdfError, match=r"1 of the 2 files of asvspoof19:train are not in .*\n.*LA_T_2\.flac"):
+    with pytest.raises(
+        AsdfError, match=r"1 of the 2 files of asvspoof19:train are not in .*\n.*LA_T_2\.flac"
+    ):
         check_files([utterances])
 
 
 def test_a_tar_of_it_beside_other_corpora_has_the_same_ids(lay: Lay, tmp_path: Path) -> None:
-    files = {f"{PROTOCOLS}.train.trn.txt": LA19, f"{FLAC19}/LA_T_1.flac": "one", f"{FLAC19}/LA_T_2.flac": "two"}
+    files = {
+        f"{PROTOCOLS}.train.trn.txt": LA19,
+        f"{FLAC19}/LA_T_1.flac": "one",
+        f"{FLAC19}/LA_T_2.flac": "two",
+    }
     folder = lay(files, folder="unpacked")
     (tmp_path / "base").mkdir()
     with tarfile.open(tmp_path / "base" / "LA.tar", "w") as tar:
         tar.add(folder / "LA", "LA")
     chosen = choose("asvspoof19")
-    packed, unpacked = (read_known(chosen, find_tree(chosen.corpus, root))[0] for root in (tmp_path / "base", folder))
+    packed, unpacked = (
+        read_known(chosen, find_tree(chosen.corpus, root))[0]
+        for root in (tmp_path / "base", folder)
+    )
     assert packed.ids == unpacked.ids == [f"{FLAC19}/LA_T_1.flac", f"{FLAC19}/LA_T_2.flac"]
     check_files([packed])
 
@@ -73,7 +89,11 @@ def tarred(folder: Path, archive: Path, within: str) -> None:
 
 def test_a_tar_of_the_audio_beside_unpacked_protocols(lay: Lay, read: Read) -> None:
     root = lay({f"{PROTOCOLS}.train.trn.txt": LA19}, f"{FLAC19}/LA_T_1.flac\n{FLAC19}/LA_T_2.FLAC")
-    tarred(root / "LA/ASVspoof2019_LA_train", root / "LA/ASVspoof2019_LA_train.tar", "ASVspoof2019_LA_train")
+    tarred(
+        root / "LA/ASVspoof2019_LA_train",
+        root / "LA/ASVspoof2019_LA_train.tar",
+        "ASVspoof2019_LA_train",
+    )
     utterances, reading = read("asvspoof19", root)
     assert utterances.ids == [f"{FLAC19}/LA_T_1.flac", f"{FLAC19}/LA_T_2.FLAC"]
     assert compare_with_disk(reading, open_tree(root)) == OnDisk([], [])
@@ -97,14 +117,25 @@ KEYS = {
 
 
 @pytest.mark.parametrize("keys", KEYS)
-def test_the_keys_of_2021_are_found_where_they_were_unpacked(lay: Lay, read: Read, keys: str) -> None:
-    root = lay({keys: LA21}, "".join(f"ASVspoof2021_LA_eval/flac/LA_E_{i}.flac\n" for i in (1, 2, 3)).strip())
+def test_the_keys_of_2021_are_found_where_they_were_unpacked(
+    lay: Lay, read: Read, keys: str
+) -> None:
+    root = lay(
+        {keys: LA21},
+        "".join(f"ASVspoof2021_LA_eval/flac/LA_E_{i}.flac\n" for i in (1, 2, 3)).strip(),
+    )
     utterances, reading = read("asvspoof21-la:eval", root)
-    assert utterances.ids == ["ASVspoof2021_LA_eval/flac/LA_E_1.flac"] and utterances.columns["codec"] == ["alaw"]
+    assert utterances.ids == ["ASVspoof2021_LA_eval/flac/LA_E_1.flac"] and utterances.columns[
+        "codec"
+    ] == ["alaw"]
     assert reading.notes == ()
     assert reading.others == {f"ASVspoof2021_LA_eval/flac/LA_E_{i}.flac" for i in (2, 3)}
     everything, reading = read("asvspoof21-la:all", root)
-    assert everything.columns["subset"] == ["eval", "progress", "hidden"] and everything.labels.tolist() == [0, 1, 1]
+    assert everything.columns["subset"] == [
+        "eval",
+        "progress",
+        "hidden",
+    ] and everything.labels.tolist() == [0, 1, 1]
     assert list(reading.notes) == [
         "these are all trials, of eval, progress and hidden; published numbers are of subset eval alone"
     ]
@@ -112,13 +143,17 @@ def test_the_keys_of_2021_are_found_where_they_were_unpacked(lay: Lay, read: Rea
 
 def test_keys_of_the_other_track_are_not_taken_for_its_own(lay: Lay, read: Read) -> None:
     root = lay({"keys/CM/trial_metadata.txt": DF21}, "ASVspoof2021_LA_eval/flac/LA_E_1.flac")
-    with pytest.raises(AsdfError, match=r"the keys of ASVspoof 2021 LA are not there.*LA-keys-full\.tar\.gz"):
+    with pytest.raises(
+        AsdfError, match=r"the keys of ASVspoof 2021 LA are not there.*LA-keys-full\.tar\.gz"
+    ):
         read("asvspoof21-la:eval", root)
     lay({"trial_metadata.txt": LA21})
     assert read("asvspoof21-la:eval", root)[0].ids == ["ASVspoof2021_LA_eval/flac/LA_E_1.flac"]
 
 
-def test_the_parts_of_2021_df_are_one_corpus_however_they_were_unpacked(lay: Lay, read: Read) -> None:
+def test_the_parts_of_2021_df_are_one_corpus_however_they_were_unpacked(
+    lay: Lay, read: Read
+) -> None:
     keys = {"DF-keys-full/keys/DF/CM/trial_metadata.txt": DF21}
     apart = lay(
         keys,
@@ -130,8 +165,14 @@ def test_the_parts_of_2021_df_are_one_corpus_however_they_were_unpacked(lay: Lay
     check_files([utterances])
     assert [name.split("/")[0][-2:] for name in utterances.ids] == ["00", "03"]
     assert utterances.columns["vocoder"] == ["neural_vocoder_nonautoregressive", "-"]
-    whole = lay(keys, "".join(f"ASVspoof2021_DF_eval/flac/DF_E_{i}.flac\n" for i in (2, 3)).strip(), folder="whole")
-    lay(empty="ASVspoof2021_DF_eval_part00/ASVspoof2021_DF_eval/flac/DF_E_2.flac", folder="whole")  # left behind
+    whole = lay(
+        keys,
+        "".join(f"ASVspoof2021_DF_eval/flac/DF_E_{i}.flac\n" for i in (2, 3)).strip(),
+        folder="whole",
+    )
+    lay(
+        empty="ASVspoof2021_DF_eval_part00/ASVspoof2021_DF_eval/flac/DF_E_2.flac", folder="whole"
+    )  # left behind
     utterances, _ = read("asvspoof21-df:eval", whole)
     check_files([utterances])
     assert utterances.ids[0] == "ASVspoof2021_DF_eval/flac/DF_E_2.flac"
@@ -146,12 +187,17 @@ def test_the_parts_of_2021_df_are_one_corpus_however_they_were_unpacked(lay: Lay
     ],
 )
 def test_asvspoof_5(lay: Lay, read: Read, protocol: str, audio: str) -> None:
-    root = lay({protocol: ASVSPOOF5}, f"{audio}/D_1.flac\n{audio}/D_2.flac\n{audio}/E_3.flac\n{audio}/D_A1.flac")
+    root = lay(
+        {protocol: ASVSPOOF5},
+        f"{audio}/D_1.flac\n{audio}/D_2.flac\n{audio}/E_3.flac\n{audio}/D_A1.flac",
+    )
     utterances, reading = read("asvspoof5:dev", root)
     assert utterances.ids == [f"{audio}/D_1.flac", f"{audio}/D_2.flac", f"{audio}/E_3.flac"]
     assert utterances.columns["attack"] == ["A14", "-", "A26"] and reading.audio == (audio,)
     check_files([utterances])
-    with pytest.raises(AsdfError, match=r"no ASVspoof5\.train\.tsv.*Unpack ASVspoof5_protocols\.tar\.gz"):
+    with pytest.raises(
+        AsdfError, match=r"no ASVspoof5\.train\.tsv.*Unpack ASVspoof5_protocols\.tar\.gz"
+    ):
         read("asvspoof5:train", root)
 
 

@@ -19,7 +19,10 @@ from tests.unit.data.corpora.test_protocols import CELEB, WILD
 def test_in_the_wild(lay: Lay, read: Read, inside: str) -> None:
     root = lay({f"{inside}meta.csv": WILD}, f"{inside}0.wav\n{inside}1.wav")
     utterances, _ = read("in-the-wild", root)
-    assert utterances.ids == [f"{inside}0.wav", f"{inside}1.wav"] and utterances.labels.tolist() == [0, 1]
+    assert utterances.ids == [
+        f"{inside}0.wav",
+        f"{inside}1.wav",
+    ] and utterances.labels.tolist() == [0, 1]
     assert utterances.columns == {"speaker": ["Alec Guinness", "Guinness, Alec"]}
     check_files([utterances])
 
@@ -27,7 +30,10 @@ def test_in_the_wild(lay: Lay, read: Read, inside: str) -> None:
 @pytest.mark.parametrize(("home", "file"), [("", "development"), ("spoofceleb/", "dev")])
 def test_spoofceleb(lay: Lay, read: Read, home: str, file: str) -> None:
     audio = f"{home}flac/{file}"
-    root = lay({f"{home}metadata/{file}.csv": CELEB}, f"{audio}/a00/id10318/Y-1.flac\n{audio}/a06/id10318/Y-1.flac")
+    root = lay(
+        {f"{home}metadata/{file}.csv": CELEB},
+        f"{audio}/a00/id10318/Y-1.flac\n{audio}/a06/id10318/Y-1.flac",
+    )
     utterances, _ = read("spoofceleb:dev", root)
     assert utterances.ids == [f"{audio}/a00/id10318/Y-1.flac", f"{audio}/a06/id10318/Y-1.flac"]
     assert utterances.columns == {"speaker": ["id10318"] * 2, "attack": ["-", "a06"]}
@@ -49,7 +55,9 @@ def test_spoofceleb(lay: Lay, read: Read, home: str, file: str) -> None:
 )
 def test_fake_or_real(lay: Lay, read: Read, name: str, home: str, variant: str) -> None:
     real, fake = f"{home}testing/real", f"{home}testing/fake"
-    root = lay(empty=f"{real}/b.wav_norm.wav\n{real}/a.WAV\n{real}/._a.WAV\n{fake}/c.mp3\n{fake}/notes.txt")
+    root = lay(
+        empty=f"{real}/b.wav_norm.wav\n{real}/a.WAV\n{real}/._a.WAV\n{fake}/c.mp3\n{fake}/notes.txt"
+    )
     lay(empty=f"{home}training/real/other.wav")
     utterances, _ = read(name, root)
     assert utterances.ids == [f"{real}/a.WAV", f"{real}/b.wav_norm.wav", f"{fake}/c.mp3"]
@@ -76,10 +84,17 @@ SYSTEMS = {
 
 @pytest.mark.parametrize("home", ["generated_audio/", ""])
 def test_wavefake(lay: Lay, read: Read, home: str) -> None:
-    root = lay(empty="".join(f"{home}{name}/gen 1.wav\n{home}{name}/._gen 1.wav\n" for name in SYSTEMS).strip())
+    root = lay(
+        empty="".join(
+            f"{home}{name}/gen 1.wav\n{home}{name}/._gen 1.wav\n" for name in SYSTEMS
+        ).strip()
+    )
     utterances, _ = read("wavefake", root)
     systems = sorted(SYSTEMS)
-    assert utterances.ids == [f"{home}{name}/gen 1.wav" for name in systems] and not utterances.labels.any()
+    assert (
+        utterances.ids == [f"{home}{name}/gen 1.wav" for name in systems]
+        and not utterances.labels.any()
+    )
     assert utterances.columns == {
         "speaker": [SYSTEMS[name][0] for name in systems],
         "attack": systems,
@@ -88,7 +103,9 @@ def test_wavefake(lay: Lay, read: Read, home: str) -> None:
         "language": [SYSTEMS[name][2] for name in systems],
     }
     one, _ = read("wavefake:jsut_multi_band_melgan", root)
-    assert one.ids == [f"{home}jsut_multi_band_melgan/gen 1.wav"] and one.columns["language"] == ["ja"]
+    assert one.ids == [f"{home}jsut_multi_band_melgan/gen 1.wav"] and one.columns["language"] == [
+        "ja"
+    ]
     with pytest.raises(AsdfError, match="no recordings of a system 'jsut'"):
         read("wavefake:jsut", root)
     # What the vocoders were trained on is no spoof.
@@ -111,7 +128,10 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
         f"{one}/a.wav\n{one}/._a.wav\n{one}/b.WAV\n{two}/c.wav",
     )
     utterances, reading = read("mlaad", root)
-    assert utterances.ids == [f"{one}/a.wav", f"{one}/b.WAV", f"{two}/c.wav"] and not utterances.labels.any()
+    assert (
+        utterances.ids == [f"{one}/a.wav", f"{one}/b.WAV", f"{two}/c.wav"]
+        and not utterances.labels.any()
+    )
     assert utterances.columns == {
         "attack": ["facebook_mms-tts-deu"] * 2 + ["tts models vits"],
         "language": ["de", "de", "en"],
@@ -127,7 +147,9 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
         f"{two} has no meta.csv, so no columns from it; recordings: 1",
     ]
     english, reading = read("mlaad:en", root)
-    assert english.ids == [f"{two}/c.wav"] and compare_with_disk(reading, open_tree(root)) == OnDisk([], [])
+    assert english.ids == [f"{two}/c.wav"] and compare_with_disk(
+        reading, open_tree(root)
+    ) == OnDisk([], [])
     with pytest.raises(AsdfError, match="no recordings of a language 'fr'"):
         read("mlaad:fr", root)
 
@@ -138,7 +160,9 @@ def test_languages_in_tars_of_their_own_are_a_part_of_mlaad(lay: Lay, read: Read
         tar.add(root / "fake/de", "de")
     shutil.rmtree(root / "fake/de")
     utterances, _ = read("mlaad", root)
-    assert utterances.ids == ["fake/de/x/a.wav", "fake/en/y/b.wav"] and utterances.columns["language"] == ["de", "en"]
+    assert utterances.ids == ["fake/de/x/a.wav", "fake/en/y/b.wav"] and utterances.columns[
+        "language"
+    ] == ["de", "en"]
     assert read("mlaad:de", root)[0].ids == ["fake/de/x/a.wav"]
     check_files([utterances])
 
@@ -152,7 +176,10 @@ def test_m_ailabs(lay: Lay, read: Read) -> None:
         f"{elliot}/h_1.wav\n{elliot}/._h_1.wav\n{mix}/s.wav\n{deep}/v.wav\nen_US/by_book/male/elliot_miller/info.txt",
     )
     utterances, reading = read("m-ailabs", root)
-    assert utterances.ids == [f"{deep}/v.wav", f"{mix}/s.wav", f"{elliot}/h_1.wav"] and utterances.labels.all()
+    assert (
+        utterances.ids == [f"{deep}/v.wav", f"{mix}/s.wav", f"{elliot}/h_1.wav"]
+        and utterances.labels.all()
+    )
     assert utterances.columns == {
         "speaker": ["", "", "elliot_miller"],
         "attack": ["-", "-", "-"],
@@ -160,7 +187,9 @@ def test_m_ailabs(lay: Lay, read: Read) -> None:
         "gender": ["mix", "mix", "male"],
         "book": ["various", "sagen", "hunters_space"],
     }
-    assert list(reading.notes) == [f"{book}/metadata.csv names recordings that are not there: 1, such as h_2"]
+    assert list(reading.notes) == [
+        f"{book}/metadata.csv names recordings that are not there: 1, such as h_2"
+    ]
     assert read("m-ailabs:en_US", root)[0].ids == [f"{elliot}/h_1.wav"]
     with pytest.raises(AsdfError, match=r"no recordings fr_FR/by_book"):
         read("m-ailabs:fr_FR", root)

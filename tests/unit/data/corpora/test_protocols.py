@@ -34,7 +34,12 @@ TABLE = "utterance\tlabel\tattack\tcodec\na.flac\t1\t-\t\nb.flac\t0\tA01\topus\n
     ("text", "ids", "labels", "columns"),
     [
         (LA19, "LA_T_1 LA_T_2", [1, 0], {"speaker": "LA_0079 LA_0080", "attack": "- A01"}),
-        (PA19, "PA_T_1 PA_T_2", [1, 0], {"speaker": "PA_0079 PA_0079", "environment": "aaa aac", "attack": "- BB"}),
+        (
+            PA19,
+            "PA_T_1 PA_T_2",
+            [1, 0],
+            {"speaker": "PA_0079 PA_0079", "environment": "aaa aac", "attack": "- BB"},
+        ),
         (
             LA21,
             "LA_E_1 LA_E_2 LA_E_3",
@@ -80,14 +85,21 @@ TABLE = "utterance\tlabel\tattack\tcodec\na.flac\t1\t-\t\nb.flac\t0\tA01\topus\n
                 "attack": "A14 - A26",
             },
         ),
-        (CELEB, "a00/id10318/Y-1.flac a06/id10318/Y-1.flac", [1, 0], {"speaker": "id10318 id10318", "attack": "- a06"}),
+        (
+            CELEB,
+            "a00/id10318/Y-1.flac a06/id10318/Y-1.flac",
+            [1, 0],
+            {"speaker": "id10318 id10318", "attack": "- a06"},
+        ),
         ("utt_1 bonafide\nutt_2 spoof\n", "utt_1 utt_2", [1, 0], {}),
         ("utt_1\tbona-fide\nutt_2\tspoof\n", "utt_1 utt_2", [1, 0], {}),
         ("utt_1 1\r\n\r\nutt_2 0\r\n", "utt_1 utt_2", [1, 0], {}),
     ],
     ids=["2019-LA", "2019-PA", "2021-LA", "2021-DF", "5", "SpoofCeleb", "two", "tab", "windows"],
 )
-def test_every_format(tmp_path: Path, text: str, ids: str, labels: list[int], columns: dict[str, str]) -> None:
+def test_every_format(
+    tmp_path: Path, text: str, ids: str, labels: list[int], columns: dict[str, str]
+) -> None:
     (tmp_path / "labels").write_text(text, encoding="utf-8", newline="")
     trials = read_protocol(tmp_path / "labels")
     assert list(trials.ids) == ids.split() and trials.labels.tolist() == labels
@@ -106,7 +118,10 @@ def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
 def test_a_table_of_trials_keeps_its_columns(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text(TABLE, encoding="utf-8")
     trials = read_protocol(tmp_path / "t.tsv")
-    assert trials.ids == ["a.flac", "b.flac"] and trials.columns == {"attack": ["-", "A01"], "codec": ["", "opus"]}
+    assert trials.ids == ["a.flac", "b.flac"] and trials.columns == {
+        "attack": ["-", "A01"],
+        "codec": ["", "opus"],
+    }
 
 
 @pytest.mark.parametrize("text", [LA21, WILD, TABLE], ids=["columns", "csv", "table"])
@@ -122,8 +137,13 @@ def test_one_subset(tmp_path: Path) -> None:
     (tmp_path / "trial_metadata.txt").write_text(DF21, encoding="utf-8")
     chosen = read_protocol(tmp_path / "trial_metadata.txt", "eval")
     assert chosen.ids == ["DF_E_2", "DF_E_3"] and chosen.labels.tolist() == [0, 1]
-    assert chosen.columns["subset"] == ["eval", "eval"] and chosen.columns["attack"] == ["Task1-team20", "-"]
-    with pytest.raises(UsageError, match=r"no trial of a subset 'evl'\. Its subsets are eval, progress\."):
+    assert chosen.columns["subset"] == ["eval", "eval"] and chosen.columns["attack"] == [
+        "Task1-team20",
+        "-",
+    ]
+    with pytest.raises(
+        UsageError, match=r"no trial of a subset 'evl'\. Its subsets are eval, progress\."
+    ):
         read_protocol(tmp_path / "trial_metadata.txt", "evl")
     (tmp_path / "protocol").write_text(LA19, encoding="utf-8")
     with pytest.raises(UsageError, match="It has no column of subsets"):
@@ -138,17 +158,31 @@ def test_one_subset(tmp_path: Path) -> None:
             "LA_E_1\nLA_E_2\n",
             "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'LA_E_1'. It should",
         ),
-        ("a b c\n", "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'a b c'. It should be a pro"),
-        (LA19 + "LA_0080 LA_T_3 - A01 fake\n", "line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATTACK KEY'"),
-        (LA21 + "LA_0009 LA_E_4 alaw ita_tx A07 spoof\n", "line 4: expected 'SPEAKER UTTERANCE CODEC TRANSMISSION"),
+        (
+            "a b c\n",
+            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'a b c'. It should be a pro",
+        ),
+        (
+            LA19 + "LA_0080 LA_T_3 - A01 fake\n",
+            "line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATTACK KEY'",
+        ),
+        (
+            LA21 + "LA_0009 LA_E_4 alaw ita_tx A07 spoof\n",
+            "line 4: expected 'SPEAKER UTTERANCE CODEC TRANSMISSION",
+        ),
         (LA21 + "\n" + LA21.split("\n")[1], "line 5: 'LA_E_2' stands already in line 2."),
         ("a.flac 1\nb.flac 2\n", "line 2: expected 'UTTERANCE KEY'"),
-        (WILD + "2.wav,Someone,real\n", "line 4: expected file,speaker,label, found '2.wav,Someone,real'"),
+        (
+            WILD + "2.wav,Someone,real\n",
+            "line 4: expected file,speaker,label, found '2.wav,Someone,real'",
+        ),
         (WILD + "2.wav,spoof\n", "line 4: expected file,speaker,label"),
         ("file,speaker\na.wav,b\n", "line 1: a csv with a column 'file' also needs 'label'"),
     ],
 )
-def test_what_does_not_fit_is_named_with_file_and_line(tmp_path: Path, text: str, told: str) -> None:
+def test_what_does_not_fit_is_named_with_file_and_line(
+    tmp_path: Path, text: str, told: str
+) -> None:
     (tmp_path / "labels").write_text(text, encoding="utf-8")
     with pytest.raises(AsdfError) as error:
         read_protocol(tmp_path / "labels")
@@ -158,3 +192,11 @@ def test_what_does_not_fit_is_named_with_file_and_line(tmp_path: Path, text: str
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(AsdfError, match=r"cannot read .*none"):
         read_protocol(tmp_path / "none")
+
+
+def test_a_field_without_end(tmp_path: Path) -> None:
+    """The csv module raises an error of its own for more than 131,072 characters."""
+    path = tmp_path / "meta.csv"
+    path.write_text(f"file,speaker,label\na.wav,S,spoof\n{'b' * 200_000},S,spoof\n")
+    with pytest.raises(AsdfError, match=r"meta\.csv, line 3: the line has more than 100,000 char"):
+        read_protocol(path)

@@ -32,8 +32,12 @@ def test_a_thinned_curve_keeps_its_ends_and_stays_within_a_pixel():
     assert len(few_miss) < len(miss) / 20
     assert (few_miss[0], few_miss[-1], few_false_alarm[0], few_false_alarm[-1]) == (0, 1, 1, 0)
     # Every corner of the whole curve lies within a pixel, a 50th of a deviate, of one that was kept.
-    whole = np.stack([probit(np.clip(rates, 1e-6, 1 - 1e-6)) for rates in (miss, false_alarm)])[:, ::40]
-    kept = np.stack([probit(np.clip(rates, 1e-6, 1 - 1e-6)) for rates in (few_miss, few_false_alarm)])
+    whole = np.stack([probit(np.clip(rates, 1e-6, 1 - 1e-6)) for rates in (miss, false_alarm)])[
+        :, ::40
+    ]
+    kept = np.stack(
+        [probit(np.clip(rates, 1e-6, 1 - 1e-6)) for rates in (few_miss, few_false_alarm)]
+    )
     distances = np.abs(whole[:, :, None] - kept[:, None]).max(axis=0).min(axis=1)
     assert distances.max() <= 10 / 500
 
@@ -46,15 +50,59 @@ def test_a_det_plot_marks_the_eer_of_each_system():
     figure = det_plot({"one": (BONA_FIDE, SPOOF), "two": (BONA_FIDE + 1, SPOOF)}, "a set")
     (axes,) = figure.axes
     rates = [eer(BONA_FIDE, SPOOF)[0], eer(BONA_FIDE + 1, SPOOF)[0]]
-    dots = [line.get_xydata()[0].tolist() for line in axes.lines if line.get_marker() == "o"]
-    assert dots == [pytest.approx([float(probit(np.array([rate]))[0])] * 2) for rate in rates]
-    labels = axes.get_legend_handles_labels()[1]
-    assert labels == [f"{name}: EER {100 * rate:.2f} %" for name, rate in zip(("one", "two"), rates, strict=True)]
+    marks = [line for line in axes.lines if line.get_marker() != "None" and len(line.get_xdata())]
+    assert [mark.get_marker() for mark in marks] == ["o", "s"]
+    places = [mark.get_xydata()[0].tolist() for mark in marks]
+    assert places == [pytest.approx([float(probit(np.array([rate]))[0])] * 2) for rate in rates]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == [
+        f"{name}: EER {100 * rate:.2f} %" for name, rate in zip(("one", "two"), rates, strict=True)
+    ]
     curve = axes.lines[0].get_xydata()
     miss, false_alarm, _ = det_curve(BONA_FIDE, SPOOF)
     middle = len(miss) // 2
-    assert curve[middle].tolist() == pytest.approx([probit(false_alarm)[middle], probit(miss)[middle]])
+    assert curve[middle].tolist() == pytest.approx(
+        [probit(false_alarm)[middle], probit(miss)[middle]]
+    )
     assert "spoof accepted" in axes.get_xlabel() and "bona fide rejected" in axes.get_ylabel()
+
+
+@pytest.mark.parametrize(
+    ("shift", "low", "high", "last"),
+    [(0.0, 0.1, 95, "95"), (1.0, 0.1, 40, "40"), (5.0, 0.01, 40, "40")],
+)
+def test_a_det_plot_has_the_range_of_the_page(shift, low, high, last):
+    rng = np.random.default_rng(1)
+    bona_fide, spoof = rng.normal(shift, 1, 9000), rng.normal(-shift if shift < 2 else 0, 1, 9000)
+    if shift == 5.0:
+        assert 0 < eer(bona_fide, spoof)[0] < 0.01
+        bona_fide = bona_fide + 0.9
+        assert 0 < eer(bona_fide, spoof)[0] < 0.002
+    (axes,) = det_plot({"one": (bona_fide, spoof)}).axes
+    ends = {40: 0.47, 95: 0.97}
+    expected = [NormalDist().inv_cdf(0.8 * low / 100), NormalDist().inv_cdf(ends[high])]
+    assert list(axes.get_xlim()) == list(axes.get_ylim()) == pytest.approx(expected)
+    assert axes.get_xticklabels()[-1].get_text() == last
+
+
+def test_names_in_legends_are_short():
+    systems = {f"output/xlsr300m-{'x' * 30}-seed{i}-{'y' * 30}": (BONA_FIDE, SPOOF) for i in (1, 2)}
+    texts = [text.get_text() for text in det_plot(systems).legends[0].get_texts()]
+    assert [text.split(":")[0] for text in texts] == ["seed1", "seed2"]
+
+
+def test_the_legend_of_training_lies_outside_of_its_axes():
+    records = [
+        {"kind": "step", "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1},
+        {"kind": "evaluation", "epoch": 1.0, "eer": {"dev": 0.25}},
+    ]
+    figure = training_curves({"one": records, "two": records})
+    assert [axes.get_legend() for axes in figure.axes] == [None] * 3
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["one", "two", "one, dev", "two, dev"]
+    figure.draw_without_rendering()
+    lowest = min(axes.get_window_extent().y0 for axes in figure.axes)
+    assert figure.legends[0].get_window_extent().y1 < lowest
 
 
 def test_histograms_are_densities_of_each_attack():
@@ -91,7 +139,9 @@ def test_training_curves_show_every_record():
     assert [line.get_xydata().tolist() for line in eers.lines] == [[[1.0, 25.0]], [[1.0, 50.0]]]
 
 
-@pytest.mark.parametrize(("suffix", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")])
+@pytest.mark.parametrize(
+    ("suffix", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")]
+)
 def test_the_same_numbers_give_the_same_file(tmp_path, suffix, magic):
     for name in ("a", "b"):
         save_figure(det_plot({"one": (BONA_FIDE, SPOOF)}), tmp_path / f"{name}.{suffix}")
@@ -123,6 +173,8 @@ def test_every_plot_of_two_runs(tmp_path, capsys):
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     of_sets = ("det_{}", "eer_by_attack_{}", "eer_by_codec_{}", "scores_net_{}", "scores_other_{}")
     by_attack = ("det_by_attack_net_{}", "det_by_attack_other_{}")
-    expected = {form.format(name) for form in (*of_sets, *by_attack) for name in ("dev", "eval")} | {"training"}
+    expected = {
+        form.format(name) for form in (*of_sets, *by_attack) for name in ("dev", "eval")
+    } | {"training"}
     assert names == {f"{name}.{kind}" for name in expected for kind in ("pdf", "png")}
     assert "15 plots, each as pdf and png" in capsys.readouterr().out

@@ -28,7 +28,10 @@ def make_run(
     labels = np.array([1] * 40 + [0] * 60)
     ids = [f"flac/U_{i:03d}.flac" for i in range(100)]
     of_trial = ["-"] * 40 + [attacks[i % len(attacks)] for i in range(60)]
-    speakers, codecs = [f"S{i % 10}" for i in range(100)], [("none", "opus")[i // 3 % 2] for i in range(100)]
+    speakers, codecs = (
+        [f"S{i % 10}" for i in range(100)],
+        [("none", "opus")[i // 3 % 2] for i in range(100)],
+    )
     rows, records = [], []
     for epoch in epochs:
         for name in sets:
@@ -37,8 +40,19 @@ def make_run(
             write_scores(path, ids, labels, scores.astype(np.float32))
             if epoch == epochs[-1]:
                 rows.append((f"epoch.{epoch}", name, evaluate(read_scores(path))))
-        loss = {"kind": "step", "step": 10 * epoch, "epoch": epoch, "loss": 1 / epoch, "learning_rate": 1e-3 / epoch}
-        eer = {"kind": "evaluation", "step": 10 * epoch, "epoch": epoch, "network": f"epoch.{epoch}.pt"}
+        loss = {
+            "kind": "step",
+            "step": 10 * epoch,
+            "epoch": epoch,
+            "loss": 1 / epoch,
+            "learning_rate": 1e-3 / epoch,
+        }
+        eer = {
+            "kind": "evaluation",
+            "step": 10 * epoch,
+            "epoch": epoch,
+            "network": f"epoch.{epoch}.pt",
+        }
         records += [loss, {**eer, "eer": {"dev": 0.5 / epoch}}]
     for name in sets:
         columns = {"speaker": speakers, "attack": of_trial, "codec": codecs}

@@ -11,12 +11,13 @@ from asdf.evaluation import det_curve
 from asdf.evaluation.report.curves import (
     DET_TICKS,
     averaged,
-    det_points,
+    bin_count,
     histogram,
     miss_at,
     probit,
     simplified,
     thinned,
+    thinned_det,
 )
 
 
@@ -26,13 +27,16 @@ def test_probit_is_the_normal_deviate(rate):
 
 
 def test_det_points_of_four_trials_are_all_corners_of_the_staircase():
-    assert det_points([1, 2], [0, 1.5]) == [100, 0, 50, 0, 50, 50, 0, 50, 0, 100]
+    curve = thinned_det([1, 2], [0, 1.5])
+    assert curve.rates == [100, 0, 50, 0, 50, 50, 0, 50, 0, 100]
+    # Scores up to the threshold are rejected: the first one lies below all of them.
+    assert curve.thresholds == [-0.001, 0, 1, 1.5, 2]
 
 
 def test_a_long_curve_is_thinned_by_less_than_a_pixel():
     rng = np.random.default_rng(3)
     bona_fide, spoof = rng.normal(2.5, 1, 20_000), rng.normal(0, 1, 180_000)
-    points = np.array(det_points(bona_fide, spoof)).reshape(-1, 2) / 100
+    points = np.array(thinned_det(bona_fide, spoof).rates).reshape(-1, 2) / 100
     assert len(points) < 600
     assert points[0].tolist() == [1, 0]
     assert points[-1].tolist() == [0, 1]
@@ -64,7 +68,25 @@ def test_a_histogram_counts_every_trial_once():
     counts = histogram(bona_fide, spoof, {"A": spoof[:1], "B": spoof[1:]}, 0.5, bins=4)
     assert sum(counts.bona_fide) == 5
     assert {name: sum(one) for name, one in counts.spoof.items()} == {"": 4, "A": 1, "B": 3}
-    assert counts.spoof[""] == [a + b for a, b in zip(counts.spoof["A"], counts.spoof["B"], strict=True)]
+    assert counts.spoof[""] == [
+        a + b for a, b in zip(counts.spoof["A"], counts.spoof["B"], strict=True)
+    ]
+
+
+def test_few_trials_are_no_comb():
+    """At most the root of the number of trials, else the width of Freedman and Diaconis, at most 60."""
+    rng = np.random.default_rng(2)
+    few = histogram(rng.normal(2, 1, 16), rng.normal(0, 1, 20), {}, 1.0)
+    assert len(few.bona_fide) == 6
+    bona_fide, spoof = rng.normal(2, 1, 4000), rng.normal(0, 0.5, 4000)
+    span = 7.0
+    lower, upper = np.quantile(spoof, [0.25, 0.75])
+    expected = int(np.ceil(span / (2 * (upper - lower) / 4000 ** (1 / 3))))
+    assert bin_count((bona_fide, spoof), span) == min(60, expected)
+    assert bin_count((bona_fide, bona_fide), 2.0) == int(
+        np.ceil(2 / (2 * np.subtract(*np.quantile(bona_fide, [0.75, 0.25])) / 4000 ** (1 / 3)))
+    )
+    assert bin_count((np.ones(9), np.zeros(7)), 1.0) == 4
 
 
 def test_a_histogram_keeps_outliers_in_its_outermost_bins_and_shows_the_threshold():

@@ -23,7 +23,7 @@ def test_numbers_are_those_of_evaluate(tmp_path):
     for one in gathered.measurements:
         result = evaluate(read_scores(run / "scores" / "epoch.2" / f"{one.summary.set}.txt"))
         assert one.summary.result == result
-        assert one.curves[""][:2] == [100, 0]
+        assert one.curves[""].rates[:2] == [100, 0]
         scores = read_scores(run / "scores" / "epoch.2" / f"{one.summary.set}.txt")
         # At most 40 % false alarms: all spoofs but the 24 highest are rejected, and what lies below them.
         assert one.misses[-1] == (scores.bona_fide <= np.sort(scores.spoof)[-25]).mean()
@@ -38,20 +38,29 @@ def test_numbers_are_those_of_evaluate(tmp_path):
 def test_networks_are_the_reported_the_best_or_all(tmp_path):
     run = open_run_folder(make_run(tmp_path / "net", epochs=(1, 2, 3)))
     assert chosen(run, "reported") == [("epoch.3", "dev"), ("epoch.3", "eval")]
-    assert chosen(run, "all") == [(f"epoch.{n}", name) for n in (1, 2, 3) for name in ("dev", "eval")]
+    assert chosen(run, "all") == [
+        (f"epoch.{n}", name) for n in (1, 2, 3) for name in ("dev", "eval")
+    ]
     (run.path / "results" / "results.json").unlink()
-    assert chosen(run, "reported") == chosen(run, "best") == [("epoch.3", "dev"), ("epoch.3", "eval")]
+    assert (
+        chosen(run, "reported") == chosen(run, "best") == [("epoch.3", "dev"), ("epoch.3", "eval")]
+    )
 
 
 def test_of_several_networks_each_is_a_system(tmp_path):
     gathered = gather(runs_in([make_run(tmp_path / "net")]), "all", replicates=0)
-    assert gathered.systems == ["net epoch.1", "net epoch.2"]
+    assert gathered.systems == ["net epoch.2", "net epoch.1"]
     assert gathered.sets == ["dev", "eval"]
 
 
 def test_the_best_network_is_that_of_the_first_validation_set_and_of_equals_the_later():
     def at(epoch, eer):
-        return {"kind": "evaluation", "step": epoch, "network": f"epoch.{epoch}.pt", "eer": {"dev": eer, "other": 0.0}}
+        return {
+            "kind": "evaluation",
+            "step": epoch,
+            "network": f"epoch.{epoch}.pt",
+            "eer": {"dev": eer, "other": 0.0},
+        }
 
     networks = ["epoch.1", "epoch.2", "epoch.3", "epoch.4"]
     records = [{"kind": "step", "step": 1}, at(1, 0.2), at(2, 0.1), at(3, 0.1), at(4, 0.3)]
@@ -63,7 +72,10 @@ def test_the_best_network_is_that_of_the_first_validation_set_and_of_equals_the_
 
 def test_a_folder_of_runs_is_its_runs(tmp_path):
     first, second = make_run(tmp_path / "out" / "a"), make_run(tmp_path / "out" / "b")
-    assert [run.path for run in runs_in([tmp_path / "out", first])] == [first.resolve(), second.resolve()]
+    assert [run.path for run in runs_in([tmp_path / "out", first])] == [
+        first.resolve(),
+        second.resolve(),
+    ]
     with pytest.raises(AsdfError, match="not the folder of a run"):
         runs_in([tmp_path])
 
@@ -104,8 +116,12 @@ def test_systems_of_different_trials_are_a_finding(tmp_path):
     path = folders[1] / "scores" / "epoch.1" / "dev.txt"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
     findings = gather(runs_in(folders), replicates=0).findings
-    message = "the systems were scored on different trials (bona fide + spoof: 39 + 60, 40 + 60), so"
-    assert [(where, level, words.startswith(message)) for where, level, words in findings] == [("dev", "warning", True)]
+    message = (
+        "the systems were scored on different trials (bona fide + spoof: 39 + 60, 40 + 60), so"
+    )
+    assert [(where, level, words.startswith(message)) for where, level, words in findings] == [
+        ("dev", "warning", True)
+    ]
 
 
 def test_a_run_that_has_scored_nothing_is_told(tmp_path):
@@ -127,5 +143,8 @@ def test_without_trials_there_are_no_attacks(tmp_path):
 def test_a_page_does_not_grow_without_bound(tmp_path, monkeypatch):
     monkeypatch.setattr("asdf.evaluation.report.gathering._MOST_CURVES", 5)
     gathered = gather(runs_in([make_run(tmp_path / "net")]), replicates=0)
-    assert [sorted(one.curves) for one in gathered.measurements] == [["", "A01", "A02", "A03"], [""]]
+    assert [sorted(one.curves) for one in gathered.measurements] == [
+        ["", "A01", "A02", "A03"],
+        [""],
+    ]
     assert "only the first 5 curves" in gathered.findings[0][2]

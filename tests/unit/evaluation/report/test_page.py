@@ -9,14 +9,22 @@ import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from asdf.__main__ import main
-from asdf.evaluation import evaluate, read_scores
+from asdf.evaluation import Result, Scores, evaluate, read_scores
 from asdf.evaluation.report import gather, report_page, runs_in
+from asdf.evaluation.report.conditions import heat_step
+from asdf.evaluation.report.curves import Histogram
 from asdf.evaluation.report.data import as_json
+from asdf.evaluation.report.folding import folded
+from asdf.evaluation.report.gathering import Measurement
 from asdf.evaluation.report.markup import Cell, Html, markup, table, tag
 from asdf.evaluation.report.references import KNOWN_SETS, comparable
+from asdf.evaluation.report.results import published
+from asdf.evaluation.scored_length import PUBLISHED, ScoredLength
+from asdf.evaluation.summary import Summary
 from tests.unit.evaluation.report.folders import HOSTILE, make_run
 
 VOID = {"meta", "wbr"}
@@ -65,7 +73,9 @@ def page(runs):
 
 
 def data_of(page: str) -> dict:
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+    return json.loads(
+        re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1]
+    )
 
 
 def test_tables_hold_the_results_without_a_script(page, runs):
@@ -81,9 +91,25 @@ def test_tables_hold_the_results_without_a_script(page, runs):
     assert "2026-01-02 · ASDF 0.1.0 · commit 012345678 with 1 changed file · host node<1>" in text
 
 
-def test_the_best_of_each_set_is_told_by_a_word(page):
+def test_the_best_is_marked_only_where_a_test_says_so(page, tmp_path):
     rows = re.findall(r"<tr>.*?</tr>", page[page.index('class="overview"') :])[1:3]
-    assert [row.count(">best<") for row in rows] == [0, 2]
+    assert [row.count(">best<") for row in rows] == [2, 0]
+    assert "significantly the lowest of 2 systems" in page
+    untested = report_page(
+        gather(runs_in([make_run(tmp_path / "a"), make_run(tmp_path / "b", shift=4)]), replicates=0)
+    )
+    assert ">best<" not in untested[: untested.index("<script")]
+    rows = re.findall(r"<tr>.*?</tr>", untested[untested.index('class="overview"') :])[1:3]
+    assert [row.count(">lowest<") for row in rows] == [2, 0]
+    assert "the lowest of 2 systems, which may be chance" in untested
+
+
+def test_ties_are_not_marked(tmp_path):
+    twins = [make_run(tmp_path / name, shift=3) for name in ("a", "b")]
+    page = report_page(gather(runs_in(twins), replicates=20))
+    body = page[: page.index("<script")]
+    assert ">best<" not in body and ">lowest<" not in body
+    assert "the lowest of 2 systems (as 1 other), which may be chance" in body
 
 
 def test_the_page_is_the_same_each_time(page, runs):
@@ -105,20 +131,30 @@ def test_hostile_names_stay_text(page):
     assert HOSTILE not in page
     reader = read(page)
     assert any(HOSTILE in text for text in reader.text)
-    assert not [attributes for _, attributes in reader.tags if any(name.startswith("on") for name in attributes)]
+    assert not [
+        attributes
+        for _, attributes in reader.tags
+        if any(name.startswith("on") for name in attributes)
+    ]
     assert len([name for name, _ in reader.tags if name == "script"]) == 2
-    [small, large] = data_of(page)["sets"]["dev"]
+    [large, small] = data_of(page)["sets"]["dev"]
     assert list(large["curves"]) == ["", HOSTILE, "A01"]
     assert list(small["curves"]) == ["", "A01", "A02", "A03"]
 
 
 def test_the_policy_lets_run_what_is_in_the_page_and_nothing_else(page):
-    policy = next(a["content"] for _, a in read(page).tags if a.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        a["content"] for _, a in read(page).tags if a.get("http-equiv") == "Content-Security-Policy"
+    )
     script = page[page.rindex("<script>") + len("<script>") : page.rindex("</script>")]
     style = page[page.index("<style>") + len("<style>") : page.index("</style>")]
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    ]
     assert policy == (
-        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; base-uri 'none'"
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        "img-src blob:; base-uri 'none'"
     )
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
     assert not [a for _, a in read(page).tags if "style" in a or "src" in a]
@@ -132,6 +168,7 @@ def test_training_is_in_the_data(page):
         "course": [],
         "rate": [1, 0.001, 2, 0.0005],
         "eer": {"dev": [1, 50, 2, 25]},
+        "chosen": [2],
     }
 
 
@@ -150,9 +187,161 @@ def test_a_run_without_scores_has_a_page(tmp_path):
     assert "0 set, 1 defaults" in text
 
 
+def test_equal_warnings_are_one_with_the_numbers_below(tmp_path, capsys):
+    runs = [make_run(tmp_path / f"r{i}", shift=-3 - i) for i in range(3)]
+    page = report_page(gather(runs_in(runs), replicates=0))
+    top = page[page.index('class="findings"') : page.index("<main>")]
+    assert top.count("<summary>") == 1
+    assert '<span class="where">6 results</span>: the scores look turned round</summary>' in top
+    assert top.count("<li>r") == 6
+    output = ["--output", str(tmp_path / "r.html")]
+    assert main(["report", *map(str, runs), *output, "--replicates", "0"]) == 0
+    err = [line for line in capsys.readouterr().err.splitlines() if "turned round" in line]
+    assert len(err) == 1
+    assert err[0].startswith(
+        "warning: r0 on dev, r0 on eval, r1 on dev and 3 more: the scores look"
+    )
+
+
+def test_messages_fold_where_they_differ_in_numbers_only():
+    same = [
+        ("a", "warning", "3.5 % tie"),
+        ("b", "warning", "1.25 % tie"),
+        ("c", "error", "3.5 % tie"),
+    ]
+    first, second = folded([*same, ("d", "warning", "3.5 % tie")])
+    assert (first.level, first.where, first.words) == ("warning", "3 results", "such as: 3.5 % tie")
+    assert (second.level, second.where, second.words) == ("error", "c", "3.5 % tie")
+
+
+def test_few_trials_are_grey_and_in_no_sentence(tmp_path):
+    """A01 has 57 spoofs; A02 has 3, which are the hardest ones."""
+    run = make_run(tmp_path / "net", sets=("dev",), attacks=("A01",) * 19 + ("A02",))
+    path = run / "scores" / "epoch.2" / "dev.txt"
+    trials = (run / "trials" / "dev.tsv").read_text().splitlines()
+    hard = {line.split("\t")[0] for line in trials if "\tA02" in line}
+    lines = [line.rsplit(" ", 1) for line in path.read_text().splitlines()]
+    path.write_text(
+        "".join(f"{name} {9 if name.split()[0] in hard else score}\n" for name, score in lines)
+    )
+    page = report_page(gather(runs_in([run]), replicates=20))
+    assert "Its hardest attack" not in page
+    cell = re.search(r'<td class="few n" data-value="100.0" title="([^"]*)">100.00</td>', page)
+    assert cell[1].startswith("95 % interval ")
+    assert cell[1].endswith(
+        "40 bona fide and 3 spoof trials; fewer than 20 of a class: too few to say anything"
+    )
+    assert re.search(
+        r'<td class="h\d n" data-value="[\d.]+" title="95 % interval [^"]*57 spoof', page
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "step"),
+    [
+        (0, 0), (0.00499, 0), (0.005, 1), (0.01, 2), (0.02, 3), (0.05, 4), (0.1, 5), (0.2, 6), (0.3, 7),
+        (0.3999, 7), (0.4, 8), (1, 8),
+    ],
+)  # fmt: skip
+def test_the_colour_of_an_eer(rate, step):
+    assert heat_step(rate) == step
+
+
+def test_systems_are_rows_by_attack(page):
+    heat = page[page.index('<table class="heat"') :]
+    heads = re.findall(r"<th scope=\"col\"[^>]*>(.*?)</th>", heat[: heat.index("</thead>")])
+    assert heads[:2] + heads[3:] == ["System", "all", "A01", "A02", "A03"]
+    names = re.findall(r"<th scope=\"row\"[^>]*>(.*?)</th>", heat[: heat.index("</tbody>")])
+    assert names == ["Spoof trials", "large", "small"]
+
+
+def test_plots_stand_in_the_page_without_a_script(page):
+    body = page[: page.index("<script")]
+    drawings = re.findall(
+        r'<svg viewBox="[^"]*" role="img" aria-label="([^"]*)" class="(\w+)"', body
+    )
+    assert [kind for _, kind in drawings] == [
+        "det", "histogram", "histogram", "det", "histogram", "histogram", "loss", "rate", "eer",
+    ]  # fmt: skip
+    large, small = data_of(page)["sets"]["dev"]
+    assert drawings[0][0] == (
+        f"DET curves on dev. large: EER {large['eer']['']:.2f} %; small: EER {small['eer']['']:.2f} %"
+    )
+    assert body.count('class="marker') > 4
+
+
+def test_title_and_command_of_the_page(runs, tmp_path, capsys):
+    out = tmp_path / "a b.html"
+    words = [
+        "report",
+        str(runs[0]),
+        "--replicates",
+        "0",
+        "--output",
+        str(out),
+        "--title",
+        "A <title>",
+    ]
+    assert main(words) == 0
+    page = out.read_text()
+    assert "<title>A &lt;title&gt;</title>" in page
+    assert f"<code>python -m asdf report {runs[0]} --replicates 0 --output " in page
+    assert "1 system · trials, bona fide + spoof: dev 40 + 60; eval 40 + 60" in page
+
+
+def test_how_trainings_ended(page, tmp_path):
+    assert (
+        "<strong>small</strong>, <strong>large</strong>: ended after 2 epochs (network.max_epochs)"
+        in page
+    )
+    runs = [make_run(tmp_path / f"r{i}", sets=("dev",), epochs=(1,)) for i in range(5)]
+    for run in runs[:4]:
+        lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+        (run / "metrics.jsonl").write_text("".join(lines[:-1]))
+    many = report_page(gather(runs_in(runs), replicates=0))
+    assert "<summary>4 runs: still running, or killed</summary>" in many
+    assert "<details><summary>Started 2026" in many
+    assert "<details open><summary>Started 2026" in page
+
+
+def test_seeds_are_put_together(tmp_path):
+    names = ("net_seed1", "net_seed2", "other")
+    runs = [make_run(tmp_path / n, shift=1 + i, sets=("dev",)) for i, n in enumerate(names)]
+    page = report_page(gather(runs_in(runs), replicates=0))
+    eers = [100 * evaluate(read_scores(r / "scores" / "epoch.2" / "dev.txt")).eer for r in runs[:2]]
+    table = page[page.index('class="seeds"') :]
+    assert f"{np.mean(eers):.2f} ± {np.std(eers, ddof=1):.2f}" in table[: table.index("</table>")]
+    assert 'data-value="2">2</td>' in table or ">2</td>" in table[: table.index("</table>")]
+
+
+def test_long_names_are_cut_in_the_middle_and_whole_for_the_pointer(tmp_path):
+    names = [f"xlsr300m-{'x' * 30}-seed{i}-{'y' * 30}" for i in range(2)]
+    page = report_page(
+        gather(runs_in([make_run(tmp_path / n, sets=("dev",)) for n in names]), replicates=0)
+    )
+    assert f'data-value="{names[0]}" title="{names[0]}">seed0</th>' in page
+    assert data_of(page)["labels"] == {names[0]: "seed0", names[1]: "seed1"}
+
+
+def test_only_the_best_of_many_systems_are_ticked(tmp_path):
+    runs = [
+        make_run(tmp_path / f"r{i:02d}", shift=1 + i / 2, sets=("dev",), epochs=(1,))
+        for i in range(10)
+    ]
+    page = report_page(gather(runs_in(runs), replicates=0))
+    data = data_of(page)
+    eers = {one["system"]: one["eer"][""] for one in data["sets"]["dev"]}
+    assert data["systems"] == sorted(eers, key=eers.get)
+    assert data["ticked"] == data["systems"][:8]
+    assert page[: page.index("<script")].count('class="histogram"') == 8
+
+
 def test_markup_escapes_text_and_leaves_markup():
     assert markup("<a> & ", Html("<b>"), None, 1) == "&lt;a&gt; &amp; <b>1"
-    assert tag("p", "x", class_='a"b', data_value="", aria_label=None) == '<p class="a&quot;b" data-value>x</p>'
+    assert (
+        tag("p", "x", class_='a"b', data_value="", aria_label=None)
+        == '<p class="a&quot;b" data-value>x</p>'
+    )
     rows = [[Cell("1.50", 1.5)], ["–"]]
     assert table("<t>", ["n"], rows, tools=False) == (
         '<div class="scroll" tabindex="0" role="region" aria-label="&lt;t&gt;"><table><caption>&lt;t&gt;</caption>'
@@ -176,18 +365,38 @@ def test_published_results_are_those_of_the_same_trials():
         assert comparable(name, known.bona_fide, known.spoof + 1) is None
         assert [one.eer for one in known.results] == sorted(one.eer for one in known.results)
     assert comparable("asvspoof21-la", 14_816, 133_360) is None
-    sizes = {name: known.bona_fide + known.spoof for name, known in KNOWN_SETS.items()}
-    assert sizes == {
-        "asvspoof19-eval": 71_237,
-        "asvspoof19:eval": 71_237,
-        "asvspoof21-la:eval": 148_176,
-        "asvspoof21-df:eval": 533_928,
-        "in-the-wild": 31_779,
-    }
+
+
+def published_next_to(scored: ScoredLength | None) -> str:
+    """What the page says of the literature on ASVspoof 2021 LA next to a system scored so."""
+    known = KNOWN_SETS["asvspoof21-la:eval"]
+    result = Result(0.1, 0.0, 0.1, 0.1, 0.1, known.bona_fide, known.spoof)
+    empty = Scores([], np.empty(0, np.int64), np.empty(0))
+    summary = Summary("net", "asvspoof21-la:eval", empty, result, 0.9, 0.1, scored=scored)
+    measured = Measurement(0, "net", "epoch.1", summary, [], {}, Histogram(0, 1, [1], {"": [1]}))
+    return str(published("asvspoof21-la:eval", [measured]))
+
+
+def test_published_results_are_next_to_ours_only_where_the_length_agrees():
+    shown = published_next_to(PUBLISHED)
+    assert "XLS-R + AASIST" in shown and "Nes2Net-X" in shown
+    assert "XLSR-Mamba" not in shown
+    assert shown.count("first 64,600 samples") == 3
+    assert "2 more are of other lengths (first 66,800 samples)." in shown
+    other = published_next_to(ScoredLength(16000, 1_000_000))
+    assert "Nes2Net-X" not in other
+    assert (
+        "they were scored from other lengths of the recordings (first 64,600 samples; first 66,800 samples) than "
+        "what was measured here (whole, up to 62.5 s), so the numbers cannot be compared."
+    ) in other
+    assert "Nes2Net-X" not in published_next_to(None)
+    assert "measured here (not known)" in published_next_to(None)
 
 
 def test_results_over_other_trials_are_not_held_against_published_ones(tmp_path):
-    page = report_page(gather(runs_in([make_run(tmp_path / "net", sets=("in-the-wild",))]), replicates=0))
+    page = report_page(
+        gather(runs_in([make_run(tmp_path / "net", sets=("in-the-wild",))]), replicates=0)
+    )
     assert "they are over 19,963 bona fide and 11,816 spoof trials" in page
     assert "Nes2Net" not in page
 
@@ -199,9 +408,28 @@ def test_the_command_writes_the_page(tmp_path, runs, capsys):
     assert "<title>Results of small</title>" in page.read_text()
     page.unlink()
     both = tmp_path / "both.html"
-    assert main(["report", str(runs[0].parent), "--output", str(both), "--replicates", "0", "--networks", "all"]) == 0
+    assert (
+        main(
+            [
+                "report",
+                str(runs[0].parent),
+                "--output",
+                str(both),
+                "--replicates",
+                "0",
+                "--networks",
+                "all",
+            ]
+        )
+        == 0
+    )
     assert "Several networks of one run are shown" in both.read_text()
-    assert data_of(both.read_text())["systems"] == ["large epoch.1", "large epoch.2", "small epoch.1", "small epoch.2"]
+    assert data_of(both.read_text())["systems"] == [
+        "large epoch.2",
+        "large epoch.1",
+        "small epoch.2",
+        "small epoch.1",
+    ]
 
 
 def test_the_command_tells_what_looks_wrong(tmp_path, capsys):

@@ -19,22 +19,22 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-def read_later(value: Tensor) -> Callable[[], float]:
-    """Start to bring one number to the host.
+def fetch_later(values: Tensor) -> Callable[[], Tensor]:
+    """Start to bring a tensor to the host.
 
     Returns:
-        Gives the number; it waits for what the number is computed from, and for no work that was queued since.
+        Gives the tensor; it waits for what the tensor is computed from, and for no work that was queued since.
     """
-    if value.device.type != "cuda":
-        return lambda: float(value)
-    host = torch.empty_like(value, device="cpu", pin_memory=True)
-    host.copy_(value, non_blocking=True)
+    if values.device.type != "cuda":
+        return values.cpu
+    host = torch.empty_like(values, device="cpu", pin_memory=True)
+    host.copy_(values, non_blocking=True)
     # A blocking event lets the core read clips meanwhile.
     arrived = torch.cuda.Event(blocking=True)
-    arrived.record(torch.cuda.current_stream(value.device))
+    arrived.record(torch.cuda.current_stream(values.device))
 
-    def number() -> float:
+    def fetched() -> Tensor:
         arrived.synchronize()
-        return float(host)
+        return host
 
-    return number
+    return fetched

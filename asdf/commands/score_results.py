@@ -1,0 +1,253 @@
+"""Where the scores of `python -m asdf score` go while they become known: the screen, tables, a score file.
+
+Invariant: results go out in the order in which the recordings were named, and nothing that is known
+is lost, however the command ends: it is in the journal next to the first output. Tables are written
+again whenever there are twice as many results, and at the end, each time whole.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import IO, Any, TextIO
+
+from asdf.commands.score_screen import Screen
+from asdf.detector.journal import Entry, Journal, Passing, digest_of, stamp_of
+from asdf.detector.recordings import Recordings
+from asdf.detector.result_files import CsvTable, Heading, JsonTable, Line, write_pictures
+from asdf.detector.scored import Scored, WindowScore
+from asdf.evaluation import write_scores
+from asdf.evaluation.scored_files import write_scored_length
+from asdf.evaluation.scored_length import ScoredLength
+from asdf.runs.files import atomic_write, remove_unfinished
+from asdf.runs.streams import descriptor_of
+from asdf.text import printable
+
+_KEPT = [field.name for field in fields(Scored) if field.name not in ("place", "path")]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The outputs that were requested; None: not."""
+
+    csv: Path | None
+    json: Path | None
+    scores: Path | None
+
+    def tables(self) -> list[tuple[Path, type[CsvTable] | type[JsonTable]]]:
+        """Paths and kinds of the tables."""
+        kinds = ((self.csv, CsvTable), (self.json, JsonTable))
+        return [(path, kind) for path, kind in kinds if path is not None]
+
+    def first_file(self) -> Path | None:
+        """The first output that is an ordinary file, next to which there may be others."""
+        paths = (self.csv, self.json, self.scores)
+        return next((path for path in paths if path is not None and not is_stream(path)), None)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether an output cannot be written again: standard output, a pipe."""
+    return descriptor_of(path) is not None or (path.exists() and not path.is_file())
+
+
+class Results:
+    """Takes results as they come and puts them out in order.
+
+    Attributes:
+        done: how many results there are.
+        failed: how many recordings of those that were put out have no score.
+    """
+
+    def __init__(
+        self,
+        recordings: Recordings,
+        heading: Heading,
+        outputs: Outputs,
+        work: Mapping[str, Any],
+        screen: TextIO,
+        from_stdin: str = "",
+    ) -> None:
+        """Take up what an earlier command with the same outputs has left.
+
+        Args:
+            work: what the scores depend on, apart from the network's file and the recordings.
+            screen: where lines are shown.
+            from_stdin: the path of the file that standard input was copied to.
+
+        Raises:
+            AsdfError: an output cannot be written.
+        """
+        self._recordings = recordings
+        self._heading = heading
+        self._outputs = outputs
+        self._screen = Screen(heading, screen)
+        self._from_stdin = from_stdin
+        self._next = 0
+        self._next_writing = 1
+        self._raw = array("d", [0.0]) * (len(recordings) if outputs.scores else 0)
+        self.failed = 0
+        self._entries = self._open_entries(work)
+        self._streams = ExitStack()
+        self._live: list[tuple[IO[str], CsvTable | JsonTable]] = []
+        for path, kind in outputs.tables():
+            if is_stream(path):
+                file = self._streams.enter_context(atomic_write(path))
+                self._live.append((file, kind(file, heading)))
+
+    def _open_entries(self, work: Mapping[str, Any]) -> Journal | Passing:
+        output = self._outputs.first_file()
+        if output is None:
+            return Passing()
+        network = digest_of(Path(self._heading.network))
+        work = {**work, "network": network, "recordings": self._recordings.digest()}
+        journal = Journal(output, work, len(self._recordings), self._still_holds)
+        for path in filter(None, (self._outputs.csv, self._outputs.json, self._outputs.scores)):
+            if not is_stream(path):
+                remove_unfinished(path.resolve().parent, output=path.resolve().name)
+        if journal.known:
+            self._screen.say(
+                f"{journal.known} of {len(self._recordings)} recordings were scored before: going on from there"
+            )
+        elif journal.begins_anew:
+            self._screen.say(
+                f"what another command began for {output} is of no use here: beginning anew"
+            )
+        return journal
+
+    def _still_holds(self, entry: Entry) -> bool:
+        """A recording that failed is tried again, and one that was changed is scored again."""
+        path = self._recordings.paths[entry["index"]]
+        return not entry["error"] and entry["stamp"] == stamp_of(path)
+
+    @property
+    def done(self) -> int:
+        return self._entries.known
+
+    def is_known(self, index: int) -> bool:
+        """Whether there is a result of the recording at `index` already."""
+        return index in self._entries
+
+    def add(self, index: int, result: Scored, windows: list[WindowScore]) -> None:
+        """Save the result of a recording, and put out what is due.
+
+        Raises:
+            AsdfError: it cannot be written.
+        """
+        entry: Entry = {name: getattr(result, name) for name in _KEPT}
+        entry["lowest"] = asdict(result.lowest) if result.lowest else None
+        entry["over_time"] = [asdict(window) for window in windows]
+        entry["stamp"] = stamp_of(self._recordings.paths[index])
+        self._entries.add(index, entry)
+        self.put_out()
+
+    def put_out(self) -> None:
+        """Show the next results, as far as they are known without a gap."""
+        while self._next < len(self._recordings) and self._next in self._entries:
+            index = self._next
+            line = self._line(index)
+            self._next += 1
+            self._screen.show(line)
+            for file, table in self._live:
+                table.add(line)
+                file.flush()
+            self.failed += bool(line.result.error)
+            if self._raw and line.result.raw is not None:
+                self._raw[index] = line.result.raw
+        if self.done >= self._next_writing:
+            self._next_writing = 2 * self.done
+            self._write_tables(complete=False)
+
+    def stop(self) -> str:
+        """Write what is known, and leave the rest to the same command; how it goes on, in words."""
+        self._write_tables(complete=False)
+        self._end_streams(complete=False)
+        if isinstance(self._entries, Journal):
+            return "the same command goes on from there"
+        return "with --csv or --json the same command would go on from there"
+
+    def finish(self, length: ScoredLength) -> None:
+        """Write the outputs, say what else there is to say, and forget how far the work was."""
+        self._write_tables(complete=True)
+        self._end_streams(complete=True)
+        if self._outputs.scores:
+            self._write_scores(self._outputs.scores, length)
+        self._screen.end()
+        if self._heading.decision:
+            self._screen.say(self._heading.decision)
+        if self.failed:
+            self._screen.say(
+                f"{self.failed} of {len(self._recordings)} recordings could not be scored"
+            )
+        if isinstance(self._entries, Journal):
+            self._write_pictures()
+            self._entries.remove()
+
+    def close(self) -> None:
+        """Close the files; the journal stays, unless the work was finished."""
+        self._close_streams()
+        self._entries.close()
+
+    def _line(self, index: int) -> Line:
+        entry = self._entries[index]
+        recording = self._recordings[index]
+        lowest = WindowScore(**entry["lowest"]) if entry["lowest"] else None
+        values = {name: entry[name] for name in _KEPT}
+        values |= {"lowest": lowest, "error": self._shown(entry["error"])}
+        result = Scored(index, recording.path, **values)
+        verdict = ""
+        threshold = self._heading.threshold
+        if result.score is not None and threshold is not None and result.judged:
+            verdict = "bona fide" if result.score >= threshold else "spoof"
+        windows = [WindowScore(**window) for window in entry["over_time"]]
+        return Line(self._shown(str(recording.path)), recording.label, result, verdict, windows)
+
+    def _shown(self, text: str) -> str:
+        """A text with a path in it as one field of one line: file names may hold anything, even what is no text."""
+        if self._from_stdin:
+            text = text.replace(self._from_stdin, "-")
+        return printable(text, one_line=True)
+
+    def _known_lines(self) -> Iterator[Line]:
+        known = (index for index in range(len(self._recordings)) if index in self._entries)
+        return (self._line(index) for index in known)
+
+    def _write_tables(self, complete: bool) -> None:
+        if not isinstance(self._entries, Journal):
+            return
+        for path, kind in self._outputs.tables():
+            if not is_stream(path):
+                with atomic_write(path) as file:
+                    table = kind(file, self._heading)
+                    for line in self._known_lines():
+                        table.add(line)
+                    table.end(complete)
+
+    def _end_streams(self, complete: bool) -> None:
+        for _, table in self._live:
+            table.end(complete)
+        self._close_streams()
+
+    def _close_streams(self) -> None:
+        self._live = []
+        self._streams.close()
+
+    def _write_pictures(self) -> None:
+        tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
+        if tables:
+            count = write_pictures(tables[0], self._heading, self._known_lines())
+            if count:
+                self._screen.say(f"pictures beside {tables[0]}: {count}")
+
+    def _write_scores(self, path: Path, length: ScoredLength) -> None:
+        if self.failed:
+            self._screen.say(
+                f"{path} is not written: a score file without some of its trials has another EER."
+            )
+            return
+        # The network's own scores, also when it is calibrated: a calibration is fitted on these.
+        write_scores(path, self._recordings.names, self._recordings.labels, self._raw)
+        if descriptor_of(path) is None:
+            write_scored_length(path, length)

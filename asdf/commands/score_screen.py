@@ -1,0 +1,71 @@
+"""Scores as lines for people and other programs: fields separated by tabs, above the progress bar if there is one."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from asdf.detector.pictures import clock, text_plot
+from asdf.detector.result_files import Heading, Line
+from asdf.text import printable
+
+_REMARKS_SHOWN = 20
+
+
+class Screen:
+    """Where lines are shown as they become known; what is wrong with a recording goes to standard error as well."""
+
+    def __init__(self, heading: Heading, stream: TextIO) -> None:
+        """`stream` takes the lines of recordings."""
+        self._heading = heading
+        self._stream = stream
+        self._remarks = 0
+
+    def show(self, line: Line) -> None:
+        """A recording's line: path, score, with a threshold the verdict, and remarks; or path and 'error'."""
+        result = line.result
+        if result.error:
+            self._write(f"{line.path}\terror")
+            self.say(f"error: {result.error}")
+            return
+        cells = [line.path, f"{result.score:.4f}"]
+        if self._heading.threshold is not None:
+            cells.append(line.verdict)
+        notes = [note for note in (_lowest(line), result.remark) if note]
+        if notes:
+            cells.append("; ".join(notes))
+        self._write("\t".join(cells))
+        if line.windows:
+            self._write(text_plot(line.windows, self._heading.threshold))
+        if result.remark:
+            self._remarks += 1
+            if self._remarks <= _REMARKS_SHOWN:
+                self.say(f"{line.path}: {result.remark}")
+
+    def end(self) -> None:
+        """Say how many remarks were not shown: of a list of trials, most may be longer than their protocol hears."""
+        more = self._remarks - _REMARKS_SHOWN
+        if more > 0:
+            self.say(
+                f"{more:,} more recordings have a remark: it is in their lines, and in --csv and --json"
+            )
+
+    def say(self, text: str) -> None:
+        """A line on standard error."""
+        from tqdm import tqdm
+
+        tqdm.write(printable(text), file=sys.stderr)
+
+    def _write(self, text: str) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(text, file=self._stream)
+        self._stream.flush()
+
+
+def _lowest(line: Line) -> str:
+    lowest = line.result.lowest
+    if lowest is None:
+        return ""
+    span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
+    return f"mean of {line.result.windows} windows, lowest {lowest.score:.4f} at {span}"

@@ -1,0 +1,183 @@
+"""Results of a long work as they become known, in a file next to its output, from which the same command goes on.
+
+Invariant: what was added is there after any end of the process, `kill -9` among them; a line that
+was written in part is not. A journal is taken up only by the same work: the same network, options
+and recordings, in the same order.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from array import array
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import sha256_of, write_advice
+
+Entry = dict[str, Any]
+
+
+class Journal:
+    """Entries by their index, in `.NAME.progress` next to the output NAME.
+
+    In memory there are 8 bytes for each index; entries are read back from the file.
+
+    Attributes:
+        known: how many entries there are.
+        begins_anew: there were entries of other work, which are gone.
+    """
+
+    def __init__(
+        self, output: Path, work: Mapping[str, Any], count: int, is_valid: Callable[[Entry], bool]
+    ) -> None:
+        """Take up the journal of `output`, or begin one.
+
+        Args:
+            work: what the entries depend on; plain values.
+            count: indices go from 0 up to it.
+            is_valid: whether an entry of before still holds.
+
+        Raises:
+            UsageError: another process writes the same output.
+            AsdfError: it cannot be written.
+        """
+        self.path = output.resolve().parent / f".{output.name}.progress"
+        self.known = 0
+        self._offsets = array("q", [-1]) * count
+        header = json.dumps(dict(work)).encode() + b"\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a+b", buffering=0)
+            self._lock(output)
+            self.begins_anew = not self._take_up(header, is_valid)
+        except OSError as error:
+            raise AsdfError(write_advice(self.path, error)) from error
+        self._reader = self.path.open("rb")
+
+    def __contains__(self, index: int) -> bool:
+        return self._offsets[index] >= 0
+
+    def __getitem__(self, index: int) -> Entry:
+        self._reader.seek(self._offsets[index])
+        entry: Entry = json.loads(self._reader.readline())
+        return entry
+
+    def add(self, index: int, entry: Entry) -> None:
+        """Write an entry.
+
+        Raises:
+            AsdfError: the disk is full.
+        """
+        offset = self._file.seek(0, os.SEEK_END)
+        line = json.dumps({**entry, "index": index}).encode() + b"\n"
+        try:
+            written = self._file.write(line)
+        except OSError as error:
+            raise AsdfError(write_advice(self.path, error)) from error
+        if written != len(line):
+            self._file.truncate(offset)
+            raise AsdfError(write_advice(self.path, OSError("the disk is full")))
+        self.known += self._offsets[index] < 0
+        self._offsets[index] = offset
+
+    def close(self) -> None:
+        """Close the file, which stays: the same work goes on from it."""
+        self._reader.close()
+        self._file.close()
+
+    def remove(self) -> None:
+        """Remove the file: the work is done, and its output written."""
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+    def _lock(self, output: Path) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another process is writing {output}. Wait for it, or name another output."
+            ) from None
+
+    def _take_up(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:
+        """Read what is there, up to a line that is not whole; whether it is of this work, or there was nothing."""
+        with self.path.open("rb") as file:
+            first = file.readline()
+            if first != header:
+                self._file.truncate(0)
+                self._file.write(header)
+                return not first
+            offset = len(header)
+            for line in file:
+                entry = _entry(line)
+                if entry is None or not 0 <= entry["index"] < len(self._offsets):
+                    break
+                if is_valid(entry):
+                    self.known += self._offsets[entry["index"]] < 0
+                    self._offsets[entry["index"]] = offset
+                offset += len(line)
+        self._file.truncate(offset)
+        return True
+
+
+def _entry(line: bytes) -> Entry | None:
+    """A whole line's entry; None for a torn or damaged one."""
+    try:
+        entry = json.loads(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) and isinstance(entry.get("index"), int) else None
+
+
+class Passing:
+    """Entries of a work whose results are nowhere but on the screen: each is handed out once and forgotten.
+
+    Attributes:
+        known: how many entries were added.
+    """
+
+    def __init__(self) -> None:
+        self.known = 0
+        self._entries: dict[int, Entry] = {}
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._entries
+
+    def __getitem__(self, index: int) -> Entry:
+        return self._entries.pop(index)
+
+    def add(self, index: int, entry: Entry) -> None:
+        """Hold an entry until it is asked for."""
+        self.known += 1
+        self._entries[index] = entry
+
+    def close(self) -> None:
+        """Do nothing: there is no file."""
+
+
+def digest_of(path: Path) -> str:
+    """A file's content, or that of all files in a folder, as a short text.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(os.fsencode(file.relative_to(path)) + b"\0")
+            digest.update(sha256_of(file).encode())
+    return digest.hexdigest()
+
+
+def stamp_of(path: str) -> list[int]:
+    """What changes when a recording does: its size and the time of its last change, or those of its archive."""
+    for candidate in (path, *map(str, Path(path).parents)):
+        with suppress(OSError, ValueError):
+            status = os.stat(candidate)  # noqa: PTH116
+            return [status.st_size, status.st_mtime_ns]
+    return []

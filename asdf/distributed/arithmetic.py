@@ -1,0 +1,45 @@
+"""Whether a GPU multiplies float32 numbers as they are, or as TF32: faster, with about 3 digits.
+
+Invariant: what computes in TF32 was asked to, whatever the program around it has chosen: training by
+`computing.tf32`, scoring by `computing.scoring_precision`, the Detector and the pass that computes
+features never. So the Detector, stage 2 and validation give the same scores.
+
+torch has two interfaces to this, and refuses to read the older one where the newer says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch.backends import cuda, cudnn
+
+_CUDNN: Any = cudnn  # its type has not all that it has
+_PRODUCTS: tuple[Any, ...] = (cuda.matmul, _CUDNN.conv, _CUDNN.rnn)
+
+
+def set_tf32(allowed: bool) -> None:
+    """Allow TF32 in this process, or not."""
+    # The older interface as well: torch's compiler reads it.
+    cuda.matmul.allow_tf32 = allowed
+    cudnn.allow_tf32 = allowed
+    for products in _PRODUCTS:
+        products.fp32_precision = _name(allowed)
+
+
+@contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """Allow TF32 inside the block, or not; afterwards what was chosen before."""
+    before = [products.fp32_precision for products in _PRODUCTS]
+    try:
+        for products in _PRODUCTS:
+            products.fp32_precision = _name(allowed)
+        yield
+    finally:
+        for products, precision in zip(_PRODUCTS, before, strict=True):
+            products.fp32_precision = precision
+
+
+def _name(allowed: bool) -> str:
+    return "tf32" if allowed else "ieee"

@@ -1,0 +1,244 @@
+"""Batch norm over the minibatches of all processes together, on GPUs and CPUs.
+
+Invariant: the output, the gradients and the running statistics are those of one batch norm over all
+minibatches in a row, up to rounding. Nothing of it waits for the device: torch's own SyncBatchNorm
+leaves out processes with empty minibatches by a mask, which makes the host wait three times per
+layer, and `TrainingPlan` gives no process an empty one.
+
+Source: Ioffe and Szegedy, "Batch normalization", ICML 2015; the statistics of several minibatches
+are combined as by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
+computing sample variances", 1979.
+
+Shapes: B utterances, C channels, any further dimensions; R processes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from asdf.errors import UsageError
+
+# torch 2.14 gave it another name, and warns of the old one.
+_gather_into_one = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+
+def synchronise_batch_norm(network: nn.Module) -> nn.Module:
+    """Replace every batch norm in `network` by one over all processes, with the same parameters.
+
+    Raises:
+        UsageError: a batch norm has momentum None, whose running statistics are no moving mean.
+    """
+    if isinstance(network, _BatchNorm) and not isinstance(network, SynchronisedBatchNorm):
+        return SynchronisedBatchNorm.like(network)
+    for name, child in network.named_children():
+        replacement = synchronise_batch_norm(child)
+        if replacement is not child:
+            setattr(network, name, replacement)
+    return network
+
+
+class SynchronisedBatchNorm(_BatchNorm):
+    """Batch norm whose training statistics are those of all processes' minibatches."""
+
+    @classmethod
+    def like(cls, norm: _BatchNorm) -> SynchronisedBatchNorm:
+        """Build one that shares the parameters and buffers of `norm`."""
+        if norm.momentum is None:
+            raise UsageError(
+                "a batch norm with momentum=None cannot be synchronised between processes: give it a "
+                "momentum, or set computing.sync_batch_norm = False."
+            )
+        made = cls(
+            norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats
+        )
+        made._parameters.update(norm._parameters)
+        made._buffers.update(norm._buffers)
+        return made.train(norm.training)
+
+    def forward(self, x_BC: Tensor) -> Tensor:
+        """(batch, channels, ...) to the same shape; all processes call it the same number of times."""
+        if not self.training:
+            return super().forward(x_BC)
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+        weight_C, bias_C = self.weight, self.bias
+        if weight_C is None:
+            weight_C = x_BC.new_ones(self.num_features, dtype=torch.float32)
+            bias_C = torch.zeros_like(weight_C)
+        running = (self.running_mean, self.running_var)
+        normalised: Tensor = _Synchronised.apply(
+            x_BC, weight_C, bias_C, *running, self.eps, self.momentum
+        )
+        return normalised
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Take any number of dimensions: this one class stands for the 1-, 2- and 3-dimensional ones."""
+
+
+class _Synchronised(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x_BC: Tensor,
+        weight_C: Tensor,
+        bias_C: Tensor,
+        running_mean_C: Tensor | None,
+        running_var_C: Tensor | None,
+        eps: float,
+        momentum: float,
+    ) -> Tensor:
+        x_BC = x_BC.contiguous()
+        mean_C, invstd_C = _statistics(x_BC, eps)
+        count_1 = mean_C.new_full((1,), x_BC.numel() // x_BC.shape[1])
+        all_R = _gather(torch.cat([mean_C, invstd_C, count_1]))
+        means_RC, invstds_RC, counts_R1 = all_R.split([len(mean_C), len(mean_C), 1], dim=1)
+        mean_C, invstd_C = _combine(
+            x_BC,
+            means_RC,
+            invstds_RC,
+            counts_R1[:, 0],
+            running_mean_C,
+            running_var_C,
+            eps,
+            momentum,
+        )
+        ctx.save_for_backward(x_BC, weight_C, mean_C, invstd_C, counts_R1[:, 0].to(torch.int32))
+        return _normalise(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
+
+    @staticmethod
+    def backward(ctx: Any, grad_BC: Tensor) -> Any:
+        x_BC, weight_C, mean_C, invstd_C, counts_R = ctx.saved_tensors
+        grad_BC = grad_BC.contiguous()
+        sum_C, product_C, weight_grad_C, bias_grad_C = _reduce(
+            grad_BC, x_BC, mean_C, invstd_C, weight_C
+        )
+        # The parameters' gradients stay this process's own: DistributedDataParallel adds them up.
+        sums = torch.cat([sum_C, product_C])
+        dist.all_reduce(sums)
+        sum_C, product_C = sums.split(len(sum_C))
+        x_grad_BC = _input_gradient(
+            grad_BC, x_BC, mean_C, invstd_C, weight_C, sum_C, product_C, counts_R
+        )
+        return x_grad_BC, weight_grad_C, bias_grad_C, None, None, None, None
+
+
+def _gather(own_S: Tensor) -> Tensor:
+    """`own_S` of every process, in the order of ranks: (R, S)."""
+    size = dist.get_world_size()
+    if dist.get_backend() == "gloo":
+        parts = [torch.empty_like(own_S) for _ in range(size)]
+        dist.all_gather(parts, own_S)
+        return torch.stack(parts)
+    all_RS = own_S.new_empty(size, len(own_S))
+    _gather_into_one(all_RS, own_S)
+    return all_RS
+
+
+# CUDA has one kernel for each of the five functions below; elsewhere their formulas are written
+# out.
+
+
+def _statistics(x_BC: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Mean and 1 / sqrt(variance + eps) of each channel, at least in float32."""
+    if x_BC.is_cuda:
+        mean_C, invstd_C = torch.batch_norm_stats(x_BC, eps)
+        return mean_C, invstd_C
+    variance_C, mean_C = torch.var_mean(_full(x_BC), _others(x_BC), correction=0)
+    return mean_C, (variance_C + eps).rsqrt()
+
+
+def _combine(
+    x_BC: Tensor,
+    means_RC: Tensor,
+    invstds_RC: Tensor,
+    counts_R: Tensor,
+    running_mean_C: Tensor | None,
+    running_var_C: Tensor | None,
+    eps: float,
+    momentum: float,
+) -> tuple[Tensor, Tensor]:
+    """Mean and 1 / sqrt(variance + eps) over all processes; the running statistics move towards them."""
+    if x_BC.is_cuda:
+        mean_C, invstd_C = torch.batch_norm_gather_stats_with_counts(
+            x_BC, means_RC, invstds_RC, running_mean_C, running_var_C, momentum, eps, counts_R
+        )
+        return mean_C, invstd_C
+    counts_R1 = counts_R[:, None].double()
+    total = counts_R1.sum()
+    mean_C = (means_RC * counts_R1).sum(dim=0) / total
+    squares_RC = invstds_RC.double() ** -2 - eps + (means_RC - mean_C) ** 2
+    variance_C = (squares_RC * counts_R1).sum(dim=0) / total
+    if running_mean_C is not None and running_var_C is not None:
+        running_mean_C.lerp_(mean_C.to(running_mean_C.dtype), momentum)
+        # As in torch: the running variance is the unbiased estimate.
+        unbiased_C = variance_C * total / (total - 1)
+        running_var_C.lerp_(unbiased_C.to(running_var_C.dtype), momentum)
+    return mean_C.to(means_RC.dtype), (variance_C + eps).rsqrt().to(means_RC.dtype)
+
+
+def _normalise(
+    x_BC: Tensor, weight_C: Tensor, bias_C: Tensor, mean_C: Tensor, invstd_C: Tensor, eps: float
+) -> Tensor:
+    if x_BC.is_cuda:
+        return torch.batch_norm_elemt(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
+    scale_C = invstd_C * weight_C
+    normalised_BC = (x_BC - _wide(mean_C, x_BC)) * _wide(scale_C, x_BC) + _wide(bias_C, x_BC)
+    return normalised_BC.to(x_BC.dtype)
+
+
+def _reduce(
+    grad_BC: Tensor, x_BC: Tensor, mean_C: Tensor, invstd_C: Tensor, weight_C: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sums over this process: of the gradient, and of it times x - mean; gradients of weight and bias."""
+    if x_BC.is_cuda:
+        sums: tuple[Tensor, Tensor, Tensor, Tensor] = torch.batch_norm_backward_reduce(
+            grad_BC, x_BC, mean_C, invstd_C, weight_C, True, True, True
+        )
+        return sums
+    sum_C = _full(grad_BC).sum(_others(x_BC))
+    product_C = (grad_BC * (x_BC - _wide(mean_C, x_BC))).sum(_others(x_BC))
+    return sum_C, product_C, product_C * invstd_C, sum_C
+
+
+def _input_gradient(
+    grad_BC: Tensor,
+    x_BC: Tensor,
+    mean_C: Tensor,
+    invstd_C: Tensor,
+    weight_C: Tensor,
+    sum_C: Tensor,
+    product_C: Tensor,
+    counts_R: Tensor,
+) -> Tensor:
+    """The gradient of x from the sums over all processes."""
+    if x_BC.is_cuda:
+        return torch.batch_norm_backward_elemt(
+            grad_BC, x_BC, mean_C, invstd_C, weight_C, sum_C, product_C, counts_R
+        )
+    total = counts_R.sum()
+    through_mean_C = sum_C / total
+    through_variance_C = product_C / total * invstd_C**2
+    centred_BC = x_BC - _wide(mean_C, x_BC)
+    rest_BC = grad_BC - _wide(through_mean_C, x_BC) - centred_BC * _wide(through_variance_C, x_BC)
+    return (rest_BC * _wide(invstd_C * weight_C, x_BC)).to(x_BC.dtype)
+
+
+def _full(x: Tensor) -> Tensor:
+    """`x` in float32, or in float64 if it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _others(x_BC: Tensor) -> list[int]:
+    """All dimensions of `x_BC` but that of the channels."""
+    return [dimension for dimension in range(x_BC.dim()) if dimension != 1]
+
+
+def _wide(value_C: Tensor, x_BC: Tensor) -> Tensor:
+    """`value_C` in a shape that broadcasts over `x_BC`."""
+    return value_C.view(1, -1, *[1] * (x_BC.dim() - 2))

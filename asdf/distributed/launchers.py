@@ -1,0 +1,232 @@
+"""Who started this process, and which of how many it is.
+
+Every launcher says so in environment variables of its own; `read_launch` is the one function that
+reads them. Invariant: processes that were started together never take themselves for runs of one
+process each. What a launcher leaves out is taken from another that agrees with it, or agreed
+between the processes (`asdf.distributed.joining`); what is incomplete or contradictory is refused.
+No torch here: a dry run asks, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from asdf.distributed.slurm import read_slurm_step
+from asdf.distributed.variables import name_port, number, numbers
+from asdf.errors import UsageError
+
+TORCHRUN = "torchrun"
+BY_HAND = "RANK and WORLD_SIZE"
+# Ranks of launchers that say in no variable how many processes there are, or of one that was not
+# understood.
+_RANKS_ALONE = ("LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a process knows from what started it.
+
+    Attributes:
+        local_rank: which of the processes of its node it is, or None where the launcher does not
+            say it.
+        local_size: how many those are, or None.
+        launcher: 'torchrun', 'srun', 'mpirun' ..., or '' where nothing but the user started the
+            process.
+        address: host name of rank 0 for the others, and `port` there; '' and 0 for a process alone.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int | None = 0
+    local_size: int | None = 1
+    launcher: str = ""
+    address: str = ""
+    port: int = 0
+
+    @property
+    def is_in_torch_world(self) -> bool:
+        """Whether torchrun or a wrapper in its place started it: it must not become a torchrun."""
+        return self.launcher in (TORCHRUN, BY_HAND)
+
+
+def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
+    """What the environment (None: this process's) says of this process and those started with it.
+
+    Raises:
+        UsageError: it is incomplete, contradicts itself, or does not say where rank 0 can be
+            reached.
+    """
+    environment = os.environ if environment is None else environment
+    launches = [launch for read in _READERS if (launch := read(environment)) is not None]
+    if not launches:
+        _refuse_rank_alone(environment)
+        return Launch()
+    chosen, *others = launches
+    _check_others(chosen, others, environment)
+    for other in others:
+        if (other.rank, other.size) == (chosen.rank, chosen.size):
+            chosen = _fill(chosen, other)
+    _check_numbers(chosen)
+    return chosen if chosen.size == 1 else _with_address(chosen, environment)
+
+
+def check_local_rank(launch: Launch, argument: int | None) -> None:
+    """Compare `--local-rank`, which `torch.distributed.launch` adds to the words, with the launch.
+
+    Raises:
+        UsageError: they contradict each other.
+    """
+    if argument is None or (argument == launch.local_rank and launch.launcher):
+        return
+    if not launch.launcher:
+        raise UsageError(
+            f"--local-rank={argument} is on the command line, but RANK and WORLD_SIZE are not set: "
+            "start the processes with torchrun, or leave --local-rank away to compute in one."
+        )
+    if launch.local_rank is not None:
+        raise UsageError(
+            f"--local-rank={argument} is on the command line, but {launch.launcher} says that this "
+            f"process has local rank {launch.local_rank}: leave --local-rank away."
+        )
+
+
+def _read_torch(environment: Mapping[str, str]) -> Launch | None:
+    """What torchrun sets, or a wrapper in its place."""
+    if number(environment, "WORLD_SIZE") in (None, 1) and "RANK" not in environment:
+        return None
+    rank, size = numbers(environment, "RANK", "WORLD_SIZE")
+    return Launch(
+        rank,
+        size,
+        number(environment, "LOCAL_RANK"),
+        number(environment, "LOCAL_WORLD_SIZE"),
+        TORCHRUN if "TORCHELASTIC_RUN_ID" in environment else BY_HAND,
+    )
+
+
+def _read_mpi(environment: Mapping[str, str]) -> Launch | None:
+    """What mpirun of Open MPI sets, or of MVAPICH."""
+    for prefix in ("OMPI_COMM_WORLD", "MV2_COMM_WORLD"):
+        if f"{prefix}_RANK" not in environment and f"{prefix}_SIZE" not in environment:
+            continue
+        rank, size = numbers(environment, f"{prefix}_RANK", f"{prefix}_SIZE")
+        local_rank = number(environment, f"{prefix}_LOCAL_RANK")
+        local_size = number(environment, f"{prefix}_LOCAL_SIZE")
+        return _on_one_node(
+            Launch(rank, size, local_rank, local_size, "mpirun"),
+            environment.get("PMIX_NAMESPACE", ""),
+        )
+    return None
+
+
+def _read_pmi(environment: Mapping[str, str]) -> Launch | None:
+    """What mpiexec of MPICH and Intel MPI (Hydra) sets."""
+    if "PMI_RANK" not in environment or "PMI_SIZE" not in environment:
+        return None
+    if "SLURM_STEP_ID" in environment and "MPI_LOCALRANKID" not in environment:
+        return None  # of `srun --mpi=pmi2`, which says more in variables of its own
+    rank, size = numbers(environment, "PMI_RANK", "PMI_SIZE")
+    local_rank = number(environment, "MPI_LOCALRANKID")
+    local_size = number(environment, "MPI_LOCALNRANKS")
+    return _on_one_node(Launch(rank, size, local_rank, local_size, "mpiexec"), "")
+
+
+def _read_slurm(environment: Mapping[str, str]) -> Launch | None:
+    """What srun sets for the tasks of a step."""
+    step = read_slurm_step(environment)
+    if step is None:
+        return None
+    launch = Launch(step.rank, step.size, step.local_rank, step.local_size, "srun")
+    return replace(launch, address=step.address, port=step.port)
+
+
+_READERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
+    _read_torch,
+    _read_mpi,
+    _read_pmi,
+    _read_slurm,
+)
+
+
+def _on_one_node(launch: Launch, job: str) -> Launch:
+    """With the address of rank 0 on one node, and a port where the `job` has a name."""
+    if launch.local_size != launch.size:
+        return launch
+    return replace(launch, address="127.0.0.1", port=name_port(job) if job else 0)
+
+
+def _fill(launch: Launch, other: Launch) -> Launch:
+    """`launch`, what it lacks taken from another launcher that says the same of rank and size."""
+    if launch.local_rank is None or launch.local_size is None:
+        launch = replace(launch, local_rank=other.local_rank, local_size=other.local_size)
+    address = launch.address or other.address
+    return replace(launch, address=address, port=launch.port or other.port)
+
+
+def _check_others(chosen: Launch, others: list[Launch], environment: Mapping[str, str]) -> None:
+    """Refuse a launch in torch's variables that another launcher around it contradicts."""
+    for other in others:
+        if other.size == 1 or not chosen.is_in_torch_world:
+            continue
+        if chosen.launcher == BY_HAND and (chosen.rank, chosen.size) != (other.rank, other.size):
+            raise UsageError(
+                f"RANK={chosen.rank} and WORLD_SIZE={chosen.size} are set, but {other.launcher} "
+                f"started this process as rank {other.rank} of {other.size}: unset RANK and "
+                "WORLD_SIZE, or set them for each process."
+            )
+        if chosen.launcher == TORCHRUN and environment.get("GROUP_WORLD_SIZE") == "1":
+            raise UsageError(
+                f"{other.launcher} started {other.size} torchruns that do not know of each other. "
+                f"For one run on all of them give torchrun --nnodes={other.size} and a rendezvous "
+                "(docs/cluster.md); start runs of their own each by itself, with srun: --ntasks=1 "
+                "--exact."
+            )
+
+
+def _check_numbers(launch: Launch) -> None:
+    ranks = [("rank", launch.rank, launch.size)]
+    if launch.local_rank is not None and launch.local_size is not None:
+        ranks.append(("local rank", launch.local_rank, launch.local_size))
+        ranks.append(("local size", launch.local_size - 1, launch.size))
+    for what, value, size in ranks:
+        if not 0 <= value < size:
+            raise UsageError(
+                f"{launch.launcher} says rank {launch.rank} of {launch.size}, local rank "
+                f"{launch.local_rank} of {launch.local_size}: that cannot be, the {what} is out of "
+                "range. Was a variable set by hand, or left by another launcher?"
+            )
+
+
+def _refuse_rank_alone(environment: Mapping[str, str]) -> None:
+    for name in _RANKS_ALONE:
+        if name in environment:
+            raise UsageError(
+                f"{name}={environment[name]} is set, so this process is one of several, but "
+                "nothing says of how many: start them with torchrun, srun or mpirun, or set RANK, "
+                "WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. For a run of one process unset "
+                f"{name}."
+            )
+
+
+def _with_address(launch: Launch, environment: Mapping[str, str]) -> Launch:
+    """With where rank 0 listens: as MASTER_ADDR and MASTER_PORT say, else as the launcher does.
+
+    Raises:
+        UsageError: nothing says it.
+    """
+    address = environment.get("MASTER_ADDR") or launch.address
+    port = number(environment, "MASTER_PORT") or launch.port
+    missing = [
+        name for name, value in (("MASTER_ADDR", address), ("MASTER_PORT", port)) if not value
+    ]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise UsageError(
+            f"{launch.launcher} started {launch.size} processes, but {' and '.join(missing)} {verb} "
+            "not set: set MASTER_ADDR to the host name of rank 0 as the other nodes know it "
+            "(127.0.0.1 on one node) and MASTER_PORT to a free port there, the same for all "
+            "processes. With Open MPI: mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500."
+        )
+    return replace(launch, address=address, port=port)

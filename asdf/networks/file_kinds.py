@@ -1,0 +1,38 @@
+"""What a file is that is no network: known by its first bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_RECORDINGS = {
+    b"RIFF": "RIFF, as WAV files begin",
+    b"RF64": "RF64, a large WAV file",
+    b"fLaC": "FLAC",
+    b"OggS": "Ogg",
+    b"ID3": "MP3",
+    b"FORM": "AIFF",
+    b".snd": "AU",
+    b"caff": "CAF",
+}
+_WEB_PAGES = (b"<!doctype", b"<html", b"<?xml")
+_START = 64
+_POINTER = b"version https://git-lfs"
+
+
+def other_kind(path: Path) -> str | None:
+    """What a file is, if it is something else that is often taken for a network."""
+    with path.open("rb") as file:
+        start = file.read(_START)
+    for magic, kind in _RECORDINGS.items():
+        if start.startswith(magic):
+            return f"a recording ({kind}), not a network; commands name the network first"
+    if is_web_page(start):
+        return "a web page, not a network; a server or a proxy sent it in place of the file"
+    if start.startswith(_POINTER):
+        return "a pointer of Git LFS, not a network; run git lfs pull where it came from"
+    return None
+
+
+def is_web_page(start: bytes) -> bool:
+    """Whether a file that begins with these bytes is HTML."""
+    return start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_WEB_PAGES)

@@ -1,0 +1,72 @@
+"""The plain values of a file, bounded before anything prints, compares or copies them.
+
+Invariant: what passes can be walked, printed and copied in the time and memory that a file of its
+kind takes. A list that holds another twice, which holds another twice, and so on for sixty levels,
+takes a kilobyte in a file and prints as 2^60 items.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+
+# A checkpoint of XLS-R 2B with its optimiser has some 10,000 values, and names of layers of 100,000
+# characters in all. Each evaluation of the run is a dozen values more, of which each takes five
+# bytes of the file.
+FEW_VALUES = 200_000
+MOST_VALUES = 5_000_000
+_BYTES_PER_VALUE = 4
+MOST_CHARACTERS = 10_000_000
+MOST_LEVELS = 100
+MOST_BITS = 1024
+"""Of an integer: 308 decimal digits, as the largest number that is no integer has."""
+
+
+def check_plain(content: Any, file_size: int = 0) -> None:
+    """Refuse values that are too many, too long, too large or too deeply nested.
+
+    Shared ones count each time they appear.
+
+    Args:
+        file_size: bytes of the file that they are from; a large one may hold more values.
+
+    Raises:
+        ValueError: says which.
+    """
+    most = min(max(FEW_VALUES, file_size // _BYTES_PER_VALUE), MOST_VALUES)
+    values, characters = 1, 0
+    waiting = [(content, 0)]
+    while waiting:
+        value, level = waiting.pop()
+        characters += _characters(value)
+        if characters > MOST_CHARACTERS:
+            raise ValueError(f"its values hold texts of more than {MOST_CHARACTERS:,} characters")
+        for part in _parts(value):
+            values += 1
+            if values > most or level == MOST_LEVELS:
+                raise ValueError(
+                    f"it holds more than {most:,} values, or more than {MOST_LEVELS} inside "
+                    "each other; shared ones are counted as often as they appear"
+                )
+            waiting.append((part, level + 1))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        yield from value.keys()
+        yield from value.values()
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from value
+    if isinstance(value, (Mapping, Namespace, Tensor)):
+        # An OrderedDict and a tensor may have values besides their own, which are written with
+        # them.
+        yield from getattr(value, "__dict__", {}).values()
+
+
+def _characters(value: Any) -> int:
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise ValueError(f"it holds a number of {value.bit_length():,} binary digits")
+    return len(value) if isinstance(value, (str, bytes)) else 0

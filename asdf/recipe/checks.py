@@ -1,0 +1,101 @@
+"""What can be known to be wrong with a run before it starts.
+
+Invariant: a problem that the settings alone show is found in every config of a command before the
+first one runs, and all problems are in one message, each once. What needs the disk is found by
+`--dry-run` and, as the first thing that it does, by the run itself, with the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.corpora import Corpus, find_corpus, validation_sets
+from asdf.recipe.folders import Folders, folders_of
+from asdf.recipe.selection import check_choices
+from asdf.recipe.stage_list import Stage, check_stages, check_work
+from asdf.settings.sections import Sections
+from asdf.settings.weights_names import BUNDLE, missing_weights
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a config."""
+
+    config: str
+    error: AsdfError
+
+
+def failures(checks: Iterable[Callable[[], object]]) -> list[AsdfError]:
+    """Do all checks and return what they raise, in their order."""
+    errors = []
+    for check in checks:
+        try:
+            check()
+        except AsdfError as error:
+            errors.append(error)
+    return errors
+
+
+def settings_failures(
+    settings: Sections,
+    folder: Path,
+    corpora: Mapping[str, Corpus],
+    stages: Mapping[int, Stage] | None,
+) -> list[AsdfError]:
+    """What is wrong with the settings of a run of the recipe in `folder`, without a look at the disk."""
+    recipe = settings.recipe
+    names = (*recipe.training_sets, *validation_sets(settings), *recipe.evaluation_sets)
+    checks: list[Callable[[], object]] = [partial(folders_of, settings.paths, folder)]
+    checks += [partial(find_corpus, name, corpora) for name in dict.fromkeys(names)]
+    if stages is not None:
+        checks += [partial(check_stages, recipe, stages), partial(check_work, settings, stages)]
+    return failures([*checks, partial(check_choices, settings)])
+
+
+def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:
+    """Raise one error that names all problems, if there are any; with several `configs` also whose they are.
+
+    Raises:
+        UsageError: one of them is a mistake in a config.
+        AsdfError: all of them are of another kind, such as a file that is not there.
+    """
+    owners: dict[str, list[str]] = {}
+    for problem in problems:
+        owners.setdefault(str(problem.error), []).append(problem.config)
+    messages = []
+    for message, names in owners.items():
+        whose = ", ".join(dict.fromkeys(names))
+        messages.append(f"config {whose}: {message}" if len(configs) > 1 else message)
+    if messages:
+        mistakes = any(isinstance(problem.error, UsageError) for problem in problems)
+        raise (UsageError if mistakes else AsdfError)("\n  ".join(messages))
+
+
+def is_bundle(weights: str | None) -> bool:
+    """Whether `front_end.weights` names a bundle of torchaudio, which is fetched when it is first needed."""
+    return weights is not None and weights.startswith(BUNDLE)
+
+
+def build_with_weights(settings: Sections, folders: Folders, recipe_folder: Path) -> nn.Module:
+    """The network of the settings with the pretrained weights that they name.
+
+    Raises:
+        UsageError: the network's class is not there.
+        AsdfError: the weights are not there, cannot be read or do not fit; the constructor of the
+            class fails.
+    """
+    from asdf.networks import build_network
+
+    weights = folders.weights(settings.front_end.weights)
+    if weights is not None and not is_bundle(weights) and not Path(weights).exists():
+        raise AsdfError(missing_weights(Path(weights)))
+    front_end = replace(settings.front_end, weights=weights)
+    return build_network(replace(settings, front_end=front_end), recipe_folder)

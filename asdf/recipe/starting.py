@@ -1,0 +1,82 @@
+"""What has to be before the first run: processes, torch, and one config for all of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from asdf.distributed.builds import TORCH_PAIR
+from asdf.distributed.launchers import Launch
+from asdf.errors import AsdfError, UsageError
+from asdf.settings import Sections
+
+if TYPE_CHECKING:
+    from asdf.distributed.world import World
+
+_LATER = (
+    "asdf.data.feature_pass",
+    "asdf.networks.build",
+    "asdf.evaluation",
+    "asdf.scoring.scoring",
+    "asdf.training.loop",
+    "asdf.training.retention",
+)
+
+
+def become_torchrun(settings: list[Sections], launch: Launch) -> None:
+    """Become torchrun when several processes are asked for and nobody has started them yet."""
+    processes = settings[0].computing.processes
+    if processes == 1 or launch.size > 1 or launch.is_in_torch_world:
+        return
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])
+
+
+def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> None:
+    """Refuse processes that were started together, but for different runs.
+
+    They would train on each other's gradients, or wait for each other for ever. Folders and what a
+    run computes on may differ between nodes.
+
+    Args:
+        configs: all that the command line names.
+        settings: of the config whose turn it is.
+
+    Raises:
+        UsageError: on every rank, when any differs from the main rank.
+    """
+    own = asdict(settings)
+    del own["paths"], own["computing"]
+    differs = (configs, own) != world.agree((configs, own))
+    words = " ".join(configs)
+    others = world.gather(words if differs else "") or []
+    if world.sum([float(differs)])[0]:
+        named = [f"rank {rank} runs {name}" for rank, name in enumerate(others) if name]
+        refused = UsageError(
+            f"the {world.size} processes that were started together do not run the same config "
+            f"with the same settings: rank 0 runs {words}, {', '.join(named)}. For runs of their "
+            "own start each by itself (with srun: --ntasks=1 --exact), or use python -m asdf "
+            "launch."
+        )
+        refused.told = not world.is_main
+        raise refused
+
+
+def import_torch() -> None:
+    """Load all the code that a run may need: edited meanwhile, it would not fit what is loaded."""
+    try:
+        import torch  # noqa: F401
+        import torchaudio  # noqa: F401
+    except (ImportError, OSError, RuntimeError) as error:
+        raise AsdfError(
+            f"torch and torchaudio do not load together: {str(error).splitlines()[0]}. Install a "
+            f"pair that does: pip install {TORCH_PAIR} (or torch 2.9 or 2.10 with the torchaudio "
+            "of the same number); a CPU-only torch needs the CPU-only torchaudio from the same "
+            "place."
+        ) from None
+    for module in _LATER:
+        import_module(module)

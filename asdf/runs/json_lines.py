@@ -1,0 +1,32 @@
+"""Files of one JSON record per line, such as metrics.jsonl."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import AsdfError
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """The records of a file, none where it is not there.
+
+    Lines that are no records are passed over: the last line of a run that was killed or that is
+    writing it now, or what a power cut left.
+
+    Raises:
+        AsdfError: it cannot be read at all.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror}. Is it a file of a run?") from None
+    records = []
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            records.append(json.loads(line))
+    return [record for record in records if isinstance(record, dict)]

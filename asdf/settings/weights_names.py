@@ -1,0 +1,27 @@
+"""What `front_end.weights` may name: a bundle of torchaudio, or a file or folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+BUNDLE = "torchaudio:"
+_CHECKPOINTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".json")
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
+
+
+def missing_weights(path: Path) -> str:
+    """Say what to do where `front_end.weights` is to be read from `path`, and nothing is there.
+
+    A model's name on the Hugging Face hub, such as facebook/wav2vec2-xls-r-300m, is most often the
+    reason.
+    """
+    reason = f"there is no file {path}: check front_end.weights."
+    name = f"{path.parent.name}/{path.name}"
+    if path.suffix in _CHECKPOINTS or path.parent.exists() or not _HUB_NAME.fullmatch(name):
+        return reason
+    return (
+        f"{reason} {name} looks like the name of a model on the Hugging Face hub, and a folder is "
+        "wanted. Where there is a way out to the net, get it by: "
+        f"huggingface-cli download {name} --local-dir FOLDER. Then set front_end.weights=FOLDER."
+    )

@@ -1,0 +1,83 @@
+"""Words for the screen: names that cannot harm a terminal, texts and lists of a bounded length.
+
+Invariant: what is written to a terminal holds no control character that came from a file. The name
+of a recording, an attack or a setting is somebody else's text: with an escape sequence in it, it
+could set the title of the terminal, hide a line or print text in another order than it is read by a
+program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MESSAGE_LENGTH = 20_000
+"""The most characters of one message on the screen or in a log."""
+
+# Control characters but tab and newline, soft hyphen, marks that are not seen or change the
+# direction of the text, line and paragraph separators, tags, and surrogates (bytes of a file name
+# that are not UTF-8). The joiners U+200C and U+200D stay: Persian, Hindi and emoji are written with
+# them.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_ONE_LINE = {ord("\t"): "\\t", ord("\n"): "\\n"}
+
+
+def printable(text: str, *, one_line: bool = False) -> str:
+    r"""Write every character that a terminal would obey, or that is no text, as its escape sequence: ESC as \x1b.
+
+    Args:
+        one_line: newline and tab are written so too, for a name that is one field of a line.
+    """
+    text = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return text.translate(_ONE_LINE) if one_line else text
+
+
+def message(text: str) -> str:
+    """The text of a message as a terminal and a log may have it: `printable`, and of a bounded length.
+
+    The end is shown as well as the start: of a traceback it is the part that is needed.
+    """
+    text = printable(text)
+    if len(text) <= MESSAGE_LENGTH:
+        return text
+    end = MESSAGE_LENGTH // 4
+    start = MESSAGE_LENGTH - end
+    left_out = len(text) - start - end
+    return f"{text[:start]}\n... {left_out:,} characters of this message are left out ...\n{text[-end:]}"
+
+
+def shorten(text: str, most: int = 200) -> str:
+    """Cut a text of more than `most` characters in the middle: both ends of a path or a name say something."""
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2
+    start = most - 1 - end
+    return f"{text[:start]}…{text[len(text) - end :]}"
+
+
+def and_more(names: Sequence[str], shown: int, between: str = ", ") -> str:
+    """The first names and how many others there are: 'a, b, c and 7 more'."""
+    rest = len(names) - shown
+    more = f" and {rest:,} more" if rest > 0 else ""
+    return between.join(names[:shown]) + more
+
+
+def lines_and_more(lines: Sequence[str], shown: int, indent: str = "  ") -> str:
+    r"""The first lines, each below the last, and how many others there are: '\n  a\n  b\n  ... and 7 more'."""
+    rest = len(lines) - shown
+    all_lines = [*lines[:shown], *([f"... and {rest:,} more"] if rest > 0 else [])]
+    return "".join(f"\n{indent}{line}" for line in all_lines)
+
+
+def csv_text(text: str) -> str:
+    """A text as a cell of a CSV file, which no spreadsheet takes for a formula.
+
+    A text of two characters or more that begins with '=', '+', '-', '@', a tab or an end of line
+    gets an apostrophe in front: spreadsheets would otherwise compute it, with whatever a file name
+    or a label asks for. It is for cells of text; a number is written as it is, so that a score of
+    -1.5 stays one.
+    """
+    return f"'{text}" if len(text) > 1 and text[0] in "=+-@\t\r\n" else text

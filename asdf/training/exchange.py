@@ -1,0 +1,68 @@
+"""The exchange of gradients between processes.
+
+Invariant: every step adds up the gradients of the ranks in the same order, the first one after a start like any other.
+With three or more ranks the order matters to the last bit, and a resumed run has to take the steps of a whole one.
+
+DistributedDataParallel sends gradients in buckets, and the order in which the numbers of the ranks are added follows
+from their position in a bucket. It lays out its buckets anew after its first backward pass, in the order in which the
+gradients came. So that no real step sees the first layout, that pass is one over the bare parameters, made here: it
+runs nothing of the network, draws no random number, and defines the order, from the last parameter to the first, which
+is how gradients come and what lets the exchange overlap with the backward pass. `find_unused_parameters=True` would
+hold a layout as well, but searches the whole graph in each step.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from asdf.distributed.world import World
+
+# Buffers, 30 in AASIST's batch norms, are sent by `World.broadcast_buffers` when a network is saved
+# or scored, and not in each step. torch 2.14 gave the option another name, and warns of the old one.
+_OPTIONS = inspect.signature(DistributedDataParallel).parameters
+_SENDS = "forward_sync_buffers" if "forward_sync_buffers" in _OPTIONS else "broadcast_buffers"
+_NO_BUFFERS: dict[str, Any] = {_SENDS: False}
+
+
+def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
+    """The network with its gradients averaged over the ranks, ready for its first step; as it is in a world of one."""
+    if world.size == 1:
+        return network
+    ids = [world.device] if world.device.type == "cuda" else None
+    model = DistributedDataParallel(
+        _BareOrWhole(network),
+        device_ids=ids,
+        gradient_as_bucket_view=True,
+        **_NO_BUFFERS,
+    )
+    model(None).backward()
+    for parameter in network.parameters():
+        parameter.grad = None
+    return model
+
+
+def exchange_now(model: nn.Module, now: bool) -> AbstractContextManager[Any]:
+    """Whether the backward pass in this block sends its gradients, or leaves them to be added to."""
+    if now or not isinstance(model, DistributedDataParallel):
+        return nullcontext()
+    return model.no_sync()
+
+
+class _BareOrWhole(nn.Module):
+    """The network; or, called with None, a number that depends on all that learns, with gradients of zero."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, waveforms: Tensor | None) -> Any:
+        if waveforms is not None:
+            return self.network(waveforms)
+        learning = [one for one in self.parameters() if one.requires_grad]
+        return 0.0 * torch.stack([parameter.sum() for parameter in learning]).sum()

@@ -1,0 +1,187 @@
+"""Real processes that several launchers start: each is one run, and the same run as torchrun's."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SHARED, Outcome, RecipeFolder
+from tests.distributed.test_exactness import assert_equal_runs
+
+OPTIONS = ("debug", "network.max_epochs=1", "recipe.end_stage=2")
+NULL_GPU = SHARED / "tools" / "null-gpu"
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
+
+
+def torch_variables(rank: int) -> dict[str, str]:
+    return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+
+
+def slurm_variables(rank: int) -> dict[str, str]:
+    """Of a step of two tasks on one node; the job's number gives the port."""
+    return {
+        "SLURM_JOB_ID": f"{os.getpid()}",
+        "SLURM_STEP_ID": "0",
+        "SLURM_PROCID": str(rank),
+        "SLURM_LOCALID": str(rank),
+        "SLURM_NODEID": "0",
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_NUM_NODES": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURM_GTIDS": "0,1",
+        "SLURM_STEP_NODELIST": "n1",
+    }
+
+
+def open_mpi_variables(rank: int) -> dict[str, str]:
+    names = {"RANK": rank, "SIZE": 2, "LOCAL_RANK": rank, "LOCAL_SIZE": 2}
+    variables = {f"OMPI_COMM_WORLD_{name}": str(value) for name, value in names.items()}
+    return variables | {"PMIX_NAMESPACE": f"{os.getpid()}"}
+
+
+def hydra_variables(rank: int) -> dict[str, str]:
+    names = {"PMI_RANK": rank, "PMI_SIZE": 2, "MPI_LOCALRANKID": rank, "MPI_LOCALNRANKS": 2}
+    return {name: str(value) for name, value in names.items()}
+
+
+def run_pair(recipe: RecipeFolder, variables, *words: str) -> list[Outcome]:
+    """Two processes, each with what `variables` says of its rank."""
+    port = free_port()
+    needs_port = variables in (torch_variables, hydra_variables)
+    shared = {"MASTER_PORT": port} if needs_port else {}
+    command = recipe.command(*words)
+    pair = [recipe.start_command(command, **variables(rank), **shared) for rank in range(2)]
+    outputs = [process.communicate(timeout=150)[0] for process in pair]
+    return [
+        Outcome(process.returncode, output) for process, output in zip(pair, outputs, strict=True)
+    ]
+
+
+def test_processes_of_every_launcher_train_what_those_of_torchrun_train(recipe):
+    whole = recipe.run(*OPTIONS, "paths.system_folder=torchrun", processes=2)
+    assert whole.status == 0, whole.output
+    for variables in (torch_variables, slurm_variables, open_mpi_variables, hydra_variables):
+        folder = f"paths.system_folder={variables.__name__}"
+        outcomes = run_pair(recipe, variables, *OPTIONS, folder)
+        assert [outcome.status for outcome in outcomes] == [0, 0], outcomes
+        assert "rank 1 of 2: host " in outcomes[0].output
+        assert "local rank 1, device cpu" in outcomes[0].output
+        assert_equal_runs(recipe.system("torchrun"), recipe.system(variables.__name__))
+    # This one adds --local-rank to the words of each process.
+    launcher = ["-m", "torch.distributed.launch", "--nproc_per_node=2", "--nnodes=1"]
+    nodes = ["--node_rank=0", "--master_addr=127.0.0.1", f"--master_port={free_port()}"]
+    words = [str(recipe.folder / "run.py"), *OPTIONS, "paths.system_folder=launch"]
+    outcome = recipe.run_command([sys.executable, *launcher, *nodes, *words])
+    assert outcome.status == 0, outcome.output
+    assert_equal_runs(recipe.system("torchrun"), recipe.system("launch"))
+
+
+def test_mpirun_starts_one_run(recipe):
+    if shutil.which("mpirun") is None:
+        pytest.skip("no mpirun here")
+    command = ["mpirun", "--oversubscribe", "-n", "2", *recipe.command(*OPTIONS)]
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    outcome = recipe.run_command(command, **as_root)
+    assert outcome.status == 0, outcome.output
+    assert outcome.output.count("rank 1 of 2: host ") == 1
+    assert outcome.output.count("another run is at work") == 0
+
+
+def test_processes_with_different_configs_are_refused_by_all_of_them(recipe):
+    """As `srun -n2` would start them that is meant to run a config in each task."""
+    port = free_port()
+    pair = [
+        recipe.start_command(recipe.command(config), **torch_variables(rank), MASTER_PORT=port)
+        for rank, config in enumerate(("debug", "normed"))
+    ]
+    outputs = [process.communicate(timeout=150)[0] for process in pair]
+    assert [process.returncode for process in pair] == [2, 2], outputs
+    assert "do not run the same config" in outputs[0]
+    assert "rank 0 runs debug, rank 1 runs normed. For runs of their own" in outputs[0]
+    assert not recipe.output.exists()
+
+
+def test_a_contradictory_environment_starts_nothing(recipe):
+    outcome = recipe.run("debug", RANK="0", WORLD_SIZE="1", **slurm_variables(1))
+    assert outcome.status == 2
+    assert "but srun started this process as rank 1 of 2" in outcome.output
+    wrong = recipe.run("debug", "--local-rank=1")
+    assert wrong.status == 2 and "RANK and WORLD_SIZE are not set" in wrong.output
+    assert not recipe.output.exists()
+
+
+SHIM = r"""
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+
+/* The GPU that CUDA_VISIBLE_DEVICES names lies at a bus position of its own. */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
+    cudaError_t (*next)(struct cudaDeviceProp *, int) = dlsym(RTLD_NEXT, "cudaGetDeviceProperties");
+    cudaError_t result = next(properties, device);
+    properties->pciBusID += atoi(getenv("CUDA_VISIBLE_DEVICES"));
+    return result;
+}
+"""
+
+
+@pytest.fixture
+def null_gpu(tmp_path) -> str:
+    """A library that puts the one GPU of a process where CUDA_VISIBLE_DEVICES says."""
+    if not NULL_GPU.is_file() or shutil.which("gcc") is None:
+        pytest.skip("no null-gpu next to the checkout, or no gcc")
+    triton = pytest.importorskip("triton")
+    headers = Path(triton.__file__).parent / "backends" / "nvidia" / "include"
+    source, library = tmp_path / "shim.c", tmp_path / "shim.so"
+    source.write_text("#define _GNU_SOURCE\n" + SHIM)
+    command = ["gcc", "-fPIC", "-shared", f"-I{headers}", str(source), "-o", str(library), "-ldl"]
+    subprocess.run(command, check=True)
+    return str(library)
+
+
+def start_on_gpus(recipe, shim: str, gpus: tuple[str, ...], **variables: str) -> list[Outcome]:
+    """A process for each of `gpus`, which sees that one alone."""
+    port = free_port()
+    # The shim goes before what null-gpu puts before all others.
+    preloaded = ["bash", "-c", 'LD_PRELOAD=$SHIM:$LD_PRELOAD exec "$@"', "-"]
+    command = [str(NULL_GPU), *preloaded, *recipe.command("debug", "recipe.end_stage=0")]
+    processes = []
+    for rank, gpu in enumerate(gpus):
+        own = {"CUDA_VISIBLE_DEVICES": gpu, "SHIM": shim, "PYTHON": sys.executable}
+        given = torch_variables(rank) | {"MASTER_PORT": port} if len(gpus) > 1 else {}
+        processes.append(recipe.start_command(command, **own, **given, **variables))
+    outputs = [process.communicate(timeout=150)[0] for process in processes]
+    statuses = [process.returncode for process in processes]
+    return [Outcome(*ends) for ends in zip(statuses, outputs, strict=True)]
+
+
+def test_each_task_may_see_one_gpu_but_not_the_same(recipe, null_gpu):
+    first, second = start_on_gpus(recipe, null_gpu, ("2", "3"))
+    assert (first.status, second.status) == (0, 0), first.output + second.output
+    assert "rank 1 of 2: host " in first.output
+    assert first.output.count("device cuda:0 (Null GPU sm_90)") == 2
+    first, second = start_on_gpus(recipe, null_gpu, ("2", "2"))
+    assert (first.status, second.status) == (2, 2), first.output + second.output
+    assert "ranks 0 and 1 would use the same GPU:\n  rank 0: host " in first.output
+    assert "cuda:0 = GPU 00000000-0000-0000-0000-000000000000 at 0000:03:00\n" in first.output
+
+
+def test_a_gpu_without_kernels_is_refused_at_the_start(recipe, null_gpu):
+    (only,) = start_on_gpus(recipe, null_gpu, ("0",), NULLGPU_CC="70")
+    import torch
+
+    if "sm_70" in torch._C._cuda_getArchFlags().split():
+        assert only.status == 0, only.output
+        return
+    assert only.status == 2, only.output
+    assert "error: Null GPU sm_70 has compute capability 7.0, and the installed" in only.output
+    assert "The builds for CUDA 12.6 have them: pip install --force-reinstall" in only.output

@@ -1,0 +1,62 @@
+"""Programs on GPUs that compute nothing (see `tests.gpu.null_gpu`)."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, Outcome
+from tests.gpu.null_gpu import build
+
+
+@pytest.fixture(scope="session")
+def null_gpu() -> Callable[..., dict[str, str]]:
+    """The environment of a program on null GPUs: of `build.variables`, with the same arguments."""
+    reason = build.missing()
+    if reason:
+        pytest.skip(f"no null GPU: {reason}")
+
+    def environment(**gpus: int) -> dict[str, str]:
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        return {**build.variables(**gpus), "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+    return environment
+
+
+@pytest.fixture(scope="session")
+def on_null_gpu(null_gpu) -> Callable[..., Any]:
+    """Run a module of `tests.gpu` on null GPUs, one process on each; what it prints last, read as JSON."""
+
+    def run(module: str, *words: str, processes: int = 1, **gpus: int) -> Any:
+        outcome = run_module(null_gpu(count=processes, **gpus), module, *words, processes=processes)
+        assert outcome.status == 0, outcome.output
+        return json.loads(outcome.output.splitlines()[-1])
+
+    return run
+
+
+def run_module(
+    environment: dict[str, str], module: str, *words: str, processes: int = 1
+) -> Outcome:
+    """Run `tests.gpu.<module>`, by torchrun where it is to be several processes."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    command = [
+        sys.executable,
+        *(launcher if processes > 1 else []),
+        "-m",
+        f"tests.gpu.{module}",
+        *words,
+    ]
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=150,
+    )
+    return Outcome(done.returncode, done.stdout)

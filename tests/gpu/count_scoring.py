@@ -1,0 +1,74 @@
+"""Scores a corpus and prints the waits of it: `python -m tests.gpu.count_scoring CORPUS`.
+
+The last line printed is JSON: the waits of one list, of two batches of the Detector, and of three of
+the pass that computes features.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from asdf.data.datasets import TrainingClips
+from asdf.data.feature_pass import FeaturePass
+from asdf.data.lists import UtteranceList
+from asdf.data.loaders import BatchLoader
+from asdf.detector.scorer import Scorer
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import open_world
+from asdf.networks import build_network
+from asdf.scoring.scoring import score_list
+from tests.gpu.count_training import settings_of
+from tests.gpu.null_gpu.watch import Watch
+
+SAMPLES = 16000
+
+
+def main() -> None:
+    files = sorted(Path(sys.argv[1]).rglob("*.flac"))[:8]
+    labels = np.arange(len(files), dtype=np.int8) % 2
+    utterances = UtteranceList("counted", Path("/"), [str(path) for path in files], labels)
+    lengths = np.full(len(files), SAMPLES)
+    settings = settings_of({"network.network_class": "asdf.networks.SSL_MHFA"})
+    settings.network.minibatch_size, settings.network.eval_minibatch_size_factor = 2, 1
+    settings.network.train_clip_size = SAMPLES
+    settings.computing.network_dataloader_workers = 0
+    stop, results = StopRequest(), {}
+    with open_world(settings.computing) as world:
+        network = build_network(settings).to(world.device)
+        with Watch() as seen:
+            score_list(network, utterances, lengths, settings, world, stop)
+        results["list"] = dict(seen.waits)
+        scorer = Scorer(network, settings, world.device)
+        batch = np.zeros((2, SAMPLES), np.float32)
+        scorer.forward(batch)
+        with Watch() as seen:
+            scorer.forward(batch)
+            scorer.forward(batch)
+        results["detector"] = dict(seen.waits)
+        clips = TrainingClips(
+            utterances, lengths, SAMPLES, settings.rawboost, settings.sad, 0, "start"
+        )
+        work = FeaturePass(
+            network.front_end.forward,
+            BatchLoader(clips, 0, world),
+            utterances,
+            settings.network,
+            world,
+            stop,
+        )
+        dtype = np.dtype(np.float16)
+        with torch.inference_mode():
+            next(work._blocks([0], dtype))
+            with Watch() as seen:
+                list(work._blocks([0, 1, 2], dtype))
+        results["features"] = dict(seen.waits)
+    print(json.dumps(results), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Takes training steps and prints what each case costs: `python -m tests.gpu.count_training CASES`.
+
+CASES are JSON: a list of dictionaries of settings, {'network.network_class': 'asdf.networks.AASIST'}.
+The last line printed is JSON as well: for each case the waits and the operations of a step, on the
+main rank.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from asdf.data.lists import UtteranceList
+from asdf.data.training_plan import TrainingPlan
+from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.distributed.world import World, open_world
+from asdf.networks import build_network
+from asdf.settings.sections import Sections
+from asdf.training.progress import Progress
+from asdf.training.step import Step
+from tests.gpu.null_gpu.watch import Watch
+
+# The first steps build what later ones use: optimiser states, DistributedDataParallel's buckets and its statistics.
+FIRST_STEPS = 12
+COUNTED_STEPS = 2
+
+
+def settings_of(case: dict[str, object]) -> Sections:
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    settings.network.train_clip_size = 64600
+    settings.network.optimizer = "adam"
+    settings.network.minibatch_size = 2
+    for name, value in case.items():
+        section, setting = name.split(".")
+        setattr(getattr(settings, section), setting, value)
+    return settings
+
+
+def make_step(settings: Sections, world: World, size: int) -> Step:
+    labels = np.arange(size, dtype=np.int8) % 2
+    utterances = UtteranceList("counted", Path(), [f"{i}.wav" for i in range(size)], labels)
+    with torch.device(world.device):
+        network = build_network(settings).train()
+    if world.size > 1:
+        network = synchronise_batch_norm(network)
+    return Step(network.to(world.device), utterances, settings, world)
+
+
+def count(case: dict[str, object], world: World) -> dict[str, object]:
+    settings = settings_of(case)
+    minibatch = settings.network.minibatch_size
+    window = minibatch * world.size * settings.network.optimizer_step_interval
+    size = window * (FIRST_STEPS + COUNTED_STEPS)
+    step, progress = make_step(settings, world, size), Progress()
+    plan = TrainingPlan(
+        size,
+        minibatch,
+        settings.network.optimizer_step_interval,
+        world.size,
+        world.rank,
+        synchronised=True,
+    )
+    windows = plan.windows(1)
+    clip = torch.randn(minibatch, settings.network.train_clip_size, device=world.device)
+    for _ in range(FIRST_STEPS):
+        taken = next(windows)
+        step.take(taken, iter([clip] * len(taken.shares)), progress, [])
+    torch.cuda.reset_peak_memory_stats()
+    with Watch() as seen:
+        for taken in windows:
+            step.take(taken, iter([clip] * len(taken.shares)), progress, [])
+    return {
+        "waits": {where: times / COUNTED_STEPS for where, times in seen.waits.items()},
+        "operations": seen.operations() / COUNTED_STEPS,
+        "peak_bytes": torch.cuda.max_memory_allocated(),
+        "collectives": seen.counts.get("collectives", 0) / COUNTED_STEPS,
+    }
+
+
+def main() -> None:
+    cases = json.loads(sys.argv[1])
+    with open_world(settings_of({}).computing) as world:
+        results = [count(case, world) for case in cases]
+        world.barrier()
+        if world.is_main:
+            print(json.dumps(results), flush=True)
+        world.barrier()
+    # Threads of NCCL's stand-in would hold the interpreter's end.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

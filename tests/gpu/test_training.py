@@ -1,0 +1,90 @@
+"""What a training step costs: waits of the host, operations on the device, memory. The numbers may only fall."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+NETWORK, PRECISION, OPTIMISER = "network.network_class", "computing.precision", "network.optimizer"
+OURS = "asdf.networks"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Settings, and what a step of 2 clips per device may cost.
+
+    Attributes:
+        operations: on 1 and on 2 devices.
+        collectives: on 2 devices.
+    """
+
+    settings: dict[str, object]
+    operations: tuple[int, int]
+    collectives: int
+
+
+CASES = [
+    Case({NETWORK: f"{OURS}.SSL_AASIST"}, (1635, 1928), 32),
+    Case({NETWORK: f"{OURS}.AASIST"}, (1337, 1562), 28),
+    Case({NETWORK: f"{OURS}.SSL_MHFA"}, (392, 454), 2),
+    Case({NETWORK: f"{OURS}.SSL_ASP"}, (352, 407), 1),
+    Case({NETWORK: f"{OURS}.SSL_SLS"}, (353, 413), 4),
+    Case({NETWORK: f"{OURS}.SSL_Nes2NetX"}, (2137, 2857), 143),
+    Case({NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32"}, (1159, 1471), 32),
+    Case({NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp16"}, (1601, 1913), 32),
+    Case({NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32", OPTIMISER: "sgd"}, (1156, 1468), 32),
+    Case({NETWORK: f"{OURS}.SSL_MHFA", PRECISION: "fp16", OPTIMISER: "sgd"}, (395, 457), 2),
+    Case(
+        {
+            NETWORK: f"{OURS}.SSL_MHFA",
+            "front_end.architecture": "wavlm_base",
+            "front_end.layer": 2,
+            "front_end.gradient_checkpointing": True,
+        },
+        (639, 700),
+        5,
+    ),
+    Case(
+        {
+            NETWORK: f"{OURS}.SSL_MHFA",
+            "front_end.time_mask_proportion": 0.1,
+            "front_end.channel_mask_proportion": 0.1,
+            "network.optimizer_step_interval": 3,
+            "network.gradient_clip_norm": 1.0,
+        },
+        (1315, 1378),
+        2,
+    ),
+]
+ONE_WAIT = {"cudaEventSynchronize in distributed/reading.py": 1}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_host_waits_once_a_step_and_queues_no_more_than_it_did(on_null_gpu, processes):
+    cases = json.dumps([case.settings for case in CASES])
+    results = on_null_gpu("count_training", cases, processes=processes)
+    waits = {str(case): result["waits"] for case, result in zip(CASES, results, strict=True)}
+    assert waits == {str(case): ONE_WAIT for case in CASES}
+    for case, result in zip(CASES, results, strict=True):
+        assert result["operations"] <= case.operations[processes - 1], case
+        assert result["collectives"] <= (case.collectives if processes > 1 else 0), case
+
+
+def test_networks_compile_to_one_graph_with_masks_and_with_wavlms_bias(on_null_gpu):
+    masked = {"front_end.time_mask_proportion": 0.1, "front_end.channel_mask_proportion": 0.1}
+    wavlm = {"front_end.architecture": "wavlm_base", "front_end.layer": 1}
+    cases = [{NETWORK: f"{OURS}.SSL_MHFA", **masked}, {NETWORK: f"{OURS}.SSL_MHFA", **wavlm}]
+    assert on_null_gpu("compile_networks", json.dumps(cases)) == [1, 1]
+
+
+def test_a_step_of_xls_r_300m_takes_no_more_memory_and_operations_than_it_did(on_null_gpu):
+    """14 clips of 4 s in bf16; the memory is the allocator's, without cuDNN's workspaces."""
+    case = {
+        NETWORK: f"{OURS}.SSL_AASIST",
+        "front_end.architecture": "wav2vec2_xlsr_300m",
+        "network.minibatch_size": 14,
+    }
+    (result,) = on_null_gpu("count_training", json.dumps([case]))
+    assert result["waits"] == ONE_WAIT
+    assert result["operations"] <= 3618
+    assert result["peak_bytes"] <= 8.75 * 2**30

@@ -1,0 +1,229 @@
+"""`--dry-run` shows the plan of every config, and names everything that would keep the run from being done."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from asdf.distributed.devices import visible_gpus
+from asdf.networks import build_network
+from asdf.settings.sections import Sections
+from tests.conftest import RECIPE
+
+SSL = (
+    "network.network_class=asdf.networks.SSL_ASP",
+    "front_end.architecture=tiny",
+    "network.train_clip_size=4000",
+)
+
+
+def dry_run(recipe, *words):
+    """Status, standard output and standard error of a dry run in a process of its own."""
+    command = recipe.command(*words, "--dry-run")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """The weights of a tiny front end, in torchaudio's naming."""
+    settings = Sections()
+    settings.network.network_class, settings.front_end.architecture = (
+        "asdf.networks.SSL_ASP",
+        "tiny",
+    )
+    path = tmp_path / "tiny.pt"
+    torch.save(build_network(settings).front_end.model.state_dict(), path)
+    return path
+
+
+def test_all_problems_of_all_configs_are_in_one_message_behind_all_plans(recipe, tmp_path):
+    (tmp_path / "data").mkdir()
+    recipe.add_configs(
+        "average < debug\nrecipe.selected_epochs = ('average',)\n\n"
+        "beyond < debug\nrecipe.start_stage = 7\nrecipe.end_stage = 7\n\n"
+        "typo < debug\nrecipe.training_sets = ('demo-trian',)\nnetwork.callbacks = ('os.system',)\n"
+    )
+    configs = ("debug", "average", "beyond", "typo")
+    status, plan, errors = dry_run(recipe, *configs, f"paths.database_folder={tmp_path / 'data'}")
+    assert status == 2
+    assert "error" not in plan
+    headings = [line for line in plan.splitlines() if line.startswith("config ")]
+    assert headings == [
+        f"config {name}: dry run, nothing is computed or written" for name in configs
+    ]
+    assert errors.startswith("error: ") and errors.count("error:") == 1
+    lists = [tmp_path / "data" / f"{name}_list.txt" for name in ("train", "dev", "eval")]
+    check = "Check paths.database_folder and the corpus's entry in the recipe."
+    assert errors.count(check) == 3  # once for each list, not for each config
+    assert f"config debug, average: there is no list {lists[0]}. {check}" in errors
+    assert f"config debug, average, typo: there is no list {lists[1]}. {check}" in errors
+    for said in (
+        "config average: recipe.selected_epochs names 'average', but network.average_best_networks is 0.",
+        "config beyond: recipe.start_stage = 7 and recipe.end_stage = 7 do not fit the stages of this recipe: "
+        "0 (measure the utterances), 1 (train the network), 2 (score the chosen epochs), 3 (report the results).",
+        "config typo: the recipe knows no corpus 'demo-trian'. Did you mean 'demo-train'?",
+        "config typo: network.callbacks: os.system (",
+        "does not fit: a class derived from asdf.training.callbacks.Callback is needed",
+    ):
+        assert errors.count(said) == 1, errors
+    assert not recipe.output.exists()
+
+
+def test_what_three_corpora_lack_is_said_once(recipe, capsys, tmp_path):
+    (tmp_path / "none").mkdir()
+    words = [f"recipe.{name}_sets=('asvspoof19{part}',)" for name, part in
+             (("training", ""), ("validation", "-dev"), ("evaluation", "-eval"))]  # fmt: skip
+    outcome = recipe.call(
+        capsys, "debug", "--dry-run", *words, f"paths.database_folder={tmp_path / 'none'}"
+    )
+    assert outcome.status == 1
+    assert outcome.output.count("ASVspoof 2019 LA is not in") == 1
+
+
+TWO_STAGES = """
+import sys
+from asdf.recipe import Corpus, open_recipe
+from asdf.recipe.stages import train_network
+
+CORPORA = {name: Corpus(name.removeprefix("demo-") + "_list.txt")
+           for name in ("demo-train", "demo-dev", "demo-eval")}
+
+def train(run):
+    \"\"\"teach it\"\"\"
+    train_network(run, run.build_network(), *run.training_utterances())
+
+def celebrate(run):
+    print("done")
+
+with open_recipe(__file__, CORPORA) as recipe:
+    for run in recipe.runs():
+        run.stage(1, train)
+        run.stage(2, celebrate)
+"""
+
+
+def test_the_stages_are_those_of_the_recipe(recipe, capsys):
+    (recipe.folder / "run.py").write_text(TWO_STAGES)
+    outcome = recipe.call(capsys, "debug", "--dry-run")
+    assert outcome.status == 0, outcome.output
+    assert outcome.output.partition("\nstages\n")[2].splitlines() == [
+        "  1  teach it",
+        "     train on demo-train, validate on demo-dev",
+        f"     writes {recipe.system() / 'networks'}",
+        "  2  celebrate",
+    ]
+    outcome = recipe.call(capsys, "debug", "recipe.start_stage=3")
+    assert outcome.status == 2 and not recipe.output.exists()
+    assert "do not fit the stages of this recipe: 1 (teach it), 2 (celebrate)" in outcome.output
+
+
+def test_the_memory_that_training_takes(recipe, capsys, weights):
+    outcome = recipe.call(
+        capsys,
+        "debug",
+        "--dry-run",
+        *SSL,
+        f"front_end.weights={weights}",
+        "network.minibatch_size=8",
+    )
+    assert outcome.status == 0, outcome.output
+    memory = outcome.output.partition("\nmemory of a process in training\n")[2].splitlines()[:4]
+    assert memory[0] == "  127,586 parameters, 127,586 of them trained"
+    # 4 bytes a parameter; a gradient and Adam's two moments of each.
+    assert memory[1].startswith("  0.51 MB weights + 1.53 MB gradients and 2 moments of adam + ")
+    assert memory[2].startswith("  a minibatch: 8 x 0.")
+    assert "an example of 4,000 samples keeps in float32" in memory[2]
+    assert (
+        "26 training utterances = 4 steps per epoch, at most 3 epochs and 12 steps"
+        in outcome.output
+    )
+
+
+def a_folder_of_something_else(tmp_path):
+    folder = tmp_path / "whisper"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "whisper"}')
+    return folder, "whisper"
+
+
+def an_empty_folder(tmp_path):
+    (tmp_path / "empty").mkdir()
+    return tmp_path / "empty", "there is no config.json in it"
+
+
+def another_architecture(tmp_path):
+    state = torch.load(tmp_path / "tiny.pt", weights_only=True)
+    name, tensor = next(iter(state.items()))
+    torch.save({**state, name: tensor[:1]}, tmp_path / "tiny.pt")
+    return tmp_path / "tiny.pt", "do not fit Wav2Vec2Model"
+
+
+def no_file(tmp_path):
+    return (
+        tmp_path / "none.pt",
+        f"there is no file {tmp_path / 'none.pt'}: check front_end.weights.",
+    )
+
+
+def an_unknown_bundle(tmp_path):
+    return "torchaudio:XLSR", "front_end.weights: 'torchaudio:XLSR' is not known."
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [a_folder_of_something_else, an_empty_folder, another_architecture, no_file, an_unknown_bundle],
+)
+def test_wrong_weights_are_found_by_a_dry_run_and_before_anything_is_measured(
+    recipe, capsys, tmp_path, weights, damage
+):
+    path, said = damage(tmp_path)
+    words = ("debug", *SSL, f"front_end.weights={path}")
+    for command in ((*words, "--dry-run"), words):
+        outcome = recipe.call(capsys, *command)
+        assert outcome.status in (1, 2) and "Traceback" not in outcome.output
+        assert said in outcome.output and outcome.output.count("error:") == 1
+        assert not (recipe.output / "sad").exists()
+
+
+def test_a_bundle_that_is_known_is_not_fetched(recipe, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    words = ("front_end.weights=torchaudio:WAV2VEC2_BASE", "front_end.layer=13")
+    outcome = recipe.call(capsys, "debug", "--dry-run", *SSL, *words)
+    assert "front_end.layer = 13: this front end has 12 encoder layers" in outcome.output
+    outcome = recipe.call(capsys, "debug", "--dry-run", *SSL, words[0])
+    assert outcome.status == 0 and "94,472,578 parameters" in outcome.output, outcome.output
+    assert not (tmp_path / "torch").exists()
+
+
+def test_a_dry_run_without_weights_loads_no_torch(recipe):
+    program = "import runpy, sys; sys.argv[:] = sys.argv[1:]\ntry: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    program += "finally: print('torch' in sys.modules)"
+    command = [sys.executable, "-c", program, str(RECIPE / "run.py"), "mini-aasist", "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_gpu_that_is_required_is_missed_by_the_dry_run_and_by_the_run(recipe, capsys):
+    if visible_gpus():
+        pytest.skip("there is a GPU here")
+    said = "computing.use_gpu = 'required', but no NVIDIA GPU is here. In a job ask for one"
+    dry = recipe.call(capsys, "debug", "--dry-run", "computing.use_gpu='required'")
+    assert dry.status != 0 and said in dry.output
+    outcome = recipe.call(capsys, "debug", "computing.use_gpu='required'")
+    assert outcome.status == 2 and said in outcome.output
+    assert not recipe.output.exists()
+
+
+def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so_once(recipe, capsys):
+    if visible_gpus():
+        pytest.skip("there is a GPU here")
+    words = ("debug", "recipe.start_stage=0", "recipe.end_stage=0")
+    outcome = recipe.call(capsys, *words)
+    assert outcome.status == 0
+    assert (
+        outcome.output.count("warning: no GPU here that torch can use: computing on the CPU") == 1
+    )
+    meant = recipe.call(capsys, *words, "computing.use_gpu=False")
+    assert meant.status == 0 and "no GPU here" not in meant.output

@@ -1,0 +1,41 @@
+"""What ends a run is reported, whatever becomes of the record of its end."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from asdf.distributed import resources
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.recipe.recording import end_recorded
+
+
+def run_in(folder, world=None):
+    (folder / "environment.json").write_text('[{"started": "earlier"}, {"started": "now"}]')
+    return SimpleNamespace(world=world or World(), folders=SimpleNamespace(system=folder))
+
+
+def records(folder):
+    return json.loads((folder / "environment.json").read_text())
+
+
+def test_a_device_that_answers_no_more_does_not_hide_the_failure(tmp_path, monkeypatch):
+    def fail(device):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(resources, "peak_memory_mb", fail)
+    with pytest.raises(AsdfError, match="the recording is gone"), end_recorded(run_in(tmp_path)):
+        raise AsdfError("the recording is gone")
+    assert records(tmp_path) == [{"started": "earlier"}, {"started": "now"}]
+
+
+def test_the_main_process_records_the_end_for_all(tmp_path):
+    with end_recorded(run_in(tmp_path)):
+        pass
+    *_, last = records(tmp_path)
+    assert list(last) == ["started", "ended", "peak_memory_mb"]
+    assert list(last["peak_memory_mb"]) == ["rank 0"]
+    with pytest.raises(KeyboardInterrupt), end_recorded(run_in(tmp_path, World(rank=1, size=2))):
+        raise KeyboardInterrupt
+    assert "ended" not in records(tmp_path)[-1]

@@ -1,0 +1,67 @@
+"""What lies where in a system folder, and what killed runs leave there."""
+
+import os
+import time
+
+import pytest
+
+from asdf.errors import AsdfError
+from asdf.runs.json_lines import read_json_lines
+from asdf.runs.layout import FILES, FOLDERS, check_layout, remove_leftovers
+
+
+def test_a_folder_of_a_run_is_in_order(tmp_path):
+    check_layout(tmp_path / "not yet")
+    for name in FOLDERS:
+        (tmp_path / name).mkdir()
+    for name in FILES:
+        (tmp_path / name).write_text("")
+    check_layout(tmp_path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_folder_in_the_place_of_a_file(tmp_path, name):
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(AsdfError) as refused:
+        check_layout(tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path / name} is a folder, and a run writes a file there. Move it away, or give this run another "
+        "paths.system_folder."
+    )
+
+
+def test_files_in_the_places_of_folders_are_all_named(tmp_path):
+    for name in FOLDERS:
+        (tmp_path / name).write_text("")
+    with pytest.raises(AsdfError) as refused:
+        check_layout(tmp_path)
+    for name in FOLDERS:
+        assert f"{tmp_path / name} is a file, and a run writes a folder there" in str(refused.value)
+
+
+def test_what_killed_runs_left_is_removed_but_for_what_another_run_may_be_writing(tmp_path):
+    system, shared = tmp_path / "system", tmp_path / "sad"
+    folders = [system, shared, *(system / name for name in FOLDERS), system / "scores" / "epoch.1"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / ".x.txt.abc.part").write_text("half")
+        (folder / "whole.txt").write_text("whole")
+    (shared / ".old.tsv.abc.part").write_text("half")
+    long_ago = time.time() - 7200
+    os.utime(shared / ".old.tsv.abc.part", (long_ago, long_ago))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".x.part").write_text("of another system")
+    remove_leftovers(system, shared)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob(".*.part")}
+    assert left == {"sad/.x.txt.abc.part", "other/.x.part"}
+    assert all((folder / "whole.txt").exists() for folder in folders)
+    remove_leftovers(tmp_path / "not there", tmp_path / "nor there")
+
+
+def test_lines_that_are_no_records_are_passed_over(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert read_json_lines(path) == []
+    path.write_bytes(b'{"step": 1}\n5\n\xff\xfe\n' + b"[" * 100_000 + b'\n{"step": 2}\n{"step": 3')
+    assert read_json_lines(path) == [{"step": 1}, {"step": 2}]
+    with pytest.raises(AsdfError, match="Is a directory"):
+        read_json_lines(tmp_path)
