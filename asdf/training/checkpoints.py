@@ -14,40 +14,48 @@ from typing import Any
 import torch
 from torch import nn
 
+from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.detector_file import fill_network, network_content, read_network_file
 from asdf.networks.detector_file import write_content as write_checkpoint
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
+from asdf.training.host_copies import HostCopies
 from asdf.training.network_files import RESUME, network_files, networks_present
 from asdf.training.progress import Progress
 
 __all__ = [
+    "collect_checkpoint",
     "fill_network",
     "newest_checkpoint",
     "progress_in",
     "read_checkpoint",
-    "save_checkpoint",
     "write_checkpoint",
 ]
 
 
-def save_checkpoint(
-    path: Path,
+def collect_checkpoint(
     network: nn.Module,
     optimiser: torch.optim.Optimizer,
     scaler: torch.amp.GradScaler,
     progress: Progress,
     settings: Sections,
-) -> None:
-    """Write everything that scoring with the network and going on with its training need.
+    world: World,
+    copies: HostCopies,
+) -> dict[str, Any] | None:
+    """All that scoring with the network and going on with its training need, in the main rank's memory.
 
-    `model_state_dict`, `optimizer_state_dict`, `training_loss` and `consecutive_lr_updates` are where the original
-    framework keeps them.
+    All ranks come here together. `model_state_dict`, `optimizer_state_dict`, `training_loss` and
+    `consecutive_lr_updates` are where the original framework keeps them.
 
-    Raises:
-        AsdfError: the folder cannot be written or the disk is full; what was at `path` is unchanged.
+    Args:
+        copies: copies the tensors; training may change its own when this returns.
+
+    Returns:
+        What `write_checkpoint` takes on the main rank; None on the others.
     """
+    if not world.is_main:
+        return None
     content = {
         **network_content(network, settings),
         "optimizer_state_dict": optimiser.state_dict(),
@@ -56,7 +64,8 @@ def save_checkpoint(
         "consecutive_lr_updates": progress.consecutive_lr_updates,
         "progress": progress.state(),
     }
-    write_checkpoint(path, content)
+    copied: dict[str, Any] = copies.take(content)
+    return copied
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from asdf.distributed.world import World
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.checkpoints import save_checkpoint
+from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
 from asdf.training.data_wait import DataWait, waiting
+from asdf.training.host_copies import HostCopies
 from asdf.training.network_files import RESUME, write_evaluations
 from asdf.training.optimisers import plateau_end, update_plateau
 from asdf.training.profile import StepProfile
@@ -81,6 +82,7 @@ class Trainer:
         self.data_wait = DataWait(loader.workers, loader.cores)
         self.save_timer = SaveTimer(net.checkpoint_interval_s)
         self.time_left = TimeLeft(net, self.plan)
+        self.copies = HostCopies()
         self._note_printed()
 
     def resume(self, content: dict[str, Any], evaluations: list[dict[str, Any]]) -> None:
@@ -250,11 +252,21 @@ class Trainer:
         step.check_last()
         began = time.monotonic()
         self.world.broadcast_buffers(step.network)
-        self.world.run_on_main(
-            lambda: save_checkpoint(
-                path, step.network, step.optimiser, step.scaler, self.progress, self.settings
-            )
+        content = collect_checkpoint(
+            step.network,
+            step.optimiser,
+            step.scaler,
+            self.progress,
+            self.settings,
+            self.world,
+            self.copies,
         )
+
+        def write() -> None:
+            assert content is not None  # the main rank has it
+            write_checkpoint(path, content)
+
+        self.world.run_on_main(write)
         self.save_timer.note_writing(time.monotonic() - began)
         self.callbacks.call("on_checkpoint", path)
 

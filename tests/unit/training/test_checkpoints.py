@@ -8,16 +8,18 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import Sections
 from asdf.training import checkpoints
 from asdf.training.checkpoints import (
+    collect_checkpoint,
     fill_network,
     newest_checkpoint,
     read_checkpoint,
-    save_checkpoint,
     write_checkpoint,
 )
+from asdf.training.host_copies import HostCopies
 from asdf.training.optimisers import build_optimiser
 from asdf.training.progress import Progress
 
@@ -34,14 +36,16 @@ def save(path: Path, progress: Progress | None = None, seed: int = 0) -> nn.Modu
     optimiser = build_optimiser(made, settings)
     made(torch.rand(5, 3)).sum().backward()
     optimiser.step()
-    save_checkpoint(
-        path,
+    content = collect_checkpoint(
         made,
         optimiser,
         torch.amp.GradScaler("cpu", enabled=False),
         progress or Progress(),
         settings,
+        World(),
+        HostCopies(),
     )
+    write_checkpoint(path, content)
     return made
 
 
