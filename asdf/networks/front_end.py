@@ -8,6 +8,7 @@ Shapes: B utterances, T samples, L frames, C feature values.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 
@@ -156,15 +157,15 @@ class Wav2Vec2FrontEnd(nn.Module):
         """The convolutional stem's output; recomputed in the backward pass where memory is to be saved.
 
         Its seven layers keep 127 frames for each that the encoder sees: more than all encoder layers do once these are
-        recomputed. One utterance at a time, which its norms allow, only one utterance's are ever there.
+        recomputed. A few utterances at a time, which its norms allow, only those of a few are ever there.
         """
         stem = self.model.feature_extractor
         if not (self.gradient_checkpointing and torch.is_grad_enabled()):
             features_BLC: Tensor = stem(waveforms_BT, None)[0]
             return features_BLC
         parts = [
-            checkpoint(lambda one: stem(one, None)[0], one, use_reentrant=False)
-            for one in waveforms_BT.split(1)
+            checkpoint(lambda part: stem(part, None)[0], part, use_reentrant=False)
+            for part in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT)))
         ]
         return torch.cat(parts)
 
@@ -173,3 +174,12 @@ class Wav2Vec2FrontEnd(nn.Module):
             return x_BLC
         normed_BLC: Tensor = self.model.encoder.transformer.layer_norm(x_BLC)
         return normed_BLC
+
+
+def _recomputed_at_a_time(utterances: int) -> int:
+    """A quarter of a minibatch, and four utterances at most.
+
+    Each part costs a GPU the same number of launches: with 14 utterances, one at a time would cost
+    half as many again for a whole step. More than four save few launches, and take more memory.
+    """
+    return min(4, math.ceil(utterances / 4))

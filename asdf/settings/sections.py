@@ -377,7 +377,7 @@ class FrontEnd(KnownNames):
     gradient_checkpointing: bool = setting(
         False,
         "recompute the convolutions and the encoder's layers in the backward pass: less than half the memory, about a "
-        "third more time",
+        "third more time where the GPU is the limit, more where the host is",
     )
     dropout: float = setting(0.0, "in its encoder, in training", at_least=0, at_most=1)
     layer_drop: float = setting(

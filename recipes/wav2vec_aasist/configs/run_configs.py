@@ -77,7 +77,7 @@ network.max_evaluation_utterance_length_in_samples = 1000000
 
 # XLS-R 300M + AASIST, the whole front end fine-tuned (Tak et al., Odyssey 2022). Best results, most memory: when it
 # does not fit, lower network.minibatch_size and raise network.optimizer_step_interval by the same factor, or recompute
-# instead of keeping with "front_end.gradient_checkpointing=True" (a third more time).
+# instead of keeping with "front_end.gradient_checkpointing=True" (a third more time, where the GPU is the limit).
 # Downloads 1.2 GB of weights once; front_end.weights may also name your own xlsr2_300m.pt.
 #     python run.py train-ssl-aasist
 #     torchrun --nproc_per_node=4 run.py train-ssl-aasist network.minibatch_size=4
