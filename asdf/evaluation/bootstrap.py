@@ -1,11 +1,12 @@
-"""How sure the EER and minDCF are: bootstrap intervals, and a paired test of two systems on the same trials.
+"""Bootstrap intervals of EER and minDCF, and a paired test of two systems on the same trials.
 
-Invariant: a replicate has exactly the metrics that `eer` and `min_dcf` give for the resampled trials, but nothing is
-sorted again: the trials are put into blocks once, and a replicate is only how many trials of each class each block has.
-Trials of one speaker hang together: where speakers are given, whole speakers are drawn, and the intervals hold for new
-speakers too.
+Invariant: a replicate has exactly the metrics that `eer` and `min_dcf` give for the resampled
+trials, but nothing is sorted again: the trials are put into blocks once, and a replicate is only
+the number of trials of each class in each block. Trials of one speaker depend on each other: where
+speakers are known, whole speakers are drawn, and the intervals hold for new speakers too.
 
-Source: Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance evaluation", ICASSP 2004.
+Source: Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance
+evaluation", ICASSP 2004.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 
 from asdf.errors import AsdfError
 from asdf.evaluation.blocks import Blocks, into_blocks
-from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, min_dcf
-from asdf.evaluation.detection import Floats, as_scores, eer
+from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, min_dcf_of
+from asdf.evaluation.detection import DetCurve, Floats
 from asdf.evaluation.resampling import (
     Weights,
     block_draws,
@@ -35,7 +36,11 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its bootstrap percentile interval; `p_value` is that of a difference being zero, else None."""
+    """A value with its bootstrap percentile interval.
+
+    Attributes:
+        p_value: that of a difference being zero; None for other values.
+    """
 
     value: float
     low: float
@@ -63,30 +68,31 @@ def confidence_intervals(
 ) -> Intervals:
     """Bootstrap intervals of EER and minDCF.
 
-    Without `speakers` bona fide and spoof trials are drawn apart, each class keeping its size; with `speakers` (one a
-    trial) speakers are drawn with all their trials. The same seed gives the same intervals. `progress` is told how many
-    replicates have been drawn since it was last called.
+    Without `speakers` bona fide and spoof trials are drawn separately, so that each class keeps its
+    size; with `speakers` (one per trial) speakers are drawn with all their trials. The same seed
+    gives the same intervals.
+
+    Args:
+        progress: called with the number of replicates drawn since its last call.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or there are fewer than two speakers.
     """
     rng = np.random.default_rng(seed)
-    bona_fide, spoof = as_scores("bona fide", scores.bona_fide), as_scores("spoof", scores.spoof)
-    blocks = into_blocks(bona_fide, spoof)
+    blocks = into_blocks(scores.det_curve)
     if speakers is None:
         draws = block_draws(blocks, replicates, rng)
     else:
         draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
     parts = []
     for counts in draws:
-        parts.append(weighted_metrics(*counts, cost))
+        part = weighted_metrics(*counts, cost)
+        parts.append(part)
         if progress is not None:
-            progress(parts[-1].shape[1])
+            progress(part.shape[1])
     drawn = np.concatenate(parts, axis=1)
-    values = eer(bona_fide, spoof)[0], min_dcf(bona_fide, spoof, cost)
-    return Intervals(
-        *(_interval(value, row, level) for value, row in zip(values, drawn, strict=True))
-    )
+    rate, dcf = _values(scores.det_curve, cost)
+    return Intervals(_interval(rate, drawn[0], level), _interval(dcf, drawn[1], level))
 
 
 def paired_test(
@@ -99,62 +105,75 @@ def paired_test(
     seed: int = 0,
     cost: DetectionCost = ASVSPOOF5,
 ) -> Intervals:
-    """The differences second - first of EER and minDCF: below zero, the second system is the better one.
+    """Return the differences second - first of EER and minDCF; below zero the second is better.
 
-    Both systems are scored on the same draws of the trials, so what they share cancels out. `speakers` are those of
-    the trials of `first`. The two-sided p-value is twice the smaller proportion of replicates on either side of zero.
+    Both systems are scored on the same draws of the trials, so what they share cancels out. The
+    two-sided p-value is twice the smaller proportion of replicates on either side of zero.
+
+    Args:
+        speakers: those of the trials of `first`.
 
     Raises:
         AsdfError: the systems were not scored on the same trials; or as `confidence_intervals`.
     """
     second = _aligned(first, second)
     rng = np.random.default_rng(seed)
-    systems = [
-        (as_scores("bona fide", s.bona_fide), as_scores("spoof", s.spoof)) for s in (first, second)
-    ]
-    blocks = [into_blocks(*system) for system in systems]
+    first_blocks = into_blocks(first.det_curve)
+    second_blocks = into_blocks(second.det_curve)
     if speakers is None:
         draws = trial_draws(first.labels, replicates, rng)
     else:
         draws = speaker_draws(first.labels, speakers, replicates, rng)
-    one, other = blocks
-    drawn = np.concatenate(
-        [_metrics(other, w, cost) - _metrics(one, w, cost) for w in draws], axis=1
-    )
-    values = [(eer(*system)[0], min_dcf(*system, cost)) for system in systems]
+    parts = []
+    for weights in draws:
+        before = _metrics(first_blocks, weights, cost)
+        after = _metrics(second_blocks, weights, cost)
+        parts.append(after - before)
+    drawn = np.concatenate(parts, axis=1)
+    first_rate, first_dcf = _values(first.det_curve, cost)
+    second_rate, second_dcf = _values(second.det_curve, cost)
     return Intervals(
-        *(
-            _interval(b - a, row, level, tested=True)
-            for a, b, row in zip(*values, drawn, strict=True)
-        )
+        _interval(second_rate - first_rate, drawn[0], level, tested=True),
+        _interval(second_dcf - first_dcf, drawn[1], level, tested=True),
     )
+
+
+def _values(curve: DetCurve, cost: DetectionCost) -> tuple[float, float]:
+    """Return EER and minDCF of the trials themselves."""
+    rate, _ = curve.eer()
+    return rate, min_dcf_of(curve, cost)
 
 
 def _aligned(first: Scores, second: Scores) -> Scores:
-    """`second` in the order of trials of `first`."""
-    place = {utterance: i for i, utterance in enumerate(second.ids)}
-    if len(first) != len(second) or any(utterance not in place for utterance in first.ids):
+    """Return `second` in the order of trials of `first`."""
+    positions = {utterance: i for i, utterance in enumerate(second.ids)}
+    if len(first) != len(second) or any(one not in positions for one in first.ids):
         only = sorted(set(first.ids) ^ set(second.ids))[:5]
         raise AsdfError(
-            f"the systems were not scored on the same trials ({len(first)} and {len(second)}; in one only: "
-            f"{', '.join(map(repr, only))}). Compare score files of the same set."
+            f"the systems were not scored on the same trials ({len(first)} and {len(second)}; in "
+            f"one only: {', '.join(map(repr, only))}). Compare score files of the same set."
         )
-    index = np.array([place[utterance] for utterance in first.ids])
-    if (differs := np.flatnonzero(second.labels[index] != first.labels)).size:
+    index = np.array([positions[utterance] for utterance in first.ids])
+    differs = np.flatnonzero(second.labels[index] != first.labels)
+    if differs.size:
         raise AsdfError(
-            f"the two systems' files label {first.ids[differs[0]]!r} differently. Compare the same set."
+            f"the two systems' files label {first.ids[differs[0]]!r} differently. Compare the "
+            "same set."
         )
     return Scores(first.ids, first.labels, second.scores[index])
 
 
 def _metrics(blocks: Blocks, weights: Weights, cost: DetectionCost) -> Floats:
-    """EER and minDCF of one replicate given by the weights of its trials: (2, 1)."""
+    """Return EER and minDCF, (2, 1), of one replicate with these weights of its trials."""
     bona_fide, spoof = blocks.sums(*weights)
     return weighted_metrics(bona_fide[None], spoof[None], cost)
 
 
 def _interval(value: float, drawn: Floats, level: float, *, tested: bool = False) -> Interval:
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    # One is added to both counts, as if the sample itself were a replicate: no finite bootstrap can give a p of 0.
-    tail = (1 + min((drawn <= 0).sum(), (drawn >= 0).sum())) / (1 + drawn.size)
-    return Interval(value, float(low), float(high), float(min(1.0, 2 * tail)) if tested else None)
+    if not tested:
+        return Interval(value, float(low), float(high))
+    # The sample itself counts as a replicate: no finite bootstrap can give a p of 0.
+    smaller_side = min((drawn <= 0).sum(), (drawn >= 0).sum())
+    tail = (1 + smaller_side) / (1 + drawn.size)
+    return Interval(value, float(low), float(high), float(min(1.0, 2 * tail)))

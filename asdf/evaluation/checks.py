@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from asdf.evaluation.detection import Floats, auc, eer
+from asdf.evaluation.detection import DetCurve, Floats, eer
 from asdf.evaluation.score_file import missing_class
 
 # A pile of this proportion of the trials at one score is no chance: float32 logits tie in pairs, not in piles.
@@ -38,11 +38,23 @@ class Finding:
 def check_scores(
     labels: npt.ArrayLike, scores: npt.ArrayLike, ids: Sequence[str] | None = None
 ) -> list[Finding]:
-    """Look for what users miss; labels and scores of shape (trials,), label 1 and the higher score bona fide.
+    """Look for what users miss; labels and scores of shape (trials,).
 
-    Returns the errors if there are any, since nothing else can be told then, or else the warnings; [] is sound.
+    Returns:
+        The errors if there are any, since the rest is undefined then, or else the warnings.
     """
-    labels, scores = np.asarray(labels, dtype=np.int64), np.asarray(scores, dtype=np.float64)
+    labels = np.asarray(labels, dtype=np.int64)
+    scores = np.asarray(scores, dtype=np.float64)
+    errors = find_errors(labels, scores, ids)
+    if errors:
+        return errors
+    return find_warnings(DetCurve.of(scores[labels == 1], scores[labels == 0]))
+
+
+def find_errors(
+    labels: npt.NDArray[np.int64], scores: Floats, ids: Sequence[str] | None = None
+) -> list[Finding]:
+    """Look for what leaves the metrics undefined; arguments as for `check_scores`."""
     if not scores.size:
         return [Finding("error", "there is no trial. Was the scoring interrupted?")]
     errors = []
@@ -50,21 +62,20 @@ def check_scores(
         errors.append(
             f"all {labels.size} trials are of one class, none is {missing}. Check the labels of the list."
         )
-    if (bad := np.flatnonzero(~np.isfinite(scores))).size:
-        named = (
-            f", the first one of {ids[bad[0]]!r}"
-            if ids is not None
-            else f", the first one at trial {bad[0] + 1}"
-        )
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if bad.size:
+        first = f"at trial {bad[0] + 1}" if ids is None else f"of {ids[bad[0]]!r}"
         errors.append(
-            f"{bad.size} of {scores.size} scores are NaN or infinite{named}. "
+            f"{bad.size} of {scores.size} scores are NaN or infinite, the first one {first}. "
             "Score in fp32, with a network that did not diverge."
         )
-    if errors:
-        return [Finding("error", message) for message in errors]
-    bona_fide, spoof = scores[labels == 1], scores[labels == 0]
-    found = [_turned_round(bona_fide, spoof), _tied(bona_fide, spoof)]
-    return [Finding("warning", message) for message in found if message]
+    return [Finding("error", message) for message in errors]
+
+
+def find_warnings(curve: DetCurve) -> list[Finding]:
+    """Look for scores that are most likely not what was meant."""
+    warnings = [_turned_round(curve), _tied(curve)]
+    return [Finding("warning", message) for message in warnings if message]
 
 
 def tied_proportion(scores: npt.ArrayLike) -> float:
@@ -73,12 +84,16 @@ def tied_proportion(scores: npt.ArrayLike) -> float:
     return float(counts[counts > 1].sum() / counts.sum())
 
 
-def _turned_round(bona_fide: Floats, spoof: Floats) -> str:
-    given, negated = eer(bona_fide, spoof)[0], eer(-bona_fide, -spoof)[0]
-    # Both are pessimistic about ties, so both may lie above 50 %; a network that knows nothing lies near it.
-    if given <= 0.5 or negated >= 0.5 or given - negated < _TURNED:
+def _turned_round(curve: DetCurve) -> str:
+    given, _ = curve.eer()
+    if given <= 0.5:
         return ""
-    p_value = _rank_test(bona_fide, spoof)
+    # Both are pessimistic about ties, so both may lie above 50 %; a network that knows nothing lies
+    # near it.
+    negated, _ = eer(-curve.bona_fide, -curve.spoof)
+    if negated >= 0.5 or given - negated < _TURNED:
+        return ""
+    p_value = _rank_test(curve)
     if p_value >= _CHANCE:
         return ""
     return (
@@ -88,31 +103,42 @@ def _turned_round(bona_fide: Floats, spoof: Floats) -> str:
     )
 
 
-def _rank_test(bona_fide: Floats, spoof: Floats) -> float:
-    """How likely bona fide trials rank so low by chance: p of the one-sided test of Mann and Whitney.
+def _rank_test(curve: DetCurve) -> float:
+    """Return the probability that bona fide trials rank so low by chance.
 
-    By its normal approximation with the correction for ties, which is good from eight trials of each class on and
-    cautious below.
+    The p of the one-sided test of Mann and Whitney by its normal approximation with the correction
+    for ties, which is good from eight trials of each class on and cautious below.
     """
-    both, m, n = np.concatenate([bona_fide, spoof]), bona_fide.size, spoof.size
-    _, ties = np.unique(both, return_counts=True)
+    m = curve.bona_fide.size
+    n = curve.spoof.size
+    _, ties = _values_and_counts(curve)
     tied = (ties.astype(np.float64) ** 3 - ties).sum() / max((m + n) * (m + n - 1), 1)
     deviation = math.sqrt(m * n / 12 * max(m + n + 1 - tied, 0))
     if deviation == 0:
         return 1.0
     # A half is the correction for continuity.
-    z = (auc(bona_fide, spoof) * m * n - m * n / 2 + 0.5) / deviation
+    z = (curve.auc() * m * n - m * n / 2 + 0.5) / deviation
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
-def _tied(bona_fide: Floats, spoof: Floats) -> str:
-    values, counts = np.unique(np.concatenate([bona_fide, spoof]), return_counts=True)
+def _values_and_counts(curve: DetCurve) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """Return the different scores, ascending, and the number of trials with each."""
+    scores = curve.thresholds[1:]  # sorted already
+    starts = np.flatnonzero(np.diff(scores, prepend=-np.inf))
+    return scores[starts], np.diff(starts, append=scores.size)
+
+
+def _tied(curve: DetCurve) -> str:
+    values, counts = _values_and_counts(curve)
     if values.size == 1:
         return f"all {counts[0]} scores are {values[0]:g}: the network tells nothing apart. Did the training diverge?"
-    pessimistic = eer(bona_fide, spoof)[0]
-    # With the classes exchanged spoof comes first among equals, so ties count as right, and rates as their complements.
-    optimistic = 1 - eer(spoof, bona_fide)[0]
     pile = counts.max()
+    if pile == 1:
+        return ""
+    pessimistic, _ = curve.eer()
+    # With the classes exchanged spoof comes first among equals, so ties count as right, and rates
+    # as their complements.
+    optimistic = 1 - eer(curve.spoof, curve.bona_fide)[0]
     if pile < max(3, _PILE * counts.sum()) and pessimistic - optimistic <= _MOVED:
         return ""
     return (

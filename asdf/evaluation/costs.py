@@ -1,7 +1,9 @@
 """Costs of decisions and of log-likelihood ratios: minDCF, actDCF, Cllr, min Cllr.
 
-Invariant: the defaults are the parameters of ASVspoof 5, track 1, and the values are those of its evaluation package.
-actDCF and Cllr take the scores at their word, as natural-log likelihood ratios; minDCF and min Cllr do not.
+Invariant: the defaults are the parameters of ASVspoof 5, track 1, and the values are those of its
+evaluation package. actDCF and Cllr read the scores as natural-log likelihood ratios; minDCF and min
+Cllr depend on their order alone. Functions whose names end in `_of` take a `DetCurve`, which several
+metrics can share.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.evaluation.blocks import into_blocks
-from asdf.evaluation.detection import as_scores, det_curve
+from asdf.evaluation.detection import DetCurve, as_scores
 
 
 @dataclass(frozen=True)
 class DetectionCost:
-    """The parameters of the detection cost function; the defaults are those of ASVspoof 5, track 1."""
+    """The parameters of the detection cost function, by default those of ASVspoof 5, track 1."""
 
     spoof_prior: float = 0.05
     miss: float = 1.0
@@ -29,12 +31,12 @@ class DetectionCost:
 
     @property
     def miss_weight(self) -> float:
-        """What the miss rate of bona fide trials is weighted with."""
+        """The weight of the miss rate of bona fide trials."""
         return self.miss * (1 - self.spoof_prior)
 
     @property
     def false_alarm_weight(self) -> float:
-        """What the false alarm rate of spoof trials is weighted with."""
+        """The weight of the false alarm rate of spoof trials."""
         return self.false_alarm * self.spoof_prior
 
     @property
@@ -54,19 +56,28 @@ ASVSPOOF5 = DetectionCost()
 def min_dcf(
     bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
 ) -> float:
-    """The least normalised detection cost over all thresholds (ASVspoof 5 evaluation plan, `compute_mindcf`).
+    """Return the minimum of the normalised detection cost over all thresholds.
+
+    ASVspoof 5 evaluation plan, `compute_mindcf`.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    frr, far, _ = det_curve(bona_fide, spoof)
-    return float((cost.miss_weight * frr + cost.false_alarm_weight * far).min() / cost.default)
+    return min_dcf_of(DetCurve.of(bona_fide, spoof), cost)
+
+
+def min_dcf_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> float:
+    """Return `min_dcf` of the trials of a curve."""
+    costs = cost.miss_weight * curve.frr + cost.false_alarm_weight * curve.far
+    return float(costs.min() / cost.default)
 
 
 def act_dcf(
     bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
 ) -> float:
-    """The normalised detection cost at the Bayes threshold (ASVspoof 5 evaluation plan, `compute_actDCF`).
+    """Return the normalised detection cost at the Bayes threshold.
+
+    ASVspoof 5 evaluation plan, `compute_actDCF`.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
@@ -77,7 +88,9 @@ def act_dcf(
 
 
 def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
-    """The cost of log-likelihood ratios in bits (Brümmer and du Preez, Computer Speech & Language 2006).
+    """Return the cost of log-likelihood ratios in bits.
+
+    Brümmer and du Preez, Computer Speech & Language 2006.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
@@ -89,27 +102,43 @@ def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
 
 
 def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
-    """Cllr in bits after the best rising map of the scores, found by isotonic regression (PAV).
+    """Return Cllr in bits after the best rising map of the scores, by isotonic regression (PAV).
 
-    Brümmer and du Preez, Computer Speech & Language 2006; raw posteriors as in the BOSARIS toolkit's `opt_loglr`,
-    with no smoothing of the ends. Equal scores get equal ratios.
+    Brümmer and du Preez, Computer Speech & Language 2006; raw posteriors as in the BOSARIS
+    toolkit's `opt_loglr`, with no smoothing of the ends. Equal scores get equal ratios.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    bona_fide, spoof = as_scores("bona fide", bona_fide), as_scores("spoof", spoof)
-    pools: list[tuple[int, int]] = []
-    for b, s in zip(
-        *(counts.tolist() for counts in into_blocks(bona_fide, spoof).counts()), strict=True
-    ):
-        # The proportion of bona fide must rise from pool to pool; cross-multiplied, so that no s is divided by.
-        while pools and pools[-1][0] * s >= b * pools[-1][1]:
-            b, s = b + pools[-1][0], s + pools[-1][1]
-            pools.pop()
-        pools.append((b, s))
-    # A pool's likelihood ratio is (b / bona fide) / (s / spoof); one of a single class costs nothing.
-    b, s = np.array([pool for pool in pools if all(pool)], dtype=np.float64).reshape(-1, 2).T
-    ratio = (b / bona_fide.size) / (s / spoof.size)
-    miss = (b * np.log1p(1 / ratio)).sum() / bona_fide.size
-    false_alarm = (s * np.log1p(ratio)).sum() / spoof.size
+    return min_cllr_of(DetCurve.of(bona_fide, spoof))
+
+
+def min_cllr_of(curve: DetCurve) -> float:
+    """Return `min_cllr` of the trials of a curve."""
+    pools = np.array(_pools_of_both_classes(curve), dtype=np.float64).reshape(-1, 2)
+    bona_fide, spoof = pools.T
+    all_bona_fide = curve.bona_fide.size
+    all_spoof = curve.spoof.size
+    ratio = (bona_fide / all_bona_fide) / (spoof / all_spoof)
+    miss = (bona_fide * np.log1p(1 / ratio)).sum() / all_bona_fide
+    false_alarm = (spoof * np.log1p(ratio)).sum() / all_spoof
     return float((miss + false_alarm) / 2 / np.log(2))
+
+
+def _pools_of_both_classes(curve: DetCurve) -> list[tuple[int, int]]:
+    """Pool adjacent blocks until the proportion of bona fide trials rises from pool to pool.
+
+    Returns:
+        (bona fide trials, spoof trials) of each pool, without pools of one class: their likelihood
+        ratio is 0 or infinite and costs nothing.
+    """
+    pools: list[tuple[int, int]] = []
+    counts = into_blocks(curve).counts()
+    for bona_fide, spoof in zip(counts[0].tolist(), counts[1].tolist(), strict=True):
+        # Cross-multiplied, so that no count of spoofs is divided by.
+        while pools and pools[-1][0] * spoof >= bona_fide * pools[-1][1]:
+            before = pools.pop()
+            bona_fide += before[0]
+            spoof += before[1]
+        pools.append((bona_fide, spoof))
+    return [pool for pool in pools if all(pool)]

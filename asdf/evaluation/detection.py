@@ -1,12 +1,17 @@
 """The DET curve, the EER and the AUC, to the digit those of the official ASVspoof packages.
 
-Invariant: one order of trials, `pessimistic_order`, is behind every metric of this room: ascending scores, and among
-equal scores bona fide before spoof, so that a tie counts as an error of both kinds. The packages of ASVspoof 2019, 2021
-and 5 (`compute_det_curve`, `compute_eer`) get it from a stable sort of [bona fide, spoof]; without interpolation or
-convex hull a different order of ties is a different EER.
+Invariant: one order of trials, `pessimistic_order`, is behind every metric of this room: ascending
+scores, and among equal scores bona fide before spoof, so that a tie counts as an error of both
+kinds. The packages of ASVspoof 2019, 2021 and 5 (`compute_det_curve`, `compute_eer`) get it from a
+stable sort of [bona fide, spoof]; without interpolation or convex hull a different order of ties
+gives a different EER. A `DetCurve` sorts once, and every metric of the same trials is computed
+from it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def as_scores(name: str, values: npt.ArrayLike) -> Floats:
-    """The scores of one class as a float64 vector.
+    """Return the scores of one class as a float64 vector.
 
     Raises:
         AsdfError: there is none, or one is not finite.
@@ -37,50 +42,107 @@ def as_scores(name: str, values: npt.ArrayLike) -> Floats:
 
 
 def pessimistic_order(bona_fide: Floats, spoof: Floats) -> npt.NDArray[np.intp]:
-    """Indices that sort [bona fide, spoof] by score, bona fide first among equals."""
+    """Return the indices that sort [bona fide, spoof] by score, bona fide first among equals."""
     return np.argsort(np.concatenate([bona_fide, spoof]), kind="stable")
 
 
-def det_curve(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Miss and false alarm rates at every threshold.
+@dataclass(frozen=True, eq=False)
+class DetCurve:
+    """The error rates of one detector on one set of trials, at every threshold.
 
-    Returns:
-        frr, far, thresholds, each of shape (trials + 1,): entry 0 accepts every trial (frr 0, far 1, threshold just
-        below the lowest score); entry i rejects the i lowest trials of the pessimistic order.
+    Attributes:
+        bona_fide, spoof: the scores of the two classes, in the order of the arguments.
+        order: (trials,), the indices that sort [bona_fide, spoof] by `pessimistic_order`.
+        frr, far, thresholds: miss rate, false alarm rate and threshold, each (trials + 1,). Entry 0
+            accepts every trial (frr 0, far 1, threshold just below the lowest score); entry i
+            rejects the i lowest trials of the order.
+    """
+
+    bona_fide: Floats
+    spoof: Floats
+    order: npt.NDArray[np.intp]
+    frr: Floats
+    far: Floats
+    thresholds: Floats
+
+    @classmethod
+    def of(cls, bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> DetCurve:
+        """Sort the trials of both classes and compute the curve.
+
+        Raises:
+            AsdfError: a class is empty, or a score is not finite.
+        """
+        bona_fide = as_scores("bona fide", bona_fide)
+        spoof = as_scores("spoof", spoof)
+        order = pessimistic_order(bona_fide, spoof)
+        missed = np.cumsum(order < bona_fide.size)
+        rejected = np.arange(1, order.size + 1) - missed
+        scores = np.concatenate([bona_fide, spoof])[order]
+        return cls(
+            bona_fide,
+            spoof,
+            order,
+            frr=np.concatenate([[0.0], missed / bona_fide.size]),
+            far=np.concatenate([[1.0], (spoof.size - rejected) / spoof.size]),
+            thresholds=np.concatenate([[scores[0] - 0.001], scores]),
+        )
+
+    @property
+    def is_bona_fide(self) -> npt.NDArray[np.bool_]:
+        """Whether each trial of the order is bona fide, (trials,)."""
+        return self.order < self.bona_fide.size
+
+    def eer(self) -> tuple[float, float]:
+        """Return the equal error rate, as a fraction, and its threshold.
+
+        It is taken where |frr - far| has its first minimum on the curve.
+        """
+        best = int(np.argmin(np.abs(self.frr - self.far)))
+        rate = (self.frr[best] + self.far[best]) / 2
+        return float(rate), float(self.thresholds[best])
+
+    def auc(self) -> float:
+        """Return the area under the ROC curve; a tie counts half.
+
+        The Mann-Whitney statistic over the number of pairs (Hanley and McNeil, Radiology 1982).
+        """
+        spoof = self.thresholds[1:][~self.is_bona_fide]
+        below = np.searchsorted(spoof, self.bona_fide, side="left").sum()
+        not_above = np.searchsorted(spoof, self.bona_fide, side="right").sum()
+        return float((below + not_above) / 2 / (self.bona_fide.size * spoof.size))
+
+    def miss_at(self, false_alarms: Sequence[float]) -> list[float]:
+        """Return, for each false alarm rate, the lowest miss rate reachable at or below it.
+
+        All of them are fractions.
+        """
+        # Along the curve the miss rate rises and the false alarm rate falls.
+        return [float(self.frr[np.argmax(self.far <= limit)]) for limit in false_alarms]
+
+
+def det_curve(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Return frr, far and thresholds of `DetCurve`, each of shape (trials + 1,).
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    bona_fide, spoof = as_scores("bona fide", bona_fide), as_scores("spoof", spoof)
-    order = pessimistic_order(bona_fide, spoof)
-    missed = np.cumsum(order < bona_fide.size)
-    rejected = np.arange(1, order.size + 1) - missed
-    scores = np.concatenate([bona_fide, spoof])[order]
-    frr = np.concatenate([[0.0], missed / bona_fide.size])
-    far = np.concatenate([[1.0], (spoof.size - rejected) / spoof.size])
-    return frr, far, np.concatenate([[scores[0] - 0.001], scores])
+    curve = DetCurve.of(bona_fide, spoof)
+    return curve.frr, curve.far, curve.thresholds
 
 
 def eer(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[float, float]:
-    """The equal error rate, as a fraction, and its threshold: where |frr - far| is first least on the DET curve.
+    """Return the equal error rate, as a fraction, and its threshold: see `DetCurve.eer`.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    frr, far, thresholds = det_curve(bona_fide, spoof)
-    best = int(np.argmin(np.abs(frr - far)))
-    return float((frr[best] + far[best]) / 2), float(thresholds[best])
+    return DetCurve.of(bona_fide, spoof).eer()
 
 
 def auc(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
-    """Area under the ROC curve: how often a bona fide trial scores above a spoof one; a tie counts half.
-
-    The Mann-Whitney statistic over the number of pairs (Hanley and McNeil, Radiology 1982).
+    """Return how often a bona fide trial scores above a spoof one: see `DetCurve.auc`.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    bona_fide, spoof = as_scores("bona fide", bona_fide), np.sort(as_scores("spoof", spoof))
-    below = np.searchsorted(spoof, bona_fide, side="left").sum()
-    not_above = np.searchsorted(spoof, bona_fide, side="right").sum()
-    return float((below + not_above) / 2 / (bona_fide.size * spoof.size))
+    return DetCurve.of(bona_fide, spoof).auc()

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf
-from asdf.evaluation.detection import eer
+from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_of
+from asdf.evaluation.detection import DetCurve
 from asdf.evaluation.score_file import Scores
 from asdf.evaluation.scored_length import ScoredLength, described
 from asdf.runs.files import write_text
@@ -58,7 +57,7 @@ def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    return _result(scores.bona_fide, scores.spoof, cost)
+    return _result(scores.det_curve, cost)
 
 
 def by_condition(
@@ -84,7 +83,8 @@ def by_condition(
     for value in np.unique(of_spoof):
         trials = scores.bona_fide if bona_fide == "all" else scores.bona_fide[of_bona_fide == value]
         if trials.size or bona_fide == "all":
-            results[str(value)] = _result(trials, scores.spoof[of_spoof == value], cost)
+            curve = DetCurve.of(trials, scores.spoof[of_spoof == value])
+            results[str(value)] = _result(curve, cost)
     return results
 
 
@@ -130,16 +130,14 @@ def _record(row: Row) -> dict[str, Any]:
     return {"epoch": row.epoch, "set": row.set, **asdict(row.result), "scored_length": scored}
 
 
-def _result(
-    bona_fide: npt.NDArray[np.float64], spoof: npt.NDArray[np.float64], cost: DetectionCost
-) -> Result:
-    rate, threshold = eer(bona_fide, spoof)
+def _result(curve: DetCurve, cost: DetectionCost) -> Result:
+    rate, threshold = curve.eer()
     return Result(
         eer=rate,
         eer_threshold=threshold,
-        min_dcf=min_dcf(bona_fide, spoof, cost),
-        act_dcf=act_dcf(bona_fide, spoof, cost),
-        cllr=cllr(bona_fide, spoof),
-        bona_fide=bona_fide.size,
-        spoof=spoof.size,
+        min_dcf=min_dcf_of(curve, cost),
+        act_dcf=act_dcf(curve.bona_fide, curve.spoof, cost),
+        cllr=cllr(curve.bona_fide, curve.spoof),
+        bona_fide=curve.bona_fide.size,
+        spoof=curve.spoof.size,
     )

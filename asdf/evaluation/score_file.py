@@ -11,12 +11,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
+from asdf.evaluation.detection import DetCurve
 from asdf.evaluation.lines import numbered_lines
 from asdf.runs.files import atomic_write
 
@@ -57,6 +59,15 @@ class Scores:
     def spoof(self) -> npt.NDArray[np.float64]:
         """The scores of the spoof trials, in the order of the file."""
         return self.scores[self.labels == 0]
+
+    @cached_property
+    def det_curve(self) -> DetCurve:
+        """The DET curve, computed once for all metrics of these trials.
+
+        Raises:
+            AsdfError: a class is empty, or a score is not finite.
+        """
+        return DetCurve.of(self.bona_fide, self.spoof)
 
 
 def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> Scores:

@@ -20,16 +20,16 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.evaluation.asv_scores import AsvScores
 from asdf.evaluation.bootstrap import Intervals, confidence_intervals
-from asdf.evaluation.checks import Finding, check_scores
+from asdf.evaluation.checks import Finding, find_errors, find_warnings
 from asdf.evaluation.conditions import Average, Condition, average, conditions_of, trials_of
-from asdf.evaluation.costs import min_cllr
-from asdf.evaluation.detection import Floats, auc, eer
+from asdf.evaluation.costs import min_cllr_of
+from asdf.evaluation.detection import Floats, eer
 from asdf.evaluation.known_sets import another_subset
 from asdf.evaluation.matching import columns_of
 from asdf.evaluation.results import Result, evaluate
 from asdf.evaluation.score_file import Scores
 from asdf.evaluation.scored_length import ScoredLength, described
-from asdf.evaluation.tandem import asv_rates, min_tdcf, min_tdcf_legacy, t_eer
+from asdf.evaluation.tandem import asv_rates, min_tdcf_legacy_of, min_tdcf_of, t_eer
 from asdf.evaluation.trials import Trials
 
 __all__ = [
@@ -153,12 +153,13 @@ def summarise(
         AsdfError: a class is missing, a score is not finite, a scored trial is not among `trials` or labelled otherwise
             there, or the ASV scores leave the t-DCF undefined. The message begins with `name`.
     """
-    findings = check_scores(scores.labels, scores.scores, scores.ids)
-    if errors := [finding.message for finding in findings if finding.level == "error"]:
-        raise AsdfError(f"{name}: {' '.join(errors)}")
+    errors = find_errors(scores.labels, scores.scores, scores.ids)
+    if errors:
+        raise AsdfError(f"{name}: {' '.join(error.message for error in errors)}")
     columns = known_columns(name, scores, trials)
     if any(columns.get("attack", ())):
         scores = replace(scores, attacks=list(columns["attack"]))
+    findings = find_warnings(scores.det_curve)
     conditions: list[Condition] = []
     for column in dict.fromkeys(by):
         values = columns.get(column, ())
@@ -179,8 +180,8 @@ def summarise(
         set=set,
         scores=scores,
         result=evaluate(scores),
-        auc=auc(scores.bona_fide, scores.spoof),
-        min_cllr=min_cllr(scores.bona_fide, scores.spoof),
+        auc=scores.det_curve.auc(),
+        min_cllr=min_cllr_of(scores.det_curve),
         tandem=_tandem(name, scores, asv) if asv else None,
         intervals=draw() if replicates else None,
         speaker_intervals=draw(speakers=speakers) if draw_speakers else None,
@@ -244,8 +245,8 @@ def _tandem(name: str, scores: Scores, asv: AsvScores) -> Tandem:
         return Tandem(
             asv_eer=rate,
             asv_threshold=threshold,
-            tdcf_2019=min_tdcf_legacy(scores.bona_fide, scores.spoof, rates),
-            tdcf_2021=min_tdcf(scores.bona_fide, scores.spoof, rates),
+            tdcf_2019=min_tdcf_legacy_of(scores.det_curve, rates),
+            tdcf_2021=min_tdcf_of(scores.det_curve, rates),
             t_eer=concurrent,
         )
     except AsdfError as error:

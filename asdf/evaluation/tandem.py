@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.evaluation.asv_scores import AsvScores
-from asdf.evaluation.detection import Floats, as_scores, det_curve, eer
+from asdf.evaluation.detection import DetCurve, Floats, as_scores, eer
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ ASVSPOOF5_ASV = AsvRates(
 
 
 def asv_rates(asv: AsvScores) -> AsvRates:
-    """The rates of an ASV system at the threshold of its EER, target against nontarget."""
+    """Return the rates of an ASV system at the threshold of its EER, target against nontarget."""
     _, threshold = eer(asv.target, asv.nontarget)
     return AsvRates(
         miss=float(np.mean(asv.target < threshold)),
@@ -65,29 +65,40 @@ def asv_rates(asv: AsvScores) -> AsvRates:
 def min_tdcf_legacy(
     bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM
 ) -> float:
-    """The least normalised t-DCF of ASVspoof 2019.
+    """Return the minimum of the normalised t-DCF of ASVspoof 2019.
 
     Raises:
-        AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the t-DCF undefined.
+        AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the
+            t-DCF undefined.
     """
+    return min_tdcf_legacy_of(DetCurve.of(bona_fide, spoof), asv, cost)
+
+
+def min_tdcf_legacy_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
+    """Return `min_tdcf_legacy` of the trials of a curve."""
     c1 = (
         cost.target_prior * (cost.miss - cost.miss * asv.miss)
         - cost.nontarget_prior * cost.false_alarm * asv.false_alarm
     )
     c2 = cost.spoof_false_alarm * cost.spoof_prior * asv.spoof_false_alarm
     _check_weights(min(c1, c2), asv)
-    frr, far, _ = det_curve(bona_fide, spoof)
-    return float((c1 * frr + c2 * far).min() / min(c1, c2))
+    return float((c1 * curve.frr + c2 * curve.far).min() / min(c1, c2))
 
 
 def min_tdcf(
     bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM
 ) -> float:
-    """The least normalised t-DCF of ASVspoof 2021 and 5.
+    """Return the minimum of the normalised t-DCF of ASVspoof 2021 and 5.
 
     Raises:
-        AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the t-DCF undefined.
+        AsdfError: a class is empty, a score is not finite, or the ASV system's rates leave the
+            t-DCF undefined.
     """
+    return min_tdcf_of(DetCurve.of(bona_fide, spoof), asv, cost)
+
+
+def min_tdcf_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
+    """Return `min_tdcf` of the trials of a curve."""
     c0 = (
         cost.target_prior * cost.miss * asv.miss
         + cost.nontarget_prior * cost.false_alarm * asv.false_alarm
@@ -95,14 +106,15 @@ def min_tdcf(
     c1 = cost.target_prior * cost.miss - c0
     c2 = cost.spoof_prior * cost.spoof_false_alarm * asv.spoof_false_alarm
     _check_weights(min(c1, c2), asv)
-    frr, far, _ = det_curve(bona_fide, spoof)
-    return float((c0 + c1 * frr + c2 * far).min() / (c0 + min(c1, c2)))
+    return float((c0 + c1 * curve.frr + c2 * curve.far).min() / (c0 + min(c1, c2)))
 
 
 def min_a_dcf(
     target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, cost: TandemCost = TANDEM
 ) -> tuple[float, float]:
-    """The least normalised a-DCF and its threshold, of the one score that decides about a trial.
+    """Return the minimum of the normalised a-DCF and its threshold.
+
+    One score decides about a trial, whether it is a target, a nontarget or a spoof.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
@@ -110,41 +122,51 @@ def min_a_dcf(
     miss, false_alarm, spoof_false_alarm, thresholds = _tandem_curves(
         target, nontarget, spoof, below=1e-8
     )
-    accept = cost.false_alarm * cost.nontarget_prior, cost.spoof_false_alarm * cost.spoof_prior
-    reject = cost.miss * cost.target_prior
-    a_dcf = (reject * miss + accept[0] * false_alarm + accept[1] * spoof_false_alarm) / min(
-        sum(accept), reject
-    )
+    miss_weight = cost.miss * cost.target_prior
+    nontarget_weight = cost.false_alarm * cost.nontarget_prior
+    spoof_weight = cost.spoof_false_alarm * cost.spoof_prior
+    costs = miss_weight * miss + nontarget_weight * false_alarm + spoof_weight * spoof_false_alarm
+    # The cost of the better of accepting every trial and rejecting every trial.
+    default = min(nontarget_weight + spoof_weight, miss_weight)
+    a_dcf = costs / default
     best = int(np.argmin(a_dcf))
     return float(a_dcf[best]), float(thresholds[best])
 
 
 def t_eer(asv: AsvScores, cm: AsvScores) -> float:
-    """The concurrent t-EER: where both systems' thresholds make the miss, nontarget and spoof rates equal.
+    """Return the concurrent t-EER as a fraction (the package prints per cent).
 
-    `asv` and `cm` are the two systems' scores of the same target, nontarget and spoof trials. For every ASV threshold
-    the countermeasure's threshold of equal tandem miss and false alarm rate is sought (half of the impostors being
-    spoofs); the result is the spoofs' rate at the pair whose nontarget rate is nearest to it, as a fraction (the
-    package prints per cent).
+    It is where both systems' thresholds make the miss, nontarget and spoof rates equal. For every
+    ASV threshold the countermeasure's threshold of equal tandem miss and false alarm rate is
+    searched (half of the impostors being spoofs); the result is the spoofs' rate at the pair whose
+    nontarget rate is nearest to it.
+
+    Args:
+        asv, cm: the two systems' scores of the same target, nontarget and spoof trials.
 
     Raises:
-        AsdfError: a class is empty, a score is not finite, or no pair of thresholds has equal rates.
+        AsdfError: a class is empty, a score is not finite, or no pair of thresholds has equal
+            rates.
     """
     asv_miss, asv_fa, asv_spoof_fa, _ = _tandem_curves(
         asv.target, asv.nontarget, asv.spoof, below=0.001
     )
-    cm_miss, cm_fa, _ = det_curve(np.concatenate([cm.target, cm.nontarget]), cm.spoof)
+    cm_curve = DetCurve.of(np.concatenate([cm.target, cm.nontarget]), cm.spoof)
+    cm_miss = cm_curve.frr
+    cm_fa = cm_curve.far
 
     def excess(at: npt.NDArray[np.intp]) -> Floats:
         miss = cm_miss[at] + (1 - cm_miss[at]) * asv_miss
         return miss - (0.5 * (1 - cm_miss[at]) * asv_fa + 0.5 * cm_fa[at] * asv_spoof_fa)
 
     # The excess of misses rises along the CM curve, so all ASV thresholds are bisected at once.
-    low, high = np.zeros(asv_miss.size, np.intp), np.full(asv_miss.size, cm_miss.size - 1)
+    low = np.zeros(asv_miss.size, np.intp)
+    high = np.full(asv_miss.size, cm_miss.size - 1)
     while (low < high).any():
         middle = (low + high) // 2
         reached = excess(middle) >= 0
-        low, high = np.where(reached, low, middle + 1), np.where(reached, middle, high)
+        low = np.where(reached, low, middle + 1)
+        high = np.where(reached, middle, high)
     before = np.maximum(low - 1, 0)
     at = np.where(np.abs(excess(before)) <= np.abs(excess(low)), before, low)
     allowed = asv_miss < 0.5 * asv_fa + 0.5 * asv_spoof_fa
@@ -163,7 +185,10 @@ def t_eer(asv: AsvScores, cm: AsvScores) -> float:
 def _tandem_curves(
     target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, *, below: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Miss, nontarget and spoof false alarm rates and thresholds, each (trials + 1,); ties in the order given."""
+    """Return miss, nontarget and spoof false alarm rates, and thresholds, each (trials + 1,).
+
+    Ties stay in the order target, nontarget, spoof, as the packages have them.
+    """
     classes = (
         as_scores("target", target),
         as_scores("nontarget", nontarget),

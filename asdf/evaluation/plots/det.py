@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.evaluation.detection import Floats, det_curve, eer
+from asdf.evaluation.detection import DetCurve, Floats
 from asdf.evaluation.names import labels_of
 from asdf.evaluation.plots.figures import (
     COLUMN_INCHES,
@@ -41,13 +41,14 @@ def probit(rates: Floats) -> Floats:
     return values
 
 
-def thinned_curve(bona_fide: Floats, spoof: Floats, points: int = _POINTS) -> tuple[Floats, Floats]:
-    """Miss and false alarm rates of the DET curve, (n,) each; about `points` of its corners, none where few.
+def thinned_curve(curve: DetCurve, points: int = _POINTS) -> tuple[Floats, Floats]:
+    """Return miss and false alarm rates of the curve, (n,) each, with about `points` of its corners.
 
-    What is left out cannot be seen: of each run of thresholds that a plot of `points` pixels would draw as one, the
-    first is kept.
+    What is left out cannot be seen: of each run of thresholds that a plot of `points` pixels would
+    draw as one, the first stays.
     """
-    miss, false_alarm, _ = det_curve(bona_fide, spoof)
+    miss = curve.frr
+    false_alarm = curve.far
     if miss.size <= points:
         return miss, false_alarm
     bounded = [probit(np.clip(rates, 1e-6, 1 - 1e-6)) for rates in (miss, false_alarm)]
@@ -68,15 +69,15 @@ def det_plot(systems: Mapping[str, tuple[Floats, Floats]], title: str = "") -> F
         UsageError: matplotlib is not installed.
     """
     figure, axes = new_figure(COLUMN_INCHES, COLUMN_INCHES + 0.13 * (len(systems) + 2))
-    eers = [eer(*scores)[0] for scores in systems.values()]
+    curves = [DetCurve.of(*scores) for scores in systems.values()]
+    eers = [curve.eer()[0] for curve in curves]
     shape = det_range([100 * rate for rate in eers])
     lowest, highest = probit(np.array([shape.low, shape.high]) / 100)
     handles = []
     labels = labels_of(list(systems), _LABEL)
-    for index, (scores, rate, name) in enumerate(zip(systems.values(), eers, labels, strict=True)):
-        miss, false_alarm = (
-            np.clip(probit(rates), lowest - 1, 5) for rates in thinned_curve(*scores)
-        )
+    for index, (curve, rate, name) in enumerate(zip(curves, eers, labels, strict=True)):
+        thinned = thinned_curve(curve)
+        miss, false_alarm = (np.clip(probit(rates), lowest - 1, 5) for rates in thinned)
         style, mark = line_style(index), mark_style(index)
         label = f"{name}: EER {100 * rate:.2f} %"
         axes.step(false_alarm, miss, where="post", **style)

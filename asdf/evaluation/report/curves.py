@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asdf.evaluation.detection import Floats, det_curve
+from asdf.evaluation.detection import DetCurve, Floats
 
 DET_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 """Error rates in % at which the axes of DET plots are marked (Martin et al., "The DET curve", Eurospeech 1997)."""
@@ -58,8 +58,8 @@ _SPAN = float(probit(DET_TICKS[-1] / 100) - probit(DET_TICKS[0] / 100))
 
 
 @dataclass(frozen=True)
-class DetCurve:
-    """A thinned DET curve.
+class ThinnedCurve:
+    """A DET curve small enough for a page.
 
     Attributes:
         rates: [false alarm, miss, false alarm, miss, ...] in %, from 100, 0 to 0, 100.
@@ -70,22 +70,20 @@ class DetCurve:
     thresholds: list[float]
 
 
-def thinned_det(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> DetCurve:
-    """The DET curve of two classes, small enough for a page.
-
-    Raises:
-        AsdfError: a class is empty, or a score is not finite.
-    """
-    miss, false_alarm, thresholds = det_curve(bona_fide, spoof)
-    x, y = probit(false_alarm) / _SPAN, probit(miss) / _SPAN
-    # Far more trials than pixels: one point for each cell of a grid much finer than the tolerance, then the corners.
+def thinned_det(curve: DetCurve) -> ThinnedCurve:
+    """Leave out the points of a DET curve that a page cannot show."""
+    x = probit(curve.far) / _SPAN
+    y = probit(curve.frr) / _SPAN
+    # Far more trials than pixels: one point for each cell of a grid much finer than the tolerance,
+    # then the corners.
     cell = np.rint(np.stack([x, y]) * _CELLS)
     enters = np.concatenate([[True], (np.diff(cell) != 0).any(axis=0)])
     first = np.flatnonzero(enters | np.roll(enters, -1))
     corners = first[simplified(x[first], y[first], _TOLERANCE)]
-    rates = 100 * np.stack([false_alarm[corners], miss[corners]], axis=1)
-    return DetCurve(
-        [short(one) for one in rates.ravel()], [short(one) for one in thresholds[corners]]
+    rates = 100 * np.stack([curve.far[corners], curve.frr[corners]], axis=1)
+    return ThinnedCurve(
+        [short(rate) for rate in rates.ravel()],
+        [short(threshold) for threshold in curve.thresholds[corners]],
     )
 
 
@@ -112,18 +110,6 @@ def simplified(x: Floats, y: Floats, tolerance: float) -> npt.NDArray[np.intp]:
             keep[middle] = True
             stretches += [(start, middle), (middle, end)]
     return np.flatnonzero(keep)
-
-
-def miss_at(
-    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, false_alarms: Sequence[float]
-) -> list[float]:
-    """The least miss rate at which at most so many of the spoofs are accepted, for each rate; all fractions.
-
-    Raises:
-        AsdfError: a class is empty, or a score is not finite.
-    """
-    miss, rates, _ = det_curve(bona_fide, spoof)  # the one rises, the other falls
-    return [float(miss[np.argmax(rates <= most)]) for most in false_alarms]
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
+from asdf.evaluation.detection import DetCurve
 from asdf.evaluation.leading import leaders, speakers_of
 from asdf.evaluation.names import labels_of
 from asdf.evaluation.report.choosing import Choice, chosen, distinct_names
 from asdf.evaluation.report.curves import (
     DET_TICKS,
-    DetCurve,
     Histogram,
+    ThinnedCurve,
     histogram,
-    miss_at,
     thinned_det,
 )
 from asdf.evaluation.run_folder import SCORES, RunFolder
@@ -56,7 +56,7 @@ class Measurement:
     network: str
     summary: Summary
     misses: list[float]
-    curves: dict[str, DetCurve]
+    curves: dict[str, ThinnedCurve]
     histogram: Histogram
 
 
@@ -206,15 +206,16 @@ def _measurement(
     summary: Summary,
     attacks: dict[str, npt.NDArray[np.float64]],
 ) -> Measurement:
-    bona_fide, spoof = summary.scores.bona_fide, summary.scores.spoof
+    pooled = summary.scores.det_curve
+    curves = {"": thinned_det(pooled)}
+    for name, spoof in attacks.items():
+        curves[name] = thinned_det(DetCurve.of(pooled.bona_fide, spoof))
     return Measurement(
         run=run,
         system=system,
         network=network,
         summary=replace(summary, scores=Scores([], np.empty(0, np.int64), np.empty(0))),
-        misses=miss_at(bona_fide, spoof, [tick / 100 for tick in DET_TICKS]),
-        curves={
-            name: thinned_det(bona_fide, values) for name, values in {"": spoof, **attacks}.items()
-        },
-        histogram=histogram(bona_fide, spoof, attacks, summary.result.eer_threshold),
+        misses=pooled.miss_at([tick / 100 for tick in DET_TICKS]),
+        curves=curves,
+        histogram=histogram(pooled.bona_fide, pooled.spoof, attacks, summary.result.eer_threshold),
     )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from asdf.errors import AsdfError
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_test
 from asdf.evaluation.blocks import into_blocks
+from asdf.evaluation.detection import DetCurve
 from asdf.evaluation.resampling import block_draws, weighted_metrics
 
 
@@ -27,7 +28,7 @@ _values = st.lists(
 @given(_values, _values)
 def test_weights_are_trials_written_out(bona_fide, spoof):
     (b, wb), (s, ws) = (np.array(pairs).T for pairs in (bona_fide, spoof))
-    counts = into_blocks(b.astype(float), s.astype(float)).sums(wb, ws)
+    counts = into_blocks(DetCurve.of(b, s)).sums(wb, ws)
     drawn = weighted_metrics(counts[0][None], counts[1][None])[:, 0]
     written_out = np.repeat(b, wb), np.repeat(s, ws)
     assert drawn[0] == eer(*written_out)[0]
@@ -75,7 +76,7 @@ def test_same_seed_same_interval():
 
 def test_block_draws_keep_the_size_of_each_class_in_every_chunk():
     rng = np.random.default_rng(1)
-    blocks = into_blocks(rng.normal(size=5000), rng.normal(size=3000))
+    blocks = into_blocks(DetCurve.of(rng.normal(size=5000), rng.normal(size=3000)))
     chunks = list(block_draws(blocks, 2500, rng))
     assert len(chunks) > 1
     for side, size in enumerate((5000, 3000)):

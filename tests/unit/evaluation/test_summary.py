@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.evaluation import AsvScores, Scores, confidence_intervals, eer, evaluate, min_tdcf, t_eer
+from asdf.evaluation import (
+    AsvScores,
+    Scores,
+    confidence_intervals,
+    detection,
+    eer,
+    evaluate,
+    min_tdcf,
+    t_eer,
+)
 from asdf.evaluation.blocks import into_blocks
+from asdf.evaluation.detection import pessimistic_order
 from asdf.evaluation.resampling import speaker_block_draws, speaker_draws
 from asdf.evaluation.summary import summarise
 from asdf.evaluation.tandem import asv_rates
@@ -122,7 +132,7 @@ def test_no_interval_over_speakers_unless_all_are_known():
 
 
 def test_speakers_drawn_in_blocks_are_speakers_drawn_with_their_trials():
-    blocks = into_blocks(SCORES.bona_fide, SCORES.spoof)
+    blocks = into_blocks(SCORES.det_curve)
     trials = speaker_draws(LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
     expected = [blocks.sums(*weights) for weights in trials]
     found = list(
@@ -194,3 +204,20 @@ def test_trials_of_several_subsets_are_a_finding():
     for one in ("eval", "progress"):
         alone = Trials(SCORES.ids, LABELS, {"subset": [one] * COUNT})
         assert summarise("s", "", SCORES, alone, replicates=0).findings == ()
+
+
+def test_the_pooled_trials_are_sorted_once(monkeypatch):
+    """Metrics, intervals, checks and the t-DCFs share one DET curve, and each condition has its own."""
+    sizes = []
+
+    def count(bona_fide, spoof):
+        sizes.append(bona_fide.size + spoof.size)
+        return pessimistic_order(bona_fide, spoof)
+
+    monkeypatch.setattr(detection, "pessimistic_order", count)
+    asv = AsvScores(RNG.normal(4, 1, 50), RNG.normal(0, 1, 51), RNG.normal(3, 1, 52))
+    summarise("system", "set", SCORES, TRIALS, by=["codec"], asv=asv, replicates=25)
+    # The pooled trials; three values of the codec, one of them not known; the ASV system's targets
+    # against nontargets, for its rates and for its EER; the t-EER, whose countermeasure may have
+    # nontargets.
+    assert sizes == [COUNT, 3, 117, 118, 101, 101, COUNT]

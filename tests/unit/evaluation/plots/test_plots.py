@@ -11,6 +11,7 @@ pytest.importorskip("matplotlib", reason="needs the extra `report`")
 from asdf.__main__ import main
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import det_curve, eer
+from asdf.evaluation.detection import DetCurve
 from asdf.evaluation.plots import det_plot, heat_map, save_figure, score_histograms, training_curves
 from asdf.evaluation.plots.det import probit, thinned_curve
 from tests.unit.evaluation.report.folders import make_run
@@ -28,7 +29,7 @@ def test_probit_is_the_inverse_of_the_normal_distribution():
 def test_a_thinned_curve_keeps_its_ends_and_stays_within_a_pixel():
     bona_fide, spoof = RNG.normal(1.5, 1, 20_000), RNG.normal(-1.5, 1, 60_000)
     miss, false_alarm, _ = det_curve(bona_fide, spoof)
-    few_miss, few_false_alarm = thinned_curve(bona_fide, spoof, points=500)
+    few_miss, few_false_alarm = thinned_curve(DetCurve.of(bona_fide, spoof), points=500)
     assert len(few_miss) < len(miss) / 20
     assert (few_miss[0], few_miss[-1], few_false_alarm[0], few_false_alarm[-1]) == (0, 1, 1, 0)
     # Every corner of the whole curve lies within a pixel, a 50th of a deviate, of one that was kept.
@@ -43,7 +44,7 @@ def test_a_thinned_curve_keeps_its_ends_and_stays_within_a_pixel():
 
 
 def test_a_short_curve_is_drawn_whole():
-    assert len(thinned_curve(BONA_FIDE, SPOOF)[0]) == len(BONA_FIDE) + len(SPOOF) + 1
+    assert len(thinned_curve(DetCurve.of(BONA_FIDE, SPOOF))[0]) == len(BONA_FIDE) + len(SPOOF) + 1
 
 
 def test_a_det_plot_marks_the_eer_of_each_system():

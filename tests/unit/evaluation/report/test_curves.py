@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from asdf.evaluation import det_curve
+from asdf.evaluation.detection import DetCurve
 from asdf.evaluation.report.curves import (
     DET_TICKS,
     averaged,
     bin_count,
     histogram,
-    miss_at,
     probit,
     simplified,
     thinned,
@@ -27,7 +27,7 @@ def test_probit_is_the_normal_deviate(rate):
 
 
 def test_det_points_of_four_trials_are_all_corners_of_the_staircase():
-    curve = thinned_det([1, 2], [0, 1.5])
+    curve = thinned_det(DetCurve.of([1, 2], [0, 1.5]))
     assert curve.rates == [100, 0, 50, 0, 50, 50, 0, 50, 0, 100]
     # Scores up to the threshold are rejected: the first one lies below all of them.
     assert curve.thresholds == [-0.001, 0, 1, 1.5, 2]
@@ -36,7 +36,7 @@ def test_det_points_of_four_trials_are_all_corners_of_the_staircase():
 def test_a_long_curve_is_thinned_by_less_than_a_pixel():
     rng = np.random.default_rng(3)
     bona_fide, spoof = rng.normal(2.5, 1, 20_000), rng.normal(0, 1, 180_000)
-    points = np.array(thinned_det(bona_fide, spoof).rates).reshape(-1, 2) / 100
+    points = np.array(thinned_det(DetCurve.of(bona_fide, spoof)).rates).reshape(-1, 2) / 100
     assert len(points) < 600
     assert points[0].tolist() == [1, 0]
     assert points[-1].tolist() == [0, 1]
@@ -59,7 +59,14 @@ def test_simplified_keeps_corners_and_drops_what_lies_between():
 
 def test_miss_at_is_the_least_miss_rate_allowed():
     bona_fide, spoof = [1, 2, 3, 4], [0, 1.5, 2.5, 5]
-    assert miss_at(bona_fide, spoof, [1, 0.75, 0.5, 0.3, 0.25, 0.1]) == [0, 0, 0.25, 0.5, 0.5, 1]
+    assert DetCurve.of(bona_fide, spoof).miss_at([1, 0.75, 0.5, 0.3, 0.25, 0.1]) == [
+        0,
+        0,
+        0.25,
+        0.5,
+        0.5,
+        1,
+    ]
     assert DET_TICKS == (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 40)
 
 
