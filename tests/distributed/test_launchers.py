@@ -1,5 +1,6 @@
 """Real processes that several launchers start: each is one run, and the same run as torchrun's."""
 
+import itertools
 import os
 import shutil
 import socket
@@ -9,16 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SHARED, Outcome, RecipeFolder
+from tests.conftest import PATIENCE_S, SHARED, Outcome, RecipeFolder
 from tests.distributed.test_exactness import assert_equal_runs
 
 OPTIONS = ("debug", "network.max_epochs=1", "recipe.end_stage=2")
 NULL_GPU = SHARED / "tools" / "null-gpu"
 
 
+# Between those that follow from a job's name and those that the system hands out by itself: a program
+# that asks for any port gets none of these before the test has used it. Another test worker begins elsewhere.
+PORTS = itertools.count(97 * os.getpid())
+
+
 def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return str(server.getsockname()[1])
+    while True:
+        port = 30_000 + next(PORTS) % 2_700
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return str(port)
 
 
 def torch_variables(rank: int) -> dict[str, str]:
@@ -60,7 +71,7 @@ def run_pair(recipe: RecipeFolder, variables, *words: str) -> list[Outcome]:
     shared = {"MASTER_PORT": port} if needs_port else {}
     command = recipe.command(*words)
     pair = [recipe.start_command(command, **variables(rank), **shared) for rank in range(2)]
-    outputs = [process.communicate(timeout=150)[0] for process in pair]
+    outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in pair]
     return [
         Outcome(process.returncode, output) for process, output in zip(pair, outputs, strict=True)
     ]
@@ -103,7 +114,7 @@ def test_processes_with_different_configs_are_refused_by_all_of_them(recipe):
         recipe.start_command(recipe.command(config), **torch_variables(rank), MASTER_PORT=port)
         for rank, config in enumerate(("debug", "normed"))
     ]
-    outputs = [process.communicate(timeout=150)[0] for process in pair]
+    outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in pair]
     assert [process.returncode for process in pair] == [2, 2], outputs
     assert "do not run the same config" in outputs[0]
     assert "rank 0 runs debug, rank 1 runs normed. For runs of their own" in outputs[0]
@@ -159,7 +170,7 @@ def start_on_gpus(recipe, shim: str, gpus: tuple[str, ...], **variables: str) ->
         own = {"CUDA_VISIBLE_DEVICES": gpu, "SHIM": shim, "PYTHON": sys.executable}
         given = torch_variables(rank) | {"MASTER_PORT": port} if len(gpus) > 1 else {}
         processes.append(recipe.start_command(command, **own, **given, **variables))
-    outputs = [process.communicate(timeout=150)[0] for process in processes]
+    outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
     statuses = [process.returncode for process in processes]
     return [Outcome(*ends) for ends in zip(statuses, outputs, strict=True)]
 

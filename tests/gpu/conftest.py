@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Outcome
+from tests.conftest import PATIENCE_S, ROOT, Outcome
 from tests.gpu.null_gpu import build
 
 
@@ -57,6 +57,6 @@ def run_module(
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, **environment},
-        timeout=150,
+        timeout=PATIENCE_S,
     )
     return Outcome(done.returncode, done.stdout)

@@ -12,6 +12,7 @@ import torch
 
 from asdf.evaluation import read_scores
 from asdf.runs.record import append_record
+from tests.conftest import PATIENCE_S
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_a_stop_ends_a_run_that_waits_for_a_file_server(own, tmp_path):
             if "stage 0" in line:
                 process.send_signal(signal.SIGTERM)
                 break
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
     assert "stopped by signal SIGTERM while checking demo-train; the same command goes" in output
 

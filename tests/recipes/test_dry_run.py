@@ -9,7 +9,7 @@ import torch
 from asdf.distributed.devices import visible_gpus
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
-from tests.conftest import RECIPE
+from tests.conftest import PATIENCE_S, RECIPE
 
 SSL = (
     "network.network_class=asdf.networks.SSL_ASP",
@@ -21,7 +21,7 @@ SSL = (
 def dry_run(recipe, *words):
     """Status, standard output and standard error of a dry run in a process of its own."""
     command = recipe.command(*words, "--dry-run")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -201,7 +201,7 @@ def test_a_dry_run_without_weights_loads_no_torch(recipe):
     program = "import runpy, sys; sys.argv[:] = sys.argv[1:]\ntry: runpy.run_path(sys.argv[0], run_name='__main__')\n"
     program += "finally: print('torch' in sys.modules)"
     command = [sys.executable, "-c", program, str(RECIPE / "run.py"), "mini-aasist", "--dry-run"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout.splitlines()[-1] == "False"
 
 

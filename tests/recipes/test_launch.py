@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.conftest import PATIENCE_S
+
 HELD = '''
 import time
 from pathlib import Path
@@ -53,7 +55,7 @@ def starts(system: Path) -> int:
 
 
 def wait_for(process, condition) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + PATIENCE_S
     while not condition():
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < until
@@ -126,7 +128,7 @@ def test_a_stopped_launcher_has_all_processes_save_and_end(recipe):
     process.send_signal(signal.SIGTERM)
     wait_for(process, (held / "launch.stop").exists)
     hold.unlink()
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
     assert "unfinished: held, normed." in output and "2 runs: 1 stopped, 1 waiting" in output
     assert "stopped by the stop file" in (held / "launch.log").read_text()

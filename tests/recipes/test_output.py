@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import PATIENCE_S
+
 
 def run(recipe, shell: str, *words: str, **environment: str) -> subprocess.CompletedProcess:
     """Run `shell`, in which "$@" is run.py with `words`."""
@@ -13,7 +15,7 @@ def run(recipe, shell: str, *words: str, **environment: str) -> subprocess.Compl
         ["bash", "-c", f"set -o pipefail; {shell}", "bash", *recipe.command("debug", *words)],
         capture_output=True,
         env={**os.environ, "PYTHONUNBUFFERED": "", **environment},
-        timeout=120,
+        timeout=PATIENCE_S,
     )
 
 

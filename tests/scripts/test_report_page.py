@@ -15,6 +15,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import evaluate, read_scores
+from tests.conftest import PATIENCE_S
 from tests.unit.evaluation.report.folders import HOSTILE, make_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -45,6 +46,7 @@ def browser(tmp_path_factory):
     options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    browser.set_script_timeout(PATIENCE_S)
     yield browser
     browser.quit()
 
@@ -332,7 +334,7 @@ def test_figures_are_saved_with_their_looks(opened):
     assert 'stroke="rgb(0, 114, 178)"' in text
     assert "Miss: bona fide rejected (%)" in text
     opened.execute_script("arguments[0].click()", png)
-    WebDriverWait(opened, 10).until(lambda b: b.execute_script("return names.length") == 2)
+    WebDriverWait(opened, PATIENCE_S).until(lambda b: b.execute_script("return names.length") == 2)
     assert opened.execute_script("return names") == ["det-dev.svg", "det-dev.png"]
     first = opened.execute_async_script(
         "const done = arguments[0];"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import PATIENCE_S, ROOT
 
 # Stands in for torchrun, which dies of SIGUSR1 like any program that does not care for it.
 TORCHRUN = """#!{python}
@@ -45,17 +45,17 @@ def test_the_soft_limit_sends_the_job_back_into_the_queue(start, tmp_path):
     job = start("a b", "wait")
     assert "'a b', 'wait'" in job.stdout.readline()
     os.killpg(job.pid, signal.SIGUSR1)
-    assert job.wait(30) == 99
+    assert job.wait(PATIENCE_S) == 99
     assert not (tmp_path / ".asdf-stop-7").exists()
 
 
 @pytest.mark.parametrize(("word", "status"), [("done", 0), ("fail", 4)])
 def test_the_status_of_the_run_is_the_jobs(start, word, status):
-    assert start(word).wait(30) == status
+    assert start(word).wait(PATIENCE_S) == status
 
 
 def test_a_failure_after_the_signal_is_not_tried_again(start):
     job = start("wait", "fail")
     job.stdout.readline()
     os.killpg(job.pid, signal.SIGUSR1)
-    assert job.wait(30) == 4
+    assert job.wait(PATIENCE_S) == 4

@@ -14,7 +14,7 @@ from asdf.errors import UsageError
 from asdf.evaluation import write_scores
 from asdf.recipe.opening import _report
 from asdf.runs.streams import NobodyReadsError
-from tests.conftest import RECIPE
+from tests.conftest import PATIENCE_S, RECIPE
 
 FULL = Path("/dev/full")
 CANNOT_WRITE = (
@@ -66,7 +66,7 @@ def run(words, cwd, shell='"$@"', **environment):
         cwd=cwd,
         capture_output=True,
         env={**os.environ, "PYTHONUNBUFFERED": "", **environment},
-        timeout=100,
+        timeout=PATIENCE_S,
     )
 
 

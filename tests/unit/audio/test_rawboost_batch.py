@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from asdf.audio.rawboost import boost, draw
 from asdf.audio.rawboost_batch import Unboosted, boost_batch, prepare
 from asdf.settings.sections import RawBoost
+from tests.conftest import PATIENCE_S
 
 ALWAYS = RawBoost(enabled=True, applyingRatio=1.0)
 ALGORITHMS = range(1, 9)
@@ -154,5 +155,7 @@ def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo: int) -> None:
 
 def test_single_waveforms_are_augmented_without_torch() -> None:
     code = "import sys, asdf.audio; assert 'torch' not in sys.modules, 'torch was imported'"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert ended.returncode == 0, ended.stderr

@@ -14,6 +14,7 @@ from asdf.commands.slots import Slots
 from asdf.commands.states import Job
 from asdf.commands.table import Table
 from asdf.distributed.stopping import StopRequest
+from tests.conftest import PATIENCE_S
 
 STUB = '''
 """Ends with status 3 if a GPU is in use already, with 4 if the config that is to run beside it does not come."""
@@ -33,7 +34,7 @@ for mark in marks:
     except FileExistsError:
         sys.exit(3)
 beside = {"a": "b", "b": "a"}.get(config)
-until = time.monotonic() + 60
+until = time.monotonic() + 240
 while beside and not (place / f"{beside}.args").exists():
     if time.monotonic() > until:
         sys.exit(4)
@@ -43,12 +44,12 @@ for mark in marks:
     mark.unlink()
 '''
 
-# A run with a process in a session of its own, as torchrun has them; both would stay for a minute.
+# A run with a process in a session of its own, as torchrun has them; both would stay for a quarter of an hour.
 TREE = """
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], start_new_session=True)
 print(child.pid, flush=True)
-time.sleep(60)
+time.sleep(1000)
 """
 
 
@@ -64,7 +65,7 @@ def alive(process: int) -> bool:
 
 
 def wait_for(condition) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -91,7 +92,7 @@ def test_a_job_waits_for_a_run_that_another_launcher_has_left(tmp_path):
     only, slots = job(tmp_path, "c"), Slots(["0"], are_gpus=True)
     left = start(
         only,
-        [sys.executable, "-c", "import sys; sys.stdin.read(); import time; time.sleep(60)"],
+        [sys.executable, "-c", "import sys; sys.stdin.read(); import time; time.sleep(1000)"],
         ("0",),
         "0",
     )
@@ -150,7 +151,7 @@ def test_a_second_interrupt_kills(tmp_path):
     wait_for((tmp_path / "net" / "launch.stop").exists)
     assert alive(child)
     launcher.send_signal(signal.SIGINT)
-    output, _ = launcher.communicate(timeout=60)
+    output, _ = launcher.communicate(timeout=PATIENCE_S)
     wait_for(lambda: not alive(child))
     assert (
         launcher.returncode != 0 and "signal SIGINT" in output and "net: stopped, killed" in output

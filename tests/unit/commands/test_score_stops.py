@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,34 +15,41 @@ import soundfile
 
 from asdf.networks import build_network
 from asdf.networks.detector_file import write_network
+from tests.conftest import PATIENCE_S
 from tests.unit.detector.conftest import small_settings, sound, write_small_network
 
 ROOT = Path(__file__).parents[3]
 COUNT = 12
-SLOW = """
-import time
+HELD = """
+import os, time
 import torch
 
-class Slow(torch.nn.Module):
+class Held(torch.nn.Module):
+    '''Stays in its pass number HOLD_AT, and leaves a file `held` to say so.'''
+
     def __init__(self, settings):
         super().__init__()
         self.output = torch.nn.Linear(1, 2)
+        self.passes = 0
 
     def forward(self, waveforms_BT):
-        time.sleep(0.25)
+        self.passes += 1
+        if self.passes == int(os.environ.get("HOLD_AT", "0")):
+            open("held", "w").close()
+            time.sleep(1000)
         loudness_B1 = waveforms_BT.square().mean(dim=1, keepdim=True)
         return loudness_B1, self.output(loudness_B1)
 """
 
 
 @pytest.fixture
-def slow(tmp_path, monkeypatch):
-    """A command that takes a quarter of a second for each recording, since all are of another length."""
-    (tmp_path / "slow_network.py").write_text(SLOW)
+def held(tmp_path, monkeypatch):
+    """A command that takes a pass for each recording, since all are of another length."""
+    (tmp_path / "held_network.py").write_text(HELD)
     settings = small_settings(
-        network_class="slow_network.Slow", max_evaluation_utterance_length_in_samples=32000
+        network_class="held_network.Held", max_evaluation_utterance_length_in_samples=32000
     )
-    sys.modules.pop("slow_network", None)
+    sys.modules.pop("held_network", None)
     network = build_network(settings, tmp_path)
     write_network(tmp_path / "net.pt", network, settings)
     folder = tmp_path / "in"
@@ -52,8 +60,8 @@ def slow(tmp_path, monkeypatch):
     return ["net.pt", "in", "--network-folder", ".", "--device", "cpu"]
 
 
-def start(*words, **options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def start(*words, hold_at=0, **options):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOLD_AT": str(hold_at)}
     command = [sys.executable, "-m", "asdf", "score", *map(str, words)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
@@ -61,10 +69,15 @@ def start(*words, **options):
 
 
 def stop_after(process, lines, number):
-    """Send a signal once so many lines were shown; the lines before it, the rest, what is on standard error."""
+    """Send a signal in the pass that holds; `lines` of output before it, the rest, what is on standard error."""
     shown = [process.stdout.readline() for _ in range(lines)]
+    until = time.monotonic() + PATIENCE_S
+    while not Path("held").exists():
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+    Path("held").unlink()
     process.send_signal(number)
-    rest, errors = process.communicate(timeout=60)
+    rest, errors = process.communicate(timeout=PATIENCE_S)
     return shown, rest, errors.decode()
 
 
@@ -72,26 +85,24 @@ def rows():
     return list(csv.DictReader(Path("out.csv").open()))
 
 
-def test_nothing_is_lost_however_it_ends(slow):
+def test_nothing_is_lost_however_it_ends(held):
     outputs = ["--csv", "out.csv", "--json", "out.json"]
-    process = start(*slow, *outputs)
+    process = start(*held, *outputs, hold_at=6)
     shown, _, errors = stop_after(process, 3, signal.SIGTERM)
     assert process.returncode == 143
     assert shown[0].startswith(b"in/00.wav\t")
     told = errors.splitlines()[-1]
-    done = int(told.split()[3])
     assert told == (
-        f"stopped by SIGTERM: {done} of {COUNT} recordings are done; the same command goes on from there"
+        f"stopped by SIGTERM: 5 of {COUNT} recordings are done; the same command goes on from there"
     )
-    assert 3 <= done < COUNT
-    assert len(rows()) == done
+    assert len(rows()) == 5
     written = json.loads(Path("out.json").read_text())
-    assert (written["complete"], len(written["recordings"])) == (False, done)
+    assert (written["complete"], len(written["recordings"])) == (False, 5)
 
-    process = start(*slow, *outputs)
-    shown, _, errors = stop_after(process, done + 2, signal.SIGKILL)
-    assert f"{done} of {COUNT} recordings were scored before: going on from there" in errors
-    assert len(rows()) >= done
+    process = start(*held, *outputs, hold_at=4)
+    shown, _, errors = stop_after(process, 8, signal.SIGKILL)
+    assert f"5 of {COUNT} recordings were scored before: going on from there" in errors
+    assert len(rows()) >= 5
     assert json.loads(Path("out.json").read_text())["complete"] is False
     assert Path(".out.csv.progress").is_file()
     # What a kill while a table is written leaves.
@@ -99,33 +110,33 @@ def test_nothing_is_lost_however_it_ends(slow):
     Path(".out.json.x1.part").touch()
     soundfile.write("in/00.wav", sound(9500, 99), 16000)
 
-    process = start(*slow, *outputs)
-    lines, errors = process.communicate(timeout=60)
+    process = start(*held, *outputs)
+    lines, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     before = int(next(line for line in errors.decode().splitlines() if "before" in line).split()[0])
     # All that was shown, but the one that has changed.
-    assert done + 1 <= before < COUNT
+    assert before == 7
     names = [f"in/{index:02d}.wav" for index in range(COUNT)]
     assert [line.split("\t")[0] for line in lines.decode().splitlines()] == names
     written = json.loads(Path("out.json").read_text())
     assert written["complete"] is True
     assert not list(Path().glob(".out.*"))
 
-    once = start(*slow, "--csv", "once.csv", "--json", "once.json")
-    assert once.communicate(timeout=60)[0] == lines
+    once = start(*held, "--csv", "once.csv", "--json", "once.json")
+    assert once.communicate(timeout=PATIENCE_S)[0] == lines
     assert Path("once.csv").read_bytes() == Path("out.csv").read_bytes()
     assert json.loads(Path("once.json").read_text()) == written
 
 
-def test_without_a_file_lines_come_at_once_and_ctrl_c_ends_it(slow):
-    process = start(*slow)
+def test_without_a_file_lines_come_at_once_and_ctrl_c_ends_it(held):
+    process = start(*held, hold_at=3)
     shown, _, errors = stop_after(process, 2, signal.SIGINT)
     assert process.returncode == 130
     assert [line.split(b"\t")[0] for line in shown] == [b"in/00.wav", b"in/01.wav"]
     told = errors.splitlines()[-1]
-    assert told.startswith("stopped by Ctrl-C: ")
-    assert told.endswith(
-        " of 12 recordings are done; with --csv or --json the same command would go on from there"
+    assert told == (
+        f"stopped by Ctrl-C: 2 of {COUNT} recordings are done; "
+        "with --csv or --json the same command would go on from there"
     )
 
 
@@ -138,7 +149,7 @@ def test_standard_input_and_output(tmp_path, monkeypatch):
     words = [network, "-", "a.flac", "--device", "cpu", "--csv", "-"]
     with Path("a.flac").open("rb") as recording:
         done = start(*words, stdin=recording)
-        out, errors = done.communicate(timeout=60)
+        out, errors = done.communicate(timeout=PATIENCE_S)
     assert done.returncode == 0
     table = list(csv.DictReader(out.decode().splitlines()))
     assert [row["path"] for row in table] == ["-", "a.flac"]
@@ -148,7 +159,7 @@ def test_standard_input_and_output(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.flac", "net.pt"]
 
     done = start(network, "-", "--json", "/dev/stdout", stdin=subprocess.DEVNULL)
-    out, errors = done.communicate(timeout=60)
+    out, errors = done.communicate(timeout=PATIENCE_S)
     assert done.returncode == 1
     (recording,) = json.loads(out)["recordings"]
     assert (recording["path"], recording["score"]) == ("-", None)

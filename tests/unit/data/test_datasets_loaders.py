@@ -20,6 +20,7 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost, SpeechActivity
+from tests.conftest import PATIENCE_S
 
 OFF = SpeechActivity()
 BOOST = RawBoost(enabled=True, algo=4, applyingRatio=0.7)
@@ -219,7 +220,7 @@ for name in ("TERM", "INT", "USR1", "USR2"):
     subprocess.run([sys.executable, "-c", code], check=True)
 assert len(list(batches)) == 5 and worker.is_alive()
 worker.terminate()
-worker.join(10)
+worker.join(int(sys.argv[2]))
 assert worker.exitcode == 0, worker.exitcode
 """
 
@@ -229,8 +230,8 @@ def test_a_stop_signal_that_reaches_every_process_leaves_the_workers(utterances,
 
     In a process of its own: threads that other tests' libraries start in a forked worker do not block signals.
     """
-    command = [sys.executable, "-c", SIGNALLED, str(tmp_path)]
-    ended = subprocess.run(command, timeout=60, capture_output=True, text=True)
+    command = [sys.executable, "-c", SIGNALLED, str(tmp_path), str(PATIENCE_S)]
+    ended = subprocess.run(command, timeout=PATIENCE_S, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
 
 
@@ -257,7 +258,7 @@ def test_a_program_that_ends_in_the_middle_of_a_pass_does_end(utterances, tmp_pa
     """The workers do not heed SIGTERM, and multiprocessing waits for them at the end of the program."""
     ended = subprocess.run(
         [sys.executable, "-c", ENDS_EARLY, str(tmp_path)],
-        timeout=60,
+        timeout=PATIENCE_S,
         capture_output=True,
         text=True,
     )
@@ -296,7 +297,7 @@ def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_asked_to_s
         "since the last checkpoint is saved; the same command goes on from there"
     )
     [worker] = loader._processes
-    worker.join(30)
+    worker.join(PATIENCE_S)
     assert worker.exitcode == 0
 
 

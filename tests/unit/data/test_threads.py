@@ -10,6 +10,7 @@ import pytest
 from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import AsdfError
+from tests.conftest import PATIENCE_S
 
 
 def test_results_come_in_order_whoever_is_first():
@@ -75,5 +76,5 @@ with threads(2) as pool:
 def test_the_process_ends_while_a_thread_hangs(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     command = [sys.executable, "-c", HANGS, str(tmp_path / "pipe")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")

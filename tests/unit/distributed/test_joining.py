@@ -14,6 +14,7 @@ from asdf.distributed.gpus import identify
 from asdf.distributed.joining import agree_on_devices, agree_on_local_ranks
 from asdf.distributed.launchers import Launch
 from asdf.errors import UsageError
+from tests.conftest import PATIENCE_S
 
 SECOND = timedelta(seconds=1)
 
@@ -21,7 +22,7 @@ SECOND = timedelta(seconds=1)
 def on_all(function, size):
     """What `function` returns or raises for each rank, all at the same time, and with one store."""
     store = dist.HashStore()
-    store.set_timeout(timedelta(seconds=20))
+    store.set_timeout(timedelta(seconds=PATIENCE_S))
 
     def run(rank):
         try:
@@ -153,7 +154,10 @@ def test_a_main_process_that_cannot_listen_or_is_not_reached_says_what_to_set():
             f"rank 0 of 2 (started by srun) did not meet the others at 127.0.0.1:{port}: "
         )
         assert "set MASTER_PORT to a free one" in str(refused.value)
-    with pytest.raises(joining.AsdfError) as refused:
+    # Bound, so that no other program takes the port, and nobody listens there.
+    with socket.socket() as bound, pytest.raises(joining.AsdfError) as refused:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
         joining.open_store(Launch(1, 2, 1, 2, "srun", "127.0.0.1", port), SECOND)
     assert str(refused.value).startswith(
         f"rank 1 of 2 (started by srun) did not reach rank 0 at 127.0.0.1:{port} within 1 s: "

@@ -11,6 +11,7 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write, remove_unfinished, sha256_of, write_text
+from tests.conftest import PATIENCE_S
 
 
 def test_the_new_content_takes_the_place_of_the_old(tmp_path):
@@ -120,7 +121,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
     write_text(pipe, "through\n")
-    assert reader.communicate(timeout=20)[0] == "through\n"
+    assert reader.communicate(timeout=PATIENCE_S)[0] == "through\n"
     assert stat.S_ISFIFO(pipe.stat().st_mode) and [entry.name for entry in tmp_path.iterdir()] == [
         "pipe"
     ]

@@ -12,15 +12,17 @@ import pytest
 from asdf.errors import AsdfError
 from asdf.runs import owner
 from asdf.runs.owner import owner_mark
+from tests.conftest import PATIENCE_S
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
 from asdf.runs.owner import owner_mark
 with owner_mark(Path(sys.argv[1])):
-    if sys.argv[2:] == ["orphan"] and os.fork() == 0:
+    if sys.argv[2:] and os.fork() == 0:
         os.close(1)
-        time.sleep(1.5)
+        while not os.path.exists(sys.argv[2]):
+            time.sleep(0.02)
         os._exit(0)
     print("held", flush=True)
     sys.stdin.read()
@@ -80,13 +82,21 @@ def test_a_killed_owner_is_followed_with_a_notice(tmp_path, notices):
     )
 
 
-def test_what_a_killed_owner_left_running_is_waited_for(tmp_path, notices):
+def test_what_a_killed_owner_left_running_is_waited_for(tmp_path, notices, monkeypatch):
     """A loader process holds the lock that it inherited until it finds that its run is gone."""
-    first = hold(tmp_path, "orphan")
+    release, sleep = tmp_path / "release", time.sleep
+    first = hold(tmp_path / "system", str(release))
     first.kill()
     first.communicate()
-    with owner_mark(tmp_path):
-        pass
+
+    def wait(_):
+        release.touch()
+        sleep(0.02)
+
+    monkeypatch.setattr(owner.time, "sleep", wait)
+    monkeypatch.setattr(owner, "ORPHANS_S", PATIENCE_S)
+    with owner_mark(tmp_path / "system"):
+        assert release.exists()
     assert len(notices) == 1
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from asdf.runs.streams import descriptor_of, is_stdout
+from tests.conftest import PATIENCE_S
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
@@ -35,13 +36,13 @@ sys.exit(close_streams(status))
 def run(code: str, **options) -> subprocess.CompletedProcess:
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     options["env"] = {**os.environ, **options.get("env", {})}
-    return subprocess.run([sys.executable, "-c", PROGRAM, code], timeout=60, **options)
+    return subprocess.run([sys.executable, "-c", PROGRAM, code], timeout=PATIENCE_S, **options)
 
 
 def shell(words: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess:
     """Run `words`, in which "$@" is the program."""
     command = ["bash", "-c", words, "bash", sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.run(command, capture_output=True, timeout=60, cwd=cwd)
+    return subprocess.run(command, capture_output=True, timeout=PATIENCE_S, cwd=cwd)
 
 
 @needs_full

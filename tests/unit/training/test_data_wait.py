@@ -73,4 +73,4 @@ def test_on_a_gpu_the_parts_are_those_of_its_own_time():
     last.record()
     passed = clock.seconds(wait=True)
     assert sum(passed.values()) == pytest.approx(first.elapsed_time(last) / 1000, rel=0.2)
-    assert passed[FORWARD] > 10 * passed[REST]
+    assert passed[DATA] == passed[BACKWARD] == 0 and passed[FORWARD] > 0

@@ -26,6 +26,7 @@ from asdf.audio.archives import (
     open_file,
 )
 from asdf.errors import AsdfError
+from tests.conftest import PATIENCE_S
 from tests.unit.audio.archives.conftest import NAMES, WRITERS, noise, pack, system_tar
 from tests.unit.audio.test_flac import damage, flac
 
@@ -291,7 +292,9 @@ if __name__ == "__main__":
 def test_forked_processes_read_side_by_side(corpus: Path) -> None:
     """They share one descriptor, whose place in the file no one uses."""
     ended = subprocess.run(
-        [sys.executable, "-c", FORKED, str(pack(corpus)), *NAMES], capture_output=True, timeout=60
+        [sys.executable, "-c", FORKED, str(pack(corpus)), *NAMES],
+        capture_output=True,
+        timeout=PATIENCE_S,
     )
     assert ended.returncode == 0, ended.stderr
 
