@@ -9,11 +9,16 @@ program.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from itertools import islice
 
 MESSAGE_LENGTH = 20_000
 """The most characters of one message on the screen or in a log."""
 
+# Names beyond these bounds are no typing mistakes, and comparing them would take time for nothing.
+_LONGEST_COMPARED = 200
+_MOST_COMPARED = 1000
 # Control characters but tab and newline, soft hyphen, marks that are not seen or change the
 # direction of the text, line and paragraph separators, tags, and surrogates (bytes of a file name
 # that are not UTF-8). The joiners U+200C and U+200D stay: Persian, Hindi and emoji are written with
@@ -65,11 +70,36 @@ def and_more(names: Sequence[str], shown: int, between: str = ", ") -> str:
     return between.join(names[:shown]) + more
 
 
+def quoted_and_more(names: Sequence[str], shown: int) -> str:
+    """The first names in quotation marks, and '...' where there are others: "'a', 'b', ..."."""
+    quoted = [repr(name) for name in names[:shown]]
+    if len(names) > shown:
+        quoted.append("...")
+    return ", ".join(quoted)
+
+
 def lines_and_more(lines: Sequence[str], shown: int, indent: str = "  ") -> str:
     r"""The first lines, each below the last, and how many others there are: '\n  a\n  b\n  ... and 7 more'."""
     rest = len(lines) - shown
-    all_lines = [*lines[:shown], *([f"... and {rest:,} more"] if rest > 0 else [])]
+    all_lines = list(lines[:shown])
+    if rest > 0:
+        all_lines.append(f"... and {rest:,} more")
     return "".join(f"\n{indent}{line}" for line in all_lines)
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return the known name nearest to `name`, ignoring capitals; empty where none is near."""
+    if len(name) > _LONGEST_COMPARED:
+        return ""
+    spelled = {candidate.lower(): candidate for candidate in islice(known, _MOST_COMPARED)}
+    close = get_close_matches(name.lower(), spelled, n=1)
+    return spelled[close[0]] if close else ""
+
+
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return ' Did you mean 'x'?' for the nearest known name, or nothing; `prefix` belongs to the names."""
+    near = closest(name, known)
+    return f" Did you mean '{prefix}{near}'?" if near else ""
 
 
 def csv_text(text: str) -> str:

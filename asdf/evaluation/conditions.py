@@ -88,9 +88,14 @@ def conditions_of(
     alone = sorted(of_bona_fide ^ of_spoof)
     if not alone:
         return conditions, []
-    named = ", ".join(alone[:_SHOWN]) + (", ..." if len(alone) > _SHOWN else "")
-    words = f"by {column}: left out for want of bona fide or of spoof trials: {named} ({len(alone)} values)."
-    return conditions, [Finding("warning", words)]
+    shown = alone[:_SHOWN]
+    if len(alone) > _SHOWN:
+        shown.append("...")
+    message = (
+        f"by {column}: left out because bona fide or spoof trials are missing: {', '.join(shown)} "
+        f"({len(alone)} values)."
+    )
+    return conditions, [Finding("warning", message)]
 
 
 def trials_of(condition: Condition, scores: Scores, values: Sequence[str]) -> tuple[Floats, Floats]:

@@ -45,10 +45,14 @@ def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> 
 
 
 def speakers_of(scores: Scores, trials: Trials | None) -> list[str] | None:
-    """The speaker of each scored trial; None unless all are known and there are at least two."""
+    """Return the speaker of each scored trial; None unless all are known and at least two differ."""
     column = trials.columns.get("speaker") if trials else None
     if trials is None or column is None:
         return None
-    places = [trials.place(utterance) for utterance in scores.ids]
-    speakers = [column[place] if place is not None else "" for place in places]
-    return speakers if all(speakers) and len(set(speakers)) > 1 else None
+    speakers = []
+    for utterance in scores.ids:
+        index = trials.index_of(utterance)
+        speakers.append("" if index is None else column[index])
+    if not all(speakers) or len(set(speakers)) < 2:
+        return None
+    return speakers

@@ -21,6 +21,7 @@ from asdf.errors import AsdfError
 from asdf.evaluation.detection import DetCurve
 from asdf.evaluation.lines import numbered_lines
 from asdf.runs.files import atomic_write
+from asdf.text import quoted_and_more
 
 _SHOWN = 5
 
@@ -141,8 +142,12 @@ def checked(
 
 
 def missing_class(labels: npt.NDArray[np.int64]) -> str:
-    """'bona fide' or 'spoof', whichever class has no trial; '' where both have."""
-    return "bona fide" if not (labels == 1).any() else "spoof" if not (labels == 0).any() else ""
+    """Return 'bona fide' or 'spoof', whichever class has no trial; '' where both have some."""
+    if not (labels == 1).any():
+        return "bona fide"
+    if not (labels == 0).any():
+        return "spoof"
+    return ""
 
 
 def write_scores(
@@ -170,12 +175,15 @@ def write_scores(
         raise AsdfError(
             f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set empty?"
         )
-    _refuse(path, [u for u, good in zip(ids, np.isfinite(values), strict=True) if not good], len(ids),
-            "got a score that is NaN or infinite", "Score in fp32, with a network that did not diverge")  # fmt: skip
-    _refuse(path, [u for u, count in Counter(ids).items() if count > 1], len(ids),
-            "were scored more than once", "Check the list for repeated lines")  # fmt: skip
-    _refuse(path, [u for u in ids if not u or u != u.strip() or "\n" in u or "\r" in u or not _is_utf8(u)], len(ids),
-            "have a name that cannot stand in a line of text", "Rename the files")  # fmt: skip
+    not_finite = [ids[index] for index in np.flatnonzero(~np.isfinite(values)).tolist()]
+    advice = "Score in fp32, with a network that did not diverge"
+    _refuse(path, not_finite, len(ids), "got a score that is NaN or infinite", advice)
+    repeated = [utterance for utterance, count in Counter(ids).items() if count > 1]
+    advice = "Check the list for repeated lines"
+    _refuse(path, repeated, len(ids), "were scored more than once", advice)
+    unwritable = [utterance for utterance in ids if not _fits_line(utterance)]
+    what = "have a name that cannot stand in a line of text"
+    _refuse(path, unwritable, len(ids), what, "Rename the files")
     with atomic_write(path) as file:
         rows = zip(ids, keys.astype(int), score_texts(values), strict=True)
         file.writelines(f"{utterance} {key:d} {score}\n" for utterance, key, score in rows)
@@ -192,16 +200,18 @@ def _refuse(
     path: str | os.PathLike[str], utterances: list[str], total: int, what: str, advice: str
 ) -> None:
     if utterances:
-        named = ", ".join(repr(utterance) for utterance in utterances[:_SHOWN])
-        more = ", ..." if len(utterances) > _SHOWN else ""
         raise AsdfError(
-            f"cannot write {Path(path)}: {len(utterances)} of {total} utterances {what}: {named}{more}. {advice}."
+            f"cannot write {Path(path)}: {len(utterances)} of {total} utterances {what}: "
+            f"{quoted_and_more(utterances, _SHOWN)}. {advice}."
         )
 
 
-def _is_utf8(text: str) -> bool:
+def _fits_line(utterance: str) -> bool:
+    """Whether a name is read back the same from a line of a UTF-8 text."""
+    if not utterance or utterance != utterance.strip() or "\n" in utterance or "\r" in utterance:
+        return False
     try:
-        text.encode()
+        utterance.encode()
     except UnicodeEncodeError:
         return False
     return True

@@ -21,6 +21,7 @@ from asdf.errors import AsdfError
 from asdf.evaluation.score_file import Scores, score_texts
 from asdf.evaluation.trials import Trials, bare_name
 from asdf.runs.files import atomic_write
+from asdf.text import quoted_and_more
 
 FORMATS = ("asvspoof2019", "asvspoof2021", "asvspoof5")
 _SHOWN = 5
@@ -39,18 +40,14 @@ def write_submission(
         AsdfError: two trials have the same bare name, a name cannot stand in the file, or attacks are not known.
     """
     names = [bare_name(utterance) for utterance in scores.ids]
-    _refuse(path, [name for name, count in Counter(names).items() if count > 1],
-            "names stand for several trials without their folders")  # fmt: skip
-    separators = "\t\n\r" if kind == "asvspoof5" else None
-    _refuse(
-        path,
-        [name for name in names if _is_torn(name, separators)],
-        f"names cannot stand in a file of {kind}",
-    )
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    _refuse(path, repeated, "names stand for several trials without their folders")
+    torn = [name for name in names if _is_torn(name, kind)]
+    _refuse(path, torn, f"names cannot stand in a file of {kind}")
     order = np.arange(len(scores))
     if trials is not None:
-        places = np.array([trials.place(utterance) for utterance in scores.ids], float)
-        order = np.argsort(places, kind="stable")
+        positions = np.array([trials.index_of(utterance) for utterance in scores.ids], float)
+        order = np.argsort(positions, kind="stable")
     with atomic_write(path) as file:
         file.writelines(_lines(kind, names, scores, order.tolist()))
 
@@ -71,32 +68,29 @@ def _lines(kind: str, names: Sequence[str], scores: Scores, order: Sequence[int]
 
 
 def _attacks(scores: Scores) -> list[str]:
-    """One word a trial, `-` for bona fide."""
-    found = [
-        "-" if label else attack
-        for label, attack in zip(scores.labels.tolist(), scores.attacks or (), strict=False)
-    ]
-    if (
-        len(found) != len(scores)
-        or not all(found)
-        or any(len(attack.split()) != 1 for attack in found)
-    ):
+    """Return one word per trial, `-` for bona fide."""
+    named = scores.attacks or [""] * len(scores)
+    attacks = []
+    for label, attack in zip(scores.labels.tolist(), named, strict=True):
+        attacks.append("-" if label else attack)
+    if any(len(attack.split()) != 1 for attack in attacks):
         raise AsdfError(
-            "the format of ASVspoof 2019 names the attack of every spoof in one word, and neither the score file nor "
-            "the protocol tells them. Give the protocol of the set."
+            "the format of ASVspoof 2019 names the attack of every spoof in one word, and neither "
+            "the score file nor the protocol has them. Give the protocol of the set."
         )
-    return found
+    return attacks
 
 
-def _is_torn(name: str, separators: str | None) -> bool:
-    return not name or (
-        len(name.split()) > 1 if separators is None else any(one in name for one in separators)
-    )
+def _is_torn(name: str, kind: str) -> bool:
+    """Whether a reader of the format would split this name."""
+    if kind == "asvspoof5":
+        return not name or any(separator in name for separator in "\t\n\r")
+    return len(name.split()) != 1
 
 
 def _refuse(path: str | os.PathLike[str], names: Sequence[str], what: str) -> None:
     if names:
-        shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
         raise AsdfError(
-            f"cannot write {path}: {len(names)} {what}: {shown}. Rename these utterances."
+            f"cannot write {path}: {len(names)} {what}: {quoted_and_more(names, _SHOWN)}. Rename "
+            "these utterances."
         )

@@ -41,23 +41,29 @@ class Trials:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def place(self, utterance: str) -> int | None:
-        """The index of the trial with this id, or else with this bare name; None where there is none."""
-        index = self._places.get(utterance)
-        return self._places.get(bare_name(utterance)) if index is None else index
+    def index_of(self, utterance: str) -> int | None:
+        """Return the index of the trial with this id, or else with this bare name, or None."""
+        index = self._indices.get(utterance)
+        if index is None:
+            return self._indices.get(bare_name(utterance))
+        return index
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        places: dict[str, int] = {}
-        twice = set()
+    def _indices(self) -> dict[str, int]:
+        """The index of each id, and of each bare name that a single trial has."""
+        indices: dict[str, int] = {}
+        ambiguous = set()
         for index, utterance in enumerate(self.ids):
             name = bare_name(utterance)
-            twice.update([name] if name in places else [])
-            places[name] = index
-        for name in twice:
-            del places[name]
-        places.update((utterance, index) for index, utterance in enumerate(self.ids))
-        return places
+            if name in indices:
+                ambiguous.add(name)
+            indices[name] = index
+        for name in ambiguous:
+            del indices[name]
+        # Whole ids come last: the id of one trial may be the bare name of another.
+        for index, utterance in enumerate(self.ids):
+            indices[utterance] = index
+        return indices
 
 
 def bare_name(utterance: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
 
 from asdf.errors import UsageError
 from asdf.networks.wavlm import keep_buckets
+from asdf.text import did_you_mean
 
 ConvLayers = tuple[tuple[int, int, int], ...]
 
@@ -155,10 +155,9 @@ class Architecture:
         if text in KNOWN:
             return KNOWN[text]
         if not text.lstrip().startswith("{"):
-            near = get_close_matches(text, KNOWN, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UsageError(
-                f"front_end.architecture: {text!r} is not known.{hint} Known are {', '.join(KNOWN)}."
+                f"front_end.architecture: {text!r} is not known.{did_you_mean(text, KNOWN)} Known "
+                f"are {', '.join(KNOWN)}."
             )
         try:
             fields = ast.literal_eval(text)

@@ -11,7 +11,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from asdf.errors import AsdfError, UsageError
+from asdf.text import did_you_mean
 
 Kind = TypeVar("Kind")
 
@@ -106,22 +106,17 @@ def _names_in(tree: ast.Module) -> set[str]:
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
-    near = get_close_matches(class_name, classes, n=1)
-    hint = (
-        f"Did you mean {near[0]!r}?"
-        if near
-        else f"What fits there is {', '.join(classes) or 'nothing'}."
-    )
-    return UsageError(f"{where} has no class {class_name!r}. {hint}")
+    present = f" What fits there is {', '.join(classes) or 'nothing'}."
+    hint = did_you_mean(class_name, classes) or present
+    return UsageError(f"{where} has no class {class_name!r}.{hint}")
 
 
 def _no_module(missing: str, top: str, folder: Path | None, setting: str) -> UsageError:
     files = [path.stem for path in sorted(folder.glob("*.py"))] if folder else []
-    near = get_close_matches(top, files, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    where = f"in {folder}" if folder else "beside the recipe"
     return UsageError(
-        f"{setting}: there is no module {missing!r}.{hint} Your own module is a file {top}.py "
-        f"{f'in {folder}' if folder else 'beside the recipe'}; the project's networks are in asdf.networks."
+        f"{setting}: there is no module {missing!r}.{did_you_mean(top, files)} Your own module is a "
+        f"file {top}.py {where}; the project's networks are in asdf.networks."
     )
 
 

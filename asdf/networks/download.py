@@ -13,7 +13,6 @@ import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from glob import escape
 from pathlib import Path
 from pickle import UnpicklingError
@@ -30,6 +29,7 @@ from asdf.networks.fitting import some
 from asdf.networks.receiving import NotTheFileError, receive
 from asdf.networks.weights_file import load_plain, state_dict_in
 from asdf.runs.files import sha256_of, write_text
+from asdf.text import did_you_mean
 
 BASE_URL = "https://download.pytorch.org/torchaudio/models/"
 
@@ -106,10 +106,10 @@ def _bundle(name: str) -> Wav2Vec2Bundle:
         if isinstance(value, Wav2Vec2Bundle)
     }
     if name not in bundles:
-        near = get_close_matches(name, bundles, n=1)
-        hint = f" Did you mean 'torchaudio:{near[0]}'?" if near else ""
+        hint = did_you_mean(name, bundles, prefix="torchaudio:")
         raise UsageError(
-            f"front_end.weights: 'torchaudio:{name}' is not known.{hint} Known are {', '.join(sorted(bundles))}."
+            f"front_end.weights: 'torchaudio:{name}' is not known.{hint} Known are "
+            f"{', '.join(sorted(bundles))}."
         )
     return bundles[name]
 

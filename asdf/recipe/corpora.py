@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import chain, combinations
 from pathlib import Path
 
@@ -36,6 +35,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.evaluation.trials import Trials
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
+from asdf.text import did_you_mean
 
 _SHOWN = 5
 
@@ -129,10 +129,11 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
     if is_known(name):
         choose(name)
         return Corpus(reader=name)
-    near = get_close_matches(name, [*corpora, *known_names()], n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"It knows {', '.join([*corpora, *KNOWN])}."
+    hint = did_you_mean(name, [*corpora, *known_names()])
+    if not hint:
+        hint = f" It knows {', '.join([*corpora, *KNOWN])}."
     raise UsageError(
-        f"the recipe knows no corpus {name!r}. {hint} Your own are declared at the top of its run.py; "
+        f"the recipe knows no corpus {name!r}.{hint} Your own are declared at the top of its run.py; "
         "'python -m asdf corpora' tells of the others."
     )
 
@@ -229,7 +230,7 @@ def _with_columns(utterances: UtteranceList, trials: Trials, protocol: Path) -> 
     Raises:
         AsdfError: an utterance is bona fide in one and spoof in the other.
     """
-    places = [trials.place(utterance) for utterance in utterances.ids]
+    places = [trials.index_of(utterance) for utterance in utterances.ids]
     for utterance, label, place in zip(utterances.ids, utterances.labels, places, strict=True):
         if place is not None and trials.labels[place] != label:
             says = {1: "bona fide", 0: "spoof"}

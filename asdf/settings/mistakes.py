@@ -8,23 +8,18 @@ near only where the search is shown.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import PurePath
 from typing import TypeVar
 
 from asdf.errors import UsageError
-from asdf.text import shorten
+from asdf.text import closest, lines_and_more, shorten
 
 T = TypeVar("T")
 
 FEW = 12
 MOST_SHOWN = 30
-# Names beyond these bounds are no typing mistakes, and comparing them would take time that nobody gains by.
-_LONGEST_COMPARED = 200
-_MOST_COMPARED = 1000
 
 
 @dataclass(frozen=True)
@@ -101,10 +96,8 @@ class SettingsError(UsageError):
     def __str__(self) -> str:
         if len(self.mistakes) == 1:
             return str(self.mistakes[0])
-        lines = "".join(f"\n  {mistake}" for mistake in self.mistakes[:MOST_SHOWN])
-        rest = len(self.mistakes) - MOST_SHOWN
-        more = f"\n  ... and {rest:,} more" if rest > 0 else ""
-        return f"{len(self.mistakes):,} mistakes in the settings:{lines}{more}"
+        lines = lines_and_more([str(mistake) for mistake in self.mistakes], MOST_SHOWN)
+        return f"{len(self.mistakes):,} mistakes in the settings:{lines}"
 
 
 class UnknownName(UsageError, AttributeError):
@@ -139,15 +132,6 @@ def raise_all(mistakes: Iterable[Mistake]) -> None:
     mistakes = list(mistakes)
     if mistakes:
         raise SettingsError(mistakes)
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """The known name nearest to `name`, capitals aside; empty where none is near."""
-    if len(name) > _LONGEST_COMPARED:
-        return ""
-    spelled = {candidate.lower(): candidate for candidate in islice(known, _MOST_COMPARED)}
-    close = difflib.get_close_matches(name.lower(), spelled, n=1)
-    return spelled[close[0]] if close else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

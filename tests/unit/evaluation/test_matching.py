@@ -34,7 +34,7 @@ def test_every_format_gives_the_same(tmp_path, text):
     scores, left_out = _read(tmp_path, text)
     assert scores.labels.tolist() == [1, 1, 0]
     assert scores.scores.tolist() == [0.5, 2, -1]
-    assert [TRIALS.place(utterance) for utterance in scores.ids] == [0, 2, 1]
+    assert [TRIALS.index_of(utterance) for utterance in scores.ids] == [0, 2, 1]
     assert scores.attacks == (["-", "-", "A07"] if "A07" in text else None)
     assert left_out == 0
 

@@ -92,7 +92,7 @@ def test_a_column_of_both_classes_is_held_against_the_same_value():
     } == {value: _result((vocoder == value) | (LABELS == 1)) for value in ("v0", "v1", "v2", "v3")}
     assert [one.bona_fide for one in summary.conditions] == ["same"] * 2 + ["all"] * 4
     assert [finding.message for finding in summary.findings] == [
-        "by codec: left out for want of bona fide or of spoof trials: c2, c3 (2 values)."
+        "by codec: left out because bona fide or spoof trials are missing: c2, c3 (2 values)."
     ]
 
 

@@ -78,12 +78,17 @@ def test_only_suffixes_of_recordings_are_no_part_of_a_name(utterance: str, name:
 
 def test_a_trial_is_found_by_its_id_or_its_bare_name() -> None:
     trials = Trials(["flac/a.flac", "flac/b.flac", "x/c.wav", "y/c.wav"], np.array([1, 0, 1, 0]))
-    assert [trials.place(name) for name in ("flac/b.flac", "b", "elsewhere/b.wav")] == [1, 1, 1]
-    assert [trials.place(name) for name in ("x/c.wav", "y/c.wav", "c", "d")] == [2, 3, None, None]
+    assert [trials.index_of(name) for name in ("flac/b.flac", "b", "elsewhere/b.wav")] == [1, 1, 1]
+    assert [trials.index_of(name) for name in ("x/c.wav", "y/c.wav", "c", "d")] == [
+        2,
+        3,
+        None,
+        None,
+    ]
 
 
 def test_a_bare_name_that_is_the_id_of_another_trial_means_that_one() -> None:
-    assert Trials(["a.wav", "a"], np.array([1, 0])).place("a") == 1
+    assert Trials(["a.wav", "a"], np.array([1, 0])).index_of("a") == 1
 
 
 def test_a_table_is_known_by_its_first_line() -> None:
