@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = [
-    {"errors", "text", "settings", "runs", "__init__"},
+    {"errors", "facts", "text", "settings", "runs", "__init__"},
     {"distributed", "audio", "evaluation"},
     {"data", "networks"},
     {"training", "scoring", "detector"},
@@ -16,7 +16,7 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
 # Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
-NUMPY_ONLY = {"text", "settings", "runs", "evaluation"}
+NUMPY_ONLY = {"facts", "text", "settings", "runs", "evaluation"}
 
 
 def room_of(path: Path) -> str:

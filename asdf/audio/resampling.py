@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-SAMPLE_RATE = 16000
+from asdf.facts import SAMPLE_RATE
 
 # torchaudio's defaults, written out because `source_span` relies on them.
 _ZERO_CROSSINGS = 6

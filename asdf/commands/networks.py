@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.settings import Sections
-
-SAMPLE_RATE = 16000
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def check(given: argparse.Namespace) -> None:
     Raises:
         UsageError: the network is a recording, or the threshold no number.
     """
-    from asdf.detector.recordings import AUDIO_SUFFIXES
+    from asdf.facts import AUDIO_SUFFIXES
 
     network = Path(given.network)
     if network.suffix.lower() in AUDIO_SUFFIXES and not network.is_dir():

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from asdf.facts import SAMPLE_RATE
+
 Array = NDArray[np.float64]
 
-SAMPLE_RATE = 16000
 HOP = 128  # samples between frames
 
 

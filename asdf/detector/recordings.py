@@ -18,11 +18,9 @@ from typing import overload
 from asdf.data.lists import read_list
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation.lines import numbered_lines
+from asdf.facts import AUDIO_SUFFIXES
 from asdf.text import shorten
 
-_LIBSNDFILE = "wav flac ogg oga opus mp2 mp3 aif aiff aifc au snd caf rf64 w64 sph nist"
-_PYAV = "3gp aac ac3 amr avi flv m4a m4b mka mkv mov mp4 mpg mpeg webm wma"
-AUDIO_SUFFIXES = frozenset(f".{name}" for name in f"{_LIBSNDFILE} {_PYAV}".split())
 LIST_SUFFIXES = frozenset({".txt", ".lst"})
 
 

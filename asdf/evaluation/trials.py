@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.evaluation.lines import numbered_lines
+from asdf.facts import AUDIO_SUFFIXES
 from asdf.runs.files import atomic_write
 
 HEADER = ("utterance", "label")
@@ -70,25 +71,7 @@ def bare_name(utterance: str) -> str:
     """`LA_0001` of `flac/LA_0001.flac`; only the suffixes of recordings are taken off."""
     name = utterance.rsplit("/", 1)[-1]
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 (three times as fast as a path, a million times over)
-    return stem if suffix.lower() in RECORDINGS else name
-
-
-RECORDINGS = {
-    ".flac",
-    ".wav",
-    ".mp3",
-    ".ogg",
-    ".opus",
-    ".m4a",
-    ".mp4",
-    ".aac",
-    ".webm",
-    ".aif",
-    ".aiff",
-    ".au",
-    ".sph",
-}
-"""Suffixes, in lower case, of files that hold speech."""
+    return stem if suffix.lower() in AUDIO_SUFFIXES else name
 
 
 def is_trials_file(first_line: str) -> bool:

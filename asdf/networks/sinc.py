@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SAMPLE_RATE_HZ = 16000
+from asdf.facts import SAMPLE_RATE
+
 LARGEST_MASK = 20
 
 
@@ -44,9 +45,9 @@ class SincFilters(nn.Module):
 
 def band_pass_filters(channels: int, length: int) -> np.ndarray:
     """Impulse responses (channels, length): the difference of two ideal low-pass filters, windowed."""
-    highest_mel = 2595 * np.log10(1 + SAMPLE_RATE_HZ / 2 / 700)
+    highest_mel = 2595 * np.log10(1 + SAMPLE_RATE / 2 / 700)
     edges_hz = 700 * (10 ** (np.linspace(0, highest_mel, channels + 1) / 2595) - 1)
     taps = np.arange(length) - (length - 1) / 2
-    cutoffs = 2 * edges_hz[:, None] / SAMPLE_RATE_HZ
+    cutoffs = 2 * edges_hz[:, None] / SAMPLE_RATE
     low_pass = cutoffs * np.sinc(cutoffs * taps)
     return np.hamming(length) * np.diff(low_pass, axis=0)

@@ -16,22 +16,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from asdf.errors import UsageError
+from asdf.facts import AUDIO_SUFFIXES
 
 _LISTS = {"noise": "noise_list", "reverberation": "rir_list"}
-_SUFFIXES = {
-    ".aif",
-    ".aiff",
-    ".flac",
-    ".m4a",
-    ".mp3",
-    ".oga",
-    ".ogg",
-    ".opus",
-    ".sph",
-    ".w64",
-    ".wav",
-    ".webm",
-}
 
 
 def find_noises(folders: Iterable[str], base: Path) -> tuple[str, ...]:
@@ -79,7 +66,7 @@ def _below(folder: Path, part: str) -> Iterator[Path]:
             chosen = listed.get(str(Path(parent).parent))
         listed[parent] = chosen
         for name in names:
-            if name.startswith(".") or Path(name).suffix.lower() not in _SUFFIXES:
+            if name.startswith(".") or Path(name).suffix.lower() not in AUDIO_SUFFIXES:
                 continue
             if (
                 name in chosen

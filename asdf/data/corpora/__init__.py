@@ -1,6 +1,6 @@
 """The corpora of the field by name: what they are made of, where they lie, and how their label files read."""
 
-from asdf.data.corpora.known import KnownCorpus, Published, Reading
+from asdf.data.corpora.known import KnownCorpus, Reading
 from asdf.data.corpora.protocols import read_protocol
 from asdf.data.corpora.registry import (
     ALIASES,
@@ -19,7 +19,6 @@ __all__ = [
     "KNOWN",
     "Chosen",
     "KnownCorpus",
-    "Published",
     "Reading",
     "choose",
     "differences",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from asdf.data.corpora.known import (
     KnownCorpus,
-    Published,
     Reading,
     first_there,
     join_name,
@@ -12,6 +11,7 @@ from asdf.data.corpora.known import (
 )
 from asdf.data.corpora.protocols import read_from
 from asdf.data.trees import Tree
+from asdf.facts import PUBLISHED
 
 _PROTOCOLS = "ASVspoof2019_LA_cm_protocols"
 _SUFFIXES = {"train": "train.trn", "dev": "dev.trl", "eval": "eval.trl"}
@@ -43,10 +43,6 @@ ASVSPOOF19 = KnownCorpus(
     read=_read,
     subsets=("train", "dev", "eval"),
     usual="eval",
-    published={
-        "train": Published(25380, 2580),
-        "dev": Published(24844, 2548),
-        "eval": Published(71237, 7355),
-    },
+    published=PUBLISHED["asvspoof19"],
     source="the corpus's protocols",
 )

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from asdf.data.corpora.known import KnownCorpus, Published, Reading, is_there, with_files
+from asdf.data.corpora.known import KnownCorpus, Reading, is_there, with_files
 from asdf.data.corpora.protocols import choose_subset, read_from
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
 from asdf.evaluation.trials import Trials
+from asdf.facts import PUBLISHED, Published
 
 SUBSETS = ("eval", "progress", "hidden", "all")
 _PARTS = 4  # the archives of the DF audio, each of which unpacks into the same folder
@@ -100,23 +101,13 @@ ASVSPOOF21_LA = _corpus(
     "LA",
     "https://zenodo.org/record/4837263, keys: https://www.asvspoof.org/index2021.html",
     "ODC-By",
-    {
-        "eval": Published(148176),
-        "progress": Published(16464),
-        "hidden": Published(16926),
-        "all": Published(181566),
-    },
-    "the corpus's keys",
+    PUBLISHED["asvspoof21-la"],
+    "the corpus's keys; bona fide of eval: re-evaluations published with code",
 )
 ASVSPOOF21_DF = _corpus(
     "DF",
     "https://zenodo.org/record/4835108, keys: https://www.asvspoof.org/index2021.html",
     "see its LICENSE.txt",
-    {
-        "eval": Published(533928, 14869),
-        "progress": Published(59325),
-        "hidden": Published(18576),
-        "all": Published(611829),
-    },
+    PUBLISHED["asvspoof21-df"],
     "the corpus's keys; bona fide of eval: re-evaluations published with code",
 )

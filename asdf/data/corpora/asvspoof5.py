@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from asdf.data.corpora.known import (
     KnownCorpus,
-    Published,
     Reading,
     first_there,
     is_there,
@@ -13,6 +12,7 @@ from asdf.data.corpora.known import (
 from asdf.data.corpora.protocols import read_from
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
+from asdf.facts import PUBLISHED
 
 _PROTOCOLS = {
     "train": "ASVspoof5.train.tsv",
@@ -55,10 +55,6 @@ ASVSPOOF5 = KnownCorpus(
     read=_read,
     subsets=("train", "dev", "eval"),
     usual="eval",
-    published={
-        "train": Published(182357, 18797),
-        "dev": Published(140950, 31334),
-        "eval": Published(680774, 138688),
-    },
+    published=PUBLISHED["asvspoof5"],
     source="counts of the protocols in several public code bases, which agree",
 )

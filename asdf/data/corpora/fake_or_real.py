@@ -8,7 +8,6 @@ import numpy as np
 
 from asdf.data.corpora.known import (
     KnownCorpus,
-    Published,
     Reading,
     first_there,
     join_name,
@@ -17,6 +16,7 @@ from asdf.data.corpora.known import (
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
 from asdf.evaluation.trials import Trials
+from asdf.facts import PUBLISHED, Published
 
 SUBSETS = ("training", "validation", "testing")
 # What the folders of a variant are called in its archives.
@@ -72,11 +72,7 @@ def _corpus(variant: str, published: dict[str, Published], source: str) -> Known
 
 FOR_NORM = _corpus(
     "norm",
-    {
-        "training": Published(53868, 26941),
-        "validation": Published(10798, 5400),
-        "testing": Published(4634, 2264),
-    },
+    PUBLISHED["for-norm"],
     "counts of the folders in public code bases",
 )
 FOR_2SEC = _corpus("2sec", {}, "")

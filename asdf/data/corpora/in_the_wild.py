@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from asdf.data.corpora.known import KnownCorpus, Published, Reading, first_there
+from asdf.data.corpora.known import KnownCorpus, Reading, first_there
 from asdf.data.corpora.protocols import read_from
 from asdf.data.trees import Tree
 from asdf.evaluation.trials import Trials
+from asdf.facts import PUBLISHED
 
 _INNER = "release_in_the_wild"
 
@@ -28,6 +29,6 @@ IN_THE_WILD = KnownCorpus(
     folders=(_INNER, "in_the_wild", "In-the-Wild", "InTheWild", "in-the-wild", "itw"),
     marks=("meta.csv", f"{_INNER}/meta.csv"),
     read=_read,
-    published={"": Published(31779, 19963)},
+    published=PUBLISHED["in-the-wild"],
     source="the corpus's meta.csv",
 )

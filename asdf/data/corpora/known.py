@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from asdf.data.trees import Tree, open_tree
-from asdf.evaluation.trials import RECORDINGS, Trials
+from asdf.evaluation.trials import Trials
+from asdf.facts import AUDIO_SUFFIXES, Published
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,6 @@ class Reading:
     audio: Sequence[str] = ()
     others: frozenset[str] = frozenset()
     notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Published:
-    """How many trials there are; bona_fide is None where only the sum is known."""
-
-    trials: int
-    bona_fide: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +85,7 @@ def files_in(tree: Tree, folder: str) -> list[str]:
 
 def is_recording(name: str) -> bool:
     """Whether a file of this name holds speech."""
-    return name[name.rfind(".") :].lower() in RECORDINGS
+    return name[name.rfind(".") :].lower() in AUDIO_SUFFIXES
 
 
 def _part(tree: Tree, name: str) -> tuple[Tree, str, str]:

@@ -183,7 +183,7 @@ def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
     apart = {"": len(labels) - published.trials}
     if published.bona_fide is not None:
         apart = {"bona fide": bona_fide - published.bona_fide}
-        apart["spoof"] = spoof - (published.trials - published.bona_fide)
+        apart["spoof"] = spoof - (published.spoof or 0)
     told = [
         f"{abs(by):,}{f' {kind}' if kind else ''} {'missing' if by < 0 else 'too many'}"
         for kind, by in apart.items()

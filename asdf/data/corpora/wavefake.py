@@ -10,7 +10,6 @@ import numpy as np
 
 from asdf.data.corpora.known import (
     KnownCorpus,
-    Published,
     Reading,
     first_there,
     join_name,
@@ -19,6 +18,7 @@ from asdf.data.corpora.known import (
 from asdf.data.trees import Tree
 from asdf.errors import AsdfError
 from asdf.evaluation.trials import Trials
+from asdf.facts import PUBLISHED
 
 _LANGUAGES = {"ljspeech": "en", "jsut": "ja"}
 _AUDIO = "generated_audio"
@@ -65,6 +65,6 @@ WAVEFAKE = KnownCorpus(
     marks=(_AUDIO, "ljspeech_melgan", "jsut_multi_band_melgan"),
     read=_read,
     subset_of="system",
-    published={"": Published(117985, 0)},
+    published=PUBLISHED["wavefake"],
     source="the data set's datasheet",
 )

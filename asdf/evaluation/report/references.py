@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asdf.evaluation.scored_length import PUBLISHED, WHOLE, ScoredLength
+from asdf.facts import PUBLISHED as PUBLISHED_TRIALS
+from asdf.facts import Published
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,7 @@ class KnownSet:
     """A public evaluation set: its numbers of trials, and what was published on it."""
 
     title: str
-    bona_fide: int
-    spoof: int
+    trials: Published
     results: tuple[Reference, ...]
 
 
@@ -71,14 +72,12 @@ _LONGER = ScoredLength(66800, 66800)
 
 _2019_LA = KnownSet(
     "ASVspoof 2019 LA, evaluation",
-    7_355,
-    63_882,
+    PUBLISHED_TRIALS["asvspoof19"]["eval"],
     (Reference("AASIST", 0.83, 0.0275, _AASIST), Reference("AASIST-L", 0.99, 0.0309, _AASIST)),
 )
 _2021_LA = KnownSet(
     "ASVspoof 2021 LA, subset eval",
-    14_816,
-    133_360,
+    PUBLISHED_TRIALS["asvspoof21-la"]["eval"],
     (
         Reference(
             "XLS-R + AASIST", 0.82, 0.2066, _SSL, "best of several trainings; their mean is 1.00 %"
@@ -91,8 +90,7 @@ _2021_LA = KnownSet(
 )
 _2021_DF = KnownSet(
     "ASVspoof 2021 DF, subset eval",
-    14_869,
-    519_059,
+    PUBLISHED_TRIALS["asvspoof21-df"]["eval"],
     (
         Reference("Nes2Net-X", 1.65, None, _NES2NET),
         Reference("XLSR-Mamba", 1.88, None, _MAMBA, scored=_LONGER),
@@ -105,8 +103,7 @@ _2021_DF = KnownSet(
 )
 _IN_THE_WILD = KnownSet(
     "In-the-Wild",
-    19_963,
-    11_816,
+    PUBLISHED_TRIALS["in-the-wild"][""],
     (
         Reference("Nes2Net-X", 5.52, None, _NES2NET, scored=WHOLE),
         Reference("XLSR-Mamba", 6.71, None, _MAMBA),
@@ -131,7 +128,9 @@ KNOWN_SETS = {
 def comparable(name: str, bona_fide: int, spoof: int) -> KnownSet | None:
     """The known set that `name` is, if these are its numbers of trials; else None."""
     known = KNOWN_SETS.get(name)
-    return known if known and (known.bona_fide, known.spoof) == (bona_fide, spoof) else None
+    if known is None or (known.trials.bona_fide, known.trials.spoof) != (bona_fide, spoof):
+        return None
+    return known
 
 
 def of_the_same_length(known: KnownSet, scored: ScoredLength | None) -> list[Reference]:

@@ -147,11 +147,16 @@ def labels(bona_fide: int, spoof: int) -> np.ndarray:
                 "asvspoof19:dev has 24,844 trials, published 24,844: 1 bona fide too many, 1 spoof missing"
             ],
         ),
-        ("asvspoof21-la:eval", (10000, 138176), []),
+        ("asvspoof21-la:eval", (14816, 133360), []),
         (
             "asvspoof21-la:eval",
-            (10000, 138000),
-            ["asvspoof21-la:eval has 148,000 trials, published 148,176: 176 missing"],
+            (14800, 133360),
+            ["asvspoof21-la:eval has 148,160 trials, published 148,176: 16 bona fide missing"],
+        ),
+        (
+            "asvspoof21-la:progress",
+            (1000, 15000),
+            ["asvspoof21-la:progress has 16,000 trials, published 16,464: 464 missing"],
         ),
         ("in-the-wild", (19963, 11816), []),
         ("mlaad", (0, 5), []),

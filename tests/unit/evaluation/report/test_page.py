@@ -361,8 +361,8 @@ def test_json_holds_no_sign_that_ends_an_element():
 
 def test_published_results_are_those_of_the_same_trials():
     for name, known in KNOWN_SETS.items():
-        assert comparable(name, known.bona_fide, known.spoof) is known
-        assert comparable(name, known.bona_fide, known.spoof + 1) is None
+        assert comparable(name, known.trials.bona_fide, known.trials.spoof) is known
+        assert comparable(name, known.trials.bona_fide, known.trials.spoof + 1) is None
         assert [one.eer for one in known.results] == sorted(one.eer for one in known.results)
     assert comparable("asvspoof21-la", 14_816, 133_360) is None
 
@@ -370,7 +370,7 @@ def test_published_results_are_those_of_the_same_trials():
 def published_next_to(scored: ScoredLength | None) -> str:
     """What the page says of the literature on ASVspoof 2021 LA next to a system scored so."""
     known = KNOWN_SETS["asvspoof21-la:eval"]
-    result = Result(0.1, 0.0, 0.1, 0.1, 0.1, known.bona_fide, known.spoof)
+    result = Result(0.1, 0.0, 0.1, 0.1, 0.1, known.trials.bona_fide, known.trials.spoof)
     empty = Scores([], np.empty(0, np.int64), np.empty(0))
     summary = Summary("net", "asvspoof21-la:eval", empty, result, 0.9, 0.1, scored=scored)
     measured = Measurement(0, "net", "epoch.1", summary, [], {}, Histogram(0, 1, [1], {"": [1]}))

@@ -56,7 +56,7 @@ def test_every_number_is_that_of_its_paper(name):
     known = KNOWN_SETS[name]
     shown = {one.system: (one.eer, one.min_tdcf, one.scored) for one in known.results}
     assert shown == TABLE[name]
-    assert (known.bona_fide, known.spoof) == COUNTS[name]
+    assert (known.trials.bona_fide, known.trials.spoof) == COUNTS[name]
 
 
 def test_both_names_of_asvspoof_2019_are_the_same_set():
