@@ -173,8 +173,9 @@ def published(name: str, measured: list[Measurement]) -> Html | None:
     heading = tag("h3", "Published results")
     if not all(comparable(name, *size) for size in sizes):
         why = (
-            f"Not shown: they are over {known.trials.bona_fide:,} bona fide and {known.trials.spoof:,} spoof trials, and what was "
-            "measured here is over others, so the numbers cannot be compared."
+            f"Not shown: they are over {known.trials.bona_fide:,} bona fide and "
+            f"{known.trials.spoof:,} spoof trials, and what was measured here is over others, so the "
+            "numbers cannot be compared."
         )
         return markup(heading, tag("p", why))
     ours = list(dict.fromkeys(one.summary.scored for one in measured))

@@ -82,7 +82,8 @@ def test_a_corpus_with_a_recording_missing(
         "  subset       eval 3 (1 bona fide)",
         "  durations    bona fide: 0.00 h, 2.00 s to 2.00 s, median 2.00 s",
         "  durations    spoof: 0.00 h, 1.00 s to 1.00 s, median 1.00 s",
-        "  DIFFERENCE   asvspoof21-la:eval has 3 trials, published 148,176: 14,815 bona fide missing, 133,358 spoof missing",
+        "  DIFFERENCE   asvspoof21-la:eval has 3 trials, published 148,176: "
+        "14,815 bona fide missing, 133,358 spoof missing",
         "  MISSING      1 named and not on disk:",
         f"               {AUDIO}/LA_E_3.flac",
         "  not named    1 on disk and not named:",
