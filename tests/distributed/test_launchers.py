@@ -4,17 +4,14 @@ import itertools
 import os
 import shutil
 import socket
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.conftest import PATIENCE_S, SHARED, Outcome, RecipeFolder
+from tests.conftest import PATIENCE_S, Outcome, RecipeFolder
 from tests.distributed.test_exactness import assert_equal_runs
 
 OPTIONS = ("debug", "network.max_epochs=1", "recipe.end_stage=2")
-NULL_GPU = SHARED / "tools" / "null-gpu"
 
 
 # Between those that follow from a job's name and those that the system hands out by itself: a program
@@ -128,71 +125,3 @@ def test_a_contradictory_environment_starts_nothing(recipe):
     wrong = recipe.run("debug", "--local-rank=1")
     assert wrong.status == 2 and "RANK and WORLD_SIZE are not set" in wrong.output
     assert not recipe.output.exists()
-
-
-SHIM = r"""
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
-#include <stdlib.h>
-
-/* The GPU that CUDA_VISIBLE_DEVICES names lies at a bus position of its own. */
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
-    cudaError_t (*next)(struct cudaDeviceProp *, int) = dlsym(RTLD_NEXT, "cudaGetDeviceProperties");
-    cudaError_t result = next(properties, device);
-    properties->pciBusID += atoi(getenv("CUDA_VISIBLE_DEVICES"));
-    return result;
-}
-"""
-
-
-@pytest.fixture
-def null_gpu(tmp_path) -> str:
-    """A library that puts the one GPU of a process where CUDA_VISIBLE_DEVICES says."""
-    if not NULL_GPU.is_file() or shutil.which("gcc") is None:
-        pytest.skip("no null-gpu next to the checkout, or no gcc")
-    triton = pytest.importorskip("triton")
-    headers = Path(triton.__file__).parent / "backends" / "nvidia" / "include"
-    source, library = tmp_path / "shim.c", tmp_path / "shim.so"
-    source.write_text("#define _GNU_SOURCE\n" + SHIM)
-    command = ["gcc", "-fPIC", "-shared", f"-I{headers}", str(source), "-o", str(library), "-ldl"]
-    subprocess.run(command, check=True)
-    return str(library)
-
-
-def start_on_gpus(recipe, shim: str, gpus: tuple[str, ...], **variables: str) -> list[Outcome]:
-    """A process for each of `gpus`, which sees that one alone."""
-    port = free_port()
-    # The shim goes before what null-gpu puts before all others.
-    preloaded = ["bash", "-c", 'LD_PRELOAD=$SHIM:$LD_PRELOAD exec "$@"', "-"]
-    command = [str(NULL_GPU), *preloaded, *recipe.command("debug", "recipe.end_stage=0")]
-    processes = []
-    for rank, gpu in enumerate(gpus):
-        own = {"CUDA_VISIBLE_DEVICES": gpu, "SHIM": shim, "PYTHON": sys.executable}
-        given = torch_variables(rank) | {"MASTER_PORT": port} if len(gpus) > 1 else {}
-        processes.append(recipe.start_command(command, **own, **given, **variables))
-    outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
-    statuses = [process.returncode for process in processes]
-    return [Outcome(*ends) for ends in zip(statuses, outputs, strict=True)]
-
-
-def test_each_task_may_see_one_gpu_but_not_the_same(recipe, null_gpu):
-    first, second = start_on_gpus(recipe, null_gpu, ("2", "3"))
-    assert (first.status, second.status) == (0, 0), first.output + second.output
-    assert "rank 1 of 2: host " in first.output
-    assert first.output.count("device cuda:0 (Null GPU sm_90)") == 2
-    first, second = start_on_gpus(recipe, null_gpu, ("2", "2"))
-    assert (first.status, second.status) == (2, 2), first.output + second.output
-    assert "ranks 0 and 1 would use the same GPU:\n  rank 0: host " in first.output
-    assert "cuda:0 = GPU 00000000-0000-0000-0000-000000000000 at 0000:03:00\n" in first.output
-
-
-def test_a_gpu_without_kernels_is_refused_at_the_start(recipe, null_gpu):
-    (only,) = start_on_gpus(recipe, null_gpu, ("0",), NULLGPU_CC="70")
-    import torch
-
-    if "sm_70" in torch._C._cuda_getArchFlags().split():
-        assert only.status == 0, only.output
-        return
-    assert only.status == 2, only.output
-    assert "error: Null GPU sm_70 has compute capability 7.0, and the installed" in only.output
-    assert "The builds for CUDA 12.6 have them: pip install --force-reinstall" in only.output

@@ -1,6 +1,9 @@
 """Traces networks in training as a compiler does, without compiling: `python -m tests.gpu.compile_networks CASES`.
 
-CASES are those of `count_training`. The last line printed is JSON: how many graphs each network became.
+Graphs and breaks come from tracing; what is compiled from a graph needs a GPU that computes.
+
+CASES are those of `count_training`. The last line printed is JSON: for each case how many graphs the
+network became on the main rank, and why graphs were broken.
 """
 
 import json
@@ -8,27 +11,45 @@ import os
 import sys
 
 import torch
+from torch import nn
 from torch._dynamo.utils import counters
 
+from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.distributed.world import World, open_world
 from asdf.networks import build_network
+from asdf.training.compiling import Compiled
 from tests.gpu.count_training import settings_of
 
 
-def graphs(case: dict[str, object]) -> int:
-    """How many graphs the forward pass of a case's network is, with its backward pass traced as well."""
+def trace(case: dict[str, object], world: World) -> dict[str, object]:
+    """Graphs and breaks of a case's network, over two steps."""
     settings = settings_of(case)
-    network = build_network(settings).train().cuda()
-    clips = torch.randn(2, settings.network.train_clip_size, device="cuda")
+    network = build_network(settings).train()
+    if world.size > 1:
+        network = synchronise_batch_norm(network)
+    compiled: nn.Module = Compiled(network.to(world.device), 2)
+    compiled._forward = torch.compile(network.forward, backend="eager", dynamic=False)
+    if world.size > 1:
+        compiled = nn.parallel.DistributedDataParallel(compiled, device_ids=[world.device])
+    clips = torch.randn(2, settings.network.train_clip_size, device=world.device)
     torch._dynamo.reset()
     counters.clear()
-    forward = torch.compile(network.forward, backend="aot_eager", dynamic=False)
     for _ in range(2):
         with torch.autocast("cuda", torch.bfloat16):
-            _, logits = forward(clips)
+            _, logits = compiled(clips)
         logits.float().sum().backward()
-    return counters["stats"]["unique_graphs"]
+    return {"graphs": counters["stats"]["unique_graphs"], "breaks": list(counters["graph_break"])}
+
+
+def main() -> None:
+    with open_world(settings_of({}).computing) as world:
+        results = [trace(case, world) for case in json.loads(sys.argv[1])]
+        world.barrier()
+        if world.is_main:
+            print(json.dumps(results), flush=True)
+        world.barrier()
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    print(json.dumps([graphs(case) for case in json.loads(sys.argv[1])]), flush=True)
-    os._exit(0)
+    main()

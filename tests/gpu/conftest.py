@@ -32,7 +32,8 @@ def on_null_gpu(null_gpu) -> Callable[..., Any]:
     """Run a module of `tests.gpu` on null GPUs, one process on each; what it prints last, read as JSON."""
 
     def run(module: str, *words: str, processes: int = 1, **gpus: int) -> Any:
-        outcome = run_module(null_gpu(count=processes, **gpus), module, *words, processes=processes)
+        environment = null_gpu(**{"count": processes, **gpus})
+        outcome = run_module(environment, module, *words, processes=processes)
         assert outcome.status == 0, outcome.output
         return json.loads(outcome.output.splitlines()[-1])
 

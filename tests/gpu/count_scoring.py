@@ -1,17 +1,19 @@
 """Scores a corpus and prints the waits of it: `python -m tests.gpu.count_scoring CORPUS`.
 
-The last line printed is JSON: the waits of one list, of two batches of the Detector, and of three of
-the pass that computes features.
+The last line printed is JSON: the waits of one list, of two batches of the Detector, of three of the
+pass that computes features, and of `python -m asdf score` with two recordings.
 """
 
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from asdf import __main__ as commands
 from asdf.data.datasets import TrainingClips
 from asdf.data.feature_pass import FeaturePass
 from asdf.data.lists import UtteranceList
@@ -20,6 +22,7 @@ from asdf.detector.scorer import Scorer
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world
 from asdf.networks import build_network
+from asdf.networks.detector_file import write_network
 from asdf.scoring.scoring import score_list
 from tests.gpu.count_training import settings_of
 from tests.gpu.null_gpu.watch import Watch
@@ -66,6 +69,13 @@ def main() -> None:
             with Watch() as seen:
                 list(work._blocks([0, 1, 2], dtype))
         results["features"] = dict(seen.waits)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.pt"
+        write_network(path, network, settings)
+        words = ["score", str(path), *map(str, files[:2]), "--device", "cuda"]
+        with Watch() as seen:
+            results["status"] = commands.main(words)
+        results["command"] = dict(seen.waits)
     print(json.dumps(results), flush=True)
     os._exit(0)
 

@@ -6,22 +6,82 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import RECIPE, Outcome
+
 COMPILER = re.compile(r"(.*-)?(gcc|g\+\+|cc|c\+\+|clang(\+\+)?)(-\d+)?")
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_the_recipe_runs_from_its_first_stage_to_its_last(recipe, null_gpu, processes):
-    words = ["debug", "network.max_epochs=1", "network.network_class=asdf.networks.SSL_AASIST"]
-    words += ["front_end.architecture=tiny", "network.train_clip_size=8000"]
-    words += ["front_end.time_mask_proportion=0.1", "rawboost.algo=5"]
-    outcome = recipe.run(*words, processes=processes, **null_gpu(count=processes))
+CONFIGS = """
+small < quickstart
+recipe.selected_epochs = ('last',)
+network.minibatch_size = 4
+network.max_epochs = 1
+
+kept < small
+paths.system_folder = 'kept'
+network.network_class = 'asdf.networks.SSL_ASP'
+network.clip_position = 'start'
+front_end.frozen = True
+front_end.cache_features = True
+computing.network_dataloader_workers = 2
+
+boosted < small
+paths.system_folder = 'boosted'
+network.network_class = 'asdf.networks.SSL_ASP'
+network.optimizer = 'sgd'
+network.max_epochs = 2
+front_end.unfreeze_after_epochs = 1
+front_end.time_mask_proportion = 0.1
+front_end.channel_mask_proportion = 0.1
+rawboost.algo = 5
+rawboost.on_device = True
+computing.precision = 'fp16'
+computing.network_dataloader_workers = 2
+"""
+
+
+@pytest.fixture
+def quick(recipe, corpus):
+    """The recipe with its own configs, and small ones that inherit its quickstart."""
+    recipe.add_configs((RECIPE / "configs" / "run_configs.py").read_text() + CONFIGS)
+    recipe.corpus = corpus
+    return recipe
+
+
+def run_to_the_end(quick, *words: str, **options) -> Outcome:
+    outcome = quick.run(*words, f"paths.database_folder={quick.corpus}", **options)
     assert outcome.status == 0, outcome.output
-    for rank in range(processes):
-        assert f"local rank {rank}, device cuda:{rank} (Null GPU)" in outcome.output
-    assert "precision bf16: compute capability 9.0\n" in outcome.output
-    assert "epoch.1  demo-eval" in outcome.output
     assert "Warning" not in outcome.output
-    assert (recipe.system() / "results" / "report.html").exists()
+    return outcome
+
+
+def test_two_devices_run_all_stages_and_one_goes_on_with_them(quick, null_gpu):
+    both = run_to_the_end(quick, "small", processes=2, **null_gpu(count=2))
+    for rank in range(2):
+        assert f"local rank {rank}, device cuda:{rank} (Null GPU)" in both.output
+    assert "precision bf16: compute capability 9.0\n" in both.output
+    assert "epoch.1  demo-eval" in both.output
+    alone = run_to_the_end(quick, "small", "network.max_epochs=2", **null_gpu())
+    assert "trained by 2 processes so far, by 1 from here on" in alone.output
+    assert "epoch.2  demo-eval" in alone.output
+    assert (quick.system("quickstart") / "results" / "report.html").exists()
+
+
+# In processes of their own: what another network has left in memory may be no network's output.
+@pytest.mark.parametrize(
+    ("config", "epochs", "said"),
+    [
+        ("kept", 1, "computing them once"),
+        ("boosted", 2, "precision fp16 with loss scaling"),
+    ],
+)
+def test_what_is_done_beside_a_step_runs_from_the_first_stage_to_the_last(
+    quick, null_gpu, config, epochs, said
+):
+    outcome = run_to_the_end(quick, config, **null_gpu())
+    assert said in outcome.output
+    assert f"epoch.{epochs}  demo-eval" in outcome.output
+    assert (quick.system(config) / "networks" / f"epoch.{epochs}.pt").exists()
 
 
 @pytest.fixture

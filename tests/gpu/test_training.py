@@ -70,11 +70,31 @@ def test_the_host_waits_once_a_step_and_queues_no_more_than_it_did(on_null_gpu, 
         assert result["collectives"] <= (case.collectives if processes > 1 else 0), case
 
 
-def test_networks_compile_to_one_graph_with_masks_and_with_wavlms_bias(on_null_gpu):
-    masked = {"front_end.time_mask_proportion": 0.1, "front_end.channel_mask_proportion": 0.1}
-    wavlm = {"front_end.architecture": "wavlm_base", "front_end.layer": 1}
-    cases = [{NETWORK: f"{OURS}.SSL_MHFA", **masked}, {NETWORK: f"{OURS}.SSL_MHFA", **wavlm}]
-    assert on_null_gpu("compile_networks", json.dumps(cases)) == [1, 1]
+MASKS = {"front_end.time_mask_proportion": 0.1, "front_end.channel_mask_proportion": 0.1}
+WAVLM = {"front_end.architecture": "wavlm_base", "front_end.layer": 1}
+
+
+@pytest.mark.parametrize(
+    ("processes", "cases"),
+    [
+        (
+            1,
+            [
+                {NETWORK: f"{OURS}.SSL_AASIST", **MASKS},
+                {NETWORK: f"{OURS}.AASIST"},
+                {NETWORK: f"{OURS}.SSL_MHFA", **WAVLM},
+                {NETWORK: f"{OURS}.SSL_ASP"},
+                {NETWORK: f"{OURS}.SSL_SLS"},
+                {NETWORK: f"{OURS}.SSL_Nes2NetX"},
+            ],
+        ),
+        # With batch norm over both devices.
+        (2, [{NETWORK: f"{OURS}.SSL_ASP", **MASKS}]),
+    ],
+)
+def test_networks_compile_to_one_graph_without_breaks(on_null_gpu, processes, cases):
+    results = on_null_gpu("compile_networks", json.dumps(cases), processes=processes)
+    assert results == [{"graphs": 1, "breaks": []}] * len(cases)
 
 
 def test_a_step_of_xls_r_300m_takes_no_more_memory_and_operations_than_it_did(on_null_gpu):

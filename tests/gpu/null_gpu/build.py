@@ -5,6 +5,7 @@ python -m tests.gpu.null_gpu.build NUMBER COMMAND [ARGUMENT ...]     runs a comm
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -12,6 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -63,7 +66,9 @@ def _build() -> Path:
     if (folder / RUNTIME).exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as unfinished:
+    with _alone(folder), tempfile.TemporaryDirectory(dir=folder) as unfinished:
+        if (folder / RUNTIME).exists():
+            return folder
         work = Path(unfinished)
         stubs = _stubs()
         (work / "runtime_stubs.c").write_text(
@@ -80,6 +85,14 @@ def _build() -> Path:
         (work / DRIVER).replace(folder / DRIVER)
         (work / RUNTIME).replace(folder / RUNTIME)
     return folder
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time build: test workers come all at once, and the others wait for the first."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _compile(library: Path, sources: list[str]) -> None:

@@ -17,9 +17,35 @@ static int number_in(const char *variable, int otherwise)
     return text ? atoi(text) : otherwise;
 }
 
+/* The machine's number of a device that CUDA_VISIBLE_DEVICES shows; -1 where it shows no such device.
+ * As CUDA reads it: numbers, up to the first that is not there, or one part of a GPU (MIG). */
+static int on_machine(int device)
+{
+    const char *shown = getenv("CUDA_VISIBLE_DEVICES");
+    int there = number_in("NULL_GPU_COUNT", 1);
+    if (!shown)
+        return device < there ? device : -1;
+    if (!strncmp(shown, "MIG-", 4))
+        return device == 0 ? 0 : -1;
+    for (int position = 0;; position++) {
+        char *end;
+        long number = strtol(shown, &end, 10);
+        if (end == shown || number < 0 || number >= there)
+            return -1;
+        if (position == device)
+            return (int)number;
+        if (*end != ',')
+            return -1;
+        shown = end + 1;
+    }
+}
+
 static int devices(void)
 {
-    return number_in("NULL_GPU_COUNT", 1);
+    int number = 0;
+    while (on_machine(number) >= 0)
+        number++;
+    return number;
 }
 
 int compute_capability(void)
@@ -82,7 +108,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *of, int device)
     of->unifiedAddressing = 1;
     of->managedMemory = 1;
     /* By its bus a device is told from others: each process must find its own. */
-    of->pciBusID = 1 + device;
+    of->pciBusID = 1 + on_machine(device);
     return 0;
 }
 
@@ -147,7 +173,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 
 cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device)
 {
-    snprintf(text, size, "0000:%02x:00.0", device + 1);
+    snprintf(text, size, "0000:%02x:00.0", 1 + on_machine(device));
     return 0;
 }
 

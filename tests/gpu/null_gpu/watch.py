@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import os
 import traceback
+from pathlib import Path
 
+import asdf
+
+_PACKAGE = f"{Path(asdf.__file__).parent}{os.sep}"
 _LIBRARY = ctypes.CDLL(None)
 _Listener = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
@@ -25,12 +30,11 @@ def counts() -> dict[str, int]:
 
 
 class Watch:
-    """Counts what happens inside `with`, and notes where in `package` the host waited for a device."""
+    """Counts what happens inside `with`, and notes where in ASDF the host waited for a device."""
 
-    def __init__(self, package: str = "/asdf/") -> None:
+    def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.waits: collections.Counter[str] = collections.Counter()
-        self._package = package
         self._listener = _Listener(self._note)
 
     def operations(self) -> int:
@@ -51,5 +55,5 @@ class Watch:
     def _note(self, how: bytes) -> None:
         # A thread of torch's, such as autograd's, has no frame of ours.
         paths = [frame.filename for frame in traceback.extract_stack()]
-        own = [path.rsplit(self._package, 1)[-1] for path in paths if self._package in path]
+        own = [path.removeprefix(_PACKAGE) for path in paths if path.startswith(_PACKAGE)]
         self.waits[f"{how.decode()} in {own[-1] if own else 'torch'}"] += 1

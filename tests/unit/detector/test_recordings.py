@@ -72,7 +72,7 @@ def test_mistakes_are_found_before_anything_is_scored(tree):
         "image.txt": "a NUL character",
         "nothing": "no audio in the folder",
         "missing.wav": "there is no file or folder",
-        "x" * 300: "cannot look for .*xxx…xxx.*: File name too long. Check the path.",
+        "x" * 300: "cannot look for .*x…xxx.*: File name too long. Check the path.",
     }.items():
         with pytest.raises(UsageError, match=message):
             find_recordings([str(tree / "a.mp3"), str(tree / name)])
