@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from asdf.errors import AsdfError
+from asdf.networks import Wav2Vec2FrontEnd
 
 
 def fail_if_asked(network):
@@ -83,6 +84,27 @@ class Undropped(Normed):
     def __init__(self, settings):
         super().__init__(settings)
         self.dropout = nn.Identity()
+
+
+class FrontEnded(Undropped):
+    """A user's own network on a front end of the project's, with batch norm behind it."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        del self.convolution
+        self.front_end = Wav2Vec2FrontEnd(settings.front_end)
+        self.norm = nn.BatchNorm1d(2 * self.front_end.dimension)
+        self.output = nn.Linear(2 * self.front_end.dimension, 2)
+        # Fewer numbers than processes.
+        self.level = nn.Parameter(torch.zeros(1))
+
+    def embed(self, waveforms_BT):
+        fail_if_asked(self)
+        frames_BLC = self.front_end(waveforms_BT)
+        return torch.cat([frames_BLC.mean(1), frames_BLC.std(1)], 1) + self.level
+
+    def front_end_parameters(self):
+        return self.front_end.parameters()
 
 
 class Heavy(Plain):

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from asdf.distributed.sharding import divided_like
 from asdf.errors import AsdfError
 from asdf.networks.build import self_contained
 from asdf.networks.claims import build_for, differences
@@ -178,9 +179,9 @@ def fill_network(path: Path, content: Mapping[str, Any], network: nn.Module) -> 
         AsdfError: the file is of another network; `network` is then unchanged.
     """
     weights = content["model_state_dict"]
-    have = {name: tensor.shape for name, tensor in network.state_dict().items()}
-    _check_fit(path, content, have)
-    network.load_state_dict({name: tensor for name, tensor in weights.items() if name in have})
+    own = network.state_dict()
+    _check_fit(path, content, {name: tensor.shape for name, tensor in own.items()})
+    network.load_state_dict({name: divided_like(own[name], weights[name]) for name in own})
 
 
 def _check_fit(path: Path, content: Mapping[str, Any], have: Mapping[str, torch.Size]) -> None:

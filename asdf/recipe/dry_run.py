@@ -78,7 +78,7 @@ def plan_run(
     if trains:
         checks += [
             lambda: open_chain(settings.augmentation, folders.database),
-            partial(_look_for_network, settings, folders.recipe),
+            partial(_look_for_network, settings, folders.recipe, world_size),
             lambda: find_callbacks(settings, folders.recipe),
         ]
     elif settings.recipe.execute_stage(2) or settings.recipe.execute_stage(3):
@@ -150,6 +150,8 @@ def _batches(settings: Sections, lists: Mapping[str, UtteranceList], world_size:
         f"minibatch {minibatch} x {world_size} process{'es' * (world_size > 1)} x "
         f"{interval} minibatches per step = {plan.window_size} utterances per optimiser step"
     ]
+    if settings.computing.shard_network:
+        lines.append(_sharding(world_size))
     if all(name in lists for name in names):
         steps = plan.steps_per_epoch()
         total = min(steps * network.max_epochs, network.max_steps or steps * network.max_epochs)
@@ -160,7 +162,17 @@ def _batches(settings: Sections, lists: Mapping[str, UtteranceList], world_size:
     return lines
 
 
-def _look_for_network(settings: Sections, recipe_folder: Path) -> None:
+def _sharding(world_size: int) -> str:
+    if world_size == 1:
+        return "computing.shard_network: one process keeps the network whole"
+    return f"weights, gradients and moments are divided over the {world_size} processes"
+
+
+def _look_for_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:
     # With weights the network is built, which finds its class and more.
     if not settings.front_end.weights:
         look_for_class(settings.network.network_class, recipe_folder, "network.network_class")
+    if settings.computing.shard_network and world_size > 1:
+        from asdf.networks.units import check_network_divisible
+
+        check_network_divisible(settings, recipe_folder)

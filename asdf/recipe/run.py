@@ -155,11 +155,18 @@ class Run:
         return utterances, lengths
 
     def build_network(self) -> nn.Module:
-        """The untrained network of the settings on this process's device; the same weights on every process."""
+        """The untrained network of the settings on this process's device; the same weights on every process.
+
+        One that is to be divided over the processes stays on the CPU, from where training divides it.
+        """
         import torch
+
+        from asdf.distributed.sharding import divides
 
         torch.manual_seed(self.settings.recipe.seed)
         network = build_with_weights(self.settings, self.folders, self.recipe_folder)
+        if divides(self.settings.computing, self.world):
+            return network
         return network.to(self.world.device)
 
     def load_network(self, name: str) -> nn.Module:
@@ -210,14 +217,20 @@ class Run:
 
     def _check_own_code(self) -> None:
         """Find the classes that training will make, so that a wrong name does not wait until all is measured."""
+        from asdf.distributed.sharding import divides
         from asdf.networks.build import find_network_class
         from asdf.networks.split import check_split
+        from asdf.networks.units import check_network_divisible
         from asdf.training.callbacks import find_callbacks
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
         if self.settings.front_end.cache_features:
             check_split(network_class)
         find_callbacks(self.settings, self.recipe_folder)
+        if divides(self.settings.computing, self.world):
+            self.world.run_on_main(
+                lambda: check_network_divisible(self.settings, self.recipe_folder)
+            )
 
     def _check_weights(self) -> None:
         """Build the network once: reading its weights twice costs less than measuring a corpus for nothing."""

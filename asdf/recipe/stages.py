@@ -72,7 +72,8 @@ def train_network(
     )
     _resume(run, trainer, start)
     if not trainer.finished():
-        world.run_on_main(lambda: check_outputs(network, settings.network, world.device))
+        with trainer.step.whole_network() as whole:
+            world.run_on_main(lambda: check_outputs(whole, settings.network, world.device))
     if settings.front_end.cache_features and not trainer.finished():
         # Only now has the front end the weights that it keeps.
         trainer.loader = _kept_features(run, network, trainer.loader, utterances, lengths)

@@ -63,6 +63,8 @@ def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
             "front_end.layer_drop",
             "asks for one fixed graph, which there is none with",
         )
+    if computing.shard_network:
+        yield from _not_divided_with(sections)
     for part, needs in CHAIN_NEEDS.items():
         if part in sections.augmentation.chain and not getattr(sections.augmentation, needs):
             yield (
@@ -80,6 +82,35 @@ def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
     if front_end.cache_features and sections.recipe.execute_stage(1):
         for name, value, why in _not_repeatable(sections):
             yield "front_end.cache_features", name, f"needs {why} ({name} = {value}), not"
+
+
+def _not_divided_with(sections: Sections) -> Iterator[tuple[str, str, str]]:
+    """What a network that is divided over the processes cannot be trained with."""
+    computing, front_end, divided = (
+        sections.computing,
+        sections.front_end,
+        "computing.shard_network",
+    )
+    if computing.compile:
+        yield (
+            divided,
+            "computing.compile",
+            "gathers a layer before it is computed, which is not for",
+        )
+    if computing.precision == "fp16":
+        why = (
+            "adds up gradients without a loss scale ('bf16' and 'fp32' need none), and so not with"
+        )
+        yield divided, "computing.precision", why
+    if computing.backend == "mpi" or (computing.backend == "gloo" and computing.use_gpu):
+        why = "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses them, so not by"
+        yield divided, "computing.backend", why
+    if front_end.layer_drop:
+        why = "has all processes compute each layer together, so none drops one of its own by"
+        yield divided, "front_end.layer_drop", why
+    if front_end.cache_features:
+        why = "divides a front end that training computes, and it computes none with"
+        yield divided, "front_end.cache_features", why
 
 
 def _not_repeatable(sections: Sections) -> Iterator[tuple[str, str, str]]:

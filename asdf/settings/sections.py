@@ -147,6 +147,11 @@ class Computing(KnownNames):
         False,
         "compile the network for training: faster steps after a first one of minutes; scoring stays as it is",
     )
+    shard_network: bool = setting(
+        False,
+        "divide weights, gradients and moments over the processes, which gather a layer at a time: for networks that "
+        "one GPU cannot hold",
+    )
     profile_steps: tuple[int, int] | None = setting(
         None,
         "optimiser steps (first, last) whose profile is written to profile/ in the system folder",

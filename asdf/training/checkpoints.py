@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.detector_file import fill_network, network_content, read_network_file
@@ -54,7 +55,7 @@ def collect_checkpoint(
     Returns:
         What `write_checkpoint` takes on the main rank; None on the others.
     """
-    if not world.is_main:
+    if not (world.is_main or is_sharded(network)):
         return None
     content = {
         **network_content(network, settings),
@@ -65,7 +66,7 @@ def collect_checkpoint(
         "progress": progress.state(),
     }
     copied: dict[str, Any] = copies.take(content)
-    return copied
+    return copied if world.is_main else None
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -21,7 +21,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from asdf.distributed.sharding import ShardedNetwork, divides, is_sharded
 from asdf.distributed.world import World
+from asdf.networks.units import check_divisible, encoder_units
+from asdf.runs.log import LOG
+from asdf.settings.sections import Sections
 
 # Buffers, 30 in AASIST's batch norms, are sent by `World.broadcast_buffers` when a network is saved
 # or scored, and not in each step. torch 2.14 gave the option another name, and warns of the old one.
@@ -31,8 +35,11 @@ _NO_BUFFERS: dict[str, Any] = {_SENDS: False}
 
 
 def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
-    """The network with its gradients averaged over the ranks, ready for its first step; as it is in a world of one."""
-    if world.size == 1:
+    """The network with its gradients averaged over the ranks, ready for its first step; as it is in a world of one.
+
+    One that is divided over the processes exchanges them by itself.
+    """
+    if world.size == 1 or is_sharded(network):
         return network
     ids = [world.device] if world.device.type == "cuda" else None
     model = DistributedDataParallel(
@@ -47,8 +54,40 @@ def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
     return model
 
 
+def shard(
+    network: nn.Module, settings: Sections, world: World, dtype: torch.dtype | None
+) -> ShardedNetwork | None:
+    """Divide `network` in place if the settings say so, and there is more than one process.
+
+    Args:
+        dtype: what its encoder layers are gathered in; None: float32.
+
+    Raises:
+        UsageError: it cannot be divided.
+    """
+    if not settings.computing.shard_network:
+        return None
+    if not divides(settings.computing, world):
+        LOG.info(
+            "computing.shard_network: one process has nobody to divide with, the network stays whole"
+        )
+        return None
+    check_divisible(network, settings.network.network_class)
+    units = encoder_units(network)
+    sharded = ShardedNetwork(network, units, world, dtype)
+    LOG.info(
+        "the network is divided over %d processes, which gather its %d encoder layers one at a time",
+        world.size,
+        len(units),
+    )
+    return sharded
+
+
 def exchange_now(model: nn.Module, now: bool) -> AbstractContextManager[Any]:
-    """Whether the backward pass in this block sends its gradients, or leaves them to be added to."""
+    """Whether the backward pass in this block sends its gradients, or leaves them to be added to.
+
+    A divided network sends them in every pass: to add them up here, each process would have to hold all of them.
+    """
     if now or not isinstance(model, DistributedDataParallel):
         return nullcontext()
     return model.no_sync()

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asdf.distributed.sharding import gathered, is_part
+
 
 class HostCopies:
     """Copies content to the host, one after another.
@@ -25,7 +27,10 @@ class HostCopies:
         self._pinned: list[Tensor] = []
 
     def take(self, content: Any) -> Any:
-        """A copy of dictionaries, lists, tuples and the tensors in them; other values are those of `content`."""
+        """A copy of dictionaries, lists, tuples and the tensors in them; other values are those of `content`.
+
+        Where tensors are divided over the ranks all of them come here together, and the main one gets them whole.
+        """
         copying = _Copying(self._pinned)
         copied = _with_tensors(content, copying.copied)
         copying.wait()
@@ -41,7 +46,9 @@ class _Copying:
         self._device: torch.device | None = None
 
     def copied(self, tensor: Tensor) -> Tensor:
-        """`tensor` on the host; its numbers are there after `wait`."""
+        """`tensor` on the host, whole; its numbers are there after `wait`."""
+        if is_part(tensor):
+            return gathered(tensor)
         tensor = tensor.detach()
         storage = tensor.untyped_storage()
         address = storage.data_ptr()

@@ -220,7 +220,8 @@ class Trainer:
             return
         self.profile.end()
         self.world.broadcast_buffers(self.step.network)
-        eers = self.evaluate(self.step.network, progress.name())
+        with self.step.whole_network() as network:
+            eers = self.evaluate(network, progress.name())
         if eers:
             record = {**self._position(), "network": progress.name(), "eer": eers}
             progress.evaluations.append(record)

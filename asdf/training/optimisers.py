@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from asdf.distributed.sharding import divided_like
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import front_end_parameters
 from asdf.settings.sections import Sections
@@ -78,9 +79,25 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
         )
     # The own options go in with the moments: where Adam's count of steps lives follows from whether it is fused.
     groups = [{**group, "params": one["params"]} for group, one in zip(own, found, strict=True)]
-    optimiser.load_state_dict({**state, "param_groups": groups})
+    moments = _moments_of_parts(optimiser, state)
+    optimiser.load_state_dict({**state, "state": moments, "param_groups": groups})
     if isinstance(optimiser, torch.optim.SGD):
         _begin_momentum(optimiser)
+
+
+def _moments_of_parts(
+    optimiser: torch.optim.Optimizer, state: dict[str, Any]
+) -> dict[int, dict[str, Any]]:
+    """The moments in `state`; those of a divided parameter as it is divided."""
+    own = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    parameters = dict(zip(numbers, own, strict=True))
+    moments: dict[int, dict[str, Any]] = {}
+    for number, found in state["state"].items():
+        moments[number] = {
+            name: divided_like(parameters[number], value) for name, value in found.items()
+        }
+    return moments
 
 
 def _begin_momentum(optimiser: torch.optim.SGD) -> None:

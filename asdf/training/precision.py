@@ -24,11 +24,14 @@ class Precision:
         return torch.amp.GradScaler(self.device.type, enabled=self.dtype is torch.float16)
 
 
-def choose_precision(asked: str, device: torch.device) -> Precision:
+def choose_precision(asked: str, device: torch.device, sharded: bool = False) -> Precision:
     """What `computing.precision` means on `device`.
 
     bf16 is judged by the compute capability: `torch.cuda.is_bf16_supported()` also counts GPUs that only emulate it.
     The tensor cores of 7.x compute in fp16 only.
+
+    Args:
+        sharded: the network is divided over the processes, which a loss scale is not made for.
     """
     if device.type != "cuda":
         if asked == "bf16":
@@ -40,6 +43,9 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
     if asked in ("auto", "bf16"):
         if capability >= (8, 0):
             return Precision(device, torch.bfloat16, f"precision bf16: {text}")
+        if asked == "auto" and sharded:
+            why = f"precision fp32: {text}, and computing.shard_network goes without fp16"
+            return Precision(device, None, why)
         if asked == "auto" and capability >= (7, 0):
             why = f"precision fp16 with loss scaling: {text}, bf16 needs 8.0"
             return Precision(device, torch.float16, why)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import Window, minibatch_per_process
 from asdf.distributed.reading import fetch_later, send
+from asdf.distributed.sharding import divides, own_part
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples
@@ -27,7 +29,7 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, StepClock
 from asdf.training.compiling import Compiled, check_compilable, told_if_compiling_fails
-from asdf.training.exchange import exchange_gradients, exchange_now
+from asdf.training.exchange import exchange_gradients, exchange_now, shard
 from asdf.training.last_step import LastStep
 from asdf.training.loss import cross_entropies, normaliser
 from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate
@@ -41,7 +43,8 @@ class Step:
     """The network with its optimiser and loss scale; `take` is one step.
 
     Args:
-        network: on the world's device, with what is never trained frozen.
+        network: on the world's device, with what is never trained frozen; one that is to be divided over the
+            processes may still be on the CPU.
         from_features: the minibatches are kept features of a frozen front end instead of waveforms.
 
     Raises:
@@ -74,8 +77,11 @@ class Step:
         )
         self.clock = StepClock(world.device)
         check_compilable(settings)
-        self.precision = choose_precision(settings.computing.precision, world.device)
+        self.precision = choose_precision(
+            settings.computing.precision, world.device, divides(settings.computing, world)
+        )
         self.scaler = self.precision.scaler()
+        self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings)
         self._trained = FromFeatures(network) if from_features else network
         self._model: nn.Module | None = None
@@ -93,6 +99,13 @@ class Step:
         if content.get("scaler_state_dict"):
             self.scaler.load_state_dict(content["scaler_state_dict"])
             self.last = LastStep(self.scaler, self.world.device)
+
+    def whole_network(self) -> AbstractContextManager[nn.Module]:
+        """The network for a block that is not training, such as scoring; all ranks enter it together.
+
+        In the block a rank may compute with it whatever the others do.
+        """
+        return nullcontext(self.network) if self._sharded is None else self._sharded.whole()
 
     def begin_epoch(self, epochs: int) -> None:
         """Let the front end learn, or not, in the epoch after `epochs` whole ones, as the settings say."""
@@ -145,7 +158,10 @@ class Step:
             norm: Tensor | None = None
             if net.gradient_clip_norm is not None:
                 self.scaler.unscale_(self.optimiser)
-                norm = nn.utils.clip_grad_norm_(self.network.parameters(), net.gradient_clip_norm)
+                whole_norm = nn.utils.clip_grad_norm_(
+                    self.network.parameters(), net.gradient_clip_norm
+                )
+                norm = own_part(whole_norm)
             elif not self.scaler.is_enabled():
                 norm = self._largest_gradient()
             self.scaler.step(self.optimiser)
@@ -169,12 +185,16 @@ class Step:
             raise AsdfError(self.last.complaint())
 
     def _largest_gradient(self) -> Tensor:
-        """The largest absolute value in the gradient, or NaN."""
+        """The largest absolute value in the gradient, as far as this rank holds it, or NaN."""
         groups = self.optimiser.param_groups
         gradients = [
-            one.grad for group in groups for one in group["params"] if one.grad is not None
+            own_part(one.grad)
+            for group in groups
+            for one in group["params"]
+            if one.grad is not None
         ]
-        return nn.utils.get_total_norm(gradients, math.inf)
+        # Of a small parameter that is divided a rank may have nothing, which has no largest value.
+        return nn.utils.get_total_norm([one for one in gradients if one.numel()], math.inf)
 
     def _names(self, window: Window) -> str:
         names = [self.utterances.ids[index] for index in window.utterances[:_SHOWN].tolist()]

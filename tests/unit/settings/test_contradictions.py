@@ -88,3 +88,48 @@ def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: W
         match=r"init.py:2: rawboost.minF = 500.0 \(init.py:1\) is above rawboost.maxF",
     ):
         Settings().snapshot()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("computing.precision = 'bf16'", ""),
+        (
+            "computing.compile = True",
+            "gathers a layer before it is computed, which is not for computing.compile = True",
+        ),
+        (
+            "computing.precision = 'fp16'",
+            "adds up gradients without a loss scale ('bf16' and 'fp32' need none), and so not with "
+            "computing.precision = 'fp16'",
+        ),
+        (
+            "computing.backend = 'gloo'",
+            "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses them, so not by computing.backend = 'gloo'",
+        ),
+        ("computing.backend = 'gloo'\ncomputing.use_gpu = False", ""),
+        (
+            "front_end.layer_drop = 0.1",
+            "has all processes compute each layer together, so none drops one of its own by front_end.layer_drop = 0.1",
+        ),
+        (
+            "front_end.cache_features = True",
+            "divides a front end that training computes, and it computes none with front_end.cache_features = True",
+        ),
+    ],
+)
+def test_what_a_divided_network_goes_without(
+    init: Write, runs: Write, text: str, message: str
+) -> None:
+    init(
+        "computing.shard_network = True\nfront_end.frozen = True\nnetwork.clip_position = 'start'\n"
+        "rawboost.enabled = False\n"
+    )
+    runs(f"a\n{text}\n")
+    if not message:
+        Settings().check("runs.py", ["a"])
+        return
+    with pytest.raises(SettingsError) as caught:
+        Settings().check("runs.py", ["a"])
+    found = f"runs.py:2: computing.shard_network = True (init.py:1) {message} (runs.py:2)"
+    assert str(caught.value) == found

@@ -1,0 +1,150 @@
+"""A network whose parameters are divided over the processes: each holds a part, and gathers a unit when it computes it.
+
+Invariants: names, shapes, gradients and steps are those of the whole network, and so is what is
+saved. All processes gather a unit together, so each computes the same units equally often: in
+training, never in scoring, which takes a whole copy.
+
+Source: Zhao et al., "PyTorch FSDP", VLDB 2023; torch's `fully_shard` does it.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from asdf.distributed.world import World
+from asdf.settings.sections import Computing
+
+
+def divides(computing: Computing, world: World) -> bool:
+    """Whether the network of a training is divided: a process alone keeps it whole."""
+    return computing.shard_network and world.size > 1
+
+
+class ShardedNetwork:
+    """Divides a network in place, and makes it whole again for a while.
+
+    Attributes:
+        network: every parameter, from here on, a `DTensor` of which this process holds a part.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        units: Sequence[nn.Module],
+        world: World,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Move `network` to the world's device, unit by unit: more than one is never whole there.
+
+        Args:
+            units: parts of the network that are gathered one at a time; the rest is one unit more.
+            dtype: what `units` are gathered and computed in; gradients are added up in float32.
+        """
+        # Seconds to import, which only a sharded run is to wait for.
+        from torch.distributed.device_mesh import DeviceMesh
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        self.network, self._device = network, world.device
+        self._copy = _without_numbers(network)
+        assert dist.group.WORLD is not None
+        mesh = DeviceMesh.from_group(dist.group.WORLD, world.device.type)
+        # Their gradients have the type of the parameters; where that is half, sums would lose digits.
+        reduced = torch.float32 if dtype else None
+        policy = MixedPrecisionPolicy(dtype, reduced, cast_forward_inputs=False)
+        # WavLM's layers return the biases that they were given, which nothing changes in place.
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
+        for unit in units:
+            fully_shard(unit, mesh=mesh, mp_policy=policy)
+        # Inputs are waveforms, which autocast leaves in float32 until they are convolved; and batch
+        # norm's parameters stay in float32.
+        fully_shard(network, mesh=mesh, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False))
+
+    @contextmanager
+    def whole(self) -> Iterator[nn.Module]:
+        """An ordinary network with the same numbers, for this block; all processes enter it together.
+
+        Each process may compute with it as often as it likes.
+        """
+        own, copied = self.network.named_parameters(), self._copy.named_parameters()
+        for (_, parameter), (_, empty) in zip(own, copied, strict=True):
+            empty.data = parameter.full_tensor().detach()  # type: ignore[attr-defined]
+        buffers = zip(self.network.named_buffers(), self._copy.named_buffers(), strict=True)
+        for (_, buffer), (_, shared) in buffers:
+            shared.data = buffer
+        try:
+            yield self._copy
+        finally:
+            for parameter in self._copy.parameters():
+                parameter.data = parameter.new_empty(0)
+
+
+def _without_numbers(network: nn.Module) -> nn.Module:
+    """A copy of `network` whose parameters are empty."""
+    empty = {
+        id(parameter): nn.Parameter(parameter.new_empty(0), requires_grad=False)
+        for parameter in network.parameters()
+    }
+    made: nn.Module = copy.deepcopy(network, empty)
+    return made
+
+
+def is_sharded(network: nn.Module) -> bool:
+    """Whether the parameters of `network` are divided over the processes."""
+    return any(is_part(parameter) for parameter in network.parameters())
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """The numbers of `tensor` that this process holds: all, unless it is divided."""
+    if not is_part(tensor):
+        return tensor
+    part: Tensor = tensor.to_local()  # type: ignore[attr-defined]
+    return part
+
+
+def gathered(tensor: Tensor) -> Tensor:
+    """A copy of a divided tensor as a whole, on the host, for the main process; the others get an empty one.
+
+    All processes come here together.
+    """
+    whole: Tensor = tensor.detach().full_tensor()  # type: ignore[attr-defined]
+    if dist.get_rank() > 0:
+        return torch.empty(0, dtype=whole.dtype)
+    return whole.to("cpu", copy=True)
+
+
+def divided_like(own: Tensor, whole: Tensor) -> Tensor:
+    """`whole` divided as `own` is, on its device; as it is where `own` is not divided, or of another shape.
+
+    Every process has `whole`; nothing is sent.
+    """
+    if not is_part(own) or getattr(whole, "shape", None) != own.shape:
+        return whole
+    from torch.distributed.tensor import DTensor
+
+    like: Any = own
+    parts = whole.chunk(like.device_mesh.size(), dim=0)
+    rank = like.device_mesh.get_local_rank()
+    part = parts[rank] if rank < len(parts) else whole[:0]
+    return DTensor.from_local(
+        # A copy: the part would hold the memory of the whole, or the file that it is read from.
+        part.to(like.device, copy=True),
+        like.device_mesh,
+        like.placements,
+        run_check=False,
+        shape=own.shape,
+        stride=own.stride(),
+    )
+
+
+def is_part(tensor: Tensor) -> bool:
+    """Whether `tensor` is divided over the processes."""
+    # By name: to import the class takes as long as to import half of torch.
+    return hasattr(tensor, "to_local")

@@ -1,0 +1,311 @@
+"""A network divided over processes learns what a whole one learns, and its files are those of a whole one."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile as sf
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from asdf.data.lists import UtteranceList
+from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.distributed.sharding import is_sharded
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.networks import build_network
+from asdf.networks.detector_file import fill_network
+from asdf.scoring.scoring import score_list
+from asdf.settings.sections import Sections
+from asdf.training.checkpoints import collect_checkpoint
+from asdf.training.host_copies import HostCopies
+from asdf.training.progress import Progress
+from asdf.training.step import Step
+from tests import small_networks
+from tests.distributed.test_exactness import assert_equal_runs
+
+SIZE = 15  # utterances: 6 a minibatch of all processes, so the last one of an epoch is short, and uneven for two
+SAMPLES = 4000
+WAVLM = (
+    "{'conv_layers': ((16, 10, 5), (16, 8, 8), (16, 8, 8)), 'extractor_mode': 'group_norm', 'conv_bias': False, "
+    "'dimension': 24, 'layers': 3, 'heads': 2, 'feed_forward': 48, 'layer_norm_first': False, 'pos_conv_kernel': 8, "
+    "'pos_conv_groups': 2, 'relative_positions': (8, 20)}"
+)
+COMMON: dict[str, object] = {
+    "front_end.architecture": WAVLM.replace("(8, 20)", "None"),
+    "front_end.weights": None,
+    "network.network_class": "small_networks.FrontEnded",
+    "network.train_clip_size": SAMPLES,
+    "network.optimizer": "sgd",
+    "network.momentum": 0.9,
+    "network.schedule": "constant",
+    "network.initial_learning_rate": 0.01,
+    "network.global_minibatch_size": 6,
+    "network.class_weights": (0.1, 0.9),
+}
+# What draws no random numbers in a step: then one process learns the same.
+DRAWN_NOWHERE: dict[str, dict[str, object]] = {
+    "accumulation": {
+        "network.optimizer_step_interval": 2,
+    },
+    "clipping, weighted layers, Adam": {
+        "front_end.layer": "weighted",
+        "network.gradient_clip_norm": 0.01,
+        "network.optimizer": "adam",
+        "network.initial_learning_rate": 1e-4,
+    },
+    "a front end that learns later, WavLM, unused layers": {
+        "front_end.architecture": WAVLM,
+        "front_end.layer": 2,
+        "front_end.unfreeze_after_epochs": 1,
+    },
+}
+DRAWN: dict[str, dict[str, object]] = {
+    "masks, dropout, recomputed layers, all layers": {
+        "network.network_class": "asdf.networks.SSL_MHFA",
+        "front_end.time_mask_proportion": 0.3,
+        "front_end.channel_mask_proportion": 0.2,
+        "front_end.dropout": 0.2,
+        "front_end.gradient_checkpointing": True,
+        "network.optimizer_step_interval": 2,
+    },
+}
+
+
+# Every moment that there is, and a front end that learns from the second epoch on.
+SWITCHED: dict[str, object] = {
+    "network.optimizer": "adam",
+    "network.initial_learning_rate": 1e-4,
+    "front_end.unfreeze_after_epochs": 1,
+}
+LENGTHS = [4100, 9000, 4500, 8000, 5000, 7000, 6000]
+
+
+def settings_of(case: dict[str, object], sharded: bool) -> Sections:
+    settings = Sections()
+    settings.computing.shard_network = sharded
+    settings.computing.network_dataloader_workers = 0
+    for name, value in {**COMMON, **case}.items():
+        section, setting = name.split(".")
+        setattr(getattr(settings, section), setting, value)
+    return settings
+
+
+def make_step(
+    case: dict[str, object], world: World, sharded: bool, start: dict[str, Any] | None = None
+) -> Step:
+    """A step in float64: in float32 a difference of rounding grows with every step."""
+    settings = settings_of(case, sharded)
+    torch.manual_seed(0)
+    network = build_network(settings, Path(small_networks.__file__).parent).double()
+    if world.size > 1:
+        network = synchronise_batch_norm(network)
+    labels = np.arange(SIZE, dtype=np.int8) % 2
+    utterances = UtteranceList("noise", Path(), [f"{i}.wav" for i in range(SIZE)], labels)
+    step = Step(network.train(), utterances, settings, world)
+    if start is not None:
+        # Training would change the tensors that it was given.
+        start = copy.deepcopy(start)
+        fill_network(Path("start"), start, step.network)
+        step.load_state(start)
+    return step
+
+
+def train(
+    case: dict[str, object],
+    world: World,
+    sharded: bool = False,
+    start: dict[str, Any] | None = None,
+    epochs: int = 2,
+) -> dict[str, Any]:
+    """Train on noise up to so many epochs: the content of the checkpoint on the main rank, with the last loss."""
+    step = make_step(case, world, sharded, start)
+    progress = Progress.from_state(start["progress"]) if start else Progress()
+    settings = step.settings
+    plan = TrainingPlan(
+        SIZE,
+        minibatch_per_process(settings.network, world.size),
+        settings.network.optimizer_step_interval,
+        world.size,
+        world.rank,
+        synchronised=True,
+    )
+    clips = 0.1 * torch.randn(SIZE, SAMPLES, generator=torch.Generator().manual_seed(1)).double()
+    for epoch in range(progress.epochs + 1, epochs + 1):
+        progress.begin_epoch()
+        step.begin_epoch(epoch - 1)
+        for window in plan.windows(epoch):
+            own = (clips[share.utterances] for share in window.shares)
+            step.take(window, own, progress, [])
+        progress.epochs = epoch
+    world.broadcast_buffers(step.network)
+    parts = (step.network, step.optimiser, step.scaler, progress, settings)
+    content = collect_checkpoint(*parts, world, HostCopies()) or {}
+    return {**content, "loss": progress.loss_sum}
+
+
+def score(world: World, folder: Path, sharded: bool, start: dict[str, Any]) -> list[bytes]:
+    """Scores of lists of two and of seven recordings with the network of a checkpoint; nothing on other ranks."""
+    step = make_step({**SWITCHED, "network.minibatch_size": 1}, world, sharded, start)
+    scores = []
+    with step.whole_network() as network:
+        for size in (2, 7):
+            names = [f"{i}.wav" for i in range(size)]
+            utterances = UtteranceList("noise", folder, names, np.arange(size, dtype=np.int8) % 2)
+            lengths = np.array(LENGTHS[:size])
+            scored = score_list(
+                network.float(), utterances, lengths, step.settings, world, StopRequest()
+            )
+            scores.append(b"" if scored is None else scored.tobytes())
+    return scores
+
+
+def refused_gradient(world: World) -> str:
+    """What a step says whose predecessor had a gradient that was not finite in one number of one rank."""
+    step = make_step({}, world, sharded=True)
+    plan = TrainingPlan(SIZE, 2, 1, world.size, world.rank, synchronised=True)
+    output = step.network.output.weight
+    try:
+        for window in plan.windows(1):
+            own = (torch.ones(len(share.utterances), SAMPLES).double() for share in window.shares)
+            if not step.last.numbers():
+                hook = output.register_post_accumulate_grad_hook(spoil)
+            step.take(window, own, Progress(), [])
+            hook.remove()
+    except AsdfError as error:
+        return str(error)
+    return ""
+
+
+def spoil(parameter: torch.Tensor) -> None:
+    """Make the first number of a gradient infinite, which the first rank holds."""
+    if dist.get_rank() == 0:
+        parameter.grad.to_local()[0, 0] = torch.inf
+
+
+def work_of(world: World, folder: Path) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for name, case in {**DRAWN_NOWHERE, **DRAWN}.items():
+        results[name] = {way: train(case, world, way == "sharded") for way in ("whole", "sharded")}
+    start = torch.load(folder / "start.pt")
+    results["taken up"] = train(SWITCHED, world, True, start)
+    results["left"] = train(SWITCHED, world, True, epochs=1)
+    results["scores"] = score(world, folder, True, start)
+    results["refused"] = refused_gradient(world)
+    return results
+
+
+def work(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    for processes in (3, 2):
+        if rank >= processes:
+            return
+        store = f"file://{folder}/store{processes}"
+        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=processes)
+        world = World(rank, processes, rank, processes, backend="gloo")
+        results = work_of(world, Path(folder))
+        if rank == 0:
+            torch.save(results, f"{folder}/results{processes}.pt")
+        world.barrier()
+        dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def start() -> dict[str, Any]:
+    """What one process has after the first epoch."""
+    return train(SWITCHED, World(), epochs=1)
+
+
+@pytest.fixture(scope="module")
+def results(start, tmp_path_factory) -> dict[int, dict[str, Any]]:
+    """What 2 and 3 processes did, and what one process scored (as 1)."""
+    folder = tmp_path_factory.mktemp("sharded")
+    torch.save(start, folder / "start.pt")
+    noise = np.random.default_rng(0)
+    for number, length in enumerate(LENGTHS):
+        sf.write(folder / f"{number}.wav", 0.1 * noise.standard_normal(length), 16000)
+    mp.spawn(work, (str(folder),), nprocs=3)
+    alone = {"scores": score(World(), folder, False, start)}
+    return {1: alone, **{number: torch.load(folder / f"results{number}.pt") for number in (2, 3)}}
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_a_divided_network_learns_what_a_whole_one_does(results, processes: int) -> None:
+    for name in {**DRAWN_NOWHERE, **DRAWN}:
+        result = results[processes][name]
+        assert_close(result["sharded"], result["whole"], name)
+    for name, case in DRAWN_NOWHERE.items():
+        assert_close(results[processes][name]["sharded"], train(case, World()), name)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_checkpoints_change_hands(results, start, processes: int) -> None:
+    """From one process to several that divide the network, and back."""
+    expected = train(SWITCHED, World(), start=start)
+    left = results[processes]["left"]
+    assert_close(left, start, "left")
+    assert_close(train(SWITCHED, World(), start=left), expected, "one process goes on")
+    assert_close(results[processes]["taken up"], expected, "several go on")
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_score_lists_of_unequal_parts_as_one_does(results, processes: int) -> None:
+    assert [len(scores) // 4 for scores in results[1]["scores"]] == [2, 7]
+    assert results[processes]["scores"] == results[1]["scores"]
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_a_number_that_is_not_finite_is_seen_whoever_holds_it(results, processes: int) -> None:
+    assert results[processes]["refused"].startswith("the gradient of step 1 (")
+
+
+def assert_close(one: Any, other: Any, where: str) -> None:
+    """The same names in the same order, and the same numbers up to 1e-6."""
+    if isinstance(other, torch.Tensor):
+        assert type(one) is torch.Tensor and one.untyped_storage().nbytes() == one.nbytes
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6, msg=lambda m: f"{where}: {m}")
+    elif isinstance(other, dict):
+        names = [name for name in other if name != "settings"]
+        assert [name for name in one if name != "settings"] == names, where
+        for name in names:
+            assert_close(one[name], other[name], f"{where}, {name}")
+    elif isinstance(other, list | tuple):
+        assert len(one) == len(other), where
+        for position, (first, second) in enumerate(zip(one, other, strict=True)):
+            assert_close(first, second, f"{where}[{position}]")
+    elif isinstance(other, float):
+        assert one == pytest.approx(other, rel=1e-6, abs=1e-6), where
+    else:
+        assert one == other, where
+
+
+def test_one_process_keeps_the_network_whole(caplog) -> None:
+    with caplog.at_level("INFO", logger="asdf"):
+        step = make_step({}, World(), sharded=True)
+    assert "one process has nobody to divide with, the network stays whole" in caplog.text
+    assert not is_sharded(step.network)
+
+
+def test_a_killed_divided_run_ends_as_one_never_killed(recipe) -> None:
+    """To the last bit of network, optimiser, scores and metrics; one rank dies behind a checkpoint."""
+    recipe.add_configs(
+        "divided < debug\nnetwork.network_class = 'small_networks.FrontEnded'\nfront_end.architecture = 'tiny'\n"
+        "front_end.dropout = 0.1\nnetwork.checkpoint_interval_steps = 2\nnetwork.max_epochs = 2\n"
+        "computing.shard_network = True\nrecipe.end_stage = 1\n"
+    )
+    whole = recipe.run("divided", "paths.system_folder=whole", processes=2)
+    assert whole.status == 0, whole.output
+    assert "divided over 2 processes, which gather its 2 encoder layers" in whole.output
+    killed = ("divided", "paths.system_folder=killed")
+    assert recipe.run(*killed, processes=2, TEST_KILL="1:3").status != 0
+    resumed = recipe.run(*killed, processes=2)
+    assert resumed.status == 0, resumed.output
+    assert "going on from resume.pt" in resumed.output
+    assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
