@@ -164,7 +164,13 @@ class Wav2Vec2FrontEnd(nn.Module):
             features_BLC: Tensor = stem(waveforms_BT, None)[0]
             return features_BLC
         parts = [
-            checkpoint(lambda part: stem(part, None)[0], part, use_reentrant=False)
+            # It draws no random numbers, so there is no state of them to go back to.
+            checkpoint(
+                lambda part: stem(part, None)[0],
+                part,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
             for part in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT)))
         ]
         return torch.cat(parts)

@@ -78,7 +78,14 @@ def encoder_states(
                 + 0.0 * torch.stack([parameter.sum() for parameter in layer.parameters()]).sum()
             )
         elif recompute and torch.is_grad_enabled():
-            x_BLC, _ = checkpoint(layer, x_BLC, position_bias=bias_BHLL, use_reentrant=False)
+            x_BLC, _ = checkpoint(
+                layer,
+                x_BLC,
+                position_bias=bias_BHLL,
+                use_reentrant=False,
+                # A CUDA graph cannot go back to a state of random numbers.
+                preserve_rng_state=transformer.dropout.p > 0,
+            )
         else:
             x_BLC, _ = layer(x_BLC, position_bias=bias_BHLL)
         yield x_BLC

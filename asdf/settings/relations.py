@@ -65,6 +65,9 @@ def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
         )
     if computing.shard_network:
         yield from _not_divided_with(sections)
+    if computing.cuda_graphs:
+        for name, relation in _not_capturable(sections):
+            yield "computing.cuda_graphs", name, relation
     for part, needs in CHAIN_NEEDS.items():
         if part in sections.augmentation.chain and not getattr(sections.augmentation, needs):
             yield (
@@ -111,6 +114,22 @@ def _not_divided_with(sections: Sections) -> Iterator[tuple[str, str, str]]:
     if front_end.cache_features:
         why = "divides a front end that training computes, and it computes none with"
         yield divided, "front_end.cache_features", why
+
+
+def _not_capturable(sections: Sections) -> Iterator[tuple[str, str]]:
+    """The settings that the passes over a minibatch cannot be captured with, and why."""
+    front_end = sections.front_end
+    if sections.computing.compile:
+        yield "computing.compile", "asks for its own operations, not those of"
+    if sections.computing.processes > 1:
+        yield "computing.processes", "is for one process, unlike"
+    # Masks and dropped layers are drawn on the host.
+    for name in ("layer_drop", "time_mask_proportion", "channel_mask_proportion"):
+        if getattr(front_end, name):
+            yield f"front_end.{name}", "asks for the same operations in each step, unlike"
+    # What is recomputed draws as before from a state of which a graph has no copy.
+    if front_end.gradient_checkpointing and front_end.dropout:
+        yield "front_end.dropout", "cannot recompute layers that draw with"
 
 
 def _not_repeatable(sections: Sections) -> Iterator[tuple[str, str, str]]:

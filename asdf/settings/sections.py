@@ -152,6 +152,11 @@ class Computing(KnownNames):
         "divide weights, gradients and moments over the processes, which gather a layer at a time: for networks that "
         "one GPU cannot hold",
     )
+    cuda_graphs: bool = setting(
+        False,
+        "one process with a GPU: capture the passes over a minibatch and replay them: a step is a few launches instead "
+        "of thousands; not with masks or layer_drop; memory of its own; ignored on the CPU",
+    )
     profile_steps: tuple[int, int] | None = setting(
         None,
         "optimiser steps (first, last) whose profile is written to profile/ in the system folder",

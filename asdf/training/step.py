@@ -30,9 +30,11 @@ from asdf.settings.sections import Sections
 from asdf.training.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, StepClock
 from asdf.training.compiling import Compiled, check_compilable, told_if_compiling_fails
 from asdf.training.exchange import exchange_gradients, exchange_now, shard
+from asdf.training.graphs import GraphedPasses, check_one_process
 from asdf.training.last_step import LastStep
-from asdf.training.loss import cross_entropies, normaliser
+from asdf.training.loss import normaliser
 from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate
+from asdf.training.passes import Passes
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
 
@@ -77,6 +79,7 @@ class Step:
         )
         self.clock = StepClock(world.device)
         check_compilable(settings)
+        check_one_process(settings.computing, world.size)
         self.precision = choose_precision(
             settings.computing.precision, world.device, divides(settings.computing, world)
         )
@@ -85,6 +88,7 @@ class Step:
         self.optimiser = build_optimiser(network, settings)
         self._trained = FromFeatures(network) if from_features else network
         self._model: nn.Module | None = None
+        self._passes: Passes | GraphedPasses | None = None
         self._front_end_frozen = settings.front_end.frozen
         self.last = LastStep(self.scaler, world.device)
 
@@ -116,8 +120,8 @@ class Step:
         freeze_front_end(self.network, frozen)
         self._front_end_frozen = frozen
         # DistributedDataParallel takes stock of what learns when it is made. The old one must be gone before a new
-        # one is made: it would still be told of gradients.
-        self._model = None
+        # one is made: it would still be told of gradients. What was captured computes the gradients of before.
+        self._model = self._passes = None
         gc.collect()
 
     def take(
@@ -211,6 +215,7 @@ class Step:
         the host prepares the next one, while the GPU is still at work.
         """
         model, device = self._wrapped(), self.world.device
+        passes = self._passes_of(model).for_window(window)
         done: list[Tensor] = []
         for number, share in enumerate(window.shares, 1):
             last = number == len(window.shares)
@@ -230,9 +235,7 @@ class Step:
                 told_if_compiling_fails(self.settings.computing.compile),
             ):
                 with self.clock.part(FORWARD):
-                    with self.precision.autocast():
-                        _, logits = model(waveforms)
-                    own = cross_entropies(logits, labels, self._class_weights)[: share.counted]
+                    own = passes.forward(waveforms, labels)[: share.counted]
                     done.append(own.detach())
                     if last:
                         losses = torch.cat(done)
@@ -240,7 +243,7 @@ class Step:
                         own_loss = fetch_later(torch.stack(sums))
                 with self.clock.part(BACKWARD):
                     # DistributedDataParallel takes the mean over the ranks; the loss is a sum over all of them.
-                    self.scaler.scale(own.sum() * (self.world.size / weight)).backward()
+                    passes.backward(own, self.world.size / weight)
         return losses, own_loss
 
     def _wrapped(self) -> nn.Module:
@@ -254,6 +257,17 @@ class Step:
                 )
             self._model = exchange_gradients(self._model, self.world)
         return self._model
+
+    def _passes_of(self, model: nn.Module) -> Passes | GraphedPasses:
+        if self._passes is None:
+            eager = Passes(model, self.precision, self.scaler, self._class_weights)
+            self._passes = eager
+            if self.settings.computing.cuda_graphs and self.world.device.type == "cuda":
+                whole = minibatch_per_process(self.settings.network, self.world.size)
+                self._passes = GraphedPasses(eager, whole)
+            elif self.settings.computing.cuda_graphs:
+                LOG.info("CUDA graphs not used: no GPU")
+        return self._passes
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
         own = torch.cat(

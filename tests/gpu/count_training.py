@@ -23,9 +23,9 @@ from asdf.training.progress import Progress
 from asdf.training.step import Step
 from tests.gpu.null_gpu.watch import Watch
 
-# The first steps build what later ones use: optimiser states; on several processes, statistics of
+# The first steps build what later ones use: optimiser states, CUDA graphs; on several processes, statistics of
 # DistributedDataParallel's as well, for which it waits.
-FIRST_STEPS = {True: 3, False: 12}
+FIRST_STEPS = {True: 4, False: 12}
 COUNTED_STEPS = 2
 
 
@@ -80,6 +80,7 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
         "operations": seen.operations() / COUNTED_STEPS,
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "collectives": seen.counts.get("collectives", 0) / COUNTED_STEPS,
+        "replays": seen.counts.get("replays", 0) / COUNTED_STEPS,
     }
 
 

@@ -21,10 +21,10 @@ HERE = Path(__file__).parent
 RUNTIME = "libnullgpu.so"
 DRIVER = "libcuda.so.1"
 
-_COUNTED = {
-    "": "",
-    "call": "count(COUNT_library_calls, 1); ",
-    "collective": "count(COUNT_collectives, 1); ",
+_BODIES = {
+    "": "(void) { return 0; }",
+    "call": "(const struct handle *handle) { return count_call(handle); }",
+    "collective": "(void) { count(COUNT_collectives, 1); return 0; }",
 }
 
 
@@ -108,7 +108,7 @@ def _stubs() -> list[tuple[str, str]]:
     for line in (HERE / "names.txt").read_text().splitlines():
         name, _, counted = line.partition(" ")
         if name and name != "#":
-            stubs.append((name, f"int {name}(void) {{ {_COUNTED[counted]}return 0; }}\n"))
+            stubs.append((name, f"int {name}{_BODIES[counted]}\n"))
     return stubs
 
 

@@ -85,19 +85,27 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     return ask(value, attribute, device);
 }
 
-static int launch(void)
+static int launch(void *stream)
 {
-    void (*count_kernel)(void) = dlsym(RTLD_DEFAULT, "null_gpu_count_kernel");
-    count_kernel();
+    void (*count_kernel)(void *) = dlsym(RTLD_DEFAULT, "null_gpu_count_kernel");
+    count_kernel(stream);
     return 0;
 }
 
-int cuLaunchKernel(void)
+int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                   void *stream, void **arguments, void **more)
 {
-    return launch();
+    return launch(stream);
 }
 
-int cuLaunchKernelEx(void)
+/* The driver's own structure, whose header is not here. */
+struct configuration {
+    unsigned grid_block_shared[7];
+    void *stream;
+};
+
+int cuLaunchKernelEx(const struct configuration *configuration)
 {
-    return launch();
+    return launch(configuration->stream);
 }

@@ -9,22 +9,19 @@
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream)
 {
-    count(COUNT_kernels, 1);
-    return 0;
+    return queue_on(stream, COUNT_kernels);
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
                                size_t shared, cudaStream_t stream)
 {
-    count(COUNT_kernels, 1);
-    return 0;
+    return queue_on(stream, COUNT_kernels);
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel,
                                 void **arguments)
 {
-    count(COUNT_kernels, 1);
-    return 0;
+    return queue_on(config->stream, COUNT_kernels);
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function)
@@ -59,9 +56,9 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, 
 }
 
 /* For driver.c, a library of its own. */
-void null_gpu_count_kernel(void)
+void null_gpu_count_kernel(void *stream)
 {
-    count(COUNT_kernels, 1);
+    queue_on(stream, COUNT_kernels);
 }
 
 /* Where torch and Triton get functions of the driver from: they are in driver.c. */

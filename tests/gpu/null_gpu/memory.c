@@ -81,6 +81,9 @@ static size_t give_back(void *begin)
 
 cudaError_t cudaMalloc(void **begin, size_t size)
 {
+    cudaError_t refused = refused_now();
+    if (refused)
+        return refused;
     if (counted(COUNT_device_bytes) + size > device_memory())
         return cudaErrorMemoryAllocation;
     *begin = take_pages(size);
@@ -97,6 +100,9 @@ cudaError_t cudaMalloc(void **begin, size_t size)
 
 cudaError_t cudaFree(void *begin)
 {
+    cudaError_t refused = refused_now();
+    if (refused)
+        return refused;
     if (begin)
         count(COUNT_device_bytes, -(long)give_back(begin));
     return 0;
@@ -104,6 +110,9 @@ cudaError_t cudaFree(void *begin)
 
 cudaError_t cudaHostAlloc(void **begin, size_t size, unsigned flags)
 {
+    cudaError_t refused = refused_now();
+    if (refused)
+        return refused;
     *begin = take_pages(size);
     if (!*begin)
         return cudaErrorMemoryAllocation;

@@ -21,6 +21,9 @@
     COUNTER(within_devices)     \
     COUNTER(memory_sets)        \
     COUNTER(collectives)        \
+    COUNTER(captured)           \
+    COUNTER(replays)            \
+    COUNTER(replayed)           \
     COUNTER(allocations)        \
     COUNTER(device_bytes)       \
     COUNTER(peak_bytes)
@@ -30,6 +33,21 @@ enum counter { COUNTERS(AS_NAME) NUMBER_OF_COUNTERS };
 #undef AS_NAME
 
 enum memory { ORDINARY, PINNED, DEVICE };
+
+/* A cudaStream_t. CUDA's header declares functions with arguments that the stubs do not have. */
+typedef struct CUstream_st *Stream;
+
+/* An event: when it was recorded, in which capture if any, and after how much of its stream's work. */
+struct event {
+    double milliseconds;
+    long capture;
+    long queued;
+    Stream stream;
+};
+
+struct graph {
+    size_t operations;
+};
 
 /* Names of ours must not take the place of a program's. */
 #pragma GCC visibility push(hidden)
@@ -43,6 +61,19 @@ void host_waits(const char *how);
 enum memory kind_of(const void *address);
 int compute_capability(void);
 size_t device_memory(void);
+
+/* Work for a stream: counted as `what`, or as captured if its stream is being captured. */
+int queue_on(Stream stream, enum counter what);
+int is_captured(Stream stream);
+
+struct handle;
+int count_call(const struct handle *handle);
+
+/* The error of a call that a capture forbids: on its stream, in this thread, about the event; or 0. */
+int refused_in(Stream stream);
+int refused_now(void);
+int refused_for(const struct event *event);
+void note_event(struct event *event, Stream stream);
 
 #pragma GCC visibility pop
 

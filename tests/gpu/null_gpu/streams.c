@@ -41,31 +41,17 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     host_waits("cudaStreamSynchronize");
-    return 0;
+    return refused_in(stream);
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-    *status = cudaStreamCaptureStatusNone;
-    return 0;
-}
-
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-                                     unsigned long long *id, cudaGraph_t *graph,
-                                     const cudaGraphNode_t **nodes,
-                                     const cudaGraphEdgeData **edges, size_t *number)
-{
-    *status = cudaStreamCaptureStatusNone;
-    if (id)
-        *id = 0;
-    if (number)
-        *number = 0;
-    return 0;
+    return refused_in(stream);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event = (cudaEvent_t)calloc(1, sizeof(double));
+    *event = (cudaEvent_t)calloc(1, sizeof(struct event));
     return 0;
 }
 
@@ -82,7 +68,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    *(double *)event = milliseconds_now();
+    ((struct event *)event)->milliseconds = milliseconds_now();
+    note_event((struct event *)event, stream);
     return 0;
 }
 
@@ -93,12 +80,18 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t first, cudaEvent_t second)
 {
-    *milliseconds = (float)(*(double *)second - *(double *)first);
+    double from = ((struct event *)first)->milliseconds;
+    *milliseconds = (float)(((struct event *)second)->milliseconds - from);
     return 0;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     host_waits("cudaEventSynchronize");
-    return 0;
+    return refused_for((struct event *)event);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    return refused_for((struct event *)event);
 }

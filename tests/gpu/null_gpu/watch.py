@@ -38,8 +38,8 @@ class Watch:
         self._listener = _Listener(self._note)
 
     def operations(self) -> int:
-        """What was queued on devices: kernels, calls of libraries, memory set and copied within a device."""
-        names = ("kernels", "library_calls", "memory_sets", "within_devices")
+        """What the host queued on devices: kernels, calls of libraries, memory set and copied there, graphs."""
+        names = ("kernels", "library_calls", "memory_sets", "within_devices", "replays")
         return sum(self.counts.get(name, 0) for name in names)
 
     def __enter__(self) -> Watch:

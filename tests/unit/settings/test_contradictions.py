@@ -80,6 +80,32 @@ def test_contradictions(init: Write, runs: Write, text: str, message: str) -> No
     assert str(caught.value) == f"runs.py:2: {message}"
 
 
+VARIES = "asks for the same operations in each step, unlike"
+
+
+@pytest.mark.parametrize(
+    ("line", "relation"),
+    [
+        ("computing.compile = True", "asks for its own operations, not those of"),
+        ("computing.processes = 2", "is for one process, unlike"),
+        ("front_end.layer_drop = 0.1", VARIES),
+        ("front_end.time_mask_proportion = 0.1", VARIES),
+        ("front_end.channel_mask_proportion = 0.1", VARIES),
+        ("front_end.dropout = 0.1", "cannot recompute layers that draw with"),
+    ],
+)
+def test_what_a_cuda_graph_cannot_repeat(runs: Write, line: str, relation: str) -> None:
+    runs(f"a\nfront_end.gradient_checkpointing = True\n{line}\ncomputing.cuda_graphs = True\n")
+    with pytest.raises(SettingsError) as caught:
+        Settings().check("runs.py", ["a"])
+    graphs = "runs.py:4: computing.cuda_graphs = True (runs.py:4)"
+    assert str(caught.value) == f"{graphs} {relation} {line} (runs.py:3)"
+
+
+def test_a_cuda_graph_may_draw_in_dropout(runs: Write) -> None:
+    Settings().check(runs("a\nfront_end.dropout = 0.1\ncomputing.cuda_graphs = True\n"), ["a"])
+
+
 def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: Write) -> None:
     init("rawboost.minF = 500\nrawboost.maxF = 400\n")
     Settings().check(runs("a\nrawboost.maxF = 600\n"), ["a"])

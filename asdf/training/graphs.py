@@ -1,0 +1,166 @@
+"""The passes over a minibatch as CUDA graphs (`computing.cuda_graphs`): one launch instead of thousands.
+
+Invariants: the numbers are those of the same passes without graphs. Dropout draws from the generator of the device,
+of which a replay takes the seed of its own step. What a network would draw on the host would be the same in each
+replay, so it is refused. A network's weights, its buffers and its gradients stay where they were when it was captured.
+
+There are two graphs, the forward and the backward pass, so that the loss is on its way to the host while the backward
+pass computes. Where several minibatches make a step there are two more, whose backward pass adds to the gradient.
+
+One process only. DistributedDataParallel's exchange during the backward pass could be captured as well, but NCCL's
+watchdog does not see what a replay sends: where one process fails, the others would wait for it without end.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from asdf.data.training_plan import Window
+from asdf.errors import UsageError
+from asdf.runs.log import LOG
+from asdf.settings.sections import Computing
+from asdf.training.passes import Passes
+
+# These build what a capture must find: handles of libraries, the loss scale, the optimiser's moments.
+EAGER_STEPS = 3
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The captured passes over a minibatch; `losses_B` is written by the forward pass."""
+
+    forward: torch.cuda.CUDAGraph
+    backward: torch.cuda.CUDAGraph
+    losses_B: Tensor
+
+
+class GraphedPasses:
+    """As `Passes`, with graphs for the windows of which all minibatches are whole.
+
+    Args:
+        whole: the utterances of a whole minibatch.
+    """
+
+    def __init__(self, eager: Passes, whole: int) -> None:
+        self._eager, self._whole = eager, whole
+        self._steps = 0
+        self._pairs: dict[bool, _Pair] = {}
+        self._gradients: list[tuple[nn.Parameter, Tensor]] = []
+        self._adds = False
+
+    def for_window(self, window: Window) -> Passes | GraphedPasses:
+        """These passes, or without graphs: for a shorter window, and for the first ones."""
+        sizes = {size for one in window.shares for size in (len(one.utterances), one.counted)}
+        if sizes != {self._whole}:
+            return self._eager
+        self._steps += 1
+        self._adds = False
+        return self if self._steps > EAGER_STEPS else self._eager
+
+    def forward(self, clips: Tensor, labels_B: Tensor) -> Tensor:
+        """The losses of a whole minibatch, as `Passes.forward`.
+
+        Raises:
+            UsageError: the passes cannot be captured.
+        """
+        if not self._pairs:
+            self._prepare(clips, labels_B)
+        if self._adds not in self._pairs:
+            self._pairs[self._adds] = self._capture_checked()
+        self._clips.copy_(clips)
+        self._labels_B.copy_(labels_B)
+        pair = self._pairs[self._adds]
+        pair.forward.replay()
+        # The next replay writes others there.
+        return pair.losses_B.clone()
+
+    def backward(self, losses_B: Tensor, factor: float) -> None:
+        """As `Passes.backward`, of the last minibatch."""
+        self._factor.fill_(factor)
+        self._pairs[self._adds].backward.replay()
+        if not self._adds:
+            # After a step a parameter has no gradient, as ever; the tensor is written by each replay.
+            for parameter, gradient in self._gradients:
+                parameter.grad = gradient
+        self._adds = True
+
+    def _prepare(self, clips: Tensor, labels_B: Tensor) -> None:
+        LOG.info("the passes over a minibatch are captured as CUDA graphs")
+        self._clips = torch.empty_like(clips)
+        self._labels_B = torch.empty_like(labels_B)
+        self._factor = torch.empty((), device=clips.device)
+        self._stream = torch.cuda.Stream(clips.device)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def _capture_checked(self) -> _Pair:
+        # A step before this one must have left nothing of its own autograd graph.
+        gc.collect()
+        before = _host_draws()
+        try:
+            pair = self._capture()
+        except RuntimeError as error:
+            raise UsageError(_failure(error)) from error
+        if _host_draws() != before:
+            raise UsageError(
+                "computing.cuda_graphs = True: in training the network draws random numbers on the host (of torch, "
+                "numpy or Python), which a graph would repeat in each step. Draw them on the device, or set "
+                "computing.cuda_graphs = False."
+            )
+        return pair
+
+    def _capture(self) -> _Pair:
+        forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        with self._capturing(forward):
+            losses_B = self._eager.forward(self._clips, self._labels_B)
+        with self._capturing(backward):
+            self._eager.backward(losses_B, self._factor)
+        if not self._adds:
+            # Captured without one, a parameter's gradient is written, and not added to.
+            parameters = self._eager.model.parameters()
+            self._gradients = [(one, one.grad) for one in parameters if one.grad is not None]
+        return _Pair(forward, backward, losses_B.detach())
+
+    def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
+        # The loader's threads go on meanwhile: what they ask of the device is none of the capture's.
+        return torch.cuda.graph(
+            graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
+        )
+
+
+def check_one_process(computing: Computing, processes: int) -> None:
+    """Refuse what cannot be captured in one process alone.
+
+    Raises:
+        UsageError: there are several.
+    """
+    if computing.cuda_graphs and processes > 1:
+        raise UsageError(
+            f"computing.cuda_graphs = True and {processes} processes do not go together: where one process fails, the "
+            "others would wait without end inside a graph. Set computing.cuda_graphs = False, or train with one "
+            "process."
+        )
+
+
+def _host_draws() -> tuple[object, ...]:
+    """The states of the host's random numbers, to be compared."""
+    numpy_state = repr(np.random.get_state(legacy=False))
+    return bytes(torch.get_rng_state().numpy()), numpy_state, random.getstate()
+
+
+def _failure(error: RuntimeError) -> str:
+    # Where a capture is broken, its end fails as well; the first failure says why.
+    first: BaseException = error
+    while isinstance(first.__context__, RuntimeError):
+        first = first.__context__
+    reason = str(first).partition("\n")[0].rstrip(".")
+    return (
+        f"computing.cuda_graphs = True: the passes over a minibatch cannot be captured: {reason}. A network must not "
+        "wait for the device in training, nor send it numbers of the host. Set computing.cuda_graphs = False to train "
+        "without."
+    )

@@ -1,0 +1,94 @@
+"""Takes steps with CUDA graphs: `python -m tests.gpu.replay_steps`.
+
+The last line printed is JSON: for each step how many graphs it replayed, of how many operations, and
+how many parameters had a gradient; for networks that cannot be captured, what they are refused with.
+"""
+
+import json
+import os
+
+import torch
+from torch import nn
+
+from asdf.data.training_plan import TrainingPlan, Window
+from asdf.distributed.world import World, open_world
+from asdf.errors import UsageError
+from asdf.settings.sections import Sections
+from asdf.training.progress import Progress
+from asdf.training.step import Step
+from tests.gpu.count_training import make_step, settings_of
+from tests.gpu.null_gpu.watch import Watch
+
+MINIBATCH, WHOLE = 2, 6
+
+
+class Drawing(nn.Module):
+    """Draws on the host."""
+
+    def __init__(self, settings: Sections) -> None:
+        super().__init__()
+        self.layer = nn.Linear(settings.network.train_clip_size, 2)
+
+    def look(self, logits: torch.Tensor) -> float:
+        return float(torch.rand(()))
+
+    def forward(self, waveforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits = self.layer(waveforms)
+        return logits, logits * self.look(logits)
+
+
+class Waiting(Drawing):
+    """Waits for the device."""
+
+    def look(self, logits: torch.Tensor) -> float:
+        return float(logits.detach().mean())
+
+
+def take(step: Step, windows: list[Window]) -> list[list[int]]:
+    """For each window, which is a step: replays, operations in them, parameters that learn."""
+    counted, progress = [], Progress()
+    samples = step.settings.network.train_clip_size
+    learning: list[int] = []
+    step.optimiser.register_step_pre_hook(lambda *_: learning.append(gradients(step.network)))
+    for window in windows:
+        sizes = [len(share.utterances) for share in window.shares]
+        clips = [torch.randn(size, samples, device=step.world.device) for size in sizes]
+        with Watch() as seen:
+            step.take(window, iter(clips), progress, [])
+        names = ("replays", "replayed")
+        counted.append([seen.counts.get(name, 0) for name in names] + learning[-1:])
+    return counted
+
+
+def gradients(network: nn.Module) -> int:
+    return sum(parameter.grad is not None for parameter in network.parameters())
+
+
+def of_a_network(case: dict[str, object], world: World) -> list[list[int]] | str:
+    settings = settings_of({"computing.cuda_graphs": True, "network.train_clip_size": 8000, **case})
+    interval = settings.network.optimizer_step_interval
+    size = WHOLE * MINIBATCH * interval + 1
+    step = make_step(settings, world, size)
+    windows = list(TrainingPlan(size, MINIBATCH, interval).windows(1))
+    counted = []
+    try:
+        for epoch in range(2):
+            step.begin_epoch(epoch)
+            counted += take(step, [*windows, windows[0]])
+    except UsageError as error:
+        return str(error)
+    return counted
+
+
+CASES: list[dict[str, object]] = [
+    {"front_end.unfreeze_after_epochs": 1},
+    {"network.optimizer_step_interval": 3},
+    {"network.network_class": f"{__name__}.Drawing"},
+    {"network.network_class": f"{__name__}.Waiting"},
+]
+
+
+if __name__ == "__main__":
+    with open_world(Sections().computing) as world:
+        print(json.dumps([of_a_network(case, world) for case in CASES]), flush=True)
+    os._exit(0)

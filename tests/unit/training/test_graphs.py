@@ -1,0 +1,35 @@
+"""CUDA graphs where there are none: on the CPU, and with several processes. The rest is in tests/gpu."""
+
+import logging
+
+import pytest
+
+from asdf.data.training_plan import TrainingPlan
+from asdf.errors import UsageError
+from asdf.settings.sections import Computing
+from asdf.training.graphs import check_one_process
+from tests.unit.training.test_step import SIZE, make, take
+
+
+def test_on_the_cpu_there_are_none_which_is_logged_once(caplog):
+    plain, step = make(), make()
+    step.settings.computing.cuda_graphs = True
+    with caplog.at_level(logging.INFO):
+        gradients = [take(step, TrainingPlan(SIZE, 4)) for _ in range(2)]
+    expected = [take(plain, TrainingPlan(SIZE, 4)) for _ in range(2)]
+    assert [record.getMessage() for record in caplog.records] == ["CUDA graphs not used: no GPU"]
+    for gradient, plain_gradient in zip(gradients, expected, strict=True):
+        assert gradient.keys() == plain_gradient.keys()
+        assert all(bool((gradient[name] == plain_gradient[name]).all()) for name in gradient)
+
+
+def test_several_processes_are_refused():
+    computing = Computing(cuda_graphs=True)
+    check_one_process(computing, 1)
+    check_one_process(Computing(), 4)
+    with pytest.raises(UsageError) as refused:
+        check_one_process(computing, 4)
+    assert str(refused.value) == (
+        "computing.cuda_graphs = True and 4 processes do not go together: where one process fails, the others would "
+        "wait without end inside a graph. Set computing.cuda_graphs = False, or train with one process."
+    )
