@@ -21,6 +21,8 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from asdf.data.lists import UtteranceList
+from asdf.data.scoring_plan import batch_samples
+from asdf.distributed.resources import gpu_memory
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.scoring.scoring import score_list
@@ -121,7 +123,8 @@ def scoring_ways(
 ) -> dict[str, Callable[[], np.ndarray]]:
     """The three ways, each giving the scores in the order of the list."""
     paths = [str(utterances.path(index)) for index in range(len(utterances))]
-    together = int(settings.network.minibatch_size * settings.network.eval_minibatch_size_factor)
+    budget = batch_samples(settings.network, gpu_memory(device))
+    together = max(1, budget // settings.network.train_clip_size)
 
     def asdf() -> np.ndarray:
         scores = score_list(

@@ -127,12 +127,14 @@ def _compare_names(network: Path, scores: Path) -> None:
 
 def _report(path: Path, scores: Scores, calibration: Calibration) -> str:
     from asdf.evaluation import cllr, eer, min_cllr
+    from asdf.evaluation.how_scored import in_precision
+    from asdf.evaluation.scored_files import how_scored
 
     llrs = calibration.llr(scores.bona_fide), calibration.llr(scores.spoof)
     before, after = cllr(scores.bona_fide, scores.spoof), cllr(*llrs)
     lines = [
         f"{input_name(path)}: {scores.bona_fide.size} bona fide, {scores.spoof.size} spoof, "
-        f"EER {100 * eer(scores.bona_fide, scores.spoof)[0]:.2f} %",
+        f"EER {100 * eer(scores.bona_fide, scores.spoof)[0]:.2f} %{in_precision(how_scored(path).precision)}",
         f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}",
         f"Cllr {before:.4f} bits before, {after:.4f} after; no rising map has less than "
         f"{min_cllr(scores.bona_fide, scores.spoof):.4f}",

@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from asdf.commands.outputs import show, text_stream
 from asdf.errors import UsageError
@@ -28,8 +29,8 @@ from asdf.evaluation.comparison import (
     different_results,
     different_settings,
 )
+from asdf.evaluation.how_scored import different_precisions
 from asdf.evaluation.run_folder import RunFolder, open_run_folder
-from asdf.evaluation.scored_length import described
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> int:
             ],
             "settings": [asdict(one) for one in settings],
             "environment": [asdict(one) for one in environments],
-            "results": [asdict(one) for one in results],
+            "results": [_record(one) for one in results],
             "not_tested": refused,
         }
         write_text(given.json, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
@@ -99,6 +100,16 @@ def main(arguments: list[str]) -> int:
     for message in refused:
         show_error(f"error: {message}")
     return 1 if refused else 0
+
+
+def _record(one: ResultDifference) -> dict[str, Any]:
+    """For JSON, with how much of each recording was scored, and in which precision."""
+    record = asdict(one)
+    for which in ("first", "second"):
+        scored = record[f"{which}_scored"]
+        record[f"{which}_scored"] = scored["length"]
+        record[f"{which}_precision"] = scored["precision"]
+    return record
 
 
 def _settings(differences: Sequence[Difference]) -> str:
@@ -140,11 +151,16 @@ def _results(results: Sequence[ResultDifference], runs: tuple[RunFolder, RunFold
     notes = [f"  paired bootstrap over {' or '.join(sorted(drawn))}, two-sided"]
     for one in results:
         if not one.of_one_length:
-            lengths = f"A {described(one.first_scored)}, B {described(one.second_scored)}"
+            lengths = f"A {one.first_scored.describe()}, B {one.second_scored.describe()}"
             notes.append(
                 f"  {one.set} was scored from different lengths ({lengths}), which differ in"
             )
             notes.append("  their results too: score both in the same way before you compare them")
+        if named := different_precisions([one.first_scored, one.second_scored]):
+            notes.append(
+                f"  {one.set} was scored in different precisions (A, B: {named}), which moves scores a"
+            )
+            notes.append("  little: score both in fp32 where a small difference counts")
     return "\n".join([*lines, *notes])
 
 

@@ -59,13 +59,16 @@ def main(arguments: list[str]) -> int:
         )
     check_file(given.output)
     check_inputs([*given.scores, given.protocol])
+    from asdf.evaluation.how_scored import in_precision
     from asdf.evaluation.plots import det_plot, save_figure
+    from asdf.evaluation.scored_files import how_scored
 
     whole, trials = read_protocol_asked(given)
     systems = {}
     for system in systems_asked(given.scores):
         scores = read_scores_asked(system.path, trials, whole, given.ignore_others)
-        systems[system.name] = (scores.bona_fide, scores.spoof)
+        name = f"{system.name}{in_precision(how_scored(system.path).precision)}"
+        systems[name] = (scores.bona_fide, scores.spoof)
     if given.by:
         for value, both in _by_column(scores, trials, given.by).items():
             # A condition may be called as the system itself.

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -34,7 +35,7 @@ from asdf.evaluation import read_asv_scores
 from asdf.evaluation.exports import to_csv, to_json
 from asdf.evaluation.latex import to_latex
 from asdf.evaluation.leading import leaders, speakers_of
-from asdf.evaluation.scored_files import scored_length_of
+from asdf.evaluation.scored_files import how_scored
 from asdf.evaluation.scored_length import parse_scored_length
 from asdf.evaluation.submission import FORMATS, write_submission
 from asdf.evaluation.summary import (
@@ -42,6 +43,7 @@ from asdf.evaluation.summary import (
     Summary,
     different_lengths,
     different_trials,
+    mixed_precisions,
     summarise,
 )
 from asdf.evaluation.tables import summary_text, systems_text
@@ -71,6 +73,7 @@ def main(arguments: list[str]) -> int:
     )
     summaries = []
     for system in systems:
+        scored = how_scored(system.path)
         scores = read_scores_asked(system.path, trials, whole, given.ignore_others)
         with _bar(system.name) as progress:
             summary = summarise(
@@ -82,7 +85,7 @@ def main(arguments: list[str]) -> int:
                 asv=asv,
                 replicates=given.replicates,
                 progress=progress,
-                scored=said or scored_length_of(system.path),
+                scored=replace(scored, length=said or scored.length),
             )
         summaries.append(summary)
     leading = leaders(
@@ -135,7 +138,7 @@ def _print(
         for finding in different_trials(summaries):
             advice = "--protocol with --ignore-others takes the same ones of all."
             show_error(f"{finding.level}: {finding.message} {advice}")
-        for finding in different_lengths(summaries):
+        for finding in different_lengths(summaries) + mixed_precisions(summaries):
             show_error(f"{finding.level}: {finding.message}")
     if given.submission:
         _print_submission(given, len(summaries[0].scores), screen)

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 from asdf.distributed.stopping import STOPPED
+from asdf.evaluation.how_scored import in_precision
 
 # Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
 _ERROR = re.compile(
@@ -24,6 +25,7 @@ class Metrics:
         self.path = path
         self.epoch: float | None = None
         self.eer: float | None = None
+        self._scored = ""
         self._file, self._place = 0, 0
 
     def look(self) -> str:
@@ -43,7 +45,8 @@ class Metrics:
         for line in whole.splitlines():
             self._take(line)
         words = [] if self.epoch is None else [f"epoch {self.epoch:.1f}"]
-        return ", ".join(words + ([] if self.eer is None else [f"EER {100 * self.eer:.3f} %"]))
+        eer = [] if self.eer is None else [f"EER {100 * self.eer:.3f} %{self._scored}"]
+        return ", ".join(words + eer)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -51,6 +54,7 @@ class Metrics:
             self.epoch = float(record["epoch"])
             if record["kind"] == "evaluation":
                 self.eer = float(next(iter(record["eer"].values())))
+                self._scored = in_precision(record.get("scoring_precision"))
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
             return
 

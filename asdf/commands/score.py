@@ -80,6 +80,7 @@ def _score(
     from asdf.detector import Detector
     from asdf.detector.recordings import find_recordings
     from asdf.detector.windows import in_samples
+    from asdf.evaluation.how_scored import HowScored
 
     recordings = find_recordings(named, given.folder)
     if given.scores and not recordings.are_labelled:
@@ -88,8 +89,14 @@ def _score(
         )
     fallbacks.take()  # those of checking the recordings: each is to be counted once
     detector = Detector(
-        given.network, given.device, given.network_folder, given.threads, given.full_length
+        given.network,
+        given.device,
+        given.network_folder,
+        given.threads,
+        given.full_length,
+        given.precision,
     )
+    scored = HowScored(detector.length, detector.precision)
     if window:
         in_samples(*window, detector.length.max_samples)
     trials = bool(given.trial or given.scores or recordings.are_labelled)
@@ -107,7 +114,7 @@ def _score(
         try:
             with _termination_is_an_interrupt():
                 _score_all(detector, recordings, results, not trials, window)
-                results.finish(length)
+                results.finish(scored)
         except KeyboardInterrupt as stop:
             return _stopped(results, len(recordings), stop)
         decoded = fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings))
@@ -178,6 +185,7 @@ def _standard_input(named: list[str]) -> Iterator[tuple[list[str], str]]:
 
 def _heading(detector: Detector, network: str, threshold: float | None, trials: bool) -> Heading:
     from asdf.detector.result_files import Heading
+    from asdf.evaluation.how_scored import in_precision
 
     kind = "score" if detector.calibration is None else "llr"
     decision = ""
@@ -187,7 +195,8 @@ def _heading(detector: Detector, network: str, threshold: float | None, trials: 
     elif detector.calibration is not None:
         threshold = detector.calibration.threshold
         decision = detector.calibration.describe()
-    return Heading(_what_is_scored(detector, trials), network, kind, threshold, decision)
+    scores = f"{_what_is_scored(detector, trials)}{in_precision(detector.precision)}"
+    return Heading(scores, network, kind, threshold, decision, detector.precision)
 
 
 def _what_is_scored(detector: Detector, trials: bool) -> str:

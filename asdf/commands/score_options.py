@@ -59,6 +59,12 @@ def parser(description: str) -> argparse.ArgumentParser:
         "--device", default="auto", help="auto (a GPU where there is one), cpu, cuda, cuda:1"
     )
     parser.add_argument(
+        "--precision",
+        choices=("fp32", "tf32", "bf16"),
+        default="fp32",
+        help="what the network computes in (fp32); tf32 and bf16 are faster on GPUs that have them, with fewer digits",
+    )
+    parser.add_argument(
         "--threads",
         type=int,
         metavar="N",

@@ -20,8 +20,8 @@ from asdf.detector.recordings import Recordings
 from asdf.detector.result_files import CsvTable, Heading, JsonTable, Line, write_pictures
 from asdf.detector.scored import Scored, WindowScore
 from asdf.evaluation import write_scores
-from asdf.evaluation.scored_files import write_scored_length
-from asdf.evaluation.scored_length import ScoredLength
+from asdf.evaluation.how_scored import HowScored
+from asdf.evaluation.scored_files import write_how_scored
 from asdf.runs.files import atomic_write, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.text import printable
@@ -168,12 +168,12 @@ class Results:
             return "the same command goes on from there"
         return "with --csv or --json the same command would go on from there"
 
-    def finish(self, length: ScoredLength) -> None:
+    def finish(self, scored: HowScored) -> None:
         """Write the outputs, say what else there is to say, and forget how far the work was."""
         self._write_tables(complete=True)
         self._end_streams(complete=True)
         if self._outputs.scores:
-            self._write_scores(self._outputs.scores, length)
+            self._write_scores(self._outputs.scores, scored)
         self._screen.end()
         if self._heading.decision:
             self._screen.say(self._heading.decision)
@@ -241,7 +241,7 @@ class Results:
             if count:
                 self._screen.say(f"pictures beside {tables[0]}: {count}")
 
-    def _write_scores(self, path: Path, length: ScoredLength) -> None:
+    def _write_scores(self, path: Path, scored: HowScored) -> None:
         if self.failed:
             self._screen.say(
                 f"{path} is not written: a score file without some of its trials has another EER."
@@ -250,4 +250,4 @@ class Results:
         # The network's own scores, also when it is calibrated: a calibration is fitted on these.
         write_scores(path, self._recordings.names, self._recordings.labels, self._raw)
         if descriptor_of(path) is None:
-            write_scored_length(path, length)
+            write_how_scored(path, scored)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from asdf.evaluation.how_scored import set_and_precision
 from asdf.runs.files import write_text
 from asdf.settings import Sections
 
@@ -118,9 +119,12 @@ def settings_digest(settings: Sections) -> str:
 
 
 def read_results(path: Path) -> dict[tuple[str, str], float]:
-    """EERs by (epoch, set) of a results.json; nothing where there is none."""
+    """EERs by (epoch, set) of a results.json; nothing where there is none.
+
+    A set that was scored in another precision than fp32 is called 'dev, in bf16'.
+    """
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return {(str(row["epoch"]), str(row["set"])): float(row["eer"]) for row in rows}
+        return {(str(row["epoch"]), set_and_precision(row)): float(row["eer"]) for row in rows}
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -25,6 +25,7 @@ from torch import Tensor
 from asdf.data.feature_cache import CachedFeatures, FeatureCache, in_bytes
 from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
+from asdf.data.scoring_plan import batch_samples
 from asdf.distributed.arithmetic import tf32
 from asdf.distributed.reading import fetch_later
 from asdf.distributed.stopping import Stopped, StopRequest
@@ -45,7 +46,8 @@ class FeaturePass:
 
     Args:
         front_end: from waveforms (batch, samples) to features (batch, frames, dimension), or a list of such tensors,
-            one a layer; on the world's device. A batch has up to as many samples as a scoring batch.
+            one a layer; on the world's device. A batch has up to as many samples as a scoring
+            batch on a CPU.
         clips: reads waveforms by the keys (epoch, utterance).
     """
 
@@ -58,7 +60,7 @@ class FeaturePass:
 
     @property
     def batch_size(self) -> int:
-        return max(1, int(self.settings.minibatch_size * self.settings.eval_minibatch_size_factor))
+        return max(1, batch_samples(self.settings) // self.settings.train_clip_size)
 
     def shape(self) -> tuple[int, ...]:
         """The shape of the features of all clips."""

@@ -14,6 +14,15 @@ import numpy as np
 
 from asdf.settings.sections import Network
 
+_CPU_FACTOR = 2.0
+_MEMORY_STEP = 8 * 2**30
+# The most that a network of the project takes per sample of a batch, which is AASIST in float32;
+# 300M XLS-R takes 1,234 in float32 and 1,439 in bf16. cuDNN's workspaces come on top.
+_BYTES_PER_SAMPLE = 3300
+# More keeps no GPU busier, and no layer of ours has 2**31 values then, beyond which kernels are
+# slower or missing.
+_MOST_SAMPLES = 2**23
+
 
 @dataclass(frozen=True)
 class ScoringBatch:
@@ -33,18 +42,35 @@ def scored_length(length: int, settings: Network, grid: Callable[[int], int]) ->
     return grid(min(max(length, least), most))
 
 
+def batch_samples(settings: Network, gpu_bytes: int = 0) -> int:
+    """How many samples a scoring batch holds at most.
+
+    'auto' is the factor 2 on a CPU. On a GPU it is what a quarter of the memory holds, which leaves
+    room for a training that is validated; the memory counts in whole `_MEMORY_STEP`, since GPUs of
+    one kind differ by some megabytes with their drivers.
+
+    Args:
+        gpu_bytes: the whole memory of the GPU, also what other programs use; 0 on a CPU.
+    """
+    factor = settings.eval_minibatch_size_factor
+    minibatch = settings.minibatch_size * settings.train_clip_size
+    if factor != "auto":
+        return int(minibatch * factor)
+    usual = int(minibatch * _CPU_FACTOR)
+    counted = gpu_bytes // _MEMORY_STEP * _MEMORY_STEP
+    fitting = counted // 4 // _BYTES_PER_SAMPLE
+    return max(usual, min(fitting, _MOST_SAMPLES))
+
+
 def scoring_batches(
-    lengths: np.ndarray, settings: Network, grid: Callable[[int], int]
+    lengths: np.ndarray, settings: Network, grid: Callable[[int], int], gpu_bytes: int = 0
 ) -> list[ScoringBatch]:
-    """Cut trials of `lengths` (samples) into batches of at most
-    `minibatch_size * eval_minibatch_size_factor * train_clip_size` samples, or of one trial; longest first, so that
-    what does not fit in memory shows at once and the last batches of all processes end together.
+    """Cut trials of `lengths` (samples) into batches of at most `batch_samples`, or of one trial; longest first, so
+    that what does not fit in memory shows at once and the last batches of all processes end together.
 
     With `max_cut_proportion` > 0 a trial may lose that part of its end to share a batch with shorter ones.
     """
-    budget = (
-        settings.minibatch_size * settings.eval_minibatch_size_factor * settings.train_clip_size
-    )
+    budget = batch_samples(settings, gpu_bytes)
     kinds, kind_of = np.unique(lengths, return_inverse=True)
     scored = np.array([scored_length(length, settings, grid) for length in kinds.tolist()])[kind_of]
     if settings.max_cut_proportion > 0:
@@ -54,7 +80,7 @@ def scoring_batches(
     starts = np.flatnonzero(np.r_[True, np.diff(scored[order]) != 0])
     for group in np.split(order, starts[1:]):
         samples = int(scored[group[0]])
-        most = max(1, int(budget // samples))
+        most = max(1, budget // samples)
         batches += [ScoringBatch(group[i : i + most], samples) for i in range(0, len(group), most)]
     return batches
 

@@ -29,19 +29,21 @@ _COLUMNS_AFTER = (
     "lowest",
     "lowest_start_s",
     "lowest_end_s",
+    "precision",
 )
 
 
 @dataclass(frozen=True)
 class Heading:
     """What the scores are: of what (`scores`), 'score' or 'llr', of which network, decided how (`threshold` None: not
-    at all)."""
+    at all), computed in which precision."""
 
     scores: str
     network: str
     kind: str
     threshold: float | None
     decision: str
+    precision: str = "fp32"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class CsvTable:
     def __init__(self, file: IO[str], heading: Heading) -> None:
         """Write the first row."""
         self._rows = csv.writer(file, lineterminator="\n")
+        self._precision = heading.precision
         self._rows.writerow([*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER])
 
     def add(self, line: Line) -> None:
@@ -75,10 +78,11 @@ class CsvTable:
             _cell(result.seconds_scored),
             csv_text(result.remark),
             *([lowest.score, lowest.start_s, lowest.end_s] if lowest else ["", "", ""]),
+            self._precision,
         ]
         path = csv_text(line.path)
         self._rows.writerow([path, "", "", _cell(result.score), *after])
-        empty = [""] * len(_COLUMNS_AFTER)
+        empty = [*[""] * (len(_COLUMNS_AFTER) - 1), self._precision]
         for window in line.windows:
             self._rows.writerow([path, window.start_s, window.end_s, window.score, *empty])
 

@@ -17,11 +17,13 @@ from asdf.audio import repeat_to
 from asdf.audio.speech_activity import apply as apply_speech_activity
 from asdf.audio.speech_activity import check_detector
 from asdf.data.scoring_plan import ScoringBatch, scoring_batches
-from asdf.distributed.arithmetic import tf32
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.reading import fetch_later, send
+from asdf.distributed.resources import gpu_memory
 from asdf.errors import UsageError
 from asdf.networks import fixed_samples, scoring_length
+from asdf.scoring.memory import told_if_memory_is_short
+from asdf.scoring.precision import choose_scoring_precision
 from asdf.settings.sections import Network, Sections
 
 # Windows that are held together, in samples: 64 MiB, so that batches are full and ten hours are no more than an hour.
@@ -35,6 +37,7 @@ class Scorer:
         least: samples up to which a shorter recording is repeated, after speech activity detection.
         most: samples beyond which nothing counts.
         whole: whether speech activity detection needs a whole recording before its first samples are known.
+        precision: what scores are computed in, and why.
     """
 
     def __init__(
@@ -43,13 +46,16 @@ class Scorer:
         settings: Sections,
         device: torch.device,
         full_length: bool = False,
+        precision: str = "fp32",
     ) -> None:
-        """Move `network` to `device`; `full_length` is that of `asdf.Detector`.
+        """Move `network` to `device`; `full_length` and `precision` are those of `asdf.Detector`.
 
         Raises:
-            UsageError: `full_length` for a network of one length, or a detector of speech that is not installed.
+            UsageError: `full_length` for a network of one length, a precision that the device has not, or a detector
+                of speech that is not installed.
         """
         self.device = device
+        self.precision = choose_scoring_precision(precision, device)
         self._network = network.to(device).eval()
         check_detector(settings.sad)
         self._sad = settings.sad
@@ -71,7 +77,10 @@ class Scorer:
         if not lengths:
             return []
         return scoring_batches(
-            np.array(lengths), self._plan, lambda samples: scoring_length(self._network, samples)
+            np.array(lengths),
+            self._plan,
+            lambda samples: scoring_length(self._network, samples),
+            gpu_memory(self.device),
         )
 
     def scores(self, speech: Sequence[np.ndarray]) -> np.ndarray:
@@ -89,10 +98,17 @@ class Scorer:
         return max(1, _HELD_SAMPLES // window)
 
     def forward(self, waveforms_BT: np.ndarray) -> np.ndarray:
-        """The scores of one batch: (batch,) float32."""
-        with torch.inference_mode(), tf32(False):
-            waveforms = send(torch.from_numpy(waveforms_BT), self.device)
-            logits_B2 = self._network(waveforms)[1].float()
+        """The scores of one batch: (batch,) float32.
+
+        Raises:
+            AsdfError: it does not fit into the device's memory.
+        """
+        waveforms = torch.from_numpy(waveforms_BT)
+        with (
+            self.precision.computing(),
+            told_if_memory_is_short(waveforms, self._plan, self.device),
+        ):
+            logits_B2 = self._network(send(waveforms, self.device))[1].float()
             bona_fide_B = logits_B2[:, 1]
             scores_B = (
                 bona_fide_B if self._plan.score == "bona_fide" else bona_fide_B - logits_B2[:, 0]

@@ -1,8 +1,7 @@
 """Whether a GPU multiplies float32 numbers as they are, or as TF32: faster, with about 3 digits.
 
 Invariant: what computes in TF32 was asked to, whatever the program around it has chosen: training by
-`computing.tf32`, scoring by `computing.scoring_precision`, the Detector and the pass that computes
-features never. So the Detector, stage 2 and validation give the same scores.
+`computing.tf32`, scoring as `asdf.scoring.precision` says, the pass that computes features never.
 
 torch has two interfaces to this, and refuses to read the older one where the newer says otherwise.
 """

@@ -8,6 +8,7 @@ import sys
 import torch
 
 from asdf.distributed.devices import driver_version
+from asdf.distributed.world import World
 
 _MB = 1_000_000
 # The kernel counts in kilobytes, that of macOS in bytes.
@@ -47,3 +48,16 @@ def peak_memory_mb(device: torch.device) -> dict[str, float | None]:
         "host": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT / _MB, 1),
         "gpu": None if gpu is None else round(gpu, 1),
     }
+
+
+def gpu_memory(device: torch.device) -> int:
+    """The memory of a GPU in bytes, whether free or not; 0 of a CPU."""
+    if device.type != "cuda":
+        return 0
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def smallest_gpu(world: World) -> int:
+    """The memory of the smallest GPU of all processes in bytes, the same on every rank; 0 on CPUs."""
+    every = world.gather(gpu_memory(world.device))
+    return world.agree(min(every or [0]))

@@ -12,12 +12,12 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.evaluation.bootstrap import Intervals, paired_test
+from asdf.evaluation.how_scored import NOT_KNOWN, HowScored
 from asdf.evaluation.leading import speakers_of
 from asdf.evaluation.report.choosing import best_network
 from asdf.evaluation.results import Result, evaluate
 from asdf.evaluation.run_folder import KeptSetting, RunFolder
-from asdf.evaluation.scored_files import scored_length_of
-from asdf.evaluation.scored_length import ScoredLength
+from asdf.evaluation.scored_files import how_scored
 
 _ABSENT = KeptSetting("(no such setting)", "")
 
@@ -39,7 +39,7 @@ class ResultDifference:
 
     Attributes:
         difference: second - first, with intervals and p-values.
-        first_scored, second_scored: how much of each recording was scored; None where it is not known.
+        first_scored, second_scored: what is known of how each was scored.
     """
 
     set: str
@@ -47,13 +47,13 @@ class ResultDifference:
     second: Result
     difference: Intervals
     by_speakers: bool
-    first_scored: ScoredLength | None = None
-    second_scored: ScoredLength | None = None
+    first_scored: HowScored = NOT_KNOWN
+    second_scored: HowScored = NOT_KNOWN
 
     @property
     def of_one_length(self) -> bool:
         """Whether nothing says that the two were scored from different lengths of the recordings."""
-        one, other = self.first_scored, self.second_scored
+        one, other = self.first_scored.length, self.second_scored.length
         return one is None or other is None or one.agrees_with(other)
 
 
@@ -118,7 +118,7 @@ def different_results(
         except AsdfError as error:
             refused.append(f"{name}: {error}")
         else:
-            scored = [scored_length_of(paths[name]) for paths in files]
+            scored = [how_scored(paths[name]) for paths in files]
             found.append(ResultDifference(name, *results, tested, speakers is not None, *scored))
     return found, refused
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from asdf.evaluation.bootstrap import Intervals
 from asdf.evaluation.metrics import METRICS
-from asdf.evaluation.scored_length import described
+from asdf.evaluation.scored_length import UNKNOWN, described
 from asdf.evaluation.summary import Summary
 from asdf.text import csv_text
 
@@ -37,6 +37,7 @@ CSV_COLUMNS = (
     *_BOUNDS,
     *(f"speaker_{name}" for name in _BOUNDS),
     "scored_length",
+    "scoring_precision",
 )
 
 
@@ -70,7 +71,7 @@ def record(summary: Summary) -> dict[str, Any]:
             for one in summary.conditions
         ],
         "means": {column: asdict(summary.average(column)) for column in summary.columns},
-        "scored_length": asdict(summary.scored) if summary.scored else None,
+        **summary.scored.record(),
         "warnings": [finding.message for finding in summary.findings],
     }
 
@@ -84,7 +85,8 @@ def to_csv(summaries: Sequence[Summary]) -> str:
         both = {
             "system": csv_text(summary.name),
             "set": csv_text(summary.set),
-            "scored_length": described(summary.scored),
+            "scored_length": described(summary.scored.length),
+            "scoring_precision": summary.scored.precision or UNKNOWN,
         }
         pooled = {metric.key: metric.value(summary) for metric in METRICS}
         bounds = _bounds(summary.intervals, "") | _bounds(summary.speaker_intervals, "speaker_")

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from asdf.evaluation.bootstrap import Interval
 from asdf.evaluation.metrics import Metric, defined
 from asdf.evaluation.names import labels_of
-from asdf.evaluation.scored_length import described
 from asdf.evaluation.summary import Summary
 from asdf.evaluation.tables import LEADS, value_heading
 
@@ -46,7 +45,7 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
         best = leading.get(metric.key)
         cells = [_cell(metric, one, index == best) for index, one in enumerate(summaries)]
         columns.append([latex_text(metric.heading), *cells])
-    lengths = [described(summary.scored) for summary in summaries]
+    lengths = [summary.scored.describe() for summary in summaries]
     if len(set(lengths)) > 1:
         columns.append(["Scored", *lengths])
     scored = f"scored: {'; '.join(dict.fromkeys(lengths))}"

@@ -2,7 +2,7 @@
 
 Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and no digit that the
 official packages print is rounded away (JSON keeps all of them). EERs are fractions everywhere but in the text, and
-each is named with how much of the recordings was scored.
+each is named with how it was scored.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 
 from asdf.evaluation.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_of
 from asdf.evaluation.detection import DetCurve
+from asdf.evaluation.how_scored import NOT_KNOWN, HowScored
 from asdf.evaluation.score_file import Scores
-from asdf.evaluation.scored_length import ScoredLength, described
 from asdf.runs.files import write_text
 
 
@@ -37,12 +37,12 @@ class Result:
 
 
 class Row(NamedTuple):
-    """One line of a table of results; `scored` is None where it is not known."""
+    """One line of a table of results; `scored` holds what is known of how."""
 
     epoch: str
     set: str
     result: Result
-    scored: ScoredLength | None = None
+    scored: HowScored = NOT_KNOWN
 
 
 AnyRow = Row | tuple[str, str, Result]
@@ -112,7 +112,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{result.eer_threshold:.10f}",
         str(result.bona_fide),
         str(result.spoof),
-        described(row.scored),
+        row.scored.describe(),
     )
 
 
@@ -126,8 +126,8 @@ def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> Non
 
 
 def _record(row: Row) -> dict[str, Any]:
-    scored = None if row.scored is None else asdict(row.scored)
-    return {"epoch": row.epoch, "set": row.set, **asdict(row.result), "scored_length": scored}
+    names = {"epoch": row.epoch, "set": row.set}
+    return {**names, **asdict(row.result), **row.scored.record()}
 
 
 def _result(curve: DetCurve, cost: DetectionCost) -> Result:

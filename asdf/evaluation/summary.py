@@ -24,11 +24,12 @@ from asdf.evaluation.checks import Finding, find_errors, find_warnings
 from asdf.evaluation.conditions import Average, Condition, average, conditions_of, trials_of
 from asdf.evaluation.costs import min_cllr_of
 from asdf.evaluation.detection import Floats, eer
+from asdf.evaluation.how_scored import NOT_KNOWN, HowScored, different_precisions
 from asdf.evaluation.known_sets import another_subset
 from asdf.evaluation.matching import columns_of
 from asdf.evaluation.results import Result, evaluate
 from asdf.evaluation.score_file import Scores
-from asdf.evaluation.scored_length import ScoredLength, described
+from asdf.evaluation.scored_length import described
 from asdf.evaluation.tandem import asv_rates, min_tdcf_legacy_of, min_tdcf_of, t_eer
 from asdf.evaluation.trials import Trials
 
@@ -40,6 +41,7 @@ __all__ = [
     "different_lengths",
     "different_trials",
     "known_columns",
+    "mixed_precisions",
     "summarise",
 ]
 
@@ -77,7 +79,7 @@ class Summary:
         intervals, speaker_intervals: over trials and over speakers; None where not asked for or no speakers are known.
         conditions: column by column in the order asked for, values in alphabetical order.
         findings: warnings; errors are raised.
-        scored: how much of each recording the scores are of; None where it is not known.
+        scored: what is known of how the scores were computed.
     """
 
     name: str
@@ -91,7 +93,7 @@ class Summary:
     speaker_intervals: Intervals | None = None
     conditions: tuple[Condition, ...] = ()
     findings: tuple[Finding, ...] = ()
-    scored: ScoredLength | None = None
+    scored: HowScored = NOT_KNOWN
 
     @property
     def tdcf_2019(self) -> float | None:
@@ -141,7 +143,7 @@ def summarise(
     condition_replicates: int = 0,
     seed: int = 0,
     progress: Progress | None = None,
-    scored: ScoredLength | None = None,
+    scored: HowScored = NOT_KNOWN,
 ) -> Summary:
     """Everything that can be said of `scores` with the columns that the corpus has on its trials.
 
@@ -203,12 +205,24 @@ def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
 
 def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
     """A warning where systems on one set are known to be scored from different lengths of its recordings."""
-    known = list(dict.fromkeys(one.scored for one in summaries if one.scored is not None))
+    lengths = (one.scored.length for one in summaries)
+    known = list(dict.fromkeys(length for length in lengths if length is not None))
     if len(known) < 2 or all(one.agrees_with(known[0]) for one in known):
         return []
     named = "; ".join(described(one) for one in known)
     words = f"the systems were scored from different lengths of the recordings ({named}), so their"
     return [Finding("warning", f"{words} numbers cannot be compared.")]
+
+
+def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
+    """A remark where systems on one set were scored in different precisions."""
+    named = different_precisions(one.scored for one in summaries)
+    if not named:
+        return []
+    words = (
+        f"the systems were scored in different precisions ({named}), which moves scores a little"
+    )
+    return [Finding("warning", f"{words}: score all in fp32 where a small difference counts.")]
 
 
 def known_columns(name: str, scores: Scores, trials: Trials | None) -> Mapping[str, Sequence[str]]:

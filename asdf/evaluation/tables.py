@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from asdf.evaluation.bootstrap import Interval, Intervals
 from asdf.evaluation.metrics import METRICS, defined
 from asdf.evaluation.names import labels_of
-from asdf.evaluation.scored_length import described
 from asdf.evaluation.summary import Average, Result, Summary
 
 BEST = "*"
@@ -32,7 +31,7 @@ def summary_text(summary: Summary) -> str:
             "trials",
             f"{result.bona_fide + result.spoof}: {result.bona_fide} bona fide, {result.spoof} spoof",
         ),
-        ("scored", described(summary.scored)),
+        ("scored", summary.scored.describe()),
     ]
     units = {"eer": "%", "t_eer": "%", "cllr": "bits", "min_cllr": "bits"}
     for metric in METRICS:
@@ -69,7 +68,7 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
         table.append([f"{metric.heading} ", *cells])
         if metric.key == "eer":
             table += _interval_columns(summaries)
-    lengths = [described(summary.scored) for summary in summaries]
+    lengths = [summary.scored.describe() for summary in summaries]
     if len(set(lengths)) > 1:
         table.append(["scored", *lengths])
     parts = _blocks(table)

@@ -9,11 +9,11 @@ Shapes: B utterances, N and M nodes, C values of a node coming in, D going out.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from asdf.networks.full_precision import without_autocast
 
 INPUT_DROPOUT = 0.2
 POOL_DROPOUT = 0.3
@@ -112,17 +112,12 @@ class GraphPool(nn.Module):
         """(batch, nodes, dim) to (batch, max(1, int(ratio * nodes)), dim), best first."""
         # In float32 also under autocast: in bfloat16 many scores are equal, and the order of a sort
         # would choose the nodes.
-        with _without_autocast(x_BNC):
+        with without_autocast(x_BNC):
             scores_BN1 = torch.sigmoid(self.proj(self.drop(x_BNC.float())))
         count = max(int(x_BNC.shape[1] * self.ratio), 1)
         best_BM1 = scores_BN1.topk(count, dim=1).indices
         scored_BNC = x_BNC * scores_BN1.to(x_BNC.dtype)
         return scored_BNC.gather(1, best_BM1.expand(-1, -1, x_BNC.shape[2]))
-
-
-def _without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    # The meta device, on which networks are measured without weights, knows no autocast.
-    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
 def _edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:

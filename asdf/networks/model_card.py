@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from asdf.evaluation.how_scored import in_precision, set_and_precision
 from asdf.settings.catalogue import catalogue
 from asdf.settings.sections import Sections
 
@@ -84,13 +85,18 @@ def measured_eers(path: Path, content: Mapping[str, Any]) -> Eers:
     progress = content.get("progress", {})
     for evaluation in progress.get("evaluations", []) if isinstance(progress, Mapping) else []:
         if evaluation.get("step") == progress.get("step"):
-            eers |= {str(name): float(eer) for name, eer in evaluation.get("eer", {}).items()}
+            suffix = in_precision(evaluation.get("scoring_precision"))
+            eers |= {
+                f"{name}{suffix}": float(eer) for name, eer in evaluation.get("eer", {}).items()
+            }
     results = path.resolve().parent.parent / "results" / "results.json"
     if path.is_file() and results.is_file():
         try:
             rows = json.loads(results.read_text(encoding="utf-8"))
             eers |= {
-                str(row["set"]): float(row["eer"]) for row in rows if row["epoch"] == path.stem
+                set_and_precision(row): float(row["eer"])
+                for row in rows
+                if row["epoch"] == path.stem
             }
         except (ValueError, KeyError, TypeError, OSError):
             return eers

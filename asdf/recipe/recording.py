@@ -24,6 +24,7 @@ from asdf.settings.catalogue import class_paths
 def start_run(run: Run, account: str) -> None:
     """Say and record what runs where, and find what is missing before any work."""
     from asdf.distributed.resources import library_versions, start_counting_memory
+    from asdf.scoring.describing import describe_scoring
 
     world = run.world
     minibatch = world.run_on_main(lambda: minibatch_per_process(run.settings.network, world.size))
@@ -34,6 +35,8 @@ def start_run(run: Run, account: str) -> None:
     if notice and world.is_main:
         LOG.warning("warning: %s", notice)
     for line in described or []:
+        LOG.info("%s", line)
+    for line in describe_scoring(run.settings, world):
         LOG.info("%s", line)
 
     def record() -> None:

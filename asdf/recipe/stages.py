@@ -132,12 +132,15 @@ def evaluate_network(
 ) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     from asdf.evaluation import eer, write_scores
-    from asdf.evaluation.scored_files import remove_scored_length, write_scored_length
+    from asdf.evaluation.how_scored import HowScored, in_precision
+    from asdf.evaluation.scored_files import remove_how_scored, write_how_scored
     from asdf.evaluation.trials import write_trials
+    from asdf.scoring.precision import agree_on_precision
     from asdf.scoring.scoring import score_list
 
     eers: dict[str, float] = {}
-    scored_length = _scored_length(run, network)
+    precision = agree_on_precision(run.settings.computing.scoring_precision, run.world).name
+    scored = HowScored(_scored_length(run, network), precision)
     for corpus in sets:
         utterances = run.utterances(corpus)
         lengths = run.lengths(utterances)
@@ -148,15 +151,16 @@ def evaluate_network(
             utterances: UtteranceList = utterances, scores: np.ndarray | None = scores
         ) -> float:
             assert scores is not None  # the main rank has them
-            remove_scored_length(path)  # noqa: B023 (called at once)
+            remove_how_scored(path)  # noqa: B023 (called at once)
             write_scores(path, utterances.ids, utterances.labels, scores)  # noqa: B023
-            write_scored_length(path, scored_length)  # noqa: B023
+            write_how_scored(path, scored)  # noqa: B023
             if utterances.columns:
                 write_trials(run.folders.trials(utterances.name), utterances.trials())
             return eer(scores[utterances.labels == 1], scores[utterances.labels == 0])[0]
 
         eers[corpus] = run.world.run_on_main(write)
-        LOG.info("%s on %s: EER %.3f %%", name.removesuffix(".pt"), corpus, 100 * eers[corpus])
+        shown = f"EER {100 * eers[corpus]:.3f} %{in_precision(precision)}"
+        LOG.info("%s on %s: %s", name.removesuffix(".pt"), corpus, shown)
     return eers
 
 
@@ -179,7 +183,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     from asdf.evaluation import Row, evaluate, read_scores, results_table, write_results
     from asdf.evaluation.report import gather, report_page
     from asdf.evaluation.run_folder import open_run_folder
-    from asdf.evaluation.scored_files import scored_length_of
+    from asdf.evaluation.scored_files import how_scored
     from asdf.runs.files import write_text
 
     rows = []
@@ -190,8 +194,8 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
                 raise AsdfError(
                     f"there is no score file {path}: run stage 2 first (recipe.start_stage=2)."
                 )
-            result, scored = evaluate(read_scores(path)), scored_length_of(path)
-            rows.append(Row(network.removesuffix(".pt"), corpus, result, scored))
+            result = evaluate(read_scores(path))
+            rows.append(Row(network.removesuffix(".pt"), corpus, result, how_scored(path)))
     LOG.info("%s", results_table(rows))
     write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.

@@ -17,13 +17,15 @@ from asdf.data.decoders import tell_fallbacks
 from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import scoring_batches
-from asdf.distributed.arithmetic import tf32
 from asdf.distributed.reading import fetch_later
+from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.runs.progress import track
+from asdf.scoring.memory import told_if_memory_is_short
+from asdf.scoring.precision import agree_on_precision
 from asdf.settings.sections import Sections
 
 _SHOWN = 5
@@ -39,15 +41,17 @@ def score_list(
 ) -> np.ndarray | None:
     """Scores of all trials, float32, in list order, on the main rank; None on the others.
 
-    The network is put into evaluation mode for it and back afterwards; scoring is in float32, with TF32 only where
-    `computing.scoring_precision` says so. For a network that takes one length only, recordings are cut or repeated to
+    The network is put into evaluation mode for it and back afterwards; it computes in the precision that
+    `computing.scoring_precision` says. For a network that takes one length only, recordings are cut or repeated to
     it.
 
     Args:
         lengths: of the utterances, in samples (see `asdf.data.lengths`).
 
     Raises:
-        AsdfError: a recording cannot be read, or a score is not a finite number.
+        AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not fit
+            into the device's memory.
+        UsageError: a device has none of the precision that is asked for.
         Stopped: a stop was asked for; no score is kept.
     """
     net, fixed = settings.network, fixed_samples(network)
@@ -57,7 +61,10 @@ def score_list(
             min_evaluation_utterance_length_in_samples=fixed,
             max_evaluation_utterance_length_in_samples=fixed,
         )
-    batches = scoring_batches(lengths, net, lambda samples: scoring_length(network, samples))
+    precision = agree_on_precision(settings.computing.scoring_precision, world)
+    batches = scoring_batches(
+        lengths, net, lambda samples: scoring_length(network, samples), smallest_gpu(world)
+    )
     own = batches[world.rank :: world.size]
     dataset = WholeUtterances(utterances, lengths, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
@@ -65,8 +72,7 @@ def score_list(
     was_training = network.training
     network.eval()
     scores = []
-    in_tf32 = settings.computing.scoring_precision == "tf32"
-    with torch.inference_mode(), tf32(in_tf32):
+    with torch.inference_mode():
         for waveforms in track(
             loader.batches(keys),
             len(own),
@@ -75,7 +81,9 @@ def score_list(
             speaks=world.is_main,
             unit="batches",
         ):
-            logits = network(waveforms)[1].float()
+            # Around the network alone: recordings are read and resampled in float32.
+            with precision.computing(), told_if_memory_is_short(waveforms, net, world.device):
+                logits = network(waveforms)[1].float()
             score = (
                 logits[:, 1]
                 if settings.network.score == "bona_fide"

@@ -138,10 +138,10 @@ class Computing(KnownNames):
         "its own",
     )
     tf32: bool = setting(False, "allow TF32 products in training on a GPU (faster, about 3 digits)")
-    scoring_precision: Literal["fp32", "tf32"] = setting(
+    scoring_precision: Literal["fp32", "tf32", "bf16"] = setting(
         "fp32",
-        "of validation and of stage 2; tf32: on GPUs from A100 on some times faster, scores of about 3 digits; "
-        "`asdf.Detector` always computes in fp32",
+        "of validation and of stage 2; tf32, bf16: on GPUs from A100 on some times faster, scores of about 3 and 2 "
+        "digits; what is reported says which; for `asdf.Detector` its own `precision` counts",
     )
     compile: bool = setting(
         False,
@@ -237,9 +237,10 @@ class Network(KnownNames):
         at_least=1,
         at_most=LONGEST_UTTERANCE,
     )
-    eval_minibatch_size_factor: float = setting(
-        2.0,
-        "a scoring batch holds up to minibatch_size * factor * train_clip_size samples",
+    eval_minibatch_size_factor: float | Literal["auto"] = setting(
+        "auto",
+        "a scoring batch holds up to minibatch_size * factor * train_clip_size samples; 'auto': 2 on a CPU, on a GPU "
+        "as many as a quarter of its memory holds, never fewer than on a CPU",
         above=0,
         at_most=MOST_UTTERANCES,
     )

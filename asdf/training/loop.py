@@ -22,12 +22,13 @@ from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
+from asdf.scoring.precision import agree_on_precision
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
 from asdf.training.data_wait import DataWait, waiting
 from asdf.training.host_copies import HostCopies
-from asdf.training.network_files import RESUME, write_evaluations
+from asdf.training.network_files import RESUME, other_precisions, write_evaluations
 from asdf.training.optimisers import plateau_end, update_plateau
 from asdf.training.profile import StepProfile
 from asdf.training.progress import Progress
@@ -107,6 +108,9 @@ class Trainer:
             )
         progress.world_size, progress.list_digest = self.world.size, self.utterances.digest()
         progress.evaluations = [one for one in evaluations if one["step"] <= progress.step]
+        remark = other_precisions(progress.evaluations, self._scoring_precision())
+        if remark:
+            LOG.warning("warning: %s", remark)
         # Why training ended is asked anew: the settings may now let it go on.
         progress.finished = plateau_end(self.settings, progress)
         self.progress = progress
@@ -224,6 +228,7 @@ class Trainer:
             eers = self.evaluate(network, progress.name())
         if eers:
             record = {**self._position(), "network": progress.name(), "eer": eers}
+            record["scoring_precision"] = self._scoring_precision()
             progress.evaluations.append(record)
             self.callbacks.call("on_evaluation", record)
             self._early_stop()
@@ -331,6 +336,10 @@ class Trainer:
             "step": progress.step,
             "epoch": progress.epochs + progress.position / self.plan.size,
         }
+
+    def _scoring_precision(self) -> str:
+        """What EERs of validation are computed in."""
+        return agree_on_precision(self.settings.computing.scoring_precision, self.world).name
 
     def _stopped(self) -> Stopped:
         return Stopped(self.world.agree(self.stop.reason), f"after step {self.progress.step}")

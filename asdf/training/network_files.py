@@ -85,6 +85,21 @@ def _evaluations_again(path: Path, damage: str) -> list[dict[str, Any]]:
     ]
 
 
+def other_precisions(evaluations: list[dict[str, Any]], precision: str) -> str:
+    """A remark where EERs were computed in other precisions than those from here on; '' where not.
+
+    The first versions wrote none and computed in fp32.
+    """
+    before = dict.fromkeys(one.get("scoring_precision", "fp32") for one in evaluations)
+    others = [name for name in before if name != precision]
+    if not others:
+        return ""
+    return (
+        f"networks were validated with computing.scoring_precision = {', '.join(map(repr, others))} so far, from "
+        f"here on {precision!r}: small differences between their EERs, by which the best is chosen, may come from that"
+    )
+
+
 def _is_evaluation(value: Any) -> bool:
     """Whether a value has what is needed of an evaluation: a step, a network's file name and EERs."""
     if not isinstance(value, dict):

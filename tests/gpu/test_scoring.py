@@ -1,8 +1,15 @@
-"""How often the host waits for the device while it scores."""
+"""How often the host waits for the device while it scores, and what memory a batch takes."""
+
+import json
+import re
 
 import pytest
 
+from tests.gpu.conftest import run_module
+
 WAIT = "cudaEventSynchronize in distributed/reading.py"
+XLS_R = ["asdf.networks.SSL_AASIST", "wav2vec2_xlsr_300m"]
+RAW = ["asdf.networks.AASIST", "tiny"]
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +29,33 @@ def test_the_command_that_scores_recordings_waits_once_for_each_length(results):
     # The network is copied to the device before.
     where = {how.rpartition(" in ")[2] for how in results["command"]}
     assert where == {"detector/scorer.py"}
+
+
+@pytest.mark.parametrize(("gigabytes", "recordings"), [(16, 28), (85, 90)])
+def test_a_batch_takes_no_more_than_a_quarter_of_the_memory(on_null_gpu, gigabytes, recordings):
+    """Of the allocator, without cuDNN's workspaces; on a GPU of 16 GB the batch is that of a CPU."""
+    cases = [[*XLS_R, "fp32", 14, 64600], [*XLS_R, "bf16", 14, 64600], [*RAW, "fp32", 14, 64600]]
+    results = on_null_gpu("measure_scoring", json.dumps(cases), gigabytes=gigabytes)
+    assert [one["recordings"] for one in results] == [recordings] * 3
+    for one in results:
+        share = one["memory"] / 4 if gigabytes > 16 else 6e9
+        assert one["batch"] <= share
+        assert one["weights"] + one["batch"] < one["memory"]
+
+
+def test_a_batch_that_does_not_fit_names_the_setting(null_gpu):
+    cases = json.dumps([[*RAW, "fp32", 14, 64600]])
+    outcome = run_module(null_gpu(gigabytes=4), "measure_scoring", cases)
+    assert outcome.status != 0
+    said = (
+        r"cuda:0 has not enough memory to score 28 recordings of 64,5\d\d samples at once: CUDA out"
+    )
+    assert re.search(said, outcome.output)
+    assert "Set network.eval_minibatch_size_factor below 2, which is that of" in outcome.output
+
+
+def test_bf16_is_refused_where_it_is_emulated(null_gpu):
+    cases = json.dumps([[*RAW, "bf16", 2, 64600]])
+    outcome = run_module(null_gpu(capability=75), "measure_scoring", cases)
+    assert outcome.status != 0
+    assert "in bf16: cuda:0 has compute capability 7.5, bf16 needs 8.0" in outcome.output

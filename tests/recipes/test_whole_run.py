@@ -1,6 +1,7 @@
 """The recipe run whole, in a debug size: what it writes, and that the same seed gives the same numbers."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -22,7 +23,11 @@ def test_all_stages_write_what_they_say(recipe, capsys):
         scores = read_scores(system / "scores" / "epoch.3" / f"{name}.txt")
         assert len(scores) == count
         length = (system / "scores" / "epoch.3" / f"{name}.scored.json").read_text()
-        assert json.loads(length) == {"min_samples": 4000, "max_samples": 1000000}
+        assert json.loads(length) == {
+            "min_samples": 4000,
+            "max_samples": 1000000,
+            "precision": "fp32",
+        }
     results = json.loads((system / "results" / "results.json").read_text())
     dev = read_scores(system / "scores" / "epoch.3" / "demo-dev.txt")
     assert f"{100 * eer(dev.bona_fide, dev.spoof)[0]:.3f}" in outcome.output
@@ -37,6 +42,30 @@ def test_all_stages_write_what_they_say(recipe, capsys):
     assert kinds.count("step") == 10
     assert not (system / "owner.json").exists()
     assert not list(system.rglob("*.part"))
+
+
+def test_the_precision_of_scores_is_beside_each_eer(recipe, capsys):
+    quick = "computing.scoring_precision=bf16"
+    outcome = recipe.call(capsys, "debug", quick, "network.max_epochs=1", "recipe.end_stage=2")
+    assert outcome.status == 0, outcome.output
+    assert "\nscoring in bf16\n" in outcome.output
+    # One validation, and two evaluation sets.
+    assert (
+        len(re.findall(r"epoch\.1 on demo-\w+: EER \d+\.\d{3} %, in bf16\n", outcome.output)) == 3
+    )
+    system = recipe.system()
+    [evaluation] = json.loads((system / "networks" / "evaluations.json").read_text())
+    assert evaluation["scoring_precision"] == "bf16"
+    outcome = recipe.call(capsys, "debug", "network.max_epochs=2", "recipe.end_stage=1")
+    assert "'bf16' so far, from here on 'fp32'" in outcome.output
+    outcome = recipe.call(capsys, "debug", "recipe.start_stage=3", "recipe.selected_epochs=(1,)")
+    assert outcome.status == 0, outcome.output
+    assert outcome.output.count("whole, up to 62.5 s, in bf16\n") == 2
+    results = json.loads((system / "results" / "results.json").read_text())
+    assert [row["scoring_precision"] for row in results] == ["bf16", "bf16"]
+    page = (system / "results" / "report.html").read_text()
+    assert page.count("whole, up to 62.5 s, in bf16") == 4
+    assert '<th scope="col">Scored in</th>' in page or "Scored in" in page
 
 
 def test_scores_are_in_list_order_each_once(recipe, corpus, capsys):

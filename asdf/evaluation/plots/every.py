@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asdf.evaluation.how_scored import in_precision
 from asdf.evaluation.plots.det import det_plot
 from asdf.evaluation.plots.figures import save_figure
 from asdf.evaluation.plots.heat_map import heat_map
@@ -52,10 +53,14 @@ def _figures(
 ) -> Iterator[tuple[str, Figure]]:
     for name in dict.fromkeys(summary.set for summary in summaries):
         here = [summary for summary in summaries if summary.set == name]
-        yield (
-            f"det_{_file(name)}",
-            det_plot({one.name: (one.scores.bona_fide, one.scores.spoof) for one in here}, name),
-        )
+        curves = {
+            f"{one.name}{in_precision(one.scored.precision)}": (
+                one.scores.bona_fide,
+                one.scores.spoof,
+            )
+            for one in here
+        }
+        yield f"det_{_file(name)}", det_plot(curves, name)
         for column in dict.fromkeys(column for one in here for column in one.columns):
             values = sorted(
                 {condition.value for one in here for condition in one.of_column(column)}

@@ -28,8 +28,14 @@ from asdf.evaluation.report.curves import (
 )
 from asdf.evaluation.run_folder import SCORES, RunFolder
 from asdf.evaluation.score_file import Scores
-from asdf.evaluation.scored_files import scored_length_of
-from asdf.evaluation.summary import Summary, different_lengths, different_trials, summarise
+from asdf.evaluation.scored_files import how_scored
+from asdf.evaluation.summary import (
+    Summary,
+    different_lengths,
+    different_trials,
+    mixed_precisions,
+    summarise,
+)
 from asdf.evaluation.trials import Trials
 
 _MOST_VALUES = 64
@@ -138,7 +144,7 @@ def gather(
                     by=by,
                     replicates=replicates,
                     condition_replicates=min(replicates, _CONDITION_REPLICATES),
-                    scored=scored_length_of(run.path / SCORES / network / f"{corpus}.txt"),
+                    scored=how_scored(run.path / SCORES / network / f"{corpus}.txt"),
                 )
             except AsdfError as error:  # it begins with the system's name
                 findings.append(
@@ -166,6 +172,7 @@ def gather(
     for corpus in gathered.sets:
         summaries = [one.summary for one in gathered.on(corpus)]
         different = different_trials(summaries) + different_lengths(summaries)
+        different += mixed_precisions(summaries)
         findings += [(corpus, one.level, one.message) for one in different]
         # Systems that were scored from different lengths have no common best one.
         drawn = 0 if different_lengths(summaries) else replicates

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from asdf.evaluation.bootstrap import Interval
 from asdf.evaluation.costs import ASVSPOOF5
+from asdf.evaluation.how_scored import in_precision
 from asdf.evaluation.report.curves import DET_TICKS
 from asdf.evaluation.report.folding import Folded, folded
 from asdf.evaluation.report.gathering import Gathered, Measurement
@@ -50,7 +51,7 @@ def main_sentences(gathered: Gathered) -> list[Html]:
             "On ", tag("strong", name), f", {named} has an EER of ",
             tag("strong", f"{percent(result.eer)} %"), f"{interval}{_rank(gathered, name)}, over ",
             f"{result.bona_fide:,} bona fide and {result.spoof:,} spoof trials ",
-            f"(scored: {described(best.summary.scored)}).",
+            f"(scored: {best.summary.scored.describe()}).",
         ]  # fmt: skip
         attacks = [one for one in best.summary.of_column("attack") if not one.few]
         hardest = max(attacks, key=lambda one: one.result.eer, default=None)
@@ -144,7 +145,7 @@ def result_table(gathered: Gathered, name: str) -> Html:
             for value in (result.act_dcf, result.cllr, result.eer_threshold)
         ]
         row += [Cell(f"{count:,}", count) for count in (result.bona_fide, result.spoof)]
-        rows.append([*row, described(one.summary.scored)])
+        rows.append([*row, one.summary.scored.describe()])
     return table(f"Results on {name}", head, rows, class_="metrics")
 
 
@@ -178,7 +179,7 @@ def published(name: str, measured: list[Measurement]) -> Html | None:
             "numbers cannot be compared."
         )
         return markup(heading, tag("p", why))
-    ours = list(dict.fromkeys(one.summary.scored for one in measured))
+    ours = list(dict.fromkeys(one.summary.scored.length for one in measured))
     alike = [one for one in known.results if any(one in of_the_same_length(known, s) for s in ours)]
     others = [described(one.scored) for one in known.results if one not in alike]
     lengths = "; ".join(dict.fromkeys(others))
@@ -225,7 +226,8 @@ def costs_note() -> str:
         "EER: equal error rate, with the order of ties of the official ASVspoof packages. Intervals: bootstrap "
         "percentiles over trials, and over speakers where they are known; without a single error they have no width "
         "and say nothing. 'best' is significantly better than the next one (paired bootstrap on the same trials, "
-        "p < 0.05), 'lowest' may be chance. 'Scored' is how much of each recording the scores are of. "
+        "p < 0.05), 'lowest' may be chance. 'Scored' is how much of each recording the scores are of, "
+        "and in which arithmetic they were computed where that was not fp32. "
         "minDCF and actDCF: normalised detection "
         f"costs at a spoof prior of {cost.spoof_prior:g}, a miss costing {cost.miss:g} and a false alarm "
         f"{cost.false_alarm:g} (ASVspoof 5, track 1); actDCF and Cllr take the scores as log-likelihood ratios. "
@@ -237,7 +239,8 @@ def _eer_cell(gathered: Gathered, one: Measurement) -> Cell:
     rate, intervals = one.summary.result.eer, one.summary.intervals
     shown = _marked(gathered, one, "eer", percent(rate), 100 * rate)
     below = tag("span", " ", _interval(intervals.eer), class_="interval") if intervals else None
-    return Cell(markup(shown.content, below), shown.value, shown.class_)
+    precision = in_precision(one.summary.scored.precision)
+    return Cell(markup(shown.content, precision, below), shown.value, shown.class_)
 
 
 def _marked(gathered: Gathered, one: Measurement, metric: str, text: str, value: float) -> Cell:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from asdf.evaluation.how_scored import in_precision
 from asdf.evaluation.report.gathering import Gathered
 from asdf.evaluation.report.markup import Cell, Content, Html, join, markup, table, tag
 from asdf.evaluation.run_folder import KeptSetting, RunFolder
@@ -42,15 +43,20 @@ def training_table(gathered: Gathered) -> Html:
         )
     )
     rows: list[list[Cell | Content]] = []
+    ways = [in_precision(r.get("scoring_precision")) for one in training for r in evaluations(one)]
     for name, records in zip(gathered.names, training, strict=True):
         for record in evaluations(records):
             eers = [100 * record["eer"][one] if one in record["eer"] else None for one in sets]
-            cells = [Cell("–") if eer is None else Cell(f"{eer:.2f}", eer) for eer in eers]
+            cells: list[Cell | Content] = [
+                Cell("–") if eer is None else Cell(f"{eer:.2f}", eer) for eer in eers
+            ]
+            cells += [_text(record.get("scoring_precision"))] if any(ways) else []
             epoch, step = record.get("epoch"), record.get("step")
             rows.append(
                 [name, _text(record.get("network")).removesuffix(".pt"), epoch, step, *cells]
             )
     head = ["Run", "Network", "Epoch", "Step", *(f"{name} EER %" for name in sets)]
+    head += ["Scored in"] if any(ways) else []
     return table("Evaluations during training", head, rows)
 
 

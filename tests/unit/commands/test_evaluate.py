@@ -15,7 +15,8 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import eer
-from asdf.evaluation.scored_files import write_scored_length
+from asdf.evaluation.how_scored import HowScored
+from asdf.evaluation.scored_files import write_how_scored
 from asdf.evaluation.scored_length import PUBLISHED, WHOLE
 from tests.unit.evaluation.test_reference_values import TABLE
 
@@ -335,14 +336,27 @@ def test_the_scored_length_is_said_or_read_or_not_known(capsys, tmp_path):
     assert "  scored         not known\n" in run(capsys, path, "--replicates", "0")[1]
     told = run(capsys, path, "--replicates", "0", "--scored-length", "66800")[1]
     assert "  scored         first 66,800 samples\n" in told
-    write_scored_length(path, PUBLISHED)
+    write_how_scored(path, HowScored(PUBLISHED))
     assert "first 64,600 samples" in run(capsys, path, "--replicates", "0")[1]
     other = tmp_path / "other.txt"
     other.write_text("a 1 1.5\nb 0 0.5\n")
-    write_scored_length(other, WHOLE)
+    write_how_scored(other, HowScored(WHOLE))
     *_, err = run(capsys, path, other, "--replicates", "0")
     assert "different lengths of the recordings (first 64,600 samples; whole), so their" in err
     assert run(capsys, path, "--scored-length", "long")[0] == 2
+
+
+def test_the_precision_is_named_and_a_mixture_of_them_is_remarked(capsys, tmp_path):
+    for name, precision in (("a", "bf16"), ("b", "fp32")):
+        (tmp_path / name).write_text("a 1 1.5\nb 0 0.5\n")
+        write_how_scored(tmp_path / name, HowScored(PUBLISHED, precision))
+    out, err = run(capsys, tmp_path / "a", tmp_path / "b", "--replicates", "0")[1:]
+    assert "  scored         first 64,600 samples, in bf16\n" in out
+    assert "  scored         first 64,600 samples\n" in out
+    mixed = "warning: the systems were scored in different precisions (bf16, fp32), which moves"
+    assert mixed in err
+    said = run(capsys, tmp_path / "a", "--scored-length", "whole", "--replicates", "0")[1]
+    assert "  scored         whole, in bf16\n" in said
 
 
 def test_no_system_is_the_best_of_different_lengths(capsys, tmp_path):
@@ -350,7 +364,7 @@ def test_no_system_is_the_best_of_different_lengths(capsys, tmp_path):
     for name, gap, scored in (("a", 1.0, PUBLISHED), ("b", 4.0, WHOLE)):
         rows = [f"u{i} {i % 2} {rng.normal() + gap * (i % 2)}\n" for i in range(200)]
         (tmp_path / name).write_text("".join(rows))
-        write_scored_length(tmp_path / name, scored)
+        write_how_scored(tmp_path / name, HowScored(scored))
     words = [tmp_path / "a", tmp_path / "b", "--replicates", "100"]
     assert "*" not in run(capsys, *words)[1]
     assert run(capsys, *words, "--scored-length", "whole")[1].count("*") == 3

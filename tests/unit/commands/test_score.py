@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import islice
 from xml.etree import ElementTree
 
 import numpy as np
@@ -178,6 +179,46 @@ def test_a_broken_file_is_reported_and_the_rest_go_on(folder, score):
     assert [entry["score"] is None for entry in written].count(False) == 5
 
 
+def test_the_precision_stands_in_every_output_and_no_two_are_mixed(folder, score, network):
+    (folder / "list.lst").write_text("".join(f"{name} {i % 2}\n" for i, name in enumerate(NAMES)))
+    words = ("recordings/list.lst", "--scores", "s.txt", "--csv", "s.csv", "--json", "s.json")
+    status, _, errors = score(*words, "--precision", "bf16")
+    assert status == 0
+    assert errors.startswith("trial scores of whole recordings up to 16,000 samples (1 s), of lo")
+    assert errors.splitlines()[0].endswith(", in bf16")
+    top = folder.parent
+    assert json.loads((top / "s.scored.json").read_text())["precision"] == "bf16"
+    written = json.loads((top / "s.json").read_text())
+    assert written["precision"] == "bf16" and written["scores"].endswith(", in bf16")
+    rows = list(csv.DictReader((top / "s.csv").open()))
+    assert [row["precision"] for row in rows] == ["bf16"] * 5
+    detector = asdf.Detector(network, "cpu", precision="bf16")
+    scored = {
+        result.place: result.score for result in detector.score_many(folder / n for n in NAMES)
+    }
+    assert [float(row["score"]) for row in rows] == [scored[place] for place in range(5)]
+
+
+def test_what_was_begun_in_another_precision_begins_anew(folder, score, monkeypatch):
+    whole = asdf.Detector.score_many
+
+    def interrupted(*words, **options):
+        yield from islice(whole(*words, **options), 2)
+        raise KeyboardInterrupt
+
+    words = ("recordings", "--csv", "s.csv", "--precision")
+    with monkeypatch.context() as patched:
+        patched.setattr(asdf.Detector, "score_many", interrupted)
+        assert score(*words, "bf16")[0] == 130
+        errors = score(*words, "bf16")[2]
+        assert "2 of 5 recordings were scored before: going on from there" in errors
+    status, _, errors = score(*words, "fp32")
+    assert status == 0
+    assert "what another command began for s.csv is of no use here: beginning anew" in errors
+    rows = list(csv.DictReader((folder.parent / "s.csv").open()))
+    assert [row["precision"] for row in rows] == ["fp32"] * 5
+
+
 def test_csv_and_json_hold_the_very_numbers(folder, score, network):
     detector = asdf.Detector(network, "cpu")
     (folder / "list.txt").write_text("a.wav 1\nc.WAV 0\n")
@@ -197,7 +238,8 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
     assert status == 0
     rows = list(csv.DictReader((folder.parent / "o/out.csv").open()))
     header = "path start_s end_s score verdict label error seconds seconds_scored remark lowest lowest_start_s"
-    assert list(rows[0]) == [*header.split(), "lowest_end_s"]
+    assert list(rows[0]) == [*header.split(), "lowest_end_s", "precision"]
+    assert {row["precision"] for row in rows} == {"fp32"}
     whole = [row for row in rows if not row["start_s"]]
     assert [(row["path"], row["label"]) for row in whole] == [
         (str(folder / "a.wav"), "1"),
@@ -271,7 +313,7 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     assert written.labels.tolist() == [1, 1, 0, 0, 0]
     np.testing.assert_allclose(written.scores, trials(network, folder), atol=1e-6)
     length = json.loads((folder.parent / "scores.scored.json").read_text())
-    assert length == {"min_samples": 4000, "max_samples": 16000}
+    assert length == {"min_samples": 4000, "max_samples": 16000, "precision": "fp32"}
     (folder / "b.flac").write_text("no sound")
     status, _, errors = score(folder / "list.txt", "--scores", "other.txt")
     assert status == 1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asdf.data.scoring_plan import scored_length, scoring_batches
+from asdf.data.scoring_plan import batch_samples, scored_length, scoring_batches
 from asdf.settings.sections import Network
 
 
@@ -87,3 +87,33 @@ def test_no_more_is_cut_than_allowed_and_batches_become_fewer(proportion):
     )
     assert kinds <= exact
     assert proportion < 0.2 or len(kinds) < len(exact)
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("gpu_gib", "samples"),
+    [
+        (0, 2 * 14 * 64600),  # a CPU
+        (15.7, 2 * 14 * 64600),  # never less than on a CPU
+        (39.4, 2_603_010),
+        (79.1, 5_856_773),
+        (79.6, 5_856_773),  # another driver
+        (139.8, 2**23),
+    ],
+)
+def test_auto_is_what_a_quarter_of_a_gpus_memory_holds(gpu_gib, samples):
+    net = Network(minibatch_size=14, train_clip_size=64600)
+    assert net.eval_minibatch_size_factor == "auto"
+    assert batch_samples(net, int(gpu_gib * GIB)) == samples
+    sizes = [
+        len(batch.trials)
+        for batch in scoring_batches(np.full(200, 64600), net, int, int(gpu_gib * GIB))
+    ]
+    assert sizes[0] == min(200, samples // 64600)
+
+
+def test_a_number_is_the_same_on_every_device():
+    for gpu_bytes in (0, 80 * GIB):
+        assert batch_samples(settings(), gpu_bytes) == 8000

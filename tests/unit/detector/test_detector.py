@@ -21,6 +21,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import build_network, load_detector_weights
 from asdf.networks.detector_file import read_network, write_network
+from asdf.runs.log import LOG
 from asdf.scoring.scoring import score_list
 from asdf.settings.sections import Sections
 from tests.unit.detector.conftest import small_settings, sound, write_small_network
@@ -29,10 +30,11 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
 TESTS = Path(__file__).parents[2]
 
 
-def stage_2(path: Path, folder: Path) -> dict[str, float]:
+def stage_2(path: Path, folder: Path, precision: str = "fp32") -> dict[str, float]:
     """Scores of all recordings of `folder` by way of `score_list`."""
     network, _ = read_network(path)
     settings = asdf.Detector(path, "cpu").settings
+    settings.computing.scoring_precision = precision
     names = sorted(file.name for file in folder.iterdir())
     (folder / "list.lst").write_text("".join(f"{name} 1\n" for name in names))
     utterances = read_list(folder / "list.lst", folder)
@@ -69,6 +71,26 @@ def test_scores_are_those_of_a_score_list(tmp_path, recordings, kind):
         assert detector.score(str(recordings / name)) == pytest.approx(score, abs=1e-5)
         assert together[name].score == pytest.approx(score, abs=1e-5)
         assert together[name].raw == together[name].score
+
+
+def test_scores_in_bf16_are_those_of_a_score_list_in_bf16(tmp_path, recordings):
+    """To the last bit in the same batches, and to the third digit of bf16 alone; other than those in fp32."""
+    path = write_small_network(tmp_path / "network.pt")
+    expected = stage_2(path, recordings, "bf16")
+    detector = asdf.Detector(path, device="cpu", precision="bf16")
+    assert detector.precision == "bf16"
+    together = {result.path.name: result for result in detector.score_many(recordings.iterdir())}
+    in_full = stage_2(path, recordings)
+    for name, score in expected.items():
+        assert together[name].score == score
+        assert detector.score(recordings / name) == pytest.approx(score, abs=0.01)
+        assert score != in_full[name] and score == pytest.approx(in_full[name], abs=0.1)
+
+
+def test_a_precision_that_the_device_has_not_is_said(network_file, caplog, monkeypatch):
+    monkeypatch.setattr(LOG, "propagate", True)
+    assert asdf.Detector(network_file, "cpu", precision="tf32").precision == "fp32"
+    assert caplog.messages == ["scoring in fp32: tf32 not used: it needs a GPU"]
 
 
 def test_published_aasist_l_gives_its_logits(tmp_path):

@@ -67,7 +67,7 @@ def test_an_attack_called_pooled_keeps_its_own_result():
 
 def test_the_scored_length_is_named():
     assert "scored: not known" in to_latex([FIRST])
-    assert r"{\footnotesize scored: first 64,600 samples}" in to_latex([SECOND])
+    assert r"{\footnotesize scored: first 64,600 samples, in bf16}" in to_latex([SECOND])
     assert "Scored" in to_latex([FIRST, SECOND]) and "first 64,600 samples" in to_latex(
         [FIRST, SECOND]
     )

@@ -18,6 +18,7 @@ from asdf.evaluation import (
     results_table,
     write_results,
 )
+from asdf.evaluation.how_scored import HowScored
 from asdf.evaluation.scored_length import PUBLISHED
 
 RAWGAT = Result(
@@ -31,7 +32,10 @@ RAWGAT = Result(
 )
 SMALL = evaluate(Scores(list("abcdefghi"), np.array([1, 1, 1, 1, 0, 0, 0, 0, 0]),
                         np.array([2, 1, 0.5, -0.2, -1, -2, 0.1, 0.6, -3])))  # fmt: skip
-ROWS = [Row("7", "asvspoof19-eval", RAWGAT, PUBLISHED), ("average", "small", SMALL)]
+ROWS = [
+    Row("7", "asvspoof19-eval", RAWGAT, HowScored(PUBLISHED, "bf16")),
+    ("average", "small", SMALL),
+]
 
 
 def test_table_text():
@@ -39,7 +43,7 @@ def test_table_text():
         "epoch    set                     EER %        minDCF     threshold  bona fide  spoof  "
         "scored\n"
         "7        asvspoof19-eval   1.060134752  0.0298931134  1.4512664080       7355  63882  "
-        "first 64,600 samples\n"
+        "first 64,600 samples, in bf16\n"
         "average  small            22.500000000  0.4000000000  0.1000000000          4      5  "
         "not known\n"
     )
@@ -56,8 +60,15 @@ def test_files_hold_the_rows_with_all_digits_and_the_same_bytes(tmp_path):
             "set": "asvspoof19-eval",
             **asdict(RAWGAT),
             "scored_length": {"min_samples": 64600, "max_samples": 64600},
+            "scoring_precision": "bf16",
         },
-        {"epoch": "average", "set": "small", **asdict(SMALL), "scored_length": None},
+        {
+            "epoch": "average",
+            "set": "small",
+            **asdict(SMALL),
+            "scored_length": None,
+            "scoring_precision": None,
+        },
     ]
     write_results(tmp_path / "results", ROWS)
     assert {p.name: p.read_bytes() for p in (tmp_path / "results").iterdir()} == first

@@ -15,9 +15,10 @@ from asdf.evaluation.comparison import (
     different_results,
     different_settings,
 )
+from asdf.evaluation.how_scored import HowScored
 from asdf.evaluation.leading import speakers_of
 from asdf.evaluation.run_folder import open_run_folder
-from asdf.evaluation.scored_files import write_scored_length
+from asdf.evaluation.scored_files import write_how_scored
 from asdf.evaluation.scored_length import PUBLISHED, ScoredLength
 from asdf.evaluation.trials import Trials, write_trials
 
@@ -234,7 +235,7 @@ def test_results_of_different_lengths_are_said_to_be(tmp_path, capsys):
     folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, gap=3.0)
     lengths = PUBLISHED, ScoredLength(16000, 1_000_000)
     for folder, scored in zip(folders, lengths, strict=True):
-        write_scored_length(folder / "scores" / "epoch.10" / "dev.txt", scored)
+        write_how_scored(folder / "scores" / "epoch.10" / "dev.txt", HowScored(scored, "fp32"))
     words = ["compare", *map(str, folders), "--replicates", "50"]
     assert main([*words, "--json", str(tmp_path / "out.json")]) == 0
     out = capsys.readouterr().out
@@ -244,6 +245,14 @@ def test_results_of_different_lengths_are_said_to_be(tmp_path, capsys):
     ) in out
     (result,) = json.loads((tmp_path / "out.json").read_text())["results"]
     assert result["first_scored"] == {"min_samples": 64600, "max_samples": 64600}
-    write_scored_length(folders[1] / "scores" / "epoch.10" / "dev.txt", PUBLISHED)
+    assert (result["first_precision"], result["second_precision"]) == ("fp32", "fp32")
+    assert "precisions" not in out
+    quick = HowScored(PUBLISHED, "bf16")
+    write_how_scored(folders[1] / "scores" / "epoch.10" / "dev.txt", quick)
     assert main(words) == 0
-    assert "different lengths" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "different lengths" not in out
+    assert (
+        "  dev was scored in different precisions (A, B: fp32, bf16), which moves scores a\n"
+        "  little: score both in fp32 where a small difference counts\n"
+    ) in out

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import UsageError
+from asdf.evaluation.how_scored import HowScored, different_precisions
 from asdf.evaluation.scored_files import (
-    read_scored_length,
-    remove_scored_length,
-    scored_length_of,
-    write_scored_length,
+    how_scored,
+    read_how_scored,
+    remove_how_scored,
+    write_how_scored,
 )
 from asdf.evaluation.scored_length import (
     PUBLISHED,
@@ -63,50 +64,82 @@ def test_what_is_said_of_files_of_others():
 
 
 @pytest.mark.parametrize("scored", [PUBLISHED, DEFAULT, WHOLE])
-def test_it_is_read_as_it_was_written(tmp_path, scored):
-    path = tmp_path / "dev.txt"
-    write_scored_length(path, scored)
+@pytest.mark.parametrize("precision", ["fp32", "bf16", None])
+def test_it_is_read_as_it_was_written(tmp_path, scored, precision):
+    path, way = tmp_path / "dev.txt", HowScored(scored, precision)
+    write_how_scored(path, way)
     assert [one.name for one in tmp_path.iterdir()] == ["dev.scored.json"]
-    assert read_scored_length(path) == scored
-    remove_scored_length(path)
-    remove_scored_length(path)
-    assert read_scored_length(path) is None
+    assert read_how_scored(path) == way
+    remove_how_scored(path)
+    remove_how_scored(path)
+    assert read_how_scored(path) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"min_samples": 1}', '{"min_samples": "a"}'])
 def test_what_is_damaged_is_not_known(tmp_path, text):
     (tmp_path / "dev.scored.json").write_text(text)
-    assert read_scored_length(tmp_path / "dev.txt") is None
+    assert read_how_scored(tmp_path / "dev.txt") is None
+
+
+def test_the_second_version_wrote_no_precision(tmp_path):
+    (tmp_path / "dev.scored.json").write_text('{"min_samples": 64600, "max_samples": 64600}\n')
+    assert read_how_scored(tmp_path / "dev.txt") == HowScored(PUBLISHED)
+
+
+def test_the_precision_is_named_where_it_is_not_fp32():
+    ways = [HowScored(PUBLISHED, name) for name in ("fp32", None, "tf32", "bf16")]
+    assert [way.describe().removeprefix("first 64,600 samples") for way in ways] == [
+        "",
+        "",
+        ", in tf32",
+        ", in bf16",
+    ]
+    assert HowScored(None, "bf16").describe() == "not known, in bf16"
+
+
+@pytest.mark.parametrize(
+    ("precisions", "named"),
+    [
+        (["fp32", "fp32"], ""),
+        (["fp32", None], ""),
+        (["bf16", "bf16"], ""),
+        (["bf16", "fp32", "bf16"], "bf16, fp32"),
+        ([None, "tf32"], "not known, tf32"),
+    ],
+)
+def test_precisions_that_differ_are_named(precisions, named):
+    assert different_precisions(HowScored(None, one) for one in precisions) == named
 
 
 def test_of_a_run_of_the_first_version_the_settings_say_it(tmp_path):
     run = make_run(tmp_path / "net")
     path, settings = run / "scores" / "epoch.2" / "dev.txt", run / "settings.py"
-    assert scored_length_of(path) is None
+    assert how_scored(path) == HowScored()
     settings.write_text(LENGTHS.format(16000, 1000000))
-    assert scored_length_of(path) == DEFAULT
-    write_scored_length(path, PUBLISHED)
-    assert scored_length_of(path) == PUBLISHED
-    assert scored_length_of(path.with_name("eval.txt")) == DEFAULT
+    assert how_scored(path) == HowScored(DEFAULT)
+    write_how_scored(path, HowScored(PUBLISHED, "bf16"))
+    assert how_scored(path) == HowScored(PUBLISHED, "bf16")
+    assert how_scored(path.with_name("eval.txt")) == HowScored(DEFAULT)
     settings.write_text(
         LENGTHS.format(16000, 1000000)
         + "network.network_class = 'asdf.networks.SSL_SLS'  # default\n"
         + "back_end.sls_samples = 64600  # default\n"
     )
-    assert scored_length_of(path.with_name("eval.txt")) == PUBLISHED
+    assert how_scored(path.with_name("eval.txt")) == HowScored(PUBLISHED)
     settings.write_text("((")
-    assert scored_length_of(path.with_name("eval.txt")) is None
-    assert scored_length_of(Path("/x.txt")) is None
+    assert how_scored(path.with_name("eval.txt")) == HowScored()
+    assert how_scored(Path("/x.txt")) == HowScored()
 
 
 def test_the_run_of_the_first_version():
     folder = Path(__file__).resolve().parents[3].parent / "shared/reference/v0.1/quickstart"
     if not folder.is_dir():
         pytest.skip("no run of the first version next to this checkout (shared/reference/v0.1)")
-    assert scored_length_of(folder / "scores" / "epoch.1" / "demo-dev.txt") == DEFAULT
+    path = folder / "scores" / "epoch.1" / "demo-dev.txt"
+    assert how_scored(path) == HowScored(DEFAULT)
 
 
-def test_the_score_file_has_only_two_numbers_next_to_it(tmp_path):
-    write_scored_length(tmp_path / "x.txt", PUBLISHED)
+def test_what_is_next_to_a_score_file(tmp_path):
+    write_how_scored(tmp_path / "x.txt", HowScored(PUBLISHED, "tf32"))
     entry = json.loads((tmp_path / "x.scored.json").read_text())
-    assert entry == {"min_samples": 64600, "max_samples": 64600}
+    assert entry == {"min_samples": 64600, "max_samples": 64600, "precision": "tf32"}

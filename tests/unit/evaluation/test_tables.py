@@ -11,6 +11,7 @@ import numpy as np
 
 from asdf.evaluation import AsvScores, Scores
 from asdf.evaluation.exports import to_csv, to_json
+from asdf.evaluation.how_scored import HowScored
 from asdf.evaluation.scored_length import PUBLISHED
 from asdf.evaluation.summary import summarise
 from asdf.evaluation.tables import summary_text, systems_text
@@ -25,7 +26,7 @@ SECOND = summarise(
     "dev",
     Scores(IDS, LABELS, VALUES + 0.8 * LABELS, ATTACKS),
     replicates=50,
-    scored=PUBLISHED,
+    scored=HowScored(PUBLISHED, "bf16"),
 )
 
 
@@ -163,7 +164,9 @@ def test_json_and_csv_name_the_scored_length():
     first, second = json.loads(to_json([FIRST, SECOND]))
     assert first["scored_length"] is None
     assert second["scored_length"] == {"min_samples": 64600, "max_samples": 64600}
+    assert [one["scoring_precision"] for one in (first, second)] == [None, "bf16"]
     rows = list(csv.DictReader(io.StringIO(to_csv([FIRST, SECOND]))))
+    assert [row["scoring_precision"] for row in (rows[0], rows[4])] == ["not known", "bf16"]
     assert [rows[0]["scored_length"], rows[4]["scored_length"]] == [
         "not known",
         "first 64,600 samples",

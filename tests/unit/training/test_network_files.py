@@ -6,7 +6,7 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
-from asdf.training.network_files import read_evaluations, write_evaluations
+from asdf.training.network_files import other_precisions, read_evaluations, write_evaluations
 
 EVALUATIONS = [
     {"step": 7, "epoch": 1, "network": "epoch.1.pt", "eer": {"dev": 0.1 + 0.2}},
@@ -64,3 +64,12 @@ def test_without_anything_in_its_place_one_message_says_what_to_do(networks):
             f"{path} is no list of evaluations, and {metrics} has no evaluations to take their place. Get the file "
             "from a backup, or remove it: the networks then count as not evaluated, and none of them can be the best."
         )
+
+
+def test_eers_of_other_precisions_are_remarked():
+    quick = [{**one, "scoring_precision": "bf16"} for one in EVALUATIONS]
+    assert other_precisions([], "bf16") == other_precisions(quick, "bf16") == ""
+    assert other_precisions(EVALUATIONS, "fp32") == ""  # the first versions named none
+    said = other_precisions([*EVALUATIONS, *quick], "bf16")
+    assert said.startswith("networks were validated with computing.scoring_precision = 'fp32' so")
+    assert "from here on 'bf16'" in said

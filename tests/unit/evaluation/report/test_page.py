@@ -14,6 +14,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import Result, Scores, evaluate, read_scores
+from asdf.evaluation.how_scored import HowScored
 from asdf.evaluation.report import gather, report_page, runs_in
 from asdf.evaluation.report.conditions import heat_step
 from asdf.evaluation.report.curves import Histogram
@@ -372,7 +373,9 @@ def published_next_to(scored: ScoredLength | None) -> str:
     known = KNOWN_SETS["asvspoof21-la:eval"]
     result = Result(0.1, 0.0, 0.1, 0.1, 0.1, known.trials.bona_fide, known.trials.spoof)
     empty = Scores([], np.empty(0, np.int64), np.empty(0))
-    summary = Summary("net", "asvspoof21-la:eval", empty, result, 0.9, 0.1, scored=scored)
+    summary = Summary(
+        "net", "asvspoof21-la:eval", empty, result, 0.9, 0.1, scored=HowScored(scored)
+    )
     measured = Measurement(0, "net", "epoch.1", summary, [], {}, Histogram(0, 1, [1], {"": [1]}))
     return str(published("asvspoof21-la:eval", [measured]))
 

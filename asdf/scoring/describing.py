@@ -1,0 +1,31 @@
+"""What is said of scoring before it begins."""
+
+from __future__ import annotations
+
+from asdf.data.scoring_plan import batch_samples
+from asdf.distributed.resources import smallest_gpu
+from asdf.distributed.world import World
+from asdf.scoring.precision import agree_on_precision
+from asdf.settings.sections import Sections
+
+
+def describe_scoring(settings: Sections, world: World) -> list[str]:
+    """Lines for the log on the precision and on the batches, where they are not what every CPU does.
+
+    Raises:
+        UsageError: a device has none of the precision that is asked for.
+    """
+    lines = []
+    asked = settings.computing.scoring_precision
+    precision = agree_on_precision(asked, world)
+    if asked != "fp32":
+        lines.append(precision.describe())
+    gpu = smallest_gpu(world)
+    if gpu and settings.network.eval_minibatch_size_factor == "auto":
+        samples = batch_samples(settings.network, gpu)
+        factor = samples / settings.network.minibatch_size / settings.network.train_clip_size
+        lines.append(
+            f"scoring in batches of up to {samples:,} samples: network.eval_minibatch_size_factor = 'auto' "
+            f"stands for {factor:.3g} on a GPU of {gpu / 1e9:.0f} GB"
+        )
+    return lines

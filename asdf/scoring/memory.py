@@ -1,0 +1,52 @@
+"""What scoring needs of a device's memory, and what is said where that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from asdf.errors import AsdfError
+from asdf.settings.sections import Network
+
+# What torch's allocator for the host says, in an error without a class of its own.
+_HOST = "DefaultCPUAllocator"
+_CPU_ADVICE = "on a GPU that other programs use as well, free its memory or compute on the CPU"
+
+
+@contextmanager
+def told_if_memory_is_short(
+    waveforms_BT: Tensor, settings: Network, device: torch.device
+) -> Iterator[None]:
+    """A batch that does not fit into the device's memory, as one message.
+
+    Raises:
+        AsdfError: it does not; names the setting that makes batches smaller.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and _HOST not in str(error):
+            raise
+        count, samples = waveforms_BT.shape
+        said = str(error).partition("\n")[0].rstrip(".")
+        raise AsdfError(
+            f"{device} has not enough memory to score {count} recording{'s' * (count > 1)} of "
+            f"{samples:,} samples at once: {said}. {_how_to_need_less(count, samples, settings)}; {_CPU_ADVICE}."
+        ) from error
+
+
+def _how_to_need_less(count: int, samples: int, settings: Network) -> str:
+    if count == 1:
+        longest = settings.max_evaluation_utterance_length_in_samples
+        return (
+            "A batch cannot hold less: score less of long recordings, "
+            f"network.max_evaluation_utterance_length_in_samples (now {longest:,})"
+        )
+    factor = count * samples / settings.minibatch_size / settings.train_clip_size
+    return (
+        f"Set network.eval_minibatch_size_factor below {factor:.3g}, which is that of this batch "
+        f"(now {settings.eval_minibatch_size_factor!r})"
+    )

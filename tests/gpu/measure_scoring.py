@@ -1,0 +1,47 @@
+"""Scores the largest batches that a GPU gets: `python -m tests.gpu.measure_scoring CASES`.
+
+CASES are JSON: a list of [network class, architecture, precision, minibatch, samples of a recording].
+The last line printed is JSON as well: of each case the GPU's memory, and what the weights and the
+batch took at the most, in bytes.
+"""
+
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+
+from asdf.detector.scorer import Scorer
+from asdf.distributed.resources import gpu_memory
+from asdf.networks import build_network
+from tests.gpu.count_training import settings_of
+
+
+def measure(kind: str, architecture: str, precision: str, minibatch: int, samples: int) -> dict:
+    case = {"network.network_class": kind, "front_end.architecture": architecture}
+    settings = settings_of({**case, "network.minibatch_size": minibatch})
+    device = torch.device("cuda:0")
+    with device:
+        network = build_network(settings)
+    scorer = Scorer(network, settings, device, precision=precision)
+    batch = scorer.batches([samples] * 200)[0]
+    weights = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    scorer.forward(np.zeros((len(batch.trials), batch.samples), np.float32))
+    return {
+        "recordings": len(batch.trials),
+        "memory": gpu_memory(device),
+        "weights": weights,
+        "batch": torch.cuda.max_memory_allocated() - weights,
+    }
+
+
+def main() -> None:
+    cases = json.loads(sys.argv[1])
+    print(json.dumps([measure(*case) for case in cases]), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Scores are computed in the precision that stands beside them, and how far bf16's are from fp32's."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from asdf.audio import read_audio
+from asdf.distributed.world import World
+from asdf.errors import AsdfError, UsageError
+from asdf.evaluation import eer
+from asdf.networks import AASIST_L, load_detector_weights
+from asdf.scoring.memory import told_if_memory_is_short
+from asdf.scoring.precision import agree_on_precision, choose_scoring_precision
+from asdf.settings.sections import Network, Sections
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
+
+
+@pytest.mark.parametrize(
+    ("asked", "capability", "name", "line"),
+    [
+        ("fp32", None, "fp32", "scoring in fp32"),
+        ("tf32", None, "fp32", "scoring in fp32: tf32 not used: it needs a GPU"),
+        ("bf16", None, "bf16", "scoring in bf16"),
+        ("fp32", (7, 0), "fp32", "scoring in fp32"),
+        (
+            "tf32",
+            (7, 5),
+            "fp32",
+            "scoring in fp32: TF32 not used: cuda:0 has compute capability 7.5, it needs 8.0",
+        ),
+        ("tf32", (8, 0), "tf32", "scoring in tf32"),
+        ("bf16", (9, 0), "bf16", "scoring in bf16"),
+    ],
+)
+def test_what_a_device_computes_in(monkeypatch, asked, capability, name, line):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    chosen = choose_scoring_precision(asked, GPU if capability else CPU)
+    assert (chosen.name, chosen.describe()) == (name, line)
+
+
+def test_emulated_bf16_and_what_is_no_precision_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    with pytest.raises(UsageError, match=r"in bf16: cuda:0 has compute capability 7\.5, bf16 nee"):
+        choose_scoring_precision("bf16", GPU)
+    with pytest.raises(UsageError, match=r"precision 'fp16': scores are computed in fp32, tf32, "):
+        choose_scoring_precision("fp16", CPU)
+
+
+def world_of(*others: tuple[str, str, str]) -> SimpleNamespace:
+    """The main rank among `others`: why each refuses, its precision, why that is another."""
+    return SimpleNamespace(
+        device=CPU, gather=lambda own: [own, *others], run_on_main=lambda decide: decide()
+    )
+
+
+def test_one_process_without_it_decides_for_all():
+    assert agree_on_precision("bf16", World()).name == "bf16"
+    assert agree_on_precision("bf16", world_of(("", "bf16", ""))).name == "bf16"
+    agreed = agree_on_precision("bf16", world_of(("", "fp32", "it has none")))
+    assert agreed.describe() == "scoring in fp32: it has none"
+    with pytest.raises(UsageError, match="no bf16 there"):
+        agree_on_precision("bf16", world_of(("no bf16 there", "fp32", "")))
+
+
+def test_a_block_computes_so_whatever_is_around_it():
+    layer, x = nn.Linear(4, 4), torch.randn(2, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        with choose_scoring_precision("fp32", CPU).computing():
+            assert layer(x).dtype is torch.float32
+        assert layer(x).dtype is torch.bfloat16
+    with choose_scoring_precision("bf16", CPU).computing():
+        output = layer(x)
+    assert output.dtype is torch.bfloat16 and output.is_inference()
+    assert layer(x).dtype is torch.float32
+
+
+def test_bf16_moves_published_scores_by_a_tenth_of_their_deviation_and_no_eer(corpus):
+    """AASIST-L as published, on half a second of the 16 clips.
+
+    Measured on an AVX-512 CPU: scores moved by 0.090 at most, with a standard deviation of 1.00; the
+    EER is 37.5 % in both, as the network never heard such spoofs.
+    """
+    network = AASIST_L(Sections()).eval()
+    load_detector_weights(network, FIXTURES / "AASIST-L.pth")
+    lines = (corpus / "dev_list.txt").read_text() + (corpus / "eval_list.txt").read_text()
+    rows = [line.rsplit(None, 1) for line in lines.splitlines()]
+    labels = np.array([int(label) for _, label in rows])
+    clips = np.stack([np.resize(read_audio(corpus / name), 8000) for name, _ in rows])
+    scores = {}
+    for name in ("fp32", "bf16"):
+        with choose_scoring_precision(name, CPU).computing():
+            logits = network(torch.from_numpy(clips.astype(np.float32)))[1]
+        assert logits.dtype is torch.float32
+        scores[name] = logits[:, 1].numpy()
+    moved = np.abs(scores["bf16"] - scores["fp32"])
+    assert 1e-4 < moved.max() < 0.15
+    # An output layer in bf16 would give few values to many trials.
+    assert len(set(scores["bf16"].tolist())) == len(rows)
+    rates = [eer(s[labels == 1], s[labels == 0])[0] for s in scores.values()]
+    assert rates == [0.375, 0.375]
+
+
+def refuse(message: str, kind: type[RuntimeError] = RuntimeError) -> str:
+    """What is said of an error in a batch of 6 recordings of 1,000 samples; minibatches have 2."""
+    settings = Network(minibatch_size=2, train_clip_size=1000)
+    with (
+        pytest.raises(AsdfError) as told,
+        told_if_memory_is_short(torch.zeros(6, 1000), settings, GPU),
+    ):
+        raise kind(message)
+    return str(told.value)
+
+
+def test_a_batch_that_does_not_fit_is_one_message_that_names_the_setting():
+    said = refuse("CUDA out of memory. Tried to allocate 2 GiB.\nmore", torch.OutOfMemoryError)
+    assert said.startswith(
+        "cuda:0 has not enough memory to score 6 recordings of 1,000 samples at once: CUDA out of memory. Tried to "
+        "allocate 2 GiB. Set network.eval_minibatch_size_factor below 3, which is that of this batch (now 'auto'); "
+    )
+    assert "factor below 3" in refuse("DefaultCPUAllocator: can't allocate memory: you tried")
+    with (
+        pytest.raises(AsdfError, match=r"max_evaluation_utterance_length_in_samples \(now 1,000,0"),
+        told_if_memory_is_short(torch.zeros(1, 1000), Network(), GPU),
+    ):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+    with (
+        pytest.raises(RuntimeError, match="another one"),
+        told_if_memory_is_short(torch.zeros(1, 9), Network(), GPU),
+    ):
+        raise RuntimeError("another one")
