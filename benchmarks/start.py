@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from asdf.data.demo_corpus import DEMO_SETS, make_demo_corpus
+from asdf.demo import DEMO_SETS, make_demo_corpus
 from benchmarks.harness import ROOT, in_turns
 from benchmarks.rows import Row, limited
 

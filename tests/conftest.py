@@ -14,7 +14,7 @@ import pytest
 # that they start, would wait for each other. Read by torch when it is imported, hence up here.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from asdf.data.demo_corpus import DemoSet, make_demo_corpus
+from asdf.demo import DemoSet, make_demo_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes" / "wav2vec_aasist"

@@ -8,13 +8,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = [
     {"errors", "facts", "text", "settings", "runs", "__init__"},
-    {"distributed", "audio", "evaluation"},
+    {"distributed", "audio", "evaluation", "demo"},
     {"data", "networks"},
     {"training", "scoring", "detector"},
     {"recipe", "commands", "__main__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
+# Services that may stay shut: the others know their door (`__init__`) alone.
+ANNEXES = {"demo"}
 # Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
 NUMPY_ONLY = {"facts", "text", "settings", "runs", "evaluation"}
 
@@ -44,6 +46,15 @@ def test_imports_point_downward(path: Path) -> None:
             assert below or same, (
                 f"{own} (floor {FLOOR[own]}) imports {module} (floor {FLOOR[parts[1]]})"
             )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_annexes_are_entered_by_their_doors(path: Path) -> None:
+    own = room_of(path)
+    for module in imported_modules(path):
+        parts = module.split(".")
+        if parts[0] == "asdf" and len(parts) > 2 and parts[1] in ANNEXES:
+            assert parts[1] == own, f"{own} imports {module}, not asdf.{parts[1]}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

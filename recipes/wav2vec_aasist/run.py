@@ -16,7 +16,7 @@ Stages (recipe.start_stage .. recipe.end_stage)
 
 import sys
 
-from asdf.data.demo_corpus import make_demo_corpus
+from asdf.demo import make_demo_corpus
 from asdf.recipe import Corpus, Run, open_recipe
 from asdf.recipe.stages import evaluate_network, report_results, train_network, validate_network
 

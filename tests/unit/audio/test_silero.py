@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from asdf.audio import apply, segments, speech_mask
 from asdf.audio.silero import WINDOW, speech_probabilities
 from asdf.audio.speech_activity import check_detector, identity
-from asdf.data.demo_voices import draw_speaker, speak
+from asdf.demo.voices import draw_speaker, speak
 from asdf.errors import UsageError
 from asdf.settings.sections import SpeechActivity
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.data import demo_corpus
-from asdf.data.demo_corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
-from asdf.data.demo_vocoders import ATTACKS
-from asdf.data.demo_voices import draw_speaker, speak
 from asdf.data.lists import read_asvspoof2019_protocol, read_list
+from asdf.demo import corpus as demo_corpus
+from asdf.demo.corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
+from asdf.demo.vocoders import ATTACKS
+from asdf.demo.voices import draw_speaker, speak
 from asdf.errors import AsdfError
 
 SMALL = (

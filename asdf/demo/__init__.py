@@ -1,0 +1,5 @@
+"""The demo corpus: synthetic voices and their spoofs, so that a recipe runs without any download."""
+
+from asdf.demo.corpus import DEMO_SETS, DemoSet, make_demo_corpus
+
+__all__ = ["DEMO_SETS", "DemoSet", "make_demo_corpus"]
