@@ -52,7 +52,7 @@ class ShardedNetwork:
         from torch.distributed.device_mesh import DeviceMesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-        self.network, self._device = network, world.device
+        self.network = network
         self._copy = _without_numbers(network)
         assert dist.group.WORLD is not None
         mesh = DeviceMesh.from_group(dist.group.WORLD, world.device.type)

@@ -198,7 +198,8 @@ class Step:
             if one.grad is not None
         ]
         # Of a small parameter that is divided a rank may have nothing, which has no largest value.
-        return nn.utils.get_total_norm([one for one in gradients if one.numel()], math.inf)
+        held = [one for one in gradients if one.numel()]
+        return nn.utils.get_total_norm(held or [self._class_weights.new_zeros(1)], math.inf)
 
     def _names(self, window: Window) -> str:
         names = [self.utterances.ids[index] for index in window.utterances[:_SHOWN].tolist()]

@@ -227,3 +227,24 @@ def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so_once(recipe, ca
     )
     meant = recipe.call(capsys, *words, "computing.use_gpu=False")
     assert meant.status == 0 and "no GPU here" not in meant.output
+
+
+def test_whether_a_network_can_be_divided(recipe, capsys, monkeypatch):
+    """A dry run knows, and a run before it measures anything."""
+
+    def call(*words):
+        return recipe.call(capsys, "debug", "computing.shard_network=True", *words)
+
+    reason = "small_networks.Plain has no front end of the wav2vec 2.0 family, whose encoder layers"
+    outcome = call("computing.processes=2", "--dry-run")
+    assert outcome.status == 2 and reason in outcome.output
+    outcome = call(*SSL, "computing.processes=2", "--dry-run")
+    assert outcome.status == 0, outcome.output
+    assert "weights, gradients and moments are divided over the 2 processes" in outcome.output
+    outcome = call("--dry-run")
+    assert outcome.status == 0, outcome.output
+    assert "computing.shard_network: one process keeps the network whole" in outcome.output
+    monkeypatch.setattr("asdf.distributed.sharding.divides", lambda *_: True)
+    outcome = call()
+    assert outcome.status == 2 and reason in outcome.output
+    assert "stage 0" not in outcome.output
