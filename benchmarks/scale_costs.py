@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from asdf.audio import archive_index
-from asdf.data.corpora.protocols import read_protocol
+from asdf.archives import index as archive_index
+from asdf.corpora.protocols import read_protocol
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.data.lists import UtteranceList, check_files, join, read_list
 from asdf.data.saved_lengths import NOT_DECODED, write_table

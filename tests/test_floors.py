@@ -8,15 +8,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = [
     {"errors", "facts", "text", "settings", "runs", "__init__"},
-    {"distributed", "audio", "evaluation", "demo"},
-    {"data", "networks"},
+    {"distributed", "archives", "audio", "evaluation", "demo"},
+    {"data", "corpora", "networks"},
     {"training", "scoring", "detector"},
-    {"recipe", "commands", "__main__"},
+    {"recipe", "launcher", "commands", "__main__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
 # Services that may stay shut: the others know their door (`__init__`) alone.
-ANNEXES = {"demo"}
+ANNEXES = {"archives", "corpora", "demo", "launcher"}
 # Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
 NUMPY_ONLY = {"facts", "text", "settings", "runs", "evaluation"}
 

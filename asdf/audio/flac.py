@@ -13,7 +13,7 @@ import os
 
 import numpy as np
 
-from asdf.audio.archives import open_file
+from asdf.archives import open_file
 from asdf.audio.pyav import NotDecoded, decode
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import soundfile
 
+from asdf.archives import file_size, find_folder, not_ordinary, open_file, open_source
 from asdf.audio import fallbacks, pyav
-from asdf.audio.archives import file_size, find_folder, not_ordinary, open_file, open_source
 from asdf.audio.mp3 import is_estimated
 from asdf.audio.ogg import is_chained, missing_end
 from asdf.errors import AsdfError

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.archives import open_file
+from asdf.archives import open_file
 from asdf.audio.ogg import missing_end
 from asdf.audio.stated_size import missing_bytes
 

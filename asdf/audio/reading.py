@@ -3,7 +3,7 @@
 Invariant: `read_audio` returns exactly the samples that were asked for, all finite, or raises. A recording that ends
 early would otherwise be scored as a shorter one, and a NaN would spoil the batch that it shares.
 
-A path may go on into a tar (`asdf.audio.archives`).
+A path may go on into a tar (`asdf.archives`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import numpy as np
 import soundfile
 
+from asdf.archives import open_source
 from asdf.audio import fallbacks
-from asdf.audio.archives import open_source
 from asdf.audio.flac import decode_flac
 from asdf.audio.opening import cut_off, open_recording
 from asdf.audio.resampling import SAMPLE_RATE, resample, resampled_length, source_span

@@ -26,18 +26,20 @@ from typing import TextIO
 import numpy as np
 
 from asdf.commands.outputs import show, text_stream, write_outputs
-from asdf.data.corpora import (
+from asdf.corpora import (
     ALIASES,
     KNOWN,
     Chosen,
     KnownCorpus,
     Reading,
     choose,
+    compare_with_disk,
+    counts,
     differences,
+    durations_s,
     find_tree,
     read_known,
 )
-from asdf.data.corpora.checking import compare_with_disk, counts, durations_s
 from asdf.data.lists import UtteranceList, read_list
 from asdf.data.trees import Tree, open_tree
 from asdf.errors import AsdfError, UsageError

@@ -18,10 +18,6 @@ import sys
 from pathlib import Path
 
 from asdf.commands.outputs import show
-from asdf.commands.queue import run_queue
-from asdf.commands.slots import Slots, choose_gpus
-from asdf.commands.states import Job, settings_digest
-from asdf.commands.table import Table, summary
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.devices import (
     look_without_torch,
@@ -32,6 +28,15 @@ from asdf.distributed.devices import (
 from asdf.distributed.launchers import Launch, read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
+from asdf.launcher import (
+    Job,
+    Slots,
+    Table,
+    choose_gpus,
+    run_queue,
+    settings_digest,
+    summary,
+)
 from asdf.recipe.command_line import parse_command_line
 from asdf.recipe.folders import folders_of
 from asdf.settings import Settings

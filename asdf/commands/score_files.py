@@ -91,7 +91,7 @@ def read_protocol_asked(given: argparse.Namespace) -> tuple[Trials | None, Trial
                 "--subset and --ignore-others are about a protocol: give --protocol too."
             )
         return None, None
-    from asdf.data.corpora.protocols import choose_subset, read_protocol
+    from asdf.corpora import choose_subset, read_protocol
 
     whole = read_protocol(given.protocol)
     return whole, choose_subset(whole, given.subset, given.protocol) if given.subset else whole

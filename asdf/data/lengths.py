@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from asdf.archives import file_size, file_state
 from asdf.audio import audio_length, decoded_length, fallbacks, read_audio
-from asdf.audio.archives import file_size, file_state
 from asdf.audio.speech_activity import apply as apply_speech_activity
 from asdf.audio.speech_activity import identity
 from asdf.data.decoders import tell_fallbacks

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.audio.archives import find_folder, open_file
+from asdf.archives import find_folder, open_file
 from asdf.data.names import Names
 from asdf.errors import AsdfError
 from asdf.evaluation.lines import lines_of

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from asdf.audio.archives import Archive, find_folder, open_file
+from asdf.archives import Archive, find_folder, open_file
 from asdf.errors import AsdfError
 from asdf.evaluation.lines import lines_of
 

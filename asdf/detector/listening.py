@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from asdf.archives import find_member
 from asdf.audio import audio_length, read_audio, repeat_to
-from asdf.audio.archives import find_member
 from asdf.audio.blocks import read_blocks
 from asdf.audio.resampling import SAMPLE_RATE
 from asdf.detector.scorer import Scorer

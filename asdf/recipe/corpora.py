@@ -1,6 +1,6 @@
 """A corpus as a recipe knows it: a name, and here what the name stands for.
 
-A recipe declares its own corpora; the corpora of the field (`asdf.data.corpora`) are known to all recipes by name.
+A recipe declares its own corpora; the corpora of the field (`asdf.corpora`) are known to all recipes by name.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
 
-from asdf.data.corpora import (
+from asdf.corpora import (
     KNOWN,
     choose,
     differences,
     find_tree,
     is_known,
+    is_there,
     known_names,
+    read_from,
     read_known,
     read_protocol,
 )
-from asdf.data.corpora.known import is_there
-from asdf.data.corpora.protocols import read_from
 from asdf.data.lists import (
     UtteranceList,
     check_both_classes,
@@ -52,7 +52,7 @@ class Corpus:
         make: makes the corpus in paths.database_folder when it is not there (the demo corpus).
         protocol: a label file, relative to `folder`, that tells speaker, attack ... of the utterances of `list`; where
             it is not there the list has no such columns.
-        reader: instead of `list`: a name of `asdf.data.corpora`, with its subset.
+        reader: instead of `list`: a name of `asdf.corpora`, with its subset.
     """
 
     list: str = ""

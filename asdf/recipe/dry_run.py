@@ -91,9 +91,10 @@ def plan_run(
 
 
 def _check_processes(settings: Sections, processes: int) -> None:
-    from asdf.training.graphs import check_one_process
+    if settings.computing.cuda_graphs:
+        from asdf.training.graphs import check_one_process
 
-    check_one_process(settings.computing, processes)
+        check_one_process(settings.computing, processes)
 
 
 def _add(

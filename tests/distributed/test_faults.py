@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from asdf.commands.following import explain_failure
+from asdf.launcher.following import explain_failure
 from tests.conftest import PATIENCE_S, ROOT
 
 

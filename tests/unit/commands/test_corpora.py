@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
-from asdf.data.corpora import KNOWN
+from asdf.corpora import KNOWN
 from asdf.data.lists import read_list
 from asdf.evaluation.trials import read_trials
 

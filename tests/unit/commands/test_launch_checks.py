@@ -7,10 +7,10 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.commands.launch import _jobs
-from asdf.commands.slots import Slots
 from asdf.distributed.builds import Build
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.devices import SeenGpus
+from asdf.launcher.slots import Slots
 
 GPUS = Slots(["0", "1"], are_gpus=True)
 CPU = Slots(["0"], are_gpus=False)

@@ -1,0 +1,23 @@
+"""Tars read in place: paths that go on into an archive, as `corpus.tar/flac/a.flac`."""
+
+from asdf.archives.members import (
+    Archive,
+    file_size,
+    file_state,
+    find_folder,
+    find_member,
+    not_ordinary,
+    open_file,
+    open_source,
+)
+
+__all__ = [
+    "Archive",
+    "file_size",
+    "file_state",
+    "find_folder",
+    "find_member",
+    "not_ordinary",
+    "open_file",
+    "open_source",
+]

@@ -1,0 +1,37 @@
+"""The corpora of the field by name: what they are made of, where they lie, and how their label files read."""
+
+from asdf.corpora.checking import compare_with_disk, counts, durations_s
+from asdf.corpora.known import KnownCorpus, Reading, is_there
+from asdf.corpora.protocols import choose_subset, read_from, read_protocol
+from asdf.corpora.registry import (
+    ALIASES,
+    KNOWN,
+    Chosen,
+    choose,
+    differences,
+    find_tree,
+    is_known,
+    known_names,
+    read_known,
+)
+
+__all__ = [
+    "ALIASES",
+    "KNOWN",
+    "Chosen",
+    "KnownCorpus",
+    "Reading",
+    "choose",
+    "choose_subset",
+    "compare_with_disk",
+    "counts",
+    "differences",
+    "durations_s",
+    "find_tree",
+    "is_known",
+    "is_there",
+    "known_names",
+    "read_from",
+    "read_known",
+    "read_protocol",
+]

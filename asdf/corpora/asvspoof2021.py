@@ -1,0 +1,113 @@
+"""ASVspoof 2021 LA and DF (Liu et al., IEEE/ACM TASLP, 2023).
+
+The keys come in an archive of their own, so they are looked for wherever it may have been unpacked: beside the audio's
+folder, inside it, with the archive's own folder around them or without. Both tracks call the file the same; which track
+it is of is seen from its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from asdf.corpora.known import KnownCorpus, Reading, is_there, with_files
+from asdf.corpora.protocols import choose_subset, read_from
+from asdf.data.trees import Tree
+from asdf.errors import AsdfError
+from asdf.evaluation.trials import Trials
+from asdf.facts import PUBLISHED, Published
+
+SUBSETS = ("eval", "progress", "hidden", "all")
+_PARTS = 4  # the archives of the DF audio, each of which unpacks into the same folder
+
+
+def _keys(track: str) -> Iterator[str]:
+    """Where the keys may be, the likeliest place first."""
+    places: tuple[str, ...] = (
+        "",
+        f"ASVspoof2021_{track}_eval/",
+        f"{track}-keys-full/",
+        f"{track}-keys-stage-1/",
+    )
+    places += (f"ASVspoof2021_{track}_eval/{track}-keys-full/", f"ASVspoof2021_{track}_keys/")
+    for folder in (f"keys/{track}/CM", f"{track}/CM", "keys/CM", "CM"):
+        yield from (f"{place}{folder}/trial_metadata.txt" for place in places)
+    yield from (f"{place}trial_metadata.txt" for place in places)
+
+
+def _audio(track: str) -> Iterator[str]:
+    whole = f"ASVspoof2021_{track}_eval"
+    yield from (f"{whole}/flac", f"{whole}/{whole}/flac", "flac")
+    yield from (
+        f"{whole}_part{part:02d}/{inside}flac"
+        for part in range(_PARTS)
+        for inside in (f"{whole}/", "")
+    )
+
+
+def _find_keys(tree: Tree, track: str) -> tuple[str, Trials]:
+    own = {"LA": "transmission", "DF": "compression"}[track]
+    for name in dict.fromkeys(_keys(track)):
+        if is_there(tree, name):
+            trials = read_from(tree, name)
+            if own in trials.columns:
+                return name, trials
+    raise AsdfError(
+        f"{tree.root}: the keys of ASVspoof 2021 {track} are not there. They are an archive of their own, "
+        f"{track}-keys-full.tar.gz of www.asvspoof.org: unpack it beside the folder ASVspoof2021_{track}_eval, so that "
+        f"there is keys/{track}/CM/trial_metadata.txt."
+    )
+
+
+def _read(track: str, tree: Tree, subset: str) -> Reading:
+    name, trials = _find_keys(tree, track)
+    audio = tuple(folder for folder in _audio(track) if is_there(tree, folder)) or (
+        next(_audio(track)),
+    )
+    trials = with_files(trials, tree, audio)
+    if subset == "all":
+        note = "these are all trials, of eval, progress and hidden; published numbers are of subset eval alone"
+        return Reading(trials, audio, notes=[note])
+    chosen = choose_subset(trials, subset, tree.path(name))
+    return Reading(chosen, audio, frozenset(trials.ids) - frozenset(chosen.ids))
+
+
+def _corpus(
+    track: str, homepage: str, licence: str, published: dict[str, Published], source: str
+) -> KnownCorpus:
+    audio = f"ASVspoof2021_{track}_eval"
+    return KnownCorpus(
+        title=f"ASVspoof 2021 {track}",
+        homepage=homepage,
+        licence=licence,
+        needs=f"{audio}/flac, and beside it or in it keys/{track}/CM/trial_metadata.txt of {track}-keys-full.tar.gz",
+        folders=(
+            "",
+            f"ASVspoof2021_{track}",
+            f"ASVspoof2021/{track}",
+            "ASVspoof2021",
+            "asvspoof2021",
+        ),
+        marks=(f"{audio}/flac", f"{audio}/{audio}/flac", f"{audio}_part00"),
+        read=partial(_read, track),
+        subsets=SUBSETS,
+        usual="eval",
+        published=published,
+        source=source,
+    )
+
+
+ASVSPOOF21_LA = _corpus(
+    "LA",
+    "https://zenodo.org/record/4837263, keys: https://www.asvspoof.org/index2021.html",
+    "ODC-By",
+    PUBLISHED["asvspoof21-la"],
+    "the corpus's keys; bona fide of eval: re-evaluations published with code",
+)
+ASVSPOOF21_DF = _corpus(
+    "DF",
+    "https://zenodo.org/record/4835108, keys: https://www.asvspoof.org/index2021.html",
+    "see its LICENSE.txt",
+    PUBLISHED["asvspoof21-df"],
+    "the corpus's keys; bona fide of eval: re-evaluations published with code",
+)

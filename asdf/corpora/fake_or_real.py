@@ -1,0 +1,80 @@
+"""Fake-or-Real (Reimao and Tzerpos, SpeD 2019), in its four variants; the folders are the labels."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from asdf.corpora.known import (
+    KnownCorpus,
+    Reading,
+    first_there,
+    join_name,
+    recordings,
+)
+from asdf.data.trees import Tree
+from asdf.errors import AsdfError
+from asdf.evaluation.trials import Trials
+from asdf.facts import PUBLISHED, Published
+
+SUBSETS = ("training", "validation", "testing")
+# What the folders of a variant are called in its archives.
+_FOLDERS = {
+    "norm": ("for-norm",),
+    "2sec": ("for-2sec", "for-2seconds"),
+    "rerec": ("for-rerec", "for-rerecorded"),
+    "original": ("for-original",),
+}
+
+
+def _homes(variant: str) -> tuple[str, ...]:
+    """Where the folders of the subsets may be: archives unpack with one folder around them, or with two."""
+    names = _FOLDERS[variant]
+    return (*names, *(f"{outer}/{inner}" for outer in names for inner in names))
+
+
+def _read(variant: str, tree: Tree, subset: str) -> Reading:
+    found = first_there(
+        tree, (join_name(home, subset) for home in (*reversed(_homes(variant)), ""))
+    )
+    if found is None:
+        raise AsdfError(
+            f"{tree.root}: there is no folder {_FOLDERS[variant][0]}/{subset}. It should hold {subset}/real and "
+            f"{subset}/fake as for-{variant} is distributed."
+        )
+    names, labels = [], []
+    for kind, label in (("real", 1), ("fake", 0)):
+        there = recordings(tree, f"{found}/{kind}")
+        names += there
+        labels += [label] * len(there)
+    columns = {"subset": [subset] * len(names), "variant": [f"for-{variant}"] * len(names)}
+    return Reading(
+        Trials(names, np.array(labels, np.int64), columns), (f"{found}/real", f"{found}/fake")
+    )
+
+
+def _corpus(variant: str, published: dict[str, Published], source: str) -> KnownCorpus:
+    return KnownCorpus(
+        title=f"Fake-or-Real, for-{variant}",
+        homepage="https://bil.eecs.yorku.ca/datasets",
+        licence="see its page",
+        needs=f"{_FOLDERS[variant][-1]}/{{training,validation,testing}}/{{real,fake}}",
+        folders=("FoR", "for", "FakeOrReal", "fake-or-real", "the-fake-or-real-dataset", ""),
+        marks=tuple(f"{home}/{subset}" for home in _homes(variant) for subset in SUBSETS),
+        read=partial(_read, variant),
+        subsets=SUBSETS,
+        usual="testing",
+        published=published,
+        source=source,
+    )
+
+
+FOR_NORM = _corpus(
+    "norm",
+    PUBLISHED["for-norm"],
+    "counts of the folders in public code bases",
+)
+FOR_2SEC = _corpus("2sec", {}, "")
+FOR_REREC = _corpus("rerec", {}, "")
+FOR_ORIGINAL = _corpus("original", {}, "")

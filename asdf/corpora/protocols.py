@@ -1,0 +1,78 @@
+"""The label files of the field, known by what stands in them and not by their names.
+
+Invariant: whatever the file, a trial has a label 1 (bona fide) or 0 (spoof), columns under the names below, and `-` for
+its attack and vocoder exactly where it is bona fide, although some files say `bonafide` or `a00` there. Utterances are
+the names that stand in the file.
+
+    SPEAKER UTT - ATTACK KEY                                                                  ASVspoof 2019
+    SPEAKER UTT CODEC TRANSMISSION ATTACK KEY TRIM SUBSET                                     ASVspoof 2021 LA
+    SPEAKER UTT COMPRESSION SOURCE ATTACK KEY TRIM SUBSET VOCODER TASK TEAM GENDER LANGUAGE   ASVspoof 2021 DF
+    SPEAKER UTT GENDER CODEC CODEC_Q CODEC_SEED ATTACK_TAG ATTACK KEY -                       ASVspoof 5
+    file,speaker,label                                                                        In-the-Wild
+    file,speaker,attack                                                                       SpoofCeleb
+    utterance label ...                                            table of trials, see `asdf.evaluation.trials`
+    UTT KEY                                 KEY is bonafide, bona-fide or spoof, or as in ASDF's lists 1 or 0
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import chain
+from pathlib import Path
+
+from asdf.corpora.label_lines import parse_protocol
+from asdf.data.trees import Tree
+from asdf.errors import UsageError
+from asdf.evaluation.lines import numbered_lines
+from asdf.evaluation.trials import Trials, is_trials_file, read_trials
+
+
+def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Trials:
+    """Read any label file of the field, plain or gzipped.
+
+    Args:
+        subset: the value in the file's column 'subset' of the trials wanted (ASVspoof 2021); None: all of them.
+
+    Raises:
+        AsdfError: names file and line of a line that does not fit, an utterance that comes twice, or a file without
+            labels.
+        UsageError: no trial of that subset.
+    """
+    lines = numbered_lines(path, "\r\n")
+    first = next(lines, None)
+    if first is not None and is_trials_file(first[1]):
+        trials = read_trials(path)
+    else:
+        trials = parse_protocol(chain([] if first is None else [first], lines), Path(path))
+    return trials if subset is None else choose_subset(trials, subset, path)
+
+
+def read_from(tree: Tree, name: str) -> Trials:
+    """The trials in the label file `name` of a corpus.
+
+    Raises:
+        AsdfError: see `read_protocol`.
+    """
+    return parse_protocol(tree.lines(name), tree.path(name))
+
+
+def choose_subset(trials: Trials, subset: str, path: str | os.PathLike[str]) -> Trials:
+    """The trials of one subset.
+
+    Raises:
+        UsageError: there is none; the message names those there are.
+    """
+    values = trials.columns.get("subset", [])
+    chosen = [index for index, value in enumerate(values) if value == subset]
+    if not chosen:
+        there = (
+            f"Its subsets are {', '.join(sorted(set(values)))}."
+            if values
+            else "It has no column of subsets."
+        )
+        raise UsageError(f"{path}: no trial of a subset {subset!r}. {there}")
+    return Trials(
+        [trials.ids[i] for i in chosen],
+        trials.labels[chosen],
+        {name: [column[i] for i in chosen] for name, column in trials.columns.items()},
+    )

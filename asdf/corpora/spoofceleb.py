@@ -1,0 +1,42 @@
+"""SpoofCeleb (Jung et al., IEEE Open Journal of Signal Processing, 2025): VoxCeleb1, and 23 systems trained on it."""
+
+from __future__ import annotations
+
+from asdf.corpora.known import KnownCorpus, Reading, first_there
+from asdf.corpora.protocols import read_from
+from asdf.data.trees import Tree
+from asdf.errors import AsdfError
+from asdf.evaluation.trials import Trials
+
+# What the subsets are called in file and folder names.
+_NAMES = {"train": ("train",), "dev": ("development", "dev"), "eval": ("evaluation", "eval")}
+_HOMES = ("", "spoofceleb/")
+
+
+def _read(tree: Tree, subset: str) -> Reading:
+    names = _NAMES[subset]
+    meta = first_there(tree, (f"{home}metadata/{name}.csv" for home in _HOMES for name in names))
+    if meta is None:
+        raise AsdfError(
+            f"{tree.root}: there is no metadata/{names[0]}.csv. Is it the folder of SpoofCeleb that holds metadata "
+            "and flac?"
+        )
+    trials = read_from(tree, meta)
+    home = meta[: meta.index("metadata/")]
+    audio = first_there(tree, (f"{home}flac/{name}" for name in names)) or f"{home}flac/{names[0]}"
+    return Reading(
+        Trials([f"{audio}/{name}" for name in trials.ids], trials.labels, trials.columns), (audio,)
+    )
+
+
+SPOOFCELEB = KnownCorpus(
+    title="SpoofCeleb",
+    homepage="https://jungjee.github.io/spoofceleb",
+    licence="CC BY 4.0",
+    needs="metadata/{train,development,evaluation}.csv and flac/{train,development,evaluation}",
+    folders=("SpoofCeleb", "spoofceleb"),
+    marks=("metadata", "spoofceleb/metadata"),
+    read=_read,
+    subsets=("train", "dev", "eval"),
+    usual="eval",
+)

@@ -1,0 +1,146 @@
+"""The processes of a run that a launch has started.
+
+Invariants: a run has its own session, so that Ctrl-C reaches the launcher alone; it is asked to stop when the launcher
+dies, whatever killed that; its log is locked for as long as any process of it lives, so that no launcher starts a
+second run in the same system folder, also not one that was killed and started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from shlex import join
+
+from asdf.distributed.devices import visibility_variable
+from asdf.launcher.following import Metrics, explain_failure, log_lines, was_stopped
+from asdf.launcher.states import Job, read_results
+
+_PR_SET_PDEATHSIG = 1
+_prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
+
+
+class RunningJob:
+    """A job that is being run in processes of its own."""
+
+    def __init__(
+        self, job: Job, process: subprocess.Popen[bytes], slots: tuple[str, ...], log_start: int
+    ) -> None:
+        self.job, self.slots = job, slots
+        self._process, self._log_start = process, log_start
+        self._metrics, self._results_before = Metrics(job.metrics), _version(job.results_file)
+
+    def place(self) -> str:
+        """How far it is, in words."""
+        return self._metrics.look()
+
+    def ask_to_stop(self) -> None:
+        """Have it save and end at the next step.
+
+        By a file: a signal to torchrun would give the processes half a minute, which a slow step may exceed.
+        """
+        self.job.stop_file.touch()
+
+    def kill(self) -> None:
+        """End all its processes at once."""
+        if self._process.poll() is None:
+            kill_tree(self._process.pid)
+            self._process.wait()
+
+    def has_ended(self) -> bool:
+        """Whether it has ended; the job's state then says how."""
+        status = self._process.poll()
+        if status is None:
+            return False
+        job, lines = self.job, log_lines(self.job.log, self._log_start)
+        if was_stopped(lines):
+            job.state, job.detail = "stopped", self.place()
+        elif status == 0:
+            new = _version(job.results_file) != self._results_before
+            job.results = read_results(job.results_file) if new else {}
+            job.state, job.detail = "done", ""
+        else:
+            job.state, job.detail = "failed", explain_failure(status, lines)
+        job.stop_file.unlink(missing_ok=True)
+        return True
+
+
+def start(
+    job: Job, command: list[str], slots: tuple[str, ...], visible_devices: str
+) -> RunningJob | None:
+    """Start `command` for a job, which is 'running' then; None while another launch has it running.
+
+    Raises:
+        AsdfError, OSError: the system folder cannot be written, or no process can be started.
+    """
+    job.system.mkdir(parents=True, exist_ok=True)
+    with job.log.open("ab") as log:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        job.stop_file.unlink(missing_ok=True)
+        job.state = "running"
+        job.keep()
+        log.write(
+            f"--- {datetime.now().astimezone().isoformat(timespec='seconds')}  {join(command)}\n".encode()
+        )
+        log.flush()
+        log_start = log.tell()
+        # The lock goes on to the processes with the open file: it is theirs when it is closed here.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={
+                **os.environ,
+                "CUDA_VISIBLE_DEVICES": visible_devices,
+                visibility_variable(): visible_devices,
+                "ASDF_STOP_FILE": str(job.stop_file),
+            },
+            start_new_session=True,
+            preexec_fn=partial(_stop_with, os.getpid()),
+        )
+    return RunningJob(job, process, slots, log_start)
+
+
+def kill_tree(root: int) -> None:
+    """SIGKILL for a process and all below it; torchrun puts its processes into sessions of their own."""
+    below: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name of the program, in brackets, may hold anything.
+            parent = int(path.read_text(errors="replace").rpartition(")")[2].split()[1])
+            below.setdefault(parent, []).append(int(path.parent.name))
+    # From the root on, so that a launcher does not start anew what is killed below it.
+    tree = [root]
+    for process in tree:
+        tree += below.get(process, [])
+    for process in tree:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _stop_with(launcher: int) -> None:
+    """In the new process: get SIGTERM, at which a run saves and ends, when the launcher dies."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != launcher:
+        os._exit(1)
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Something that changes whenever the file at `path` is replaced."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns

@@ -1,0 +1,152 @@
+"""The index of a tar: made once, and never believed about another one."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.testing import assert_array_equal
+
+from asdf.archives.members import open_archive
+from asdf.archives import index as archive_index
+from asdf.audio import read_audio
+from asdf.errors import AsdfError
+from tests.unit.archives.conftest import index_of, noise, pack
+
+
+def test_an_index_is_made_once(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = pack(corpus)
+    first = open_archive(archive)
+    assert index_of(archive).is_file() and not list(archive.parent.glob(".*"))
+    monkeypatch.setattr(archive_index, "scan", lambda *given: pytest.fail("headers read again"))
+    again = archive_index.read_index(archive, first.descriptor)
+    for one, other in zip(vars(again).values(), vars(first.index).values(), strict=True):
+        assert_array_equal(np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8))
+
+
+def other_archive(corpus: Path, archive: Path) -> None:
+    """Put another archive of the same size and time in its place: the same members in another order."""
+    status = archive.stat()
+    moved = archive.with_name("moved.tar")
+    with tarfile.open(archive) as old, tarfile.open(moved, "w") as new:
+        for member in sorted((m for m in old if m.isfile()), key=lambda m: m.name, reverse=True):
+            new.addfile(member, old.extractfile(member))
+        for member in (m for m in old.getmembers() if not m.isfile()):
+            new.addfile(member)
+    assert moved.stat().st_size == status.st_size
+    moved.replace(archive)
+    os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("size_and_time", [True, False])
+def test_an_index_of_another_archive_is_not_used(corpus: Path, size_and_time: bool) -> None:
+    archive = pack(corpus)
+    read_audio(archive / "b.wav")
+    before = index_of(archive).read_bytes()
+    if size_and_time:
+        other_archive(corpus, archive)
+    else:
+        soundfile.write(corpus / "b.wav", noise(3040, 77), 16000, subtype="PCM_16")
+        os.utime(corpus / "b.wav", (0, 0))
+        pack(corpus)
+        index_of(archive).write_bytes(before)
+    opened = open_archive(archive)  # as a new process would
+    assert index_of(archive).read_bytes() != before
+    assert opened.find("b.wav") is not None
+    assert_array_equal(read_audio(archive / "b.wav"), read_audio(corpus / "b.wav"))
+
+
+def index_with(*facts: int, rest: bytes = b"") -> bytes:
+    return archive_index._MAGIC + np.array(facts, "<i8").tobytes() + rest
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY\x01",
+        b"gibberish" * 100,
+        b"PK\x03\x04" + bytes(100),
+        archive_index._MAGIC,
+        index_with(1, 2, 3),
+        index_with(0, 0, 10**13, 0, 0, rest=bytes(280)),
+        index_with(0, 0, -1, 28, 0),
+        index_with(0, 0, 0, 0, 0),
+    ],
+)
+def test_a_damaged_index_is_made_anew(corpus: Path, content: bytes) -> None:
+    archive = pack(corpus)
+    index_of(archive).write_bytes(content)
+    assert_array_equal(read_audio(archive / "b.wav"), read_audio(corpus / "b.wav"))
+    assert index_of(archive).read_bytes() not in (b"", content)
+
+
+def test_an_index_with_any_byte_changed_is_made_anew(corpus: Path) -> None:
+    """Among them the ends of names, which no header of the archive speaks of."""
+    archive = pack(corpus)
+    opened = open_archive(archive)
+    whole = index_of(archive).read_bytes()
+    for place in range(0, len(whole), 37):
+        content = bytearray(whole)
+        content[place] ^= 1
+        index_of(archive).write_bytes(content)
+        again = archive_index.read_index(archive, opened.descriptor)
+        assert [again.name(at) for at in range(len(again))] == [
+            opened.index.name(at) for at in range(len(opened.index))
+        ]
+        assert again.offsets.tolist() == opened.index.offsets.tolist()
+
+
+def test_an_index_that_holds_a_pickle_is_not_run(corpus: Path, tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple:
+            return (Path.touch, (tmp_path / "ran",))
+
+    archive = pack(corpus)
+    with index_of(archive).open("wb") as file:
+        np.save(file, np.array([Evil()], object), allow_pickle=True)
+    assert len(read_audio(archive / "b.wav")) == 3040
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_archive_that_is_replaced_under_the_reader_gives_no_samples(corpus: Path) -> None:
+    archive = pack(corpus)
+    read_audio(archive / "b.wav")
+    content = archive.read_bytes()
+    with archive.open("r+b") as file:  # as `cp` does it
+        file.write(bytes(1024) + content[:-1024])
+    with pytest.raises(AsdfError, match="likely replaced while it was being read"):
+        read_audio(archive / "b.wav")
+    archive.write_bytes(content)
+    assert len(read_audio(archive / "b.wav")) == 3040
+
+
+def test_where_the_folder_cannot_be_written_the_users_cache_has_the_index(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    archive = pack(corpus)
+    index_of(archive).mkdir()  # permissions do not stop root
+    assert len(read_audio(archive / "b.wav")) == 3040
+    [kept] = (tmp_path / "cache" / "asdf").iterdir()
+    assert kept.name.startswith("LA.tar.") and kept.name.endswith(".index")
+    monkeypatch.setattr(archive_index, "scan", lambda *given: pytest.fail("headers read again"))
+    assert (
+        archive_index.read_index(archive, open_archive(archive).descriptor).find("LA/b.wav")
+        is not None
+    )
+
+
+def test_where_no_folder_can_be_written_a_warning_says_what_it_costs(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: list[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    archive = pack(corpus)
+    index_of(archive).mkdir()
+    assert len(read_audio(archive / "b.wav")) == 3040
+    assert any("cannot be kept" in line and "XDG_CACHE_HOME" in line for line in log)

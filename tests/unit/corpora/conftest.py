@@ -1,0 +1,40 @@
+"""Small trees laid out as the corpora are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from asdf.corpora import Reading, choose, read_known
+from asdf.data.lists import UtteranceList
+from asdf.data.trees import open_tree
+
+Lay = Callable[..., Path]
+Read = Callable[[str, Path], tuple[UtteranceList, Reading]]
+
+
+@pytest.fixture
+def lay(tmp_path: Path) -> Lay:
+    """Make files below a folder: label files with their text, and empty ones in place of recordings."""
+
+    def lay(files: Mapping[str, str] | None = None, empty: str = "", folder: str = ".") -> Path:
+        for name, text in {
+            **(files or {}),
+            **dict.fromkeys(empty.split("\n") if empty else [], ""),
+        }.items():
+            path = tmp_path / folder / name.strip()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return tmp_path / folder
+
+    return lay
+
+
+@pytest.fixture
+def read() -> Read:
+    def read(name: str, folder: Path) -> tuple[UtteranceList, Reading]:
+        return read_known(choose(name), open_tree(folder))
+
+    return read

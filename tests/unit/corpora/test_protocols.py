@@ -1,0 +1,202 @@
+"""Label files are known by what stands in them, and all give the same kind of trials."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from asdf.corpora import read_protocol
+from asdf.errors import AsdfError, UsageError
+
+LA19 = "LA_0079 LA_T_1 - - bonafide\nLA_0080 LA_T_2 - A01 spoof\n"
+PA19 = "PA_0079 PA_T_1 aaa - bonafide\nPA_0079 PA_T_2 aac BB spoof\n"
+LA21 = """LA_0009 LA_E_1 alaw ita_tx A07 spoof notrim eval
+LA_0010 LA_E_2 none loc_tx bonafide bonafide notrim progress
+LA_0011 LA_E_3 gsm mad_tx - bonafide trim hidden
+"""
+DF21 = """LA_0023 DF_E_1 nocodec asvspoof A14 spoof notrim progress traditional_vocoder - - - -
+TEF2 DF_E_2 low_m4a vcc2020 Task1-team20 spoof notrim eval neural_vocoder_nonautoregressive Task1 team20 FF E
+LA_0024 DF_E_3 mp3m4a asvspoof - bonafide notrim eval bonafide - - - -
+"""
+ASVSPOOF5 = """D_4461 D_1 F - - - AC1 A14 spoof -
+D_0461 D_2 M - - - - bonafide bonafide -
+E_1607 E_3 M C05 2 E_0009486171 AC1 A26 spoof -
+"""
+WILD = 'file,speaker,label\n0.wav,Alec Guinness,spoof\n1.wav,"Guinness, Alec",bona-fide\n'
+CELEB = "file,speaker,attack\na00/id10318/Y-1.flac,id10318,a00\na06/id10318/Y-1.flac,id10318,a06\n"
+LIST = "my folder/a b.flac 1\nc.flac 0\n"
+TABLE = "utterance\tlabel\tattack\tcodec\na.flac\t1\t-\t\nb.flac\t0\tA01\topus\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "ids", "labels", "columns"),
+    [
+        (LA19, "LA_T_1 LA_T_2", [1, 0], {"speaker": "LA_0079 LA_0080", "attack": "- A01"}),
+        (
+            PA19,
+            "PA_T_1 PA_T_2",
+            [1, 0],
+            {"speaker": "PA_0079 PA_0079", "environment": "aaa aac", "attack": "- BB"},
+        ),
+        (
+            LA21,
+            "LA_E_1 LA_E_2 LA_E_3",
+            [0, 1, 1],
+            {
+                "speaker": "LA_0009 LA_0010 LA_0011",
+                "codec": "alaw none gsm",
+                "transmission": "ita_tx loc_tx mad_tx",
+                "attack": "A07 - -",
+                "trim": "notrim notrim trim",
+                "subset": "eval progress hidden",
+            },
+        ),
+        (
+            DF21,
+            "DF_E_1 DF_E_2 DF_E_3",
+            [0, 0, 1],
+            {
+                "speaker": "LA_0023 TEF2 LA_0024",
+                "compression": "nocodec low_m4a mp3m4a",
+                "source": "asvspoof vcc2020 asvspoof",
+                "attack": "A14 Task1-team20 -",
+                "trim": "notrim notrim notrim",
+                "subset": "progress eval eval",
+                "vocoder": "traditional_vocoder neural_vocoder_nonautoregressive -",
+                "task": "- Task1 -",
+                "team": "- team20 -",
+                "gender": "- FF -",
+                "language": "- E -",
+            },
+        ),
+        (
+            ASVSPOOF5,
+            "D_1 D_2 E_3",
+            [0, 1, 0],
+            {
+                "speaker": "D_4461 D_0461 E_1607",
+                "gender": "F M M",
+                "codec": "- - C05",
+                "codec_q": "- - 2",
+                "codec_seed": "- - E_0009486171",
+                "attack_tag": "AC1 - AC1",
+                "attack": "A14 - A26",
+            },
+        ),
+        (
+            CELEB,
+            "a00/id10318/Y-1.flac a06/id10318/Y-1.flac",
+            [1, 0],
+            {"speaker": "id10318 id10318", "attack": "- a06"},
+        ),
+        ("utt_1 bonafide\nutt_2 spoof\n", "utt_1 utt_2", [1, 0], {}),
+        ("utt_1\tbona-fide\nutt_2\tspoof\n", "utt_1 utt_2", [1, 0], {}),
+        ("utt_1 1\r\n\r\nutt_2 0\r\n", "utt_1 utt_2", [1, 0], {}),
+    ],
+    ids=["2019-LA", "2019-PA", "2021-LA", "2021-DF", "5", "SpoofCeleb", "two", "tab", "windows"],
+)
+def test_every_format(
+    tmp_path: Path, text: str, ids: str, labels: list[int], columns: dict[str, str]
+) -> None:
+    (tmp_path / "labels").write_text(text, encoding="utf-8", newline="")
+    trials = read_protocol(tmp_path / "labels")
+    assert list(trials.ids) == ids.split() and trials.labels.tolist() == labels
+    assert dict(trials.columns) == {name: values.split() for name, values in columns.items()}
+
+
+def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
+    (tmp_path / "meta.csv").write_text(WILD, encoding="utf-8")
+    wild = read_protocol(tmp_path / "meta.csv")
+    assert wild.ids == ["0.wav", "1.wav"] and wild.labels.tolist() == [0, 1]
+    assert wild.columns == {"speaker": ["Alec Guinness", "Guinness, Alec"]}
+    (tmp_path / "list.txt").write_text(LIST, encoding="utf-8")
+    assert read_protocol(str(tmp_path / "list.txt")).ids == ["my folder/a b.flac", "c.flac"]
+
+
+def test_a_table_of_trials_keeps_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text(TABLE, encoding="utf-8")
+    trials = read_protocol(tmp_path / "t.tsv")
+    assert trials.ids == ["a.flac", "b.flac"] and trials.columns == {
+        "attack": ["-", "A01"],
+        "codec": ["", "opus"],
+    }
+
+
+@pytest.mark.parametrize("text", [LA21, WILD, TABLE], ids=["columns", "csv", "table"])
+def test_gzip_and_a_byte_order_mark_change_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "plain").write_text(text, encoding="utf-8")
+    (tmp_path / "other").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
+    plain, other = read_protocol(tmp_path / "plain"), read_protocol(tmp_path / "other")
+    assert other.ids == plain.ids and other.columns == plain.columns
+    assert other.labels.tolist() == plain.labels.tolist()
+
+
+def test_one_subset(tmp_path: Path) -> None:
+    (tmp_path / "trial_metadata.txt").write_text(DF21, encoding="utf-8")
+    chosen = read_protocol(tmp_path / "trial_metadata.txt", "eval")
+    assert chosen.ids == ["DF_E_2", "DF_E_3"] and chosen.labels.tolist() == [0, 1]
+    assert chosen.columns["subset"] == ["eval", "eval"] and chosen.columns["attack"] == [
+        "Task1-team20",
+        "-",
+    ]
+    with pytest.raises(
+        UsageError, match=r"no trial of a subset 'evl'\. Its subsets are eval, progress\."
+    ):
+        read_protocol(tmp_path / "trial_metadata.txt", "evl")
+    (tmp_path / "protocol").write_text(LA19, encoding="utf-8")
+    with pytest.raises(UsageError, match="It has no column of subsets"):
+        read_protocol(tmp_path / "protocol", "eval")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no trial in it"),
+        (
+            "LA_E_1\nLA_E_2\n",
+            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'LA_E_1'. It should",
+        ),
+        (
+            "a b c\n",
+            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'a b c'. It should be a pro",
+        ),
+        (
+            LA19 + "LA_0080 LA_T_3 - A01 fake\n",
+            "line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATTACK KEY'",
+        ),
+        (
+            LA21 + "LA_0009 LA_E_4 alaw ita_tx A07 spoof\n",
+            "line 4: expected 'SPEAKER UTTERANCE CODEC TRANSMISSION",
+        ),
+        (LA21 + "\n" + LA21.split("\n")[1], "line 5: 'LA_E_2' stands already in line 2."),
+        ("a.flac 1\nb.flac 2\n", "line 2: expected 'UTTERANCE KEY'"),
+        (
+            WILD + "2.wav,Someone,real\n",
+            "line 4: expected file,speaker,label, found '2.wav,Someone,real'",
+        ),
+        (WILD + "2.wav,spoof\n", "line 4: expected file,speaker,label"),
+        ("file,speaker\na.wav,b\n", "line 1: a csv with a column 'file' also needs 'label'"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_file_and_line(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "labels").write_text(text, encoding="utf-8")
+    with pytest.raises(AsdfError) as error:
+        read_protocol(tmp_path / "labels")
+    assert str(error.value).startswith(str(tmp_path / "labels")) and told in str(error.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(AsdfError, match=r"cannot read .*none"):
+        read_protocol(tmp_path / "none")
+
+
+def test_a_field_without_end(tmp_path: Path) -> None:
+    """The csv module raises an error of its own for more than 131,072 characters."""
+    path = tmp_path / "meta.csv"
+    path.write_text(f"file,speaker,label\na.wav,S,spoof\n{'b' * 200_000},S,spoof\n")
+    with pytest.raises(AsdfError, match=r"meta\.csv, line 3: the line has more than 100,000 char"):
+        read_protocol(path)

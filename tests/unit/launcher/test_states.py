@@ -1,0 +1,77 @@
+"""When a run counts as done, by what its system folder says."""
+
+import json
+
+import pytest
+
+from asdf.launcher.states import Job, settings_digest
+from asdf.settings import Sections
+
+
+def job(system, **values):
+    settings = Sections()
+    for name, value in values.items():
+        section, _, setting = name.partition("__")
+        setattr(getattr(settings, section), setting, value)
+    return Job("net", [], system, settings_digest(settings))
+
+
+@pytest.fixture
+def done(tmp_path):
+    """A system folder in which a run of the default settings is done."""
+    (tmp_path / "settings.py").write_text("network.max_epochs = 1000\n")
+    first = job(tmp_path)
+    first.state, first.results = "done", {("epoch.9", "dev"): 0.125}
+    first.keep()
+    return tmp_path
+
+
+def test_what_is_done_stays_done_with_its_results(done):
+    # Folders move, and a run may compute elsewhere, without any of its numbers becoming others.
+    later = job(
+        done, paths__database_folder="/node/17", computing__gpu_ids=(1,), computing__threads=4
+    )
+    later.recall()
+    assert later.state == "done" and later.results == {("epoch.9", "dev"): 0.125}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"network__max_epochs": 7},
+        {"recipe__seed": 1},
+        {"computing__processes": 2},
+        {"computing__precision": "fp32"},
+    ],
+)
+def test_other_settings_are_not_done(done, changed):
+    later = job(done, **changed)
+    later.recall()
+    assert later.state == "waiting" and later.results == {}
+
+
+def test_a_run_by_hand_in_the_same_folder_undoes_it(done):
+    (done / "settings.py").write_text("network.max_epochs = 3\n")
+    later = job(done)
+    later.recall()
+    assert later.state == "waiting"
+
+
+@pytest.mark.parametrize("state", ["running", "failed", "stopped"])
+def test_what_has_not_ended_well_waits_again(done, state):
+    first = job(done)
+    first.state = state
+    first.keep()
+    later = job(done)
+    later.recall()
+    assert later.state == "waiting"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"state": "done"}', json.dumps({"state": "done", "results": 3})]
+)
+def test_a_state_that_cannot_be_read_is_none(tmp_path, text):
+    (tmp_path / "launch.json").write_text(text)
+    later = job(tmp_path)
+    later.recall()
+    assert later.state == "waiting"
