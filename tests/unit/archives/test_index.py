@@ -11,8 +11,8 @@ import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.archives.members import open_archive
 from asdf.archives import index as archive_index
+from asdf.archives.members import open_archive
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
 from tests.unit.archives.conftest import index_of, noise, pack
