@@ -74,15 +74,18 @@ def run_pair(recipe: RecipeFolder, variables, *words: str) -> list[Outcome]:
     ]
 
 
-def test_processes_of_every_launcher_train_what_those_of_torchrun_train(recipe):
+def check_pair(outcomes: list[Outcome]) -> None:
+    assert [outcome.status for outcome in outcomes] == [0, 0], outcomes
+    assert "rank 1 of 2: host " in outcomes[0].output
+    assert "local rank 1, device cpu" in outcomes[0].output
+
+
+def test_processes_of_other_launchers_train_what_those_of_torchrun_train(recipe):
     whole = recipe.run(*OPTIONS, "paths.system_folder=torchrun", processes=2)
     assert whole.status == 0, whole.output
-    for variables in (torch_variables, slurm_variables, open_mpi_variables, hydra_variables):
+    for variables in (torch_variables, slurm_variables):
         folder = f"paths.system_folder={variables.__name__}"
-        outcomes = run_pair(recipe, variables, *OPTIONS, folder)
-        assert [outcome.status for outcome in outcomes] == [0, 0], outcomes
-        assert "rank 1 of 2: host " in outcomes[0].output
-        assert "local rank 1, device cpu" in outcomes[0].output
+        check_pair(run_pair(recipe, variables, *OPTIONS, folder))
         assert_equal_runs(recipe.system("torchrun"), recipe.system(variables.__name__))
     # This one adds --local-rank to the words of each process.
     launcher = ["-m", "torch.distributed.launch", "--nproc_per_node=2", "--nnodes=1"]
@@ -91,6 +94,11 @@ def test_processes_of_every_launcher_train_what_those_of_torchrun_train(recipe):
     outcome = recipe.run_command([sys.executable, *launcher, *nodes, *words])
     assert outcome.status == 0, outcome.output
     assert_equal_runs(recipe.system("torchrun"), recipe.system("launch"))
+
+
+@pytest.mark.parametrize("variables", [open_mpi_variables, hydra_variables])
+def test_processes_of_an_mpi_are_one_run(recipe, variables):
+    check_pair(run_pair(recipe, variables, "debug", "recipe.end_stage=0"))
 
 
 def test_mpirun_starts_one_run(recipe):

@@ -105,7 +105,8 @@ def test_the_frozen_epochs_are_those_of_a_frozen_front_end(train, tmp_path):
     torch.testing.assert_close(weights(tmp_path, "epoch.2.pt"), later, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("steps", [2, 3, 5, 6, 7])
+# While it is frozen, on the last step before it learns, and on the first on which it does.
+@pytest.mark.parametrize("steps", [2, 6, 7])
 def test_a_stop_before_at_or_after_the_unfreezing_changes_no_number(train, tmp_path, steps):
     options = {"unfreeze_after_epochs": 2, "dropout": 0.3, "layer_drop": 0.5, "time_mask_proportion": 0.3,
                "time_mask_length": 1, "layer": "weighted"}  # fmt: skip
