@@ -14,12 +14,12 @@ def without_autocast(x: Tensor) -> AbstractContextManager[object]:
     return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
-def in_float32(layer: nn.Module, x: Tensor) -> Tensor:
-    """`layer` of `x`, computed in float32: an output layer's logits are the scores.
+def in_full_precision(layer: nn.Linear, x: Tensor) -> Tensor:
+    """`layer` of `x`, in the precision of its weights, float32: an output layer's logits are the scores.
 
     In bfloat16 a score between 4 and 8 is a multiple of 1/32, and trials of equal scores are
     neither told apart nor ranked.
     """
     with without_autocast(x):
-        result: Tensor = layer(x.float())
+        result: Tensor = layer(x.to(layer.weight.dtype))
     return result

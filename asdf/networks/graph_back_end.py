@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.full_precision import in_float32
+from asdf.networks.full_precision import in_full_precision
 from asdf.networks.graph_attention import GraphAttention, GraphPool, HeterogeneousGraphAttention
 from asdf.networks.residual_blocks import ResidualBlock, residual_encoder
 
@@ -99,7 +99,7 @@ class GraphBackEnd(nn.Module):
             dim=1,
         )
         dropped_BE = F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training)
-        return embeddings_BE, in_float32(self.out_layer, dropped_BE)
+        return embeddings_BE, in_full_precision(self.out_layer, dropped_BE)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
         """The first batch norms of the residual blocks."""

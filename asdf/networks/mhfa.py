@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from asdf.networks.full_precision import in_float32
+from asdf.networks.full_precision import in_full_precision
 from asdf.networks.layers import weighted_sum
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
@@ -47,7 +47,7 @@ class MHFABackEnd(BackEnd):
         attention_BLH = self.att_head(keys_BLK).softmax(dim=1)
         pooled_BHK = attention_BLH.transpose(1, 2) @ values_BLK
         embeddings_BE = self.pooling_fc(pooled_BHK.flatten(1))
-        return embeddings_BE, in_float32(self.output, embeddings_BE)
+        return embeddings_BE, in_full_precision(self.output, embeddings_BE)
 
 
 class SSL_MHFA(SSLDetector):

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.full_precision import in_float32
+from asdf.networks.full_precision import in_full_precision
 from asdf.networks.pooling import AttentiveStatistics
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
@@ -125,7 +125,7 @@ class Nes2NetXBackEnd(BackEnd):
             outputs.append(norm(F.relu(block(part if not outputs else outputs[-1] + part))))
         x_BCL = self.bn(torch.cat([*outputs, last], dim=1)).relu()
         embeddings_BE = x_BCL.mean(dim=2) if self.pooling is None else self.pooling(x_BCL)
-        return embeddings_BE, in_float32(self.fc, embeddings_BE)
+        return embeddings_BE, in_full_precision(self.fc, embeddings_BE)
 
 
 class SSL_Nes2NetX(SSLDetector):

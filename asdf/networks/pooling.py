@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from asdf.networks.full_precision import in_float32
+from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
 
@@ -58,7 +58,7 @@ class ASPBackEnd(BackEnd):
         """Embeddings (batch, 2 * dimension) and logits (batch, 2)."""
         weights_B1L = self.attention(features_BLC).softmax(dim=1).transpose(1, 2)
         embeddings_BE = weighted_statistics(features_BLC.transpose(1, 2), weights_B1L)
-        return embeddings_BE, in_float32(self.output, embeddings_BE)
+        return embeddings_BE, in_full_precision(self.output, embeddings_BE)
 
 
 class SSL_ASP(SSLDetector):

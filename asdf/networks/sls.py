@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.full_precision import in_float32
+from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
 
@@ -44,7 +44,7 @@ class SLSBackEnd(BackEnd):
             mixed_BLC = mixed_BLC + layer_BLC * weights_BN11[:, number]
         pooled_BX = F.max_pool2d(F.selu(self.first_bn(mixed_BLC.unsqueeze(1))), POOL).flatten(1)
         embeddings_BE = F.selu(self.fc1(pooled_BX))
-        return embeddings_BE, F.selu(in_float32(self.fc3, embeddings_BE)).log_softmax(dim=1)
+        return embeddings_BE, F.selu(in_full_precision(self.fc3, embeddings_BE)).log_softmax(dim=1)
 
 
 class SSL_SLS(SSLDetector):

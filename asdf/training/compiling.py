@@ -16,6 +16,10 @@ from torch import Tensor, nn
 from asdf.errors import UsageError
 from asdf.settings.sections import Sections
 
+_EXPLAINS = "Explanation: "
+_NEEDS = "Compiling needs a C++ compiler (g++), on GPUs Triton as well, and a network that torch.compile takes."
+_TAKES_NOT = "There is something in the network's code that torch.compile does not take."
+
 
 class Compiled(nn.Module):
     """A network whose forward in training is compiled; it shares the network's modules and parameters.
@@ -69,9 +73,18 @@ def told_if_compiling_fails(compiles: bool) -> Iterator[None]:
         yield
     except TorchDynamoException as error:
         cause = getattr(error, "inner_exception", error)
-        lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-        reason = lines[0] if lines else type(cause).__name__
+        advice = _TAKES_NOT if cause is error else _NEEDS
         raise UsageError(
-            f"the network could not be compiled: {reason.rstrip('.')}. Compiling needs a C++ compiler (g++), on GPUs "
-            "Triton as well, and a network that torch.compile takes. Set computing.compile = False to train without."
+            f"the network could not be compiled: {_reason(cause)}. {advice} Set computing.compile = False to train "
+            "without."
         ) from error
+
+
+def _reason(cause: BaseException) -> str:
+    """What torch says of a failure, on one line: its first line, its explanations, where in the network it was."""
+    told, _, code = str(cause).partition("from user code:")
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    explained = [line.removeprefix(_EXPLAINS) for line in lines if line.startswith(_EXPLAINS)]
+    places = [line.strip() for line in code.splitlines() if line.strip().startswith("File ")]
+    parts = [*(lines[:1] or [type(cause).__name__]), *explained, *places[-1:]]
+    return ": ".join(part.rstrip(".") for part in parts)

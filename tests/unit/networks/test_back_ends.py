@@ -232,3 +232,15 @@ def test_a_back_end_of_ones_own_takes_a_few_lines(small, waveforms):
     assert torch.equal(embeddings, features) and torch.equal(
         logits, network.back_end.output(features)
     )
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_logits_have_the_digits_of_the_weights_whatever_autocast_says(small, name):
+    """Scores of bfloat16 would be equal where trials are not; a network in float64 stays one."""
+    network, waveforms_BT = build(small, name).eval(), torch.randn(2, 8000)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        logits = network(waveforms_BT)[1]
+    assert logits.dtype is torch.float32
+    assert not torch.equal(logits, logits.bfloat16().float())
+    if "AASIST" not in name:  # its graph pooling is in float32 in any case
+        assert network.double()(waveforms_BT.double())[1].dtype is torch.float64

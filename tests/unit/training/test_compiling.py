@@ -75,6 +75,24 @@ def test_a_missing_compiler_is_said_in_one_message():
     )
 
 
+class Wrong(Net):
+    """Traces to a product of shapes that do not go together."""
+
+    def forward(self, waveforms_BT):
+        return super().forward(waveforms_BT @ torch.ones(3, 3))
+
+
+def test_what_cannot_be_traced_is_said_with_its_explanation_and_its_place():
+    compiled = Compiled(Wrong(), SIZE)
+    with pytest.raises(UsageError) as told, told_if_compiling_fails(True):
+        compiled(WAVEFORMS[:SIZE])
+    text = str(told.value)
+    assert text.startswith("the network could not be compiled: RuntimeError when making fake tens")
+    assert "Dynamo failed to run FX node" in text and "a and b must have same reduction" in text
+    assert f'File "{__file__}", line ' in text and "in forward. There is something in" in text
+    assert "\n" not in text and "g++" not in text
+
+
 def test_other_failures_stay_what_they_are():
     for error in (AsdfError("an utterance without samples"), RuntimeError("out of memory")):
         with pytest.raises(type(error), match=str(error)), told_if_compiling_fails(True):
