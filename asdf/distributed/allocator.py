@@ -3,6 +3,11 @@
 A training step on a CPU frees and asks again for the same hundreds of megabytes. By default glibc gives such blocks
 back at once, and each page then comes anew from the kernel, zeroed, which took a tenth of the step and more where it
 was measured. Nothing that is computed changes.
+
+The GPU's allocator stays as torch has it, or as PYTORCH_ALLOC_CONF says. Its `expandable_segments`
+would hold less memory while lists of many lengths are scored; but what is held beyond what is used
+is given back where memory runs short, so no run needs it, while torch calls it experimental and
+drivers of virtual GPUs may lack what it takes.
 """
 
 from __future__ import annotations

@@ -86,3 +86,17 @@ def end_recorded(run: Run) -> Iterator[None]:
 def _record_end(run: Run, peaks: list[dict[str, float | None]]) -> None:
     named = {f"rank {rank}": peak for rank, peak in enumerate(peaks)}
     update_record(_record_file(run), {"ended": now(), "peak_memory_mb": named})
+    LOG.info("%s", _describe_peaks(peaks))
+
+
+def _describe_peaks(peaks: list[dict[str, float | None]]) -> str:
+    """The peak memory for the log, of the process that took the most on each side."""
+    words = []
+    for side, name in (("gpu", "GPU"), ("host", "host")):
+        taken = [peak[side] or 0.0 for peak in peaks]
+        if any(taken):
+            rank = taken.index(max(taken))
+            words.append(
+                f"{name} {taken[rank] / 1000:.2f} GB{f' (rank {rank})' * (len(peaks) > 1)}"
+            )
+    return f"peak memory: {', '.join(words)}"

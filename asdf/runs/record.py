@@ -27,6 +27,8 @@ _VARIABLES = (
     "SLURM_JOB_NODELIST",
     "SLURM_RESTART_COUNT",
 )
+# What torch and the libraries below it are told: each of them may change numbers, speed or memory.
+_PREFIXES = ("CUBLAS_", "CUDA_", "CUDNN_", "GLOO_", "NCCL_", "PYTORCH_", "TORCH_")
 
 
 def environment_record(
@@ -51,8 +53,14 @@ def environment_record(
         "git": git_state(Path(__file__).parent),
         "recipe_git": git_state(recipe_folder),
         "devices": devices,
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "environment": {
+            name: os.environ[name] for name in sorted(os.environ) if _is_recorded(name)
+        },
     }
+
+
+def _is_recorded(variable: str) -> bool:
+    return variable in _VARIABLES or variable.startswith(_PREFIXES)
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Whole runs on GPUs that compute nothing: the recipe, several processes, machines without a compiler."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -56,10 +57,18 @@ def run_to_the_end(quick, *words: str, **options) -> Outcome:
 
 
 def test_two_devices_run_all_stages_and_one_goes_on_with_them(quick, null_gpu):
-    both = run_to_the_end(quick, "small", processes=2, **null_gpu(count=2))
+    auto = "network.eval_minibatch_size_factor='auto'"
+    both = run_to_the_end(quick, "small", auto, processes=2, **null_gpu(count=2))
     for rank in range(2):
         assert f"local rank {rank}, device cuda:{rank} (Null GPU)" in both.output
     assert "precision bf16: compute capability 9.0\n" in both.output
+    said = (
+        "scoring in batches of up to 5,856,773 samples: network.eval_minibatch_size_factor = 'auto'"
+    )
+    assert both.output.count(said) == 1 and "on a GPU of 85 GB\n" in both.output
+    assert re.search(r"\npeak memory: GPU 0\.\d\d GB \(rank \d\), host ", both.output)
+    [record] = json.loads((quick.system("quickstart") / "environment.json").read_text())
+    assert all(record["libraries"][name] for name in ("cuda", "cudnn", "nccl"))
     assert "epoch.1  demo-eval" in both.output
     alone = run_to_the_end(quick, "small", "network.max_epochs=2", **null_gpu())
     assert "trained by 2 processes so far, by 1 from here on" in alone.output

@@ -8,7 +8,8 @@ import pytest
 from asdf.distributed import resources
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.recipe.recording import end_recorded
+from asdf.recipe.recording import _describe_peaks, end_recorded
+from asdf.runs.log import LOG
 
 
 def run_in(folder, world=None):
@@ -30,12 +31,25 @@ def test_a_device_that_answers_no_more_does_not_hide_the_failure(tmp_path, monke
     assert records(tmp_path) == [{"started": "earlier"}, {"started": "now"}]
 
 
-def test_the_main_process_records_the_end_for_all(tmp_path):
+def test_the_main_process_records_the_end_for_all(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(LOG, "propagate", True)
+    caplog.set_level("INFO")
     with end_recorded(run_in(tmp_path)):
         pass
     *_, last = records(tmp_path)
     assert list(last) == ["started", "ended", "peak_memory_mb"]
     assert list(last["peak_memory_mb"]) == ["rank 0"]
+    host = last["peak_memory_mb"]["rank 0"]["host"]
+    assert caplog.messages == [f"peak memory: host {host / 1000:.2f} GB"]
     with pytest.raises(KeyboardInterrupt), end_recorded(run_in(tmp_path, World(rank=1, size=2))):
         raise KeyboardInterrupt
     assert "ended" not in records(tmp_path)[-1]
+
+
+def test_the_log_names_the_process_that_took_the_most():
+    peaks: list[dict[str, float | None]] = [
+        {"host": 5100.0, "gpu": 8700.0},
+        {"host": 2000.0, "gpu": 9310.5},
+    ]
+    assert _describe_peaks(peaks) == "peak memory: GPU 9.31 GB (rank 1), host 5.10 GB (rank 0)"
+    assert _describe_peaks(peaks[:1]) == "peak memory: GPU 8.70 GB, host 5.10 GB"

@@ -127,17 +127,24 @@ def test_progress_lines_come_often_at_first(capsys, monkeypatch):
 
 def test_the_record_says_what_ran_on_what(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["run.py", "a config"])
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
+    variables = {
+        "CUDA_VISIBLE_DEVICES": "1,2",
+        "NCCL_SOCKET_IFNAME": "ib0",
+        "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MY_PYTORCH_TOKEN", "secret")
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     libraries = {"cuda": None, "cudnn": None, "nccl": None, "driver": None}
     record = environment_record(["rank 0: cpu"], tmp_path, libraries)
     assert record["libraries"] == libraries and record["recipe_git"] is None
     assert record["command"] == f"{sys.executable} run.py 'a config'"
     assert record["versions"]["numpy"] == np.__version__ and record["devices"] == ["rank 0: cpu"]
-    assert (
-        record["environment"]["CUDA_VISIBLE_DEVICES"] == "1,2"
-        and "SLURM_JOB_ID" not in record["environment"]
-    )
+    kept = record["environment"]
+    assert {name: kept[name] for name in variables} == variables
+    assert "SLURM_JOB_ID" not in kept and "MY_PYTORCH_TOKEN" not in kept
     path = tmp_path / "environment.json"
     append_record(path, record)
     append_record(path, {"second": True})

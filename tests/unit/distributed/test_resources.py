@@ -1,0 +1,18 @@
+"""What all processes have in common of what each of them has."""
+
+from types import SimpleNamespace
+
+import torch
+
+from asdf.distributed import resources
+from asdf.distributed.resources import gpu_memory, smallest_gpu
+from asdf.distributed.world import World
+
+
+def test_the_smallest_gpu_counts_for_every_process(monkeypatch):
+    assert gpu_memory(torch.device("cpu")) == smallest_gpu(World()) == 0
+    monkeypatch.setattr(resources, "gpu_memory", lambda device: 85)
+    main = SimpleNamespace(device=None, gather=lambda own: [own, 42], agree=lambda value: value)
+    assert smallest_gpu(main) == 42
+    other = SimpleNamespace(device=None, gather=lambda own: None, agree=lambda value: 42)
+    assert smallest_gpu(other) == 42
