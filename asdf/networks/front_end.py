@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from asdf.errors import UsageError
 from asdf.networks.architectures import Architecture
+from asdf.networks.casting import weights_cast_together
 from asdf.networks.fitting import load_layers
 from asdf.networks.interface import repeat_short
 from asdf.networks.layers import WeightedSum, encoder_states
@@ -159,21 +160,20 @@ class Wav2Vec2FrontEnd(nn.Module):
         Its seven layers keep 127 frames for each that the encoder sees: more than all encoder layers do once these are
         recomputed. A few utterances at a time, which its norms allow, only those of a few are ever there.
         """
-        stem = self.model.feature_extractor
         if not (self.gradient_checkpointing and torch.is_grad_enabled()):
-            features_BLC: Tensor = stem(waveforms_BT, None)[0]
-            return features_BLC
+            return self._stem(waveforms_BT)
         parts = [
             # It draws no random numbers, so there is no state of them to go back to.
-            checkpoint(
-                lambda part: stem(part, None)[0],
-                part,
-                use_reentrant=False,
-                preserve_rng_state=False,
-            )
+            checkpoint(self._stem, part, use_reentrant=False, preserve_rng_state=False)
             for part in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT)))
         ]
         return torch.cat(parts)
+
+    def _stem(self, waveforms_BT: Tensor) -> Tensor:
+        stem = self.model.feature_extractor
+        with weights_cast_together(stem, waveforms_BT.device):
+            features_BLC: Tensor = stem(waveforms_BT, None)[0]
+        return features_BLC
 
     def _final_norm(self, x_BLC: Tensor) -> Tensor:
         if not self.architecture.layer_norm_first or self.layers < self.architecture.layers:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torchaudio.models.wav2vec2.components import Transformer
 
+from asdf.networks.casting import weights_cast_together
 from asdf.networks.wavlm import position_bias
 
 
@@ -78,17 +79,24 @@ def encoder_states(
                 + 0.0 * torch.stack([parameter.sum() for parameter in layer.parameters()]).sum()
             )
         elif recompute and torch.is_grad_enabled():
-            x_BLC, _ = checkpoint(
+            x_BLC = checkpoint(
+                _output,
                 layer,
                 x_BLC,
-                position_bias=bias_BHLL,
+                bias_BHLL,
                 use_reentrant=False,
                 # A CUDA graph cannot go back to a state of random numbers.
                 preserve_rng_state=transformer.dropout.p > 0,
             )
         else:
-            x_BLC, _ = layer(x_BLC, position_bias=bias_BHLL)
+            x_BLC = _output(layer, x_BLC, bias_BHLL)
         yield x_BLC
+
+
+def _output(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Tensor:
+    with weights_cast_together(layer, x_BLC.device):
+        output_BLC: Tensor = layer(x_BLC, position_bias=bias_BHLL)[0]
+    return output_BLC
 
 
 def _draw(layers: int, drop: float) -> list[bool]:

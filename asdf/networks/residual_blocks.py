@@ -15,6 +15,8 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.casting import weights_cast_together
+
 
 class ResidualBlock(nn.Module):
     """Two convolutions around a batch norm, added to their input; optionally max pooling by 3 in time."""
@@ -45,10 +47,19 @@ class ResidualBlock(nn.Module):
             yield from self.bn1.parameters()
 
 
-def residual_encoder(channels: tuple[int, ...], pool: bool) -> nn.Sequential:
+class ResidualEncoder(nn.Sequential):
+    """Blocks one after the other."""
+
+    def forward(self, x_BCFT: Tensor) -> Tensor:
+        """What the last block gives of (batch, channels, F, T)."""
+        with weights_cast_together(self, x_BCFT.device):
+            return super().forward(x_BCFT)
+
+
+def residual_encoder(channels: tuple[int, ...], pool: bool) -> ResidualEncoder:
     """Blocks from each of `channels` to the next; each in a Sequential of its own, as in the published names."""
     blocks = [
         ResidualBlock(a, b, first=number == 0, pool=pool)
         for number, (a, b) in enumerate(pairwise(channels))
     ]
-    return nn.Sequential(*[nn.Sequential(block) for block in blocks])
+    return ResidualEncoder(*[nn.Sequential(block) for block in blocks])
