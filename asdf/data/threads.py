@@ -66,14 +66,20 @@ class Threads:
 
     def _work(self) -> None:
         while (asked := self._asked.get()) is not None:
-            future, function, arguments = asked
-            if self._closed:
-                future.cancel()
-                continue
-            try:
-                future.set_result(function(*arguments))
-            except BaseException as error:
-                future.set_exception(error)
+            self._call(*asked)
+            # Arguments may be large: they must not stay until the next ones come.
+            del asked
+
+    def _call(
+        self, future: Future[Result], function: Callable[..., Result], arguments: tuple[Any, ...]
+    ) -> None:
+        if self._closed:
+            future.cancel()
+            return
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
 
 
 @contextmanager

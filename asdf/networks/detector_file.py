@@ -109,10 +109,14 @@ def write_content(path: Path, content: Mapping[str, Any]) -> None:
         raise AsdfError(write_advice(path, error.__context__)) from error
 
 
-def read_network_file(path: Path) -> dict[str, Any]:
+def read_network_file(path: Path, mapped: bool = False) -> dict[str, Any]:
     """The content of a network file, on the CPU: at least a 'model_state_dict'.
 
     `path` may also be a safetensors file, or a folder with one and its `config.json`, as `export` writes them.
+
+    Args:
+        mapped: numbers are read from the file when they are copied, and processes of a node share the memory. Copy
+            them at once: `write_content` may replace the file meanwhile, but whoever writes into it ends this process.
 
     Raises:
         AsdfError: there is no such file, or it is no network.
@@ -121,7 +125,7 @@ def read_network_file(path: Path) -> dict[str, Any]:
         return read_hub_folder(path)
     if path.suffix == ".safetensors":
         return read_safetensors_network(path)
-    content = load_file(path, "the network")
+    content = load_file(path, "the network", mapped)
     if not isinstance(content, dict) or not isinstance(content.get("model_state_dict"), dict):
         raise AsdfError(f"{path} is no network of ASDF: it holds no 'model_state_dict'.")
     check_names(content["model_state_dict"], path)

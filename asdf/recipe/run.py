@@ -179,7 +179,7 @@ class Run:
         from asdf.training.checkpoints import read_checkpoint
 
         path = self.folders.networks / name
-        content = read_checkpoint(path)
+        content = read_checkpoint(path, mapped=True)
         settings = settings_in(content, path, self.settings, BUILDS)
         settings.front_end.weights = None
         network = build_network(settings, self.recipe_folder)

@@ -251,7 +251,8 @@ def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
         else start and folder / start
     )
     if path:
-        content = read_checkpoint(path)
+        # The ranks of a node share what they read, and none of them holds all of it in memory of its own.
+        content = read_checkpoint(path, mapped=True)
         if progress_in(content, path) is None:
             raise AsdfError(
                 f"{path} holds weights, but not how far its training had come, as files of other programs do. It "

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -47,23 +47,23 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     try:
         path = path.resolve()  # a link stays one
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.", suffix=".part"
-        )
+        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        # The permissions of any new file of the user, which tempfile would not give, and which cannot be read without
+        # changing them for all threads.
+        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
     try:
-        # mkstemp makes files private; outputs get the permissions that any new file of the user has.
-        os.fchmod(descriptor, 0o666 & ~_umask())
         with _open(descriptor, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        unfinished.replace(path)
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
     finally:
-        Path(name).unlink(missing_ok=True)
+        with suppress(OSError):  # its folder may have gone, of which the user hears already
+            unfinished.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -112,12 +112,6 @@ def _open(descriptor: int, mode: str) -> IO[Any]:
     if "b" in mode:
         return os.fdopen(descriptor, mode)
     return os.fdopen(descriptor, mode, encoding="utf-8", newline="\n")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_advice(path: Path, error: OSError) -> str:

@@ -48,6 +48,10 @@ class CallbackGroup:
         """
         self._world.run_on_main(lambda: self._call(event, argument))
 
+    def call_alone(self, event: str, argument: Any) -> None:
+        """The same where the other ranks cannot come any more; on the main rank only."""
+        self._call(event, argument)
+
     def report_failures(self) -> None:
         """Log how often those callbacks failed that failed more than once."""
         for method, count in self._failures.items():

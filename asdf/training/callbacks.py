@@ -40,7 +40,7 @@ class Callback:
         """After the validation sets have been scored: step, epoch, network, eer (a number for each set)."""
 
     def on_checkpoint(self, path: Path) -> None:
-        """After a checkpoint has been written."""
+        """After a checkpoint has been written, by a thread: at the end of a step, which may be a later one."""
 
     def on_end(self, record: dict[str, Any]) -> None:
         """After training has ended by itself: step, epoch, reason."""

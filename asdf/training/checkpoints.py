@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
@@ -57,20 +57,33 @@ def collect_checkpoint(
     """
     if not (world.is_main or is_sharded(network)):
         return None
-    content = {
-        **network_content(network, settings),
-        "optimizer_state_dict": optimiser.state_dict(),
-        "scaler_state_dict": scaler.state_dict(),
-        "training_loss": progress.training_loss,
-        "consecutive_lr_updates": progress.consecutive_lr_updates,
-        "progress": progress.state(),
-    }
-    copied: dict[str, Any] = copies.take(content)
-    return copied if world.is_main else None
+    scaler_on_host = _queue_scaler(scaler, copies)
+    content: dict[str, Any] = copies.take(
+        {
+            **network_content(network, settings),
+            "optimizer_state_dict": optimiser.state_dict(),
+            "training_loss": progress.training_loss,
+            "consecutive_lr_updates": progress.consecutive_lr_updates,
+            "progress": progress.state(),
+        }
+    )
+    content["scaler_state_dict"] = scaler_on_host.state_dict()
+    return content if world.is_main else None
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
+def _queue_scaler(scaler: torch.amp.GradScaler, copies: HostCopies) -> torch.amp.GradScaler:
+    """The loss scale on the host: asking a GPU's for its state would wait for each number."""
+    on_host = type(scaler).__new__(type(scaler))
+    tensors = {name: value for name, value in vars(scaler).items() if isinstance(value, Tensor)}
+    vars(on_host).update({**vars(scaler), **copies.queue(tensors)})
+    return on_host
+
+
+def read_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
     """The content of a network file, on the CPU; nothing in the file is executed.
+
+    Args:
+        mapped: as of `read_network_file`.
 
     Raises:
         AsdfError: there is no such file, or it is no network.
@@ -80,7 +93,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             f"there is no network {path}. {networks_present(path.parent)} Choose one with recipe.selected_epochs or "
             "network.resume_epoch, or train first."
         )
-    return read_network_file(path)
+    return read_network_file(path, mapped)
 
 
 def progress_in(content: Mapping[str, Any], path: Path) -> Progress | None:
@@ -112,7 +125,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
     best: tuple[int, Path] | None = None
     for path in candidates:
         try:
-            progress = progress_in(read_checkpoint(path), path)
+            progress = progress_in(read_checkpoint(path, mapped=True), path)
         except AsdfError as error:
             LOG.warning("passed over: %s", error)
             continue

@@ -1,12 +1,13 @@
 """The tensors of a checkpoint, copied to the host, so that training may change its own.
 
 Invariants: a copy has the types, the names and the shared storages of what it is of, so that its file is the same;
-and it is complete when `take` returns. On a GPU the host waits once for all tensors together.
+and it is complete after `wait`. On a GPU the host waits once for all tensors together.
 """
 
 from __future__ import annotations
 
 import copy
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -17,57 +18,59 @@ from asdf.distributed.sharding import gathered, is_part
 
 
 class HostCopies:
-    """Copies content to the host, one after another.
+    """Copies content to the host, one round after another.
 
-    Those of a GPU's tensors are in pinned memory, which is allocated by the first and used again by the later ones:
-    a copy is valid until the next one is taken. Copies of the CPU's tensors are new each time.
+    Those of a GPU's tensors are in pinned memory, which is allocated in the first round and used again in the later
+    ones: they are valid until the first `queue` or `take` after their `wait`. Copies of the CPU's tensors are new
+    each time, so that their memory is taken only for as long as somebody has them.
     """
 
     def __init__(self) -> None:
-        self._pinned: list[Tensor] = []
+        self._pinned: defaultdict[int, list[Tensor]] = defaultdict(list)
+        self._begin()
+
+    def queue(self, content: Any) -> Any:
+        """A copy of dictionaries, lists, tuples and the tensors in them, whose numbers are there after `wait`.
+
+        Other values are those of `content`. Where tensors are divided over the ranks all of them come here together,
+        and the main one gets them whole.
+        """
+        return _with_tensors(content, self._copied)
+
+    def wait(self) -> None:
+        """Wait for all that was queued since the last call."""
+        if self._device is not None:
+            # A blocking event lets the core read clips meanwhile.
+            arrived = torch.cuda.Event(blocking=True)
+            arrived.record(torch.cuda.current_stream(self._device))
+            arrived.synchronize()
+        self._begin()
 
     def take(self, content: Any) -> Any:
-        """A copy of dictionaries, lists, tuples and the tensors in them; other values are those of `content`.
-
-        Where tensors are divided over the ranks all of them come here together, and the main one gets them whole.
-        """
-        copying = _Copying(self._pinned)
-        copied = _with_tensors(content, copying.copied)
-        copying.wait()
+        """A complete copy of `content`."""
+        copied = self.queue(content)
+        self.wait()
         return copied
 
-
-class _Copying:
-    """One copy; storages that tensors share are copied once."""
-
-    def __init__(self, pinned: list[Tensor]) -> None:
-        self._pinned, self._used = pinned, 0
-        self._storages: dict[int, torch.UntypedStorage] = {}
+    def _begin(self) -> None:
         self._device: torch.device | None = None
+        self._used: Counter[int] = Counter()
+        # Copies by the address of what they are of, which is held: its address must not become another's meanwhile.
+        self._storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
 
-    def copied(self, tensor: Tensor) -> Tensor:
-        """`tensor` on the host, whole; its numbers are there after `wait`."""
+    def _copied(self, tensor: Tensor) -> Tensor:
         if is_part(tensor):
             return gathered(tensor)
-        tensor = tensor.detach()
         storage = tensor.untyped_storage()
         address = storage.data_ptr()
         if address == 0:  # no numbers
-            return tensor.cpu()
+            return tensor.detach().cpu()
+        # Storages that tensors share are copied, and saved, once.
         if address not in self._storages:
-            self._storages[address] = self._copied_storage(storage)
+            self._storages[address] = storage, self._copied_storage(storage)
         host = torch.empty(0, dtype=tensor.dtype)
         place = (tensor.storage_offset(), tensor.shape, tensor.stride())
-        return host.set_(self._storages[address], *place)
-
-    def wait(self) -> None:
-        """Wait for the copies that were queued on a GPU."""
-        if self._device is None:
-            return
-        # A blocking event lets the core read clips meanwhile.
-        arrived = torch.cuda.Event(blocking=True)
-        arrived.record(torch.cuda.current_stream(self._device))
-        arrived.synchronize()
+        return host.set_(self._storages[address][1], *place)
 
     def _copied_storage(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         if storage.device.type != "cuda":
@@ -79,14 +82,12 @@ class _Copying:
         return buffer.untyped_storage()
 
     def _buffer(self, size: int) -> Tensor:
-        """The next pinned buffer, of `size` bytes; the tensors of a run come in the same order each time."""
-        position = self._used
-        self._used += 1
-        if position == len(self._pinned):
-            self._pinned.append(torch.empty(size, dtype=torch.uint8, pin_memory=True))
-        elif self._pinned[position].nbytes != size:
-            self._pinned[position] = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-        return self._pinned[position]
+        """A pinned buffer of `size` bytes that this round has not used yet."""
+        buffers, position = self._pinned[size], self._used[size]
+        self._used[size] += 1
+        if position == len(buffers):
+            buffers.append(torch.empty(size, dtype=torch.uint8, pin_memory=True))
+        return buffers[position]
 
 
 def _with_tensors(content: Any, change: Callable[[Tensor], Tensor]) -> Any:

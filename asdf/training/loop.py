@@ -25,15 +25,13 @@ from asdf.runs.log import LOG
 from asdf.scoring.precision import agree_on_precision
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
 from asdf.training.data_wait import DataWait, waiting
-from asdf.training.host_copies import HostCopies
 from asdf.training.network_files import RESUME, other_precisions, write_evaluations
 from asdf.training.optimisers import plateau_end, update_plateau
 from asdf.training.profile import StepProfile
 from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
-from asdf.training.save_timer import SaveTimer
+from asdf.training.saving import Saving
 from asdf.training.step import Step
 from asdf.training.time_left import TimeLeft
 
@@ -81,9 +79,8 @@ class Trainer:
             settings.computing.profile_steps, folder.parent / "profile", step.clock, world
         )
         self.data_wait = DataWait(loader.workers, loader.cores)
-        self.save_timer = SaveTimer(net.checkpoint_interval_s)
+        self.saving = Saving(step, settings, world, folder, callbacks)
         self.time_left = TimeLeft(net, self.plan)
-        self.copies = HostCopies()
         self._note_printed()
 
     def resume(self, content: dict[str, Any], evaluations: list[dict[str, Any]]) -> None:
@@ -128,9 +125,11 @@ class Trainer:
             self.callbacks.call("on_start", self.progress.step)
             self.profile.begin(self.progress.step)
             self.time_left.begin(self.progress.step)
-            self._evaluate_if_due()
-            while not self.finished():
-                self._train_epoch()
+            with self.saving.running():
+                self._evaluate_if_due()
+                while not self.finished():
+                    self._train_epoch()
+                self.saving.settle()
             self.callbacks.call("on_end", {**self._position(), "reason": self.finished()})
         finally:
             self.profile.close()
@@ -155,7 +154,7 @@ class Trainer:
             [(epoch, i) for i in share.utterances.tolist()] for share in shares
         )
         self.step.clock.restart()
-        self.save_timer.restart()
+        self.saving.timer.restart()
         self._note_printed()
         steady = False
         hidden = not (self.world.is_main and sys.stderr.isatty())
@@ -169,16 +168,17 @@ class Trainer:
             disable=hidden,
         ) as bar:
             for window in plan.windows(epoch, start):
-                late = self.save_timer.is_late() and self.world.is_main
-                flags = [float(bool(self.stop)), float(late)]
+                flags = [float(bool(self.stop)), *self.saving.flags()]
                 self.profile.before_step(progress.step + 1)
-                rate, stop, save = self.step.take(window, clips, progress, flags)
+                rate, stop, late, settled = self.step.take(window, clips, progress, flags)
+                if settled:
+                    self.saving.settle()
                 bar.update()
                 if progress.step % self.settings.network.print_interval == 0:
                     self._print(rate, steady, bar)
                     steady = True
                 if window.end < plan.size:
-                    self._inside_epoch(bool(stop), bool(save))
+                    self._inside_epoch(bool(stop), bool(late))
                     if self.finished():
                         return
                 self.profile.after_step(progress.step)
@@ -188,14 +188,14 @@ class Trainer:
         )
         self._end_epoch(bool(stop))
 
-    def _inside_epoch(self, stop: bool, save: bool) -> None:
+    def _inside_epoch(self, stop: bool, late: bool) -> None:
         """Evaluate, save or stop after a step that is not the last of its epoch."""
         net, step = self.settings.network, self.progress.step
         if _divides(net.evaluation_interval_steps, step) or self.finished():
-            self._save(self.progress.name())
+            self.saving.save(self.progress.name(), self.progress)
             self._evaluate_if_due()
-        elif stop or save or _divides(net.checkpoint_interval_steps, step):
-            self._save(RESUME)
+        elif stop or late or _divides(net.checkpoint_interval_steps, step):
+            self.saving.save(RESUME, self.progress)
         if stop and not self.finished():
             raise self._stopped()
 
@@ -209,8 +209,7 @@ class Trainer:
         line = update_plateau(self.settings, progress, loss)
         if line:
             LOG.info("%s", line)
-        self._save(progress.name())
-        self.world.run_on_main(lambda: (self.folder / RESUME).unlink(missing_ok=True))
+        self.saving.save(progress.name(), progress, ends_epoch=True)
         if stop and not self.finished():
             raise self._stopped()
         self._evaluate_if_due()
@@ -226,6 +225,7 @@ class Trainer:
         self.world.broadcast_buffers(self.step.network)
         with self.step.whole_network() as network:
             eers = self.evaluate(network, progress.name())
+        self.saving.settle()
         if eers:
             record = {**self._position(), "network": progress.name(), "eer": eers}
             record["scoring_precision"] = self._scoring_precision()
@@ -233,7 +233,7 @@ class Trainer:
             self.callbacks.call("on_evaluation", record)
             self._early_stop()
         self.world.run_on_main(self._tidy)
-        self.save_timer.restart()
+        self.saving.timer.restart()
 
     def _tidy(self) -> None:
         write_evaluations(self.folder, self.progress.evaluations)
@@ -252,29 +252,6 @@ class Trainer:
         if since >= patience:
             name = evaluations[best]["network"]
             self.progress.finished = f"{since} evaluations without a better EER than that of {name}"
-
-    def _save(self, name: str) -> None:
-        path, step = self.folder / name, self.step
-        step.check_last()
-        began = time.monotonic()
-        self.world.broadcast_buffers(step.network)
-        content = collect_checkpoint(
-            step.network,
-            step.optimiser,
-            step.scaler,
-            self.progress,
-            self.settings,
-            self.world,
-            self.copies,
-        )
-
-        def write() -> None:
-            assert content is not None  # the main rank has it
-            write_checkpoint(path, content)
-
-        self.world.run_on_main(write)
-        self.save_timer.note_writing(time.monotonic() - began)
-        self.callbacks.call("on_checkpoint", path)
 
     def _note_printed(self) -> None:
         self._printed = (time.monotonic(), self.progress.position, self.step.clock.seconds())
@@ -342,6 +319,7 @@ class Trainer:
         return agree_on_precision(self.settings.computing.scoring_precision, self.world).name
 
     def _stopped(self) -> Stopped:
+        self.saving.settle()
         return Stopped(self.world.agree(self.stop.reason), f"after step {self.progress.step}")
 
 

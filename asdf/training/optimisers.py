@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from asdf.distributed.sharding import divided_like
+from asdf.distributed.sharding import divided_like, is_part
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import front_end_parameters
 from asdf.settings.sections import Sections
@@ -81,6 +81,7 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
     groups = [{**group, "params": one["params"]} for group, one in zip(own, found, strict=True)]
     moments = _moments_of_parts(optimiser, state)
     optimiser.load_state_dict({**state, "state": moments, "param_groups": groups})
+    _copy_from_file(optimiser)
     if isinstance(optimiser, torch.optim.SGD):
         _begin_momentum(optimiser)
 
@@ -98,6 +99,15 @@ def _moments_of_parts(
             name: divided_like(parameters[number], value) for name, value in found.items()
         }
     return moments
+
+
+def _copy_from_file(optimiser: torch.optim.Optimizer) -> None:
+    """Give the optimiser memory of its own where it took tensors as they are: they may be mapped from a file."""
+    for moments in optimiser.state.values():
+        for name, value in moments.items():
+            # Parts of divided tensors are copies already.
+            if isinstance(value, Tensor) and value.device.type == "cpu" and not is_part(value):
+                moments[name] = value.clone()
 
 
 def _begin_momentum(optimiser: torch.optim.SGD) -> None:

@@ -48,14 +48,14 @@ def average_networks(folder: Path, evaluations: list[dict[str, Any]], count: int
             "network.average_best_networks asks for an average, but no network has been evaluated: set "
             "recipe.validation_sets, or network.average_best_networks = 0."
         )
-    content = read_checkpoint(folder / names[0])
+    content = read_checkpoint(folder / names[0], mapped=True)
     sums = {
         name: tensor.double()
         for name, tensor in content["model_state_dict"].items()
         if tensor.is_floating_point()
     }
     for other in names[1:]:
-        weights = read_checkpoint(folder / other)["model_state_dict"]
+        weights = read_checkpoint(folder / other, mapped=True)["model_state_dict"]
         for name in sums:
             sums[name] += weights[name].double()
     averaged: dict[str, torch.Tensor] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -178,14 +178,17 @@ class Step:
         progress.weight_sum += weight
         return [rate, *summed]
 
-    def check_last(self) -> None:
-        """Look at what is known of the last step only now; waits for it.
+    def check_last(self, numbers: Sequence[Tensor]) -> None:
+        """Look at what is known of the last step only now.
+
+        Args:
+            numbers: `self.last.numbers()`, on the host.
 
         Raises:
             AsdfError: its gradient was not finite, so the network must not be saved.
         """
-        numbers = [float(number) for number in self.last.numbers()]
-        if self.world.sum([float(not self.last.is_sound(numbers))])[0]:
+        sound = self.last.is_sound([float(number) for number in numbers])
+        if self.world.sum([float(not sound)])[0]:
             raise AsdfError(self.last.complaint())
 
     def _largest_gradient(self) -> Tensor:

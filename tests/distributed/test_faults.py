@@ -82,6 +82,103 @@ def test_torchrun_restarts_go_on_from_the_newest_checkpoint(recipe, tmp_path):
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
 
 
+FULL = """
+import resource
+from asdf.training.callbacks import Callback
+
+
+class Full(Callback):
+    def on_checkpoint(self, path):
+        size = path.stat().st_size - 1000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+"""
+
+
+def test_a_disk_that_is_full_ends_all_ranks_with_one_message_and_the_file_before_stays(recipe):
+    (recipe.folder / "filling.py").write_text(FULL)
+    outcome = recipe.run(
+        "debug",
+        "network.callbacks=('filling.Full',)",
+        "network.checkpoint_interval_steps=1",
+        processes=2,
+    )
+    path = recipe.system() / "networks" / "resume.pt"
+    assert outcome.status != 0
+    assert outcome.output.count(f"error: cannot write {path}: File too large") == 1, outcome.output
+    assert "another process of this run has ended" not in outcome.output
+    assert torch.load(path, weights_only=True)["progress"]["step"] == 1
+    assert not list(recipe.system().rglob("*.part"))
+
+
+KILLED = """
+import io
+import os
+import signal
+import threading
+from pathlib import Path
+
+import torch
+from asdf.training.callbacks import Callback
+
+SAVE, ONCE, TRAINED_ON = torch.save, Path(os.environ["TEST_KILL_ONCE"]), threading.Event()
+
+
+def save(content, file):
+    if content["progress"]["step"] != 4:
+        return SAVE(content, file)
+    whole = io.BytesIO()
+    SAVE(content, whole)
+    file.write(whole.getvalue()[: len(whole.getvalue()) // 2])
+    file.flush()
+    assert TRAINED_ON.wait(60)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Killed(Callback):
+    def on_start(self, step):
+        if not ONCE.exists():
+            ONCE.touch()
+            torch.save = save
+
+    def on_step(self, record):
+        if record["step"] == 5:
+            TRAINED_ON.set()
+"""
+
+
+def test_a_kill_while_the_thread_writes_leaves_the_file_before_and_loses_no_bit(
+    recipe, tmp_path, capsys, monkeypatch
+):
+    """Step 4 is half written, and step 5 has been taken; resume.pt is of step 2."""
+    (recipe.folder / "killing.py").write_text(KILLED)
+    once = tmp_path / "killed"
+    monkeypatch.setenv("TEST_KILL_ONCE", str(once))
+    options = (
+        "normed",
+        "network.callbacks=('killing.Killed',)",
+        "network.checkpoint_interval_steps=2",
+        "network.print_interval=1",
+        "recipe.end_stage=1",
+    )
+    killed = recipe.run(*options, "paths.system_folder=killed")
+    networks = recipe.system("killed") / "networks"
+    assert killed.status == -signal.SIGKILL, killed.output
+    assert "step 5: loss" in killed.output
+    left = sorted(path.name for path in networks.iterdir())
+    assert len(left) == 2 and left[0].endswith(".part") and left[1] == "resume.pt"
+    assert (networks / left[0]).stat().st_size > 1000
+    again = recipe.call(capsys, *options, "paths.system_folder=killed")
+    assert "going on from resume.pt: epoch 0, step 2" in again.output
+    assert not list(networks.glob(".*.part"))
+    assert recipe.call(capsys, *options, "paths.system_folder=whole").status == 0
+    one, other = (
+        torch.load(recipe.system(name) / "networks" / "epoch.3.pt", weights_only=True)
+        for name in ("killed", "whole")
+    )
+    for part in ("model_state_dict", "optimizer_state_dict"):
+        torch.testing.assert_close(one[part], other[part], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(
     ("processes", "how"),
     # What a run does of other signals is that of SIGTERM; that each is a request is a test of its own.

@@ -9,9 +9,12 @@ import json
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan
@@ -19,7 +22,10 @@ from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World, open_world
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
+from asdf.training.callback_group import CallbackGroup
+from asdf.training.checkpoints import read_checkpoint
 from asdf.training.progress import Progress
+from asdf.training.saving import Saving
 from asdf.training.step import Step
 from tests.gpu.null_gpu.watch import Watch
 
@@ -76,12 +82,38 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
         for taken in windows:
             step.take(taken, iter([clip] * len(taken.shares)), progress, [])
     return {
+        **count_saving(step, progress, settings, world),
         "waits": {where: times / COUNTED_STEPS for where, times in seen.waits.items()},
         "operations": seen.operations() / COUNTED_STEPS,
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "collectives": seen.counts.get("collectives", 0) / COUNTED_STEPS,
         "replays": seen.counts.get("replays", 0) / COUNTED_STEPS,
     }
+
+
+def count_saving(
+    step: Step, progress: Progress, settings: Sections, world: World
+) -> dict[str, object]:
+    """The waits of the second save of a run, whose pinned buffers are those of the first."""
+    with TemporaryDirectory() as folder:
+        saving = Saving(step, settings, world, Path(folder), CallbackGroup([], [], world))
+        with saving.running():
+            saving.save("first.pt", progress)
+            saving.settle()
+            with Watch() as seen:
+                saving.save("second.pt", progress)
+            saving.settle()
+        saved = Path(folder) / "second.pt"
+        is_same = not world.is_main or holds_weights(read_checkpoint(saved), step.network)
+    return {"save_waits": dict(seen.waits), "saved_weights": is_same}
+
+
+def holds_weights(content: dict[str, Any], network: nn.Module) -> bool:
+    """Whether the weights of a file are those of the network, bit for bit (the null GPU's may be NaN)."""
+    return all(
+        weights.numpy().tobytes() == network.state_dict()[name].cpu().numpy().tobytes()
+        for name, weights in content["model_state_dict"].items()
+    )
 
 
 def main() -> None:

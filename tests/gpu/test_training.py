@@ -57,6 +57,7 @@ CASES = [
     ),
 ]
 ONE_WAIT = {"cudaEventSynchronize in distributed/reading.py": 1}
+WAIT_OF_A_SAVE = {"cudaEventSynchronize in training/host_copies.py": 1}
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -65,6 +66,10 @@ def test_the_host_waits_once_a_step_and_queues_no_more_than_it_did(on_null_gpu, 
     results = on_null_gpu("count_training", cases, processes=processes)
     waits = {str(case): result["waits"] for case, result in zip(CASES, results, strict=True)}
     assert waits == {str(case): ONE_WAIT for case in CASES}
+    # A save in the same processes: the host waits for the copies of all tensors together.
+    waits = {str(case): result["save_waits"] for case, result in zip(CASES, results, strict=True)}
+    assert waits == {str(case): WAIT_OF_A_SAVE for case in CASES}
+    assert all(result["saved_weights"] for result in results)
     for case, result in zip(CASES, results, strict=True):
         assert result["operations"] <= case.operations[processes - 1], case
         assert result["collectives"] <= (case.collectives if processes > 1 else 0), case

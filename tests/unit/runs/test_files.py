@@ -136,3 +136,12 @@ def test_the_digest_of_a_file_is_that_of_all_its_pieces(tmp_path):
     content = bytes(range(256)) * 10_000
     (tmp_path / "net.pt").write_bytes(content)
     assert sha256_of(tmp_path / "net.pt") == hashlib.sha256(content).hexdigest()
+
+
+def test_a_folder_that_goes_while_its_file_is_written_is_what_the_message_says(tmp_path):
+    folder = tmp_path / "folder"
+    gone = pytest.raises(AsdfError, match=r"cannot write .*file\.txt: Not a directory")
+    with gone, atomic_write(folder / "file.txt") as file:
+        file.write("half")
+        folder.rename(tmp_path / "moved")
+        folder.touch()

@@ -1,0 +1,160 @@
+"""Saving while training goes on: a thread of the main rank writes what all ranks have collected.
+
+Invariants: what is saved is the state of its step, since it is copied before the next one; one file is written at a
+time; all ranks hear of a file together, when it is whole or has failed; nothing that was saved before is removed
+earlier than that. So a kill leaves the files as they were, or with one more.
+
+Writing lets other threads run while it is in the file system, and mostly while it computes checksums. Where one core
+does everything, training stands still no shorter for it; it gains where a GPU does the work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asdf.data.threads import Threads
+from asdf.distributed.world import World
+from asdf.runs.log import LOG
+from asdf.settings.sections import Sections
+from asdf.training.callback_group import CallbackGroup
+from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
+from asdf.training.host_copies import HostCopies
+from asdf.training.network_files import RESUME
+from asdf.training.progress import Progress
+from asdf.training.save_timer import SaveTimer
+from asdf.training.step import Step
+
+
+@dataclass(frozen=True)
+class _Save:
+    """A checkpoint that is being written.
+
+    Attributes:
+        ends_epoch: the checkpoint inside the epoch is of no use beside it.
+        writing: gives the seconds that writing took; None on the ranks that do not write.
+    """
+
+    path: Path
+    ends_epoch: bool
+    writing: Future[float] | None
+
+
+class Saving:
+    """Saves the network and optimiser of `step` to files in `folder`; every rank has one.
+
+    Attributes:
+        timer: says when a checkpoint inside an epoch is late.
+    """
+
+    def __init__(
+        self, step: Step, settings: Sections, world: World, folder: Path, callbacks: CallbackGroup
+    ) -> None:
+        self._step, self._settings, self._world = step, settings, world
+        self._folder, self._callbacks = folder, callbacks
+        self.timer = SaveTimer(settings.network.checkpoint_interval_s)
+        self._copies = HostCopies()
+        self._threads: Threads | None = None
+        self._save: _Save | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The block in which checkpoints are saved; the thread has written the last one when it is left.
+
+        Raises:
+            AsdfError: that one cannot be written, whatever else ended the block.
+        """
+        self._threads = Threads(1) if self._world.is_main else None
+        try:
+            yield
+        except BaseException:
+            self._finish_alone()
+            raise
+        finally:
+            if self._threads is not None:
+                self._threads.close()
+
+    def flags(self) -> list[float]:
+        """Whether a checkpoint is late, and whether one is to be settled; to be summed over the ranks."""
+        save = self._save
+        if not self._world.is_main:
+            return [0.0, 0.0]
+        settled = save is not None and save.writing is not None and save.writing.done()
+        return [float(self.timer.is_late()), float(settled)]
+
+    def save(self, name: str, progress: Progress, ends_epoch: bool = False) -> None:
+        """Begin to save to the file `name`; all ranks come here together.
+
+        Raises:
+            AsdfError: the gradient of the last step was not finite, or the checkpoint before cannot be written.
+        """
+        began = time.monotonic()
+        if self._save is not None:
+            self._log_if_writing(self._save)
+        self.settle()
+        content = self._collect(progress)
+        path, writing = self._folder / name, None
+        if self._threads is not None:
+            writing = self._threads.submit(_write, path, content)
+        self._save = _Save(path, ends_epoch, writing)
+        self.timer.note_saving(time.monotonic() - began)
+
+    def settle(self) -> None:
+        """Wait until the file of the last save is whole, and let the callbacks know; all ranks come here together.
+
+        Raises:
+            AsdfError: it cannot be written.
+        """
+        save, self._save = self._save, None
+        if save is not None:
+            self._world.run_on_main(lambda: self._conclude(save))
+            self._callbacks.call("on_checkpoint", save.path)
+
+    def _finish_alone(self) -> None:
+        """Settle on the main rank; the others may be elsewhere, so nothing is exchanged with them."""
+        save, self._save = self._save, None
+        if save is not None and self._world.is_main:
+            self._conclude(save)
+            self._callbacks.call_alone("on_checkpoint", save.path)
+
+    def _collect(self, progress: Progress) -> dict[str, Any] | None:
+        """The content of the checkpoint, on the main rank; the host waits once for a GPU."""
+        step = self._step
+        self._world.broadcast_buffers(step.network)
+        last = self._copies.queue(step.last.numbers())
+        content = collect_checkpoint(
+            step.network,
+            step.optimiser,
+            step.scaler,
+            progress,
+            self._settings,
+            self._world,
+            self._copies,
+        )
+        self._copies.wait()
+        step.check_last(last)
+        return content
+
+    def _conclude(self, save: _Save) -> None:
+        assert save.writing is not None  # this is the main rank
+        self.timer.note_writing(save.writing.result())
+        if save.ends_epoch:
+            (self._folder / RESUME).unlink(missing_ok=True)
+
+    def _log_if_writing(self, save: _Save) -> None:
+        if save.writing is not None and not save.writing.done():
+            LOG.info(
+                "training waits: %s is still being written, and the next checkpoint is due",
+                save.path.name,
+            )
+
+
+def _write(path: Path, content: dict[str, Any]) -> float:
+    began = time.monotonic()
+    write_checkpoint(path, content)
+    return time.monotonic() - began

@@ -1,0 +1,86 @@
+"""Resumes from `FOLDER/epoch.1.pt` and prints what that takes: `python -m tests.distributed.resume_memory FOLDER`.
+
+The last line printed is JSON: for each rank by how many bytes its anonymous memory had grown when the
+file's content was in use, and whether it still has the file mapped afterwards.
+"""
+
+import gc
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+
+from asdf.distributed.world import World, open_world
+from asdf.recipe.stages import _resume
+from asdf.settings.sections import Sections
+from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
+from asdf.training.host_copies import HostCopies
+from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.training.progress import Progress
+
+FROZEN = 5000
+TRAINED = 1000
+
+
+def make() -> tuple[nn.Module, torch.optim.Optimizer, Sections]:
+    """A network of 104 MB, of which 4 MB are trained."""
+    settings = Sections()
+    settings.network.optimizer = "adam"
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Linear(FROZEN, FROZEN), nn.Linear(TRAINED, TRAINED))
+    network[0].requires_grad_(False)
+    return network, build_optimiser(network, settings), settings
+
+
+def write(folder: Path) -> None:
+    network, optimiser, settings = make()
+    network[1](torch.ones(1, TRAINED)).sum().backward()
+    optimiser.step()
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    progress = Progress(epochs=1, step=1)
+    content = collect_checkpoint(
+        network, optimiser, scaler, progress, settings, World(), HostCopies()
+    )
+    assert content is not None
+    write_checkpoint(folder / "epoch.1.pt", content)
+
+
+class Resumed:
+    """A trainer, as far as a resume needs one."""
+
+    def __init__(self) -> None:
+        network, self.optimiser, _ = make()
+        self.step = SimpleNamespace(network=network)
+        self.progress = Progress()
+        self.began = anonymous_bytes()
+
+    def resume(self, content, evaluations) -> None:
+        load_optimiser_state(self.optimiser, content["optimizer_state_dict"])
+        self.grown = anonymous_bytes() - self.began
+
+
+def anonymous_bytes() -> int:
+    (line,) = (
+        line for line in Path("/proc/self/status").read_text().splitlines() if "RssAnon" in line
+    )
+    return 1024 * int(line.split()[1])
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    with open_world(Sections().computing) as world:
+        trainer = Resumed()
+        run = SimpleNamespace(folders=SimpleNamespace(networks=folder), world=world)
+        _resume(run, trainer, "auto")
+        gc.collect()
+        mapped = "epoch.1.pt" in Path("/proc/self/maps").read_text()
+        results = world.gather([trainer.grown, mapped])
+        if world.is_main:
+            print(json.dumps(results), flush=True)
+
+
+if __name__ == "__main__":
+    main()

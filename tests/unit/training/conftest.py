@@ -1,0 +1,97 @@
+"""Training in this process, of a small network on recordings of noise."""
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from asdf.data.datasets import TrainingClips
+from asdf.data.lists import read_list
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.settings.sections import Sections
+from asdf.training.callback_group import CallbackGroup
+from asdf.training.callbacks import Callback
+from asdf.training.checkpoints import fill_network, read_checkpoint
+from asdf.training.loop import Trainer
+from asdf.training.metrics_file import MetricsFile
+from asdf.training.network_files import read_evaluations
+from asdf.training.step import Step
+from tests.small_networks import Plain
+
+SIZE = 10  # five steps an epoch
+
+
+class Witness(Callback):
+    def __init__(self, settings, folder):
+        super().__init__(settings, folder)
+        self.seen = []
+
+    def on_start(self, step):
+        self.seen.append(("start", step))
+
+    def on_step(self, record):
+        self.seen.append(("step", record["step"]))
+
+    def on_evaluation(self, record):
+        self.seen.append(("evaluation", record["step"]))
+
+    def on_checkpoint(self, path):
+        self.seen.append(("checkpoint", path.name))
+
+    def on_end(self, record):
+        self.seen.append(("end", record["reason"]))
+
+
+@pytest.fixture
+def utterances(tmp_path):
+    rng = np.random.default_rng(1)
+    for index in range(SIZE):
+        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 500), 16000)
+    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
+    return read_list(tmp_path / "list.txt", tmp_path)
+
+
+@pytest.fixture
+def train(utterances, tmp_path):
+    """Train with the EERs that are given one after another, going on from `start`; returns trainer and witness."""
+
+    def train(
+        eers=(),
+        start: str = "",
+        stop: StopRequest | None = None,
+        evaluate=None,
+        callbacks=(),
+        **network,
+    ):
+        settings = Sections()
+        chosen = {"optimizer": "adam", "initial_learning_rate": 0.001, "schedule": "constant", "minibatch_size": 2,
+                  "train_clip_size": 400, "checkpoint_interval_s": None, "print_interval": 3, **network}  # fmt: skip
+        for name, value in chosen.items():
+            setattr(settings.network, name, value)
+        torch.manual_seed(0)
+        step = Step(Plain(settings), utterances, settings, World())
+        clips = TrainingClips(
+            utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0
+        )
+        left, folder, witness = list(eers), tmp_path / "networks", Witness(settings, tmp_path)
+        trainer = Trainer(
+            step,
+            utterances,
+            BatchLoader(clips, 0, World()),
+            settings,
+            World(),
+            folder,
+            evaluate or (lambda network, name: {"dev": left.pop(0)} if left else {}),
+            stop if stop is not None else StopRequest(),
+            CallbackGroup([MetricsFile(settings, tmp_path), *callbacks], [witness], World()),
+        )
+        if start:
+            content = read_checkpoint(folder / start)
+            fill_network(folder / start, content, step.network)
+            trainer.resume(content, read_evaluations(folder))
+        trainer.run()
+        return trainer, witness.seen
+
+    return train
