@@ -68,8 +68,7 @@ DRAWN_NOWHERE: dict[str, dict[str, object]] = {
     },
 }
 DRAWN: dict[str, dict[str, object]] = {
-    "masks, dropout, recomputed layers, all layers": {
-        "network.network_class": "asdf.networks.SSL_MHFA",
+    "masks, dropout, recomputed layers": {
         "front_end.time_mask_proportion": 0.3,
         "front_end.channel_mask_proportion": 0.2,
         "front_end.dropout": 0.2,

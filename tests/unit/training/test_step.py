@@ -192,6 +192,13 @@ def test_the_precision_and_its_reason(monkeypatch, asked, capability, dtype, rea
     assert (chosen.dtype, chosen.reason) == (dtype, reason)
 
 
+def test_a_divided_network_is_not_trained_in_fp16_by_itself(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
+    chosen = choose_precision("auto", torch.device("cuda"), sharded=True)
+    why = "precision fp32: compute capability 7.0, and computing.shard_network goes without fp16"
+    assert (chosen.dtype, chosen.reason) == (None, why)
+
+
 def test_autocast_is_on_with_a_reduced_precision_only():
     for asked, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
         with choose_precision(asked, torch.device("cpu")).autocast():
