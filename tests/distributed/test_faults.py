@@ -130,7 +130,7 @@ def save(content, file):
     SAVE(content, whole)
     file.write(whole.getvalue()[: len(whole.getvalue()) // 2])
     file.flush()
-    assert TRAINED_ON.wait(60)
+    assert TRAINED_ON.wait(240)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

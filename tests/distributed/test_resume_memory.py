@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from tests.conftest import ROOT
+from tests.conftest import PATIENCE_S, ROOT
 from tests.distributed import resume_memory
 
 MB = 1_000_000
@@ -20,7 +20,7 @@ def test_no_process_holds_the_whole_checkpoint_in_memory_of_its_own(tmp_path):
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        timeout=150,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout.splitlines()[-1])

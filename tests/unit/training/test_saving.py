@@ -10,6 +10,7 @@ from asdf.errors import AsdfError
 from asdf.training import saving
 from asdf.training.callbacks import Callback
 from asdf.training.saving import Saving
+from tests.conftest import PATIENCE_S
 from tests.unit.training.conftest import Witness
 
 WRITE = saving.write_checkpoint
@@ -37,7 +38,7 @@ def slowed(monkeypatch, until: threading.Event, name: str) -> None:
     def slow(path, content):
         if path.name in left:
             left.remove(path.name)
-            assert until.wait(30)
+            assert until.wait(PATIENCE_S)
             time.sleep(SLOW_S)
         write(path, content)
 
@@ -181,8 +182,17 @@ def test_whatever_ends_training_the_file_that_was_begun_is_finished(
     assert [name for kind, name in witness.seen if kind == "checkpoint"] == ["resume.pt", "epoch.1.pt"]  # fmt: skip
 
 
-def test_a_file_that_cannot_be_written_ends_training_at_the_next_step(train, tmp_path):
+def test_a_file_that_cannot_be_written_ends_training_at_the_next_step(train, monkeypatch, tmp_path):
     steps = []
+    failed = threading.Event()
+
+    def write(path, content):
+        try:
+            WRITE(path, content)
+        finally:
+            failed.set()
+
+    monkeypatch.setattr(saving, "write_checkpoint", write)
 
     class NoFolder(Callback):
         def on_step(self, record):
@@ -190,6 +200,8 @@ def test_a_file_that_cannot_be_written_ends_training_at_the_next_step(train, tmp
             if record["step"] == 1:
                 (tmp_path / "networks").touch()
             elif record["step"] > 3:
+                assert failed.wait(PATIENCE_S)
+                # What remains is for the thread to hand its error over.
                 time.sleep(SLOW_S)
 
     with pytest.raises(
