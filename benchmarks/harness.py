@@ -44,13 +44,18 @@ def seconds_of(function: Callable[[], Any], calls: int = 1) -> float:
         return (time.perf_counter() - start) / calls
 
 
-def run_module(module: str, *words: str, **variables: str) -> str:
+def run_module(module: str, *words: str, processes: int = 1, **variables: str) -> str:
     """The last line that `python -m module words...` prints, in a process of its own.
+
+    Args:
+        processes: more than one are started by torchrun.
 
     Raises:
         RuntimeError: it failed; with the end of what it printed.
     """
-    command = [sys.executable, "-m", module, *words]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    launcher = torchrun if processes > 1 else []
+    command = [sys.executable, *launcher, "-m", module, *words]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True
     )

@@ -20,6 +20,7 @@ from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.networks.architectures import Architecture, stem
 from asdf.settings.sections import Sections
+from asdf.training.last_step import LastStep
 from asdf.training.progress import Progress
 from asdf.training.step import Step
 
@@ -81,6 +82,11 @@ class AsdfSteps:
             0, np.arange(whole), [Share(np.arange(size) + size * world.rank, size)]
         )
         self._clips, self._progress, self._stop = repeat(waveforms), Progress(), StopRequest()
+
+    @property
+    def last_step(self) -> LastStep:
+        """What is known of the steps before the last: fp16's loss scale and skipped steps."""
+        return self._step.last
 
     def __call__(self) -> float:
         before = self._progress.loss_sum

@@ -53,13 +53,14 @@ def rows(quick: bool) -> Iterator[Row]:
     """Seconds a step."""
     samples = QUICK_SAMPLES if quick else SAMPLES
     for case in QUICK if quick else CPU:
-        yield _beside_plain(case, samples, torch.device("cpu"))
+        yield beside_plain(case, samples, torch.device("cpu"))
     for case in QUICK[:1] if quick else CPU[1:3]:
-        yield _beside_trainer(case, samples, torch.device("cpu"))
+        yield beside_trainer(case, samples, torch.device("cpu"))
     yield from _on_gpu()
 
 
-def _beside_plain(case: Case, samples: int, device: torch.device) -> Row:
+def beside_plain(case: Case, samples: int, device: torch.device) -> Row:
+    """ASDF's step beside the plain loop's."""
     settings = make_settings(case.architecture, case.minibatch, samples, case.precision)
     # One network serves both in turns, so that it lies at the same place in memory.
     network, batch = make_network(settings, device), make_batch(case.minibatch, samples, device)
@@ -86,7 +87,8 @@ def _beside_plain(case: Case, samples: int, device: torch.device) -> Row:
     )
 
 
-def _beside_trainer(case: Case, samples: int, device: torch.device) -> Row:
+def beside_trainer(case: Case, samples: int, device: torch.device) -> Row:
+    """ASDF's step beside the Trainer's; a row without numbers where that is not installed."""
     what = case.what(samples, device.type)
     if not has("transformers", "accelerate"):
         return unmeasured(what, "s", TRAINER, "transformers and accelerate are not installed")
@@ -124,6 +126,6 @@ def _on_gpu() -> Iterator[Row]:
     )
     del functions, network
     torch.cuda.empty_cache()
-    yield _beside_plain(GPU, SAMPLES, device)
+    yield beside_plain(GPU, SAMPLES, device)
     torch.cuda.empty_cache()
-    yield _beside_trainer(GPU, SAMPLES, device)
+    yield beside_trainer(GPU, SAMPLES, device)

@@ -1,0 +1,106 @@
+"""The groups of checks, in the order in which they run, and the sizes of what they compute.
+
+Invariant: the budgets add up to less than 20 minutes. A group that has spent its budget begins no further check; one
+that takes `PATIENCE` times as long hangs, and is ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.gpu.verdict import Line
+
+PATIENCE = 2.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """A file of checks, whose CHECKS are names and functions.
+
+    Attributes:
+        package: where the file is.
+    """
+
+    name: str
+    about: str
+    budget_s: float
+    package: str = "benchmarks.gpu"
+
+    @property
+    def module(self) -> str:
+        return f"{self.package}.{self.name}"
+
+
+GROUPS = (
+    Group("machine", "versions, driver, clocks, and whether torch has kernels for the GPU", 20),
+    Group("values", "published logits, CPU against GPU, batch norm of several GPUs", 60),
+    Group("waits", "that the host waits for the GPU once a step, and nowhere else", 70),
+    Group("counts", "operations of a step, beside those counted without a GPU", 50),
+    Group("steps", "training steps of XLS-R 300M + AASIST: ms, utterances/s, MFU, busy share", 230),
+    Group("peers", "the step beside a plain PyTorch loop and Hugging Face's Trainer", 50),
+    Group("memory", "peaks of a step, beside those computed without a GPU", 100),
+    Group("options", "options of torch one by one, in ms per step", 90),
+    Group("rawboost", "RawBoost on the GPU beside the host: values and ms", 30),
+    Group("scoring", "trials/s in each precision; the same bytes twice", 90),
+    Group("quickstart", "the quickstart's EER beside the CPU's; what TF32 and bf16 do to it", 180),
+    Group("resume", "whether a killed run ends with the bits of a whole one", 110),
+    Group("fp16", "loss scale and skipped steps after 100 steps in fp16", 30),
+    Group("processes", "several GPUs: utterances/s, the same score file, a killed rank", 70),
+    Group("sharding", "weights sharded over several GPUs: peak and ms", 20),
+)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large everything is.
+
+    Attributes:
+        minibatches: of the recipe first; larger ones after it.
+        rounds: measured steps per case.
+        trials: recordings in the list that is scored.
+        epochs: of the quickstart.
+        networks: how many of all are looked at.
+    """
+
+    architecture: str
+    samples: int
+    minibatches: tuple[int, ...]
+    rounds: int
+    trials: int
+    epochs: int
+    networks: int
+
+
+FULL = Sizes("wav2vec2_xlsr_300m", 64600, (14, 32, 64), 12, 240, 20, 100)
+QUICK = Sizes("tiny", 8000, (2, 3), 2, 6, 1, 3)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every check is given.
+
+    Attributes:
+        folder: for what checks write; it goes away at the end.
+        gpus: how many torch sees.
+        patience: the time budgets are multiplied by it.
+    """
+
+    quick: bool
+    folder: str
+    gpus: int
+    patience: float = 1.0
+
+    @property
+    def sizes(self) -> Sizes:
+        return QUICK if self.quick else FULL
+
+    def new_folder(self, name: str) -> Path:
+        """A folder of that name for a check's files."""
+        path = Path(self.folder) / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+Check = Callable[[Setup], Iterable[Line]]

@@ -1,0 +1,59 @@
+"""Peaks of a training step, beside those computed without a GPU.
+
+The allocator's peak on a GPU has cuDNN's workspaces in it, which the computed one has not: hence the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benchmarks.gpu.cases import GIB, Measured, case_of, failures, measure, measure_all
+from benchmarks.gpu.groups import Check, Setup
+from benchmarks.gpu.null_table import saved_count
+from benchmarks.gpu.verdict import Line, at_most, measured, not_run
+
+MORE = 1.15
+NAME = "XLS-R 300M + AASIST, 14"
+# GiB of a step that gpu-counts leaves out, and what a GPU must have for it.
+LARGE = {"wav2vec2_xlsr_1b": 24.0, "wav2vec2_xlsr_2b": 44.0}
+
+
+def recipe(setup: Setup) -> Iterable[Line]:
+    """XLS-R 300M + AASIST with 14 clips, as it is and with checkpointing."""
+    bf16, recomputed = {"computing.precision": "bf16"}, {"front_end.gradient_checkpointing": True}
+    names = [NAME, f"{NAME}, checkpointing"]
+    cases = [case_of(setup, bf16), case_of(setup, {**bf16, **recomputed})]
+    found = measure_all(cases)
+    for name, one in zip(names, found, strict=True):
+        if isinstance(one, Measured):
+            yield _beside_count(name, one, setup)
+    yield from failures(names, found)
+
+
+def _beside_count(name: str, found: Measured, setup: Setup) -> Line:
+    what, reserved = f"{name}: peak of a step", f"{found.reserved_gib:.2f} GiB reserved"
+    if found.dtype != "bfloat16":
+        return not_run(what, f"this GPU computes it in {found.dtype}")
+    if setup.quick:
+        return measured(what, found.peak_gib, "GiB", reserved)
+    expected = saved_count(name, "peak_bytes") / GIB
+    reason = f"{expected:.2f} GiB without a GPU, {reserved}"
+    return at_most(what, found.peak_gib, MORE * expected, "GiB", reason)
+
+
+def large(setup: Setup) -> Iterable[Line]:
+    """XLS-R 1B and 2B, where they fit."""
+    if setup.quick:
+        yield not_run("XLS-R 1B and 2B: peaks of a step", "not with --quick")
+        return
+    total = measure(case_of(setup)).total_gib
+    for architecture, needed in LARGE.items():
+        what = f"{architecture} + AASIST, 14 clips: peak of a step"
+        if total < needed:
+            yield not_run(what, f"it needs {needed:g} GiB, and the GPU has {total:.0f}")
+            continue
+        found = measure(case_of(setup, {"front_end.architecture": architecture}))
+        yield measured(what, found.peak_gib, "GiB", f"{found.ms:.0f} ms a step")
+
+
+CHECKS: dict[str, Check] = {"recipe": recipe, "large": large}

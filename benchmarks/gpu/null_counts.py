@@ -1,0 +1,136 @@
+"""What a training step costs the host, counted without a GPU: `python -m benchmarks gpu-counts`.
+
+It runs the tools of tests/gpu on the null GPU, a CUDA runtime whose kernels do nothing: waits of the host, operations
+given to the device, calls of NCCL and the peak of torch's allocator are those of a GPU; times and values are not there.
+Writes counts.json beside this file, and the table in RESULTS.md from it and from counts_0.1.json, which the same tools
+counted in version 0.1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from asdf.errors import UsageError
+from asdf.runs.files import write_text
+from benchmarks.corpus import temporary_corpus
+from benchmarks.gpu.null_table import BEFORE, NOW, table, write_results
+from benchmarks.harness import ROOT, tell
+
+_CLASS = "network.network_class"
+_XLSR = {"front_end.architecture": "wav2vec2_xlsr_300m", "network.minibatch_size": 14}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of the table.
+
+    Attributes:
+        settings: as `tests.gpu.count_training` takes them: a tiny front end and 2 clips of 4 s per GPU unless given.
+    """
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    gpus: int = 1
+
+
+def _network(name: str, **more: Any) -> dict[str, Any]:
+    return {_CLASS: f"asdf.networks.{name}", **more}
+
+
+_WAVLM = {"front_end.architecture": "wavlm_base", "front_end.layer": 2}
+_FP16_SGD = {"computing.precision": "fp16", "network.optimizer": "sgd"}
+_CHECKPOINTED = {"front_end.gradient_checkpointing": True}
+CASES = (
+    Case("SSL_AASIST", _network("SSL_AASIST")),
+    Case("SSL_AASIST, 2 GPUs", _network("SSL_AASIST"), 2),
+    Case("AASIST", _network("AASIST")),
+    Case("AASIST, 2 GPUs", _network("AASIST"), 2),
+    Case("SSL_Nes2NetX", _network("SSL_Nes2NetX")),
+    Case("SSL_Nes2NetX, 2 GPUs", _network("SSL_Nes2NetX"), 2),
+    Case("SSL_MHFA", _network("SSL_MHFA")),
+    Case("WavLM + MHFA", _network("SSL_MHFA", **_WAVLM)),
+    Case("WavLM + MHFA, checkpointing", _network("SSL_MHFA", **_WAVLM, **_CHECKPOINTED)),
+    Case("SSL_MHFA, fp16, SGD", _network("SSL_MHFA", **_FP16_SGD)),
+    Case("XLS-R 300M + AASIST, 14", _network("SSL_AASIST", **_XLSR)),
+    Case("XLS-R 300M + AASIST, 14, 2 GPUs", _network("SSL_AASIST", **_XLSR), 2),
+    Case(
+        "XLS-R 300M + AASIST, 14, fp32",
+        _network("SSL_AASIST", **_XLSR, **{"computing.precision": "fp32"}),
+    ),
+    Case(
+        "XLS-R 300M + AASIST, 14, checkpointing", _network("SSL_AASIST", **_XLSR, **_CHECKPOINTED)
+    ),
+)
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser("python -m benchmarks gpu-counts", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--write", action="store_true", help="write counts.json and RESULTS.md")
+    given = parser.parse_args(words)
+    counted = count_all()
+    if given.write:
+        write_text(NOW, json.dumps(counted, indent=1) + "\n")
+        write_results(ROOT / "benchmarks" / "RESULTS.md")
+    else:
+        print(table(json.loads(BEFORE.read_text(encoding="utf-8")), counted))
+    return 0
+
+
+def count_all() -> dict[str, Any]:
+    """All cases and scoring, on null GPUs.
+
+    Raises:
+        UsageError: there can be no null GPU here.
+    """
+    from tests.gpu.null_gpu import build
+
+    reason = build.missing()
+    if reason:
+        raise UsageError(f"no null GPU: {reason}")
+    import torch
+
+    cases: dict[str, Any] = {}
+    for gpus in sorted({case.gpus for case in CASES}):
+        cases.update(_count_cases([case for case in CASES if case.gpus == gpus], gpus))
+    in_order = {case.name: cases[case.name] for case in CASES}
+    return {"torch": torch.__version__, "cases": in_order, "scoring": _count_scoring()}
+
+
+def _count_cases(cases: Sequence[Case], gpus: int) -> dict[str, Any]:
+    results = {}
+    for case in cases:
+        tell(f"{case.name} ...")
+        words = ["tests.gpu.count_training", json.dumps([case.settings])]
+        (one,) = _on_null_gpus(gpus, *words)
+        one["waits_of_step"] = sum(one["waits"].values())
+        results[case.name] = one
+    return results
+
+
+def _count_scoring() -> dict[str, float]:
+    tell("scoring ...")
+    with temporary_corpus(8, 1.0) as corpus:
+        waits = _on_null_gpus(1, "tests.gpu.count_scoring", str(corpus.utterances.folder))
+    return {name: sum(places.values()) for name, places in waits.items()}
+
+
+def _on_null_gpus(gpus: int, module: str, *words: str) -> Any:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={gpus}"]
+    launcher = torchrun if gpus > 1 else []
+    command = [sys.executable, *launcher, "-m", module, *words]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.gpu.null_gpu.build", str(gpus), *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{module} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,63 @@
+"""What a function makes the device do: how many operations, and for how long."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+NO_KERNELS = "the profiler saw no kernel: this user may not profile, or CUPTI is not there"
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Kernels, memory set, and copies within the device.
+
+    Attributes:
+        busy_s: seconds in which at least one ran; None where no clock of the device says.
+    """
+
+    count: int
+    busy_s: float | None
+
+
+def operations_of(function: Callable[[], Any]) -> Operations | None:
+    """What one call does; None where the profiler sees nothing of the device."""
+    if hasattr(ctypes.CDLL(None), "null_gpu_counter"):
+        return _count_on_null_gpu(function)
+    with profile(activities=[ProfilerActivity.CUDA]) as record:
+        function()
+        torch.cuda.synchronize()
+    events = [one for one in record.events() or () if one.device_type.name == "CUDA"]
+    kernels = [one for one in events if not one.is_user_annotation and _within(one.name)]
+    if not kernels:
+        return None
+    spans = sorted((one.time_range.start, one.time_range.end) for one in kernels)
+    return Operations(len(kernels), _covered(spans) / 1e6)
+
+
+def _within(name: str) -> bool:
+    """Whether it is work of the device, and no copy from or to the host."""
+    return not name.startswith("Memcpy") or "DtoD" in name
+
+
+def _covered(spans: list[tuple[float, float]]) -> float:
+    """The length of the union of spans, which are sorted."""
+    covered, until = 0.0, float("-inf")
+    for start, end in spans:
+        covered += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return covered
+
+
+def _count_on_null_gpu(function: Callable[[], Any]) -> Operations:
+    """On the GPU of the tests that computes nothing: it counts by itself, and has no clock."""
+    from tests.gpu.null_gpu.watch import Watch
+
+    with Watch() as seen:
+        function()
+    return Operations(seen.operations(), None)

@@ -1,0 +1,111 @@
+"""A run that is killed at a step and goes on, beside one that is not: whether they end with the same bits.
+
+Without `computing.deterministic` a GPU promises nothing, and the line only says what was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.gpu.cases import case_of, measure
+from benchmarks.gpu.groups import Check, Setup
+from benchmarks.gpu.killing import PATH, STEP
+from benchmarks.gpu.presence import has_setting, missing
+from benchmarks.gpu.recipes import Ended, QuickstartRuns, last_line
+from benchmarks.gpu.verdict import Line, equal, failed, measured, not_run, stated
+
+SETTING = "computing.deterministic"
+SAME, OTHER = "same bits", "other bits"
+# A checkpoint after steps 4 and 8 of 12, a kill after step 7.
+RUN: dict[str, Any] = {
+    "recipe.end_stage": 1,
+    "network.max_steps": 12,
+    "network.max_epochs": 1,
+    "network.checkpoint_interval_steps": 4,
+    "network.print_interval": 1,
+    "network.callbacks": (PATH,),
+}
+KILLED_AFTER = "7"
+
+
+def as_it_is(setup: Setup) -> Iterable[Line]:
+    """With the kernels that torch takes by itself."""
+    what = "killed and resumed, as it is"
+    found = killed_beside_whole(setup, "resume", {})
+    if found in (SAME, OTHER):
+        yield stated(what, found, "a GPU promises nothing here")
+    else:
+        yield failed(what, found)
+
+
+def deterministic(setup: Setup) -> Iterable[Line]:
+    """With deterministic kernels only."""
+    what = f"killed and resumed, {SETTING}"
+    if not has_setting(SETTING):
+        yield not_run(what, missing(SETTING), SAME)
+        return
+    yield equal(what, killed_beside_whole(setup, "deterministic", {SETTING: True}), SAME)
+
+
+def cost(setup: Setup) -> Iterable[Line]:
+    """What deterministic kernels cost a step."""
+    what = f"{SETTING}: a step"
+    if not has_setting(SETTING):
+        yield not_run(what, missing(SETTING))
+        return
+    free, fixed = (measure(case_of(setup, {SETTING: value})).ms for value in (False, True))
+    yield measured(what, fixed, "ms", f"{100 * (fixed / free - 1):+.1f} %")
+
+
+def killed_beside_whole(setup: Setup, name: str, settings: dict[str, Any]) -> str:
+    """SAME or OTHER, or why there is nothing to compare."""
+    runs = QuickstartRuns(setup, name)
+    whole = runs.run("whole", {**RUN, **settings})
+    if whole.status:
+        return last_line(whole)
+    killed = runs.run("killed", {**RUN, **settings}, variables={STEP: KILLED_AFTER})
+    if killed.status == 0:
+        return "the run that was to be killed ended by itself"
+    resumed = runs.run("killed", {**RUN, **settings})
+    return _beside(resumed, *(_last_network(runs.networks(one)) for one in ("killed", "whole")))
+
+
+def _beside(resumed: Ended, one: Path | None, other: Path | None) -> str:
+    if resumed.status or one is None or other is None:
+        return last_line(resumed)
+    if "going on from" not in resumed.output:
+        return "the second run began anew"
+    return SAME if same_weights(one, other) else OTHER
+
+
+def _last_network(folder: Path) -> Path | None:
+    """The newest whole network of a run."""
+    files = sorted(folder.glob("*.pt"), key=lambda path: path.stat().st_mtime)
+    return files[-1] if files else None
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    """Whether two network files hold the same bits."""
+    first, second = (
+        torch.load(path, map_location="cpu", weights_only=True)["model_state_dict"]
+        for path in (one, other)
+    )
+    return first.keys() == second.keys() and all(
+        _same_bits(first[name], second[name]) for name in first
+    )
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Equal to the last bit; NaN equals itself."""
+    return one.dtype == other.dtype and one.numpy().tobytes() == other.numpy().tobytes()
+
+
+CHECKS: dict[str, Check] = {
+    "as it is": as_it_is,
+    "deterministic": deterministic,
+    "cost": cost,
+}

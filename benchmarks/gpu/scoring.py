@@ -1,0 +1,48 @@
+"""Scoring a list: trials/s in each precision, and the same file of scores each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks.gpu.groups import Check, Setup
+from benchmarks.gpu.presence import missing, takes_value
+from benchmarks.gpu.verdict import Line, equal, measured, not_run
+from benchmarks.harness import run_module
+
+SETTING = "computing.scoring_precision"
+
+
+def score(
+    setup: Setup, name: str, precision: str = "fp32", processes: int = 1
+) -> tuple[dict[str, Any], bytes]:
+    """Score a list in processes of their own: what `scoring_run` says, and the file."""
+    path = setup.new_folder("scores") / f"{name}.txt"
+    sizes = setup.sizes
+    words = (str(path), sizes.architecture, str(sizes.trials), precision)
+    found = json.loads(run_module("benchmarks.gpu.scoring_run", *words, processes=processes))
+    return found, path.read_bytes()
+
+
+def precisions(setup: Setup) -> Iterable[Line]:
+    """Each number format that this version scores in."""
+    for precision in ("fp32", "tf32", "bf16"):
+        what = f"scoring in {precision}"
+        if not takes_value(SETTING, precision):
+            yield not_run(what, missing(f"{SETTING} = '{precision}'"))
+            continue
+        found, _ = score(setup, precision, precision)
+        notes = f"{found['speech_s'] / found['seconds']:.0f} s of speech per second"
+        yield measured(what, found["trials"] / found["seconds"], "trials/s", notes)
+        yield measured(f"{what}: reserved memory", found["reserved_gib"], "GiB")
+
+
+def twice(setup: Setup) -> Iterable[Line]:
+    """Two runs, whose files must not differ."""
+    first, second = (score(setup, name)[1] for name in ("first", "second"))
+    what = "two runs write the same score file"
+    yield equal(what, "same bytes" if first == second else "other bytes", "same bytes")
+
+
+CHECKS: dict[str, Check] = {"precisions": precisions, "twice": twice}

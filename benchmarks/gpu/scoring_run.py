@@ -1,0 +1,64 @@
+"""Scores a made list once: `python -m benchmarks.gpu.scoring_run SCORES ARCHITECTURE TRIALS PRECISION`, or by torchrun.
+
+The network has random weights, the same each time, and so has the list its noise. Writes the score file SCORES; the
+last line printed is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World, open_world
+from asdf.evaluation import write_scores
+from asdf.scoring.scoring import score_list
+from asdf.settings.sections import Sections
+from benchmarks.corpus import RATE, TemporaryCorpus, temporary_corpus
+from benchmarks.nets import make_network, make_settings
+
+GIB = 2**30
+
+
+def score_once(corpus: TemporaryCorpus, settings: Sections, world: World, path: Path) -> float:
+    """Score the list twice, the first time to warm up; the seconds of the second."""
+    network = make_network(settings, world.device)
+    seconds = 0.0
+    for _ in range(2):
+        world.barrier()
+        began = time.perf_counter()
+        scores = score_list(
+            network, corpus.utterances, corpus.lengths, settings, world, StopRequest()
+        )
+        seconds = time.perf_counter() - began
+    if scores is not None:
+        write_scores(path, corpus.utterances.ids, corpus.utterances.labels, scores)
+    return seconds
+
+
+def main(path: Path, architecture: str, trials: int, precision: str) -> None:
+    settings = make_settings(architecture, 14)
+    settings.computing.scoring_precision = precision  # type: ignore[assignment]
+    settings.computing.network_dataloader_workers = 4
+    with open_world(settings.computing) as world, temporary_corpus(trials) as corpus:
+        seconds = score_once(corpus, settings, world, path)
+        result = {
+            "seconds": seconds,
+            "trials": trials,
+            "speech_s": float(corpus.lengths.sum() / RATE),
+            "reserved_gib": torch.cuda.max_memory_reserved() / GIB,
+        }
+        if world.is_main:
+            print(json.dumps(result), flush=True)
+        world.barrier()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,127 @@
+"""Training steps of XLS-R 300M + AASIST and of AASIST on waveforms.
+
+MFU is what the step's multiply-adds need at the GPU's best over what it takes; the busy share is the time in which a
+kernel runs over the time of the step; host ms is processor time, which a busy GPU hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from benchmarks.gpu.cases import (
+    Case,
+    Measured,
+    aasist_case,
+    case_of,
+    failures,
+    measure,
+    measure_all,
+)
+from benchmarks.gpu.groups import Check, Setup
+from benchmarks.gpu.operations import NO_KERNELS
+from benchmarks.gpu.peaks import mfu, peak_flops
+from benchmarks.gpu.presence import has_setting, missing
+from benchmarks.gpu.verdict import Line, at_least, measured, not_run
+
+MFU_TARGET = 0.35
+_PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+
+
+def lines_of(what: str, found: Measured, mfu_target: float | None = None) -> Iterator[Line]:
+    """What a measured case is reported by."""
+    notes = f"{found.dtype}, host {found.host_ms:.1f} ms"
+    yield measured(f"{what}: a step", found.ms, "ms", notes)
+    yield measured(f"{what}: speed", found.utterances_per_s, "utterances/s")
+    if found.operations is None:
+        yield not_run(f"{what}: operations and busy share", NO_KERNELS)
+    else:
+        yield measured(f"{what}: operations of a step", found.operations)
+        yield _busy_line(what, found)
+    if found.is_xlsr_aasist:
+        yield mfu_line(what, found, mfu_target)
+
+
+def _busy_line(what: str, found: Measured) -> Line:
+    if found.busy_ms is None:
+        return not_run(f"{what}: busy share", "this GPU has no clock")
+    share = found.busy_ms / found.ms
+    return measured(f"{what}: busy share", share, reason=f"kernels {found.busy_ms:.1f} ms")
+
+
+def mfu_line(what: str, found: Measured, target: float | None) -> Line:
+    """The share of the GPU's best, held against a target where there is one."""
+    precision = _PRECISIONS[found.dtype]
+    peak = peak_flops(found.gpu, precision)
+    aim = "" if target is None else f">= {target:g}"
+    if peak is None:
+        return not_run(f"{what}: MFU", f"the {precision} peak of {found.gpu} is not known", aim)
+    share = mfu(found.utterances_per_s, peak)
+    if target is None:
+        return measured(f"{what}: MFU", share)
+    return at_least(f"{what}: MFU", share, target)
+
+
+def all_lines(cases: dict[str, Case], targets: dict[str, float] | None = None) -> Iterator[Line]:
+    """Cases by name, measured in one process, with the MFU that each is to reach."""
+    found = measure_all(list(cases.values()))
+    for name, one in zip(cases, found, strict=True):
+        if isinstance(one, Measured):
+            yield from lines_of(name, one, (targets or {}).get(name))
+    yield from failures(list(cases), found)
+
+
+def precisions(setup: Setup) -> Iterable[Line]:
+    """The recipe's minibatch in each number format."""
+    size = setup.sizes.minibatches[0]
+    asked = list(_PRECISIONS.values())
+    found = measure_all([case_of(setup, {"computing.precision": one}) for one in asked])
+    names = [f"{size} clips, {precision}" for precision in asked]
+    for name, precision, one in zip(names, asked, found, strict=True):
+        if isinstance(one, Measured) and _PRECISIONS[one.dtype] == precision:
+            yield from lines_of(name, one)
+        elif isinstance(one, Measured):
+            yield not_run(f"{name}: a step", f"this GPU computes it in {one.dtype}")
+    yield from failures(names, found)
+
+
+def sizes(setup: Setup) -> Iterable[Line]:
+    """Larger minibatches, less memory, fewer weights to train, and AASIST on waveforms."""
+    size, *larger = setup.sizes.minibatches
+    cases = {f"{many} clips": case_of(setup, minibatch=many) for many in larger}
+    checkpointing, frozen = "front_end.gradient_checkpointing", "front_end.frozen"
+    cases[f"{size} clips, checkpointing"] = case_of(setup, {checkpointing: True})
+    cases[f"{larger[0]} clips, frozen"] = case_of(setup, {frozen: True}, larger[0])
+    aasist = aasist_case(setup)
+    cases[f"AASIST on waveforms, {aasist.minibatch} clips"] = aasist
+    yield from all_lines(cases, {f"{larger[-1]} clips": MFU_TARGET})
+
+
+def cuda_graphs(setup: Setup) -> Iterable[Line]:
+    """Steps that are recorded once and played back."""
+    name = "computing.cuda_graphs"
+    case = case_of(setup, {name: True})
+    what = f"{case.minibatch} clips, CUDA graphs"
+    if has_setting(name):
+        yield from lines_of(what, measure(case))
+    else:
+        yield not_run(what, missing(name))
+
+
+def compiled(setup: Setup) -> Iterable[Line]:
+    """computing.compile, which takes a minute before its first step."""
+    case = case_of(setup, {"computing.compile": True})
+    what = f"{case.minibatch} clips, compiled"
+    if setup.quick:
+        yield not_run(what, "not with --quick")
+        return
+    found = measure(case)
+    yield from lines_of(what, found)
+    yield measured(f"{what}: the first step", found.first_s, "s")
+
+
+CHECKS: dict[str, Check] = {
+    "precisions": precisions,
+    "sizes": sizes,
+    "CUDA graphs": cuda_graphs,
+    "compiled": compiled,
+}

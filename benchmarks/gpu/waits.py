@@ -1,0 +1,100 @@
+"""How often the host waits for the GPU, and where: once per step, for the loss of it, and once per scored list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from asdf.detector.scorer import Scorer
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.scoring.scoring import score_list
+from benchmarks.corpus import temporary_corpus
+from benchmarks.gpu.groups import Check, Setup
+from benchmarks.gpu.networks import NETWORKS, build, settings_of
+from benchmarks.gpu.verdict import Line, equal
+from benchmarks.gpu.watching import ALLOWED, Waits
+from benchmarks.nets import AsdfSteps, make_batch
+
+# The first steps build what later ones use.
+WARM_UP = 4
+ONCE = f"1 in {ALLOWED}"
+
+
+def step_with(name: str, **more: Any) -> AsdfSteps:
+    """The training step of a network on the first GPU, warm."""
+    device, settings = torch.device("cuda", 0), settings_of(name, **more)
+    waveforms, labels = make_batch(2, settings.network.train_clip_size, device)
+    step = AsdfSteps(settings, build(name).to(device), waveforms, labels)
+    for _ in range(WARM_UP):
+        step()
+    return step
+
+
+def in_words(places: Counter[str]) -> str:
+    """Waits and their places, as '1 in distributed/reading.py'."""
+    return ", ".join(f"{count} in {place}" for place, count in sorted(places.items())) or "none"
+
+
+def of_step(name: str, **more: Any) -> Line:
+    """The waits of a step."""
+    step = step_with(name, **more)
+    with Waits() as waits:
+        step()
+    options = "".join(f", {value}" for value in more.values())
+    return equal(f"{name}{options}: waits of a step", in_words(waits.places), ONCE)
+
+
+def every_network(setup: Setup) -> Iterable[Line]:
+    """Steps in the precision that this GPU takes by itself."""
+    for name in list(NETWORKS)[: setup.sizes.networks]:
+        yield of_step(name)
+
+
+def every_precision(setup: Setup) -> Iterable[Line]:
+    """Steps of SSL_AASIST in fp32 and fp16, and of SGD with a loss scale."""
+    for precision in ("fp32", "fp16"):
+        yield of_step("SSL_AASIST", **{"computing.precision": precision})
+    sgd = {"computing.precision": "fp16", "network.optimizer": "sgd"}
+    yield of_step("SSL_MHFA", **sgd)
+
+
+def scoring(setup: Setup) -> Iterable[Line]:
+    """A list of six batches, in the networks' float32."""
+    device, settings = torch.device("cuda", 0), settings_of("SSL_AASIST")
+    settings.network.minibatch_size, settings.network.eval_minibatch_size_factor = 1, 1.0
+    settings.computing.network_dataloader_workers = 0
+    network = build("SSL_AASIST").to(device)
+    with temporary_corpus(6, 3.0) as corpus, Waits() as waits:
+        score_list(
+            network,
+            corpus.utterances,
+            corpus.lengths,
+            settings,
+            World(device=device),
+            StopRequest(),
+        )
+    yield equal("scoring: waits of a list of 6 batches", in_words(waits.places), ONCE)
+
+
+def detector(setup: Setup) -> Iterable[Line]:
+    """One batch of the Detector."""
+    device = torch.device("cuda", 0)
+    scorer = Scorer(build("SSL_AASIST").to(device).eval(), settings_of("SSL_AASIST"), device)
+    batch = np.zeros((2, 32000), np.float32)
+    scorer.forward(batch)
+    with Waits() as waits:
+        scorer.forward(batch)
+    yield equal("Detector: waits of a batch", in_words(waits.places), ONCE)
+
+
+CHECKS: dict[str, Check] = {
+    "networks": every_network,
+    "precisions": every_precision,
+    "scoring": scoring,
+    "detector": detector,
+}

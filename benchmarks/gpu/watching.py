@@ -1,0 +1,68 @@
+"""Waits of the host for the GPU, as torch itself reports them (torch.cuda.set_sync_debug_mode).
+
+torch reports waits of copies, of values that are read and of streams. Events and `torch.cuda.synchronize`, which it
+does not report, are counted here.
+
+    with Waits() as waits:
+        step()
+    waits.places        {'distributed/reading.py': 1}
+"""
+
+from __future__ import annotations
+
+import collections
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+# The one place of ASDF that waits: for numbers that were sent on their way before.
+ALLOWED = "distributed/reading.py"
+_PACKAGE = "/asdf/"
+_REPORTED = "synchronizing CUDA operation"
+
+
+class Waits:
+    """Counts waits by the file of ASDF that they come from."""
+
+    def __init__(self) -> None:
+        self.places: collections.Counter[str] = collections.Counter()
+        self._warnings = warnings.catch_warnings()
+        self._replaced: list[tuple[Any, str, Callable[..., Any]]] = []
+
+    def __enter__(self) -> Waits:
+        torch.cuda.synchronize()
+        self._warnings.__enter__()
+        torch.cuda.set_sync_debug_mode("warn")  # which warns that it is a prototype
+        warnings.simplefilter("always")
+        warnings.showwarning = self._note_warning
+        self._count_calls(torch.cuda.Event, "synchronize")
+        self._count_calls(torch.cuda, "synchronize")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for owner, name, function in self._replaced:
+            setattr(owner, name, function)
+        torch.cuda.set_sync_debug_mode("default")
+        self._warnings.__exit__(None, None, None)
+
+    def _count_calls(self, owner: Any, name: str) -> None:
+        function = getattr(owner, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            self._note()
+            return function(*args, **options)
+
+        self._replaced.append((owner, name, function))
+        setattr(owner, name, counted)
+
+    def _note_warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
+        if _REPORTED in str(message):
+            self._note()
+
+    def _note(self) -> None:
+        paths = [frame.filename for frame in traceback.extract_stack()]
+        own = [path.rsplit(_PACKAGE, 1)[-1] for path in paths if _PACKAGE in path]
+        self.places[own[-1] if own else "torch"] += 1

@@ -1,0 +1,97 @@
+"""`python -m benchmarks gpu` from its start to its end. Values are garbage here; waits and counts are a GPU's."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+# The others take recipes or processes that other tests take as well.
+GROUPS = [
+    "machine",
+    "values",
+    "waits",
+    "counts",
+    "steps",
+    "memory",
+    "options",
+    "rawboost",
+    "fp16",
+    "processes",
+    "sharding",
+]
+    "machine",
+    "values",
+    "waits",
+    "counts",
+    "steps",
+    "memory",
+    "options",
+    "rawboost",
+    "fp16",
+    "processes",
+    "sharding",
+]
+
+
+@pytest.fixture
+def acceptance(null_gpu, tmp_path):
+    """Run groups in a small size; the lines of each by what they are about."""
+
+    def run(groups: list[str]) -> tuple[int, dict[str, dict[str, dict]]]:
+        words = [
+            "--quick",
+            "--patience",
+            "20",
+            "--output",
+            str(tmp_path),
+            "--only",
+            *groups.split(),
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks", "gpu", *words],
+            cwd=ROOT,
+            env={**os.environ, **null_gpu()},
+            capture_output=True,
+            text=True,
+            timeout=560,
+        )
+        path = tmp_path / "asdf-gpu-report.json"
+        assert path.exists(), done.stderr
+        report = json.loads(path.read_text())
+        assert report["state"] == "finished" and done.stdout.endswith(f"{path}\n")
+        found = {}
+        for group in report["groups"]:
+            found[group["name"]] = {line["what"]: line for line in group["lines"]}
+        return done.returncode, found
+
+    return run
+
+
+def verdicts(lines: dict[str, dict], part: str = "") -> set[str]:
+    return {line["verdict"] for what, line in lines.items() if part in what}
+
+
+@pytest.mark.timeout(600)
+def test_all_of_it_runs_and_only_values_fail(acceptance):
+    status, found = acceptance(GROUPS)
+    assert status == 1
+    assert list(found) == GROUPS
+    kernels = found["machine"]["torch has kernels for GPU 0, Null GPU"]
+    assert kernels["verdict"] == "PASS" and kernels["value"].startswith("9.0 in sm_75")
+    assert verdicts(found["values"], "from the CPU") == {"FAIL"}
+    assert verdicts(found["values"], "published") == {"FAIL"}
+    assert verdicts(found["rawboost"], "difference") == {"FAIL"}
+    assert len(found["waits"]) == 8 and verdicts(found["waits"]) == {"PASS"}
+    assert len(found["counts"]) == 3 and verdicts(found["counts"]) == {"PASS"}
+    for name in ("2 clips, bf16", "2 clips, fp16", "2 clips, fp32", "3 clips"):
+        assert found["steps"][f"{name}: operations of a step"]["value"] > 1000
+        busy = found["steps"][f"{name}: busy share"]
+        assert (busy["verdict"], busy["reason"]) == ("NOT RUN", "this GPU has no clock")
+    for group in ("steps", "memory", "options"):
+        assert "FAIL" not in verdicts(found[group]), found[group]
+    assert verdicts(found["processes"]) == {"NOT RUN"}
+    assert verdicts(found["sharding"]) == {"NOT RUN"}
