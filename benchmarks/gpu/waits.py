@@ -16,12 +16,14 @@ from asdf.scoring.scoring import score_list
 from benchmarks.corpus import temporary_corpus
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.networks import NETWORKS, build, settings_of
-from benchmarks.gpu.verdict import Line, equal
+from benchmarks.gpu.presence import has_setting, missing
+from benchmarks.gpu.verdict import Line, equal, not_run
 from benchmarks.gpu.watching import ALLOWED, Waits
 from benchmarks.nets import AsdfSteps, make_batch
 
 # The first steps build what later ones use.
 WARM_UP = 4
+GRAPHS = "computing.cuda_graphs"
 ONCE = f"1 in {ALLOWED}"
 
 
@@ -45,7 +47,7 @@ def of_step(name: str, **more: Any) -> Line:
     step = step_with(name, **more)
     with Waits() as waits:
         step()
-    options = "".join(f", {value}" for value in more.values())
+    options = "".join(f", {key.partition('.')[2]} {value}" for key, value in more.items())
     return equal(f"{name}{options}: waits of a step", in_words(waits.places), ONCE)
 
 
@@ -61,6 +63,14 @@ def every_precision(setup: Setup) -> Iterable[Line]:
         yield of_step("SSL_AASIST", **{"computing.precision": precision})
     sgd = {"computing.precision": "fp16", "network.optimizer": "sgd"}
     yield of_step("SSL_MHFA", **sgd)
+
+
+def cuda_graphs(setup: Setup) -> Iterable[Line]:
+    """A step whose passes are replayed."""
+    if has_setting(GRAPHS):
+        yield of_step("SSL_AASIST", **{GRAPHS: True})
+    else:
+        yield not_run("SSL_AASIST, CUDA graphs: waits of a step", missing(GRAPHS))
 
 
 def scoring(setup: Setup) -> Iterable[Line]:
@@ -95,6 +105,7 @@ def detector(setup: Setup) -> Iterable[Line]:
 CHECKS: dict[str, Check] = {
     "networks": every_network,
     "precisions": every_precision,
+    "CUDA graphs": cuda_graphs,
     "scoring": scoring,
     "detector": detector,
 }

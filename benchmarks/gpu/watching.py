@@ -11,16 +11,20 @@ does not report, are counted here.
 from __future__ import annotations
 
 import collections
+import os
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
+import asdf
+
 # The one place of ASDF that waits: for numbers that were sent on their way before.
 ALLOWED = "distributed/reading.py"
-_PACKAGE = "/asdf/"
+_PACKAGE = f"{Path(asdf.__file__).parent}{os.sep}"
 _REPORTED = "synchronizing CUDA operation"
 
 
@@ -64,5 +68,5 @@ class Waits:
 
     def _note(self) -> None:
         paths = [frame.filename for frame in traceback.extract_stack()]
-        own = [path.rsplit(_PACKAGE, 1)[-1] for path in paths if _PACKAGE in path]
+        own = [path.removeprefix(_PACKAGE) for path in paths if path.startswith(_PACKAGE)]
         self.places[own[-1] if own else "torch"] += 1
