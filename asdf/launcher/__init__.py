@@ -1,8 +1,19 @@
 """Many runs side by side: a queue of processes over the GPUs of a node, and a table of their states."""
 
+from asdf.launcher.processes import kill_tree
 from asdf.launcher.queue import run_queue
 from asdf.launcher.slots import Slots, choose_gpus
-from asdf.launcher.states import Job, settings_digest
+from asdf.launcher.states import Job, read_results, settings_digest
 from asdf.launcher.table import Table, summary
 
-__all__ = ["Job", "Slots", "Table", "choose_gpus", "run_queue", "settings_digest", "summary"]
+__all__ = [
+    "Job",
+    "Slots",
+    "Table",
+    "choose_gpus",
+    "kill_tree",
+    "read_results",
+    "run_queue",
+    "settings_digest",
+    "summary",
+]

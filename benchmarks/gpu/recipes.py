@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from asdf.commands.states import read_results
+from asdf.launcher import read_results
 from benchmarks.gpu.groups import Setup
 from benchmarks.harness import ROOT
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import IO
 
-from asdf.commands.processes import kill_tree
+from asdf.launcher import kill_tree
 from benchmarks.gpu.groups import PATIENCE, Group, Setup
 from benchmarks.gpu.verdict import Line, failed, not_run
 from benchmarks.harness import ROOT
