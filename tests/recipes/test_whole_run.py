@@ -65,7 +65,9 @@ def test_the_precision_of_scores_is_beside_each_eer(recipe, capsys):
     assert [row["scoring_precision"] for row in results] == ["bf16", "bf16"]
     page = (system / "results" / "report.html").read_text()
     assert page.count("whole, up to 62.5 s, in bf16") == 4
-    assert '<th scope="col">Scored in</th>' in page or "Scored in" in page
+    # And once in the overview for each set, in a cell with its interval.
+    assert page.count(', in bf16<span class="interval">') == 2
+    assert "Scored in" in page
 
 
 def test_scores_are_in_list_order_each_once(recipe, corpus, capsys):

@@ -158,11 +158,14 @@ def test_safetensors_and_folders_are_networks(kind, layout, make, run, tmp_path)
 def test_the_folder_of_a_hub(make, run, tmp_path):
     progress = {
         "step": 9,
-        "evaluations": [{"step": 3, "eer": {"dev": 0.5}}, {"step": 9, "eer": {"dev": 0.0125}}],
+        "evaluations": [
+            {"step": 3, "eer": {"dev": 0.5}},
+            {"step": 9, "eer": {"dev": 0.0125}, "scoring_precision": "bf16"},
+        ],
     }
     _, path = make("AASIST_L", progress=progress)
     rows = [
-        {"epoch": "epoch.3", "set": "asvspoof5-eval", "eer": 0.04},
+        {"epoch": "epoch.3", "set": "asvspoof5-eval", "eer": 0.04, "scoring_precision": "fp32"},
         {"epoch": "epoch.2", "set": "x", "eer": 0.3},
     ]
     (tmp_path / "results").mkdir()
@@ -174,7 +177,7 @@ def test_the_folder_of_a_hub(make, run, tmp_path):
     card = (tmp_path / "card" / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: asdf\n") and "# card\n" in card
     assert (
-        "| dev | 1.250 |\n| asvspoof5-eval | 4.000 |" in card
+        "| dev, in bf16 | 1.250 |\n| asvspoof5-eval | 4.000 |" in card
         and "| x |" not in card
         and "50.000" not in card
     )

@@ -28,6 +28,9 @@ def test_epoch_and_eer_of_the_first_validation_set(tmp_path):
     with path.open("a") as file:
         file.write(lines({**STEP, "epoch": 3.26}))
     assert metrics.look() == "epoch 3.3, EER 2.110 %"
+    with path.open("a") as file:
+        file.write(lines({**EVALUATION, "scoring_precision": "bf16"}))
+    assert metrics.look() == "epoch 1.0, EER 2.110 %, in bf16"
 
 
 def test_a_file_that_a_resumed_run_has_put_in_its_place_is_read_anew(tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asdf.launcher.states import Job, settings_digest
+from asdf.launcher.states import Job, read_results, settings_digest
 from asdf.settings import Sections
 
 
@@ -75,3 +75,18 @@ def test_a_state_that_cannot_be_read_is_none(tmp_path, text):
     later = job(tmp_path)
     later.recall()
     assert later.state == "waiting"
+
+
+def test_results_of_another_precision_than_fp32_are_of_a_set_called_so(tmp_path):
+    path = tmp_path / "results.json"
+    rows = [
+        {"epoch": "epoch.1", "set": "dev", "eer": 0.1},
+        {"epoch": "epoch.1", "set": "eval", "eer": 0.2, "scoring_precision": "fp32"},
+        {"epoch": "epoch.2", "set": "dev", "eer": 0.3, "scoring_precision": "bf16"},
+    ]
+    path.write_text(json.dumps(rows))
+    assert read_results(path) == {
+        ("epoch.1", "dev"): 0.1,
+        ("epoch.1", "eval"): 0.2,
+        ("epoch.2", "dev, in bf16"): 0.3,
+    }
