@@ -128,6 +128,17 @@ def test_a_dry_run_divides_a_global_minibatch_or_says_that_it_cannot(recipe, cap
     assert "report the results" in outcome.output  # the plan comes all the same
 
 
+def test_a_dry_run_under_torchrun_refuses_what_needs_one_process(recipe, capsys, monkeypatch):
+    world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
+    world |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    for name, value in world.items():
+        monkeypatch.setenv(name, value)
+    words = ("debug", "--dry-run", "computing.use_gpu=False", "computing.cuda_graphs=True")
+    outcome = recipe.call(capsys, *words)
+    assert outcome.status == 2, outcome.output
+    assert "computing.cuda_graphs = True and 2 processes do not go together" in outcome.output
+
+
 def test_a_dry_run_reports_what_is_missing_and_fails(recipe, capsys, tmp_path):
     (tmp_path / "data").mkdir()
     words = ("debug", "--dry-run", f"paths.database_folder={tmp_path / 'data'}")
