@@ -12,6 +12,7 @@ import json
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,20 @@ from asdf.runs.progress import track
 from asdf.settings.sections import Network
 
 POLL_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A batch on its way from the device.
+
+    Attributes:
+        part: positions of its clips in the list.
+        block: gives the features as they are saved.
+    """
+
+    part: range
+    features: Tensor
+    block: Callable[[], Tensor]
 
 
 @dataclass(frozen=True)
@@ -179,19 +194,30 @@ class FeaturePass:
             range(len(self.utterances))[batch * self.batch_size :][: self.batch_size]
             for batch in batches
         ]
+        begun: deque[_Begun] = deque()
         waveforms = self.clips.batches([(1, index) for index in part] for part in indices)
         for part, waveforms_BT in zip(indices, waveforms, strict=True):
             features = self._features(waveforms_BT)
-            block = fetch_later(features.to(getattr(torch, dtype.name)))()
-            beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()
-            if any(beyond):
-                wrong = beyond.index(True)
-                raise AsdfError(
-                    f"features of {self.utterances.ids[part[wrong]]} are beyond what {dtype} holds: the largest is "
-                    f"{float(features[wrong].abs().max()):.3g}. Set front_end.cache_features = False, or another "
-                    "front_end.layer."
-                )
-            yield block.numpy()
+            block = fetch_later(features.to(getattr(torch, dtype.name)))
+            begun.append(_Begun(part, features, block))
+            # A GPU computes this batch while the one before is written.
+            if len(begun) > 1:
+                yield self._finished(begun.popleft())
+        if begun:
+            yield self._finished(begun.popleft())
+
+    def _finished(self, begun: _Begun) -> np.ndarray:
+        block = begun.block()
+        beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()
+        if any(beyond):
+            wrong = beyond.index(True)
+            name = self.utterances.ids[begun.part[wrong]]
+            raise AsdfError(
+                f"features of {name} are beyond what {block.numpy().dtype} holds: the largest is "
+                f"{float(begun.features[wrong].abs().max()):.3g}. Set front_end.cache_features = False, or another "
+                "front_end.layer."
+            )
+        return block.numpy()
 
     def _features(self, waveforms_BT: Tensor) -> Tensor:
         with torch.no_grad(), tf32(False):

@@ -337,7 +337,8 @@ def test_a_disk_that_fills_up_during_the_pass_is_one_message(keep, tmp_path):
                 AsdfError, match=r"cannot write .*features\.part: File too large\. What was there"
             ):
                 keep(front_end)
-            assert len(front_end.sizes) == (2 if isinstance(front_end, Filling) else 0)
+            # The second batch does not fit, and the third is under way by then.
+            assert len(front_end.sizes) == (3 if isinstance(front_end, Filling) else 0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     again = Counting()
@@ -434,3 +435,17 @@ def test_sizes_are_told_in_the_unit_that_fits():
         "5.6 kB",
         "0.0 kB",
     ]
+
+
+def test_a_batch_is_computed_while_the_one_before_is_written(keep, monkeypatch):
+    """On a GPU, which is asked for a batch before the host waits for the one before."""
+    front_end, write, begun = Counting(), feature_pass._write_at, []
+
+    def note(file, data, place):
+        begun.append(len(front_end.sizes))
+        write(file, data, place)
+
+    monkeypatch.setattr(feature_pass, "_write_at", note)
+    keep(front_end)
+    assert front_end.sizes == [2, 2, 2, 1]
+    assert begun == [2, 3, 4, 4]
