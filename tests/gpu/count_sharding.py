@@ -1,7 +1,7 @@
 """Divides a network over null GPUs and prints what that takes: `python -m tests.gpu.count_sharding CASES`.
 
-CASES are JSON: a list of dictionaries of settings. The last line printed is JSON as well: for each case the waits of a
-step, and memory of the allocator in bytes, on the main rank.
+CASES are JSON: a list of dictionaries of settings. The last line printed is JSON as well: for each case the waits,
+operations and collectives of a step, and memory of the allocator in bytes, on the main rank.
 """
 
 import json
@@ -60,9 +60,9 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
     peak_since()
     with Watch() as seen:
         step.take(next(windows), iter([clip]), progress, [])
-    measured |= {"waits": seen.waits, "step": peak_since()}
+    measured |= {"waits": seen.waits, "step": peak_since(), "operations": seen.operations()}
+    measured["collectives"] = seen.counts.get("collectives", 0)
     measured["between"] = torch.cuda.memory_allocated()
-    step.check_last()
     with step.whole_network():
         measured["whole"] = torch.cuda.memory_allocated()
     measured["after whole"] = torch.cuda.memory_allocated()
