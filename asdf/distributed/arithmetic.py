@@ -40,5 +40,30 @@ def tf32(allowed: bool) -> Iterator[None]:
             products.fp32_precision = precision
 
 
+@contextmanager
+def keep_tf32() -> Iterator[None]:
+    """Whatever the block sets, give back what was chosen before, in both interfaces."""
+    before = [products.fp32_precision for products in _PRODUCTS]
+    older = _read_older()
+    try:
+        yield
+    finally:
+        # To set what is as it was would also give up what it was inherited from.
+        if older is not None and _read_older() != older:
+            cuda.matmul.allow_tf32 = older[0]
+            cudnn.allow_tf32 = older[1]
+        for products, precision in zip(_PRODUCTS, before, strict=True):
+            if products.fp32_precision != precision:
+                products.fp32_precision = precision
+
+
+def _read_older() -> tuple[bool, bool] | None:
+    """What the older interface says; None where the newer one was used, and torch refuses to read it."""
+    try:
+        return cuda.matmul.allow_tf32, cudnn.allow_tf32
+    except RuntimeError:
+        return None
+
+
 def _name(allowed: bool) -> str:
     return "tf32" if allowed else "ieee"

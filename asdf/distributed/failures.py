@@ -14,6 +14,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from asdf.distributed.stopping import has_been_terminated
+
 _SIGNS = (
     "Connection closed by peer",
     "Connection reset by peer",
@@ -21,7 +23,7 @@ _SIGNS = (
     "Application timeout",
     "Socket closed",
 )
-_WAIT_S = 10.0
+_WAIT_S, _LOOK_S = 10.0, 0.1
 
 
 def lost_contact(error: BaseException) -> bool:
@@ -59,5 +61,7 @@ def record_message_for_launcher(text: str) -> None:
 
 
 def wait_for_launcher() -> None:
-    """Let the launcher end this process; it does so as soon as it has seen the failure of the other."""
-    time.sleep(_WAIT_S)
+    """Wait for the launcher to end this process; it does so as soon as it has seen the failure of the other."""
+    until = time.monotonic() + _WAIT_S
+    while not has_been_terminated() and time.monotonic() < until:
+        time.sleep(_LOOK_S)

@@ -33,6 +33,14 @@ class Stopped(Exception):
         super().__init__(f"{STOPPED} {reason} {place}; the same command goes on from there")
 
 
+_received: set[int] = set()
+
+
+def has_been_terminated() -> bool:
+    """Whether SIGTERM came and was taken for a request, which a process that ends anyway cannot follow."""
+    return signal.SIGTERM in _received
+
+
 class StopRequest:
     """Whether this process has been asked to stop, and by what."""
 
@@ -60,6 +68,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        _received.add(number)
         if number == signal.SIGINT and self.reason:
             raise KeyboardInterrupt
         self.reason = f"signal {signal.Signals(number).name}"

@@ -8,7 +8,6 @@ world of one opens no process group at all.
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +22,13 @@ import torch.distributed as dist
 from torch import nn
 
 from asdf.distributed.allocator import keep_freed_memory
-from asdf.distributed.arithmetic import set_tf32
+from asdf.distributed.arithmetic import keep_tf32, set_tf32
 from asdf.distributed.cores import usable_cores
+from asdf.distributed.determinism import deterministic, keep_threads
 from asdf.distributed.gpus import take_device
 from asdf.distributed.joining import agree_on_devices, agree_on_local_ranks, open_store
 from asdf.distributed.launchers import Launch, read_launch
+from asdf.distributed.leaving import leaving_together
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
@@ -128,13 +129,20 @@ class World:
 def open_world(computing: Computing) -> Iterator[World]:
     """The world that this process is part of, as its launcher says; alone, a world of one.
 
-    Sets the device before the process group opens and closes the group on every way out.
+    Sets the device before the process group opens and closes the group on every way out. What it
+    changes of the process's arithmetic is afterwards as it was before.
 
     Raises:
         UsageError: the launcher is not understood (`read_launch`), the GPUs do not go with the
-            settings (`take_device`), or not with the processes (`agree_on_devices`).
+            settings (`take_device`), or not with the processes (`agree_on_devices`), or the
+            environment not with `computing.deterministic`.
         AsdfError: the processes do not come together.
     """
+    with keep_tf32(), keep_threads(), deterministic(computing.deterministic):
+        yield from _join_world(computing)
+
+
+def _join_world(computing: Computing) -> Iterator[World]:
     launch = read_launch()
     keep_freed_memory()
     if launch.size == 1:
@@ -153,7 +161,7 @@ def open_world(computing: Computing) -> Iterator[World]:
     chosen = agree_on_devices(store, launch, choose, names)
     device = _prepare_device(computing, chosen, local_size)
     backend = _choose_backend(computing, device)
-    try:
+    with leaving_together(store, launch.rank, backend):
         dist.init_process_group(
             backend,
             store=store,
@@ -168,13 +176,6 @@ def open_world(computing: Computing) -> Iterator[World]:
         # A process that closes its connections while another still works on them can bring that one
         # down.
         world.barrier()
-    finally:
-        if dist.is_initialized():
-            # DistributedDataParallel is part of a reference cycle and holds the group. Left to the
-            # interpreter's end, the group's threads go down in the wrong order, and the process
-            # aborts after all its work is done.
-            gc.collect()
-            dist.destroy_process_group()
 
 
 def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.device:

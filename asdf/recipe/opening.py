@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 import sys
 import traceback
@@ -11,11 +12,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 
+from asdf.distributed.determinism import check_workspace, explain_refusal, workspace
 from asdf.distributed.launchers import Launch, check_local_rank, read_launch
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.checks import Problem, raise_problems, settings_failures
+from asdf.recipe.checks import Problem, failures, raise_problems, settings_failures
 from asdf.recipe.command_line import CommandLine, parse_command_line
 from asdf.recipe.corpora import Corpus
 from asdf.recipe.dry_run import plan_run
@@ -64,7 +67,7 @@ class Recipe:
         """One run for each config that was named; the settings are init_config.py's again after each."""
         runs = self._runs()
         # Left by an exception, a generator would clean up when it is collected: too late for the other processes.
-        self._ending.callback(runs.close)
+        self._ending.push(partial(_end_runs, runs))
         return runs
 
     def _runs(self) -> Generator[Run, None, None]:
@@ -90,6 +93,23 @@ class Recipe:
                     yield run
 
 
+def _end_runs(
+    runs: Generator[Run, None, None],
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    """Leave the run that is open, if one is; it hears of the `error` that ends it."""
+    if error is None:
+        runs.close()
+        return
+    try:
+        runs.throw(error)
+    except BaseException as raised:
+        if raised is not error:
+            raise
+
+
 def _claim(folders: Folders, stack: ExitStack) -> None:
     check_layout(folders.system)
     stack.enter_context(owner_mark(folders.system))
@@ -106,8 +126,8 @@ def open_recipe(
     --list, --explain and --dry-run are answered here. An error that a user can mend ends the program with its message
     and its exit status, without a traceback; a stop that was asked for, with status 0.
     """
-    ended_well: list[str] = []
-    with ExitStack() as ending, _exit_status(ended_well):
+    ended: list[int] = []
+    with ExitStack() as ending, _exit_status(ended):
         open_streams()
         folder = Path(file).resolve().parent
         launch = read_launch()
@@ -129,50 +149,58 @@ def open_recipe(
         if command.dry_run:
             raise SystemExit(0)
         become_torchrun([settings for _, settings in configs], launch)
+        # Before any run computes on a GPU: what is set then is set for all of them.
+        wanted = any(settings.computing.deterministic for _, settings in configs)
+        ending.enter_context(workspace(wanted))
         import_torch()
         if launch.size > 1:
             # Registered now, so that whatever registers itself during the runs is still called before it.
-            atexit.register(_leave, ended_well)
+            atexit.register(_leave, ended)
         yield recipe
 
 
 @contextmanager
-def _exit_status(ended_well: list[str]) -> Iterator[None]:
-    """Turn what ends the program into a message and an exit status, and say in `ended_well` how runs ended as asked."""
+def _exit_status(ended: list[int]) -> Iterator[None]:
+    """Turn what ends the program into a message and an exit status, which is then in `ended`."""
     try:
         try:
             yield
             sys.stdout.flush()
-            ended_well.append("finished")
+            ended.append(0)
         except Stopped as request:
             LOG.info("%s", request)
-            ended_well.append("stopped")
+            ended.append(0)
             raise SystemExit(0) from None
     except SystemExit as end:
         if close_streams(0) and not end.code:
             raise SystemExit(OutputError.exit_status) from None
         raise
     except (Exception, KeyboardInterrupt) as error:
-        raise SystemExit(close_streams(_report(error))) from None
+        ended.append(close_streams(_report(error)))
+        raise SystemExit(ended[-1]) from None
 
 
-def _leave(ended_well: list[str]) -> None:
-    """End a process of several whose runs `ended_well`, the group closed, without taking the interpreter apart.
+def _leave(ended: list[int]) -> None:
+    """End a process of several whose runs `ended` with a status, without taking the interpreter apart.
 
-    Threads of torch's communication that are still about then abort the process now and then, and the launcher would
-    count a run that is complete, or that stopped as asked, as failed. What a recipe's own code raises after its runs
-    still ends as it should.
+    The group is closed. Threads of torch's communication that are still about then abort the process now and then, and
+    the launcher would count a run that is complete, or that stopped as asked, as failed; after a failure the others
+    would wait for it. What a recipe's own code raises after its runs still ends as it should.
     """
-    if ended_well and not hasattr(sys, "last_value"):
+    if ended and not hasattr(sys, "last_value"):
+        # What the interpreter would have ended: after a failure a loader's processes are still about.
+        for child in multiprocessing.active_children():
+            child.terminate()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(ended[-1])
 
 
 def _report(error: BaseException) -> int:
     """Say what ended the run, once and where it can be read, and return the exit status."""
     if isinstance(error, FileNotFoundError):
         error = removed_folder_error() or error
+    error = explain_refusal(error) or error
     if isinstance(error, KeyboardInterrupt):
         return 130
     if isinstance(error, NobodyReadsError):  # `run.py --list | head`: nobody reads on
@@ -245,6 +273,7 @@ def _problems(recipe: Recipe, configs: list[tuple[str, Sections]]) -> list[Probl
     problems = []
     for name, settings in configs:
         errors = settings_failures(settings, recipe.folder, recipe.corpora, recipe.stages)
+        errors += failures([partial(check_workspace, settings.computing.deterministic)])
         problems += [Problem(name, error) for error in errors]
     if len({settings.computing.processes for _, settings in configs}) > 1:
         error = UsageError(

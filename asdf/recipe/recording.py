@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from asdf.data.training_plan import minibatch_per_process
+from asdf.distributed.determinism import describe_promise
 from asdf.distributed.devices import cpu_notice
 from asdf.recipe.run import Run
 from asdf.runs.code import code_files, save_code
@@ -31,6 +32,8 @@ def start_run(run: Run, account: str) -> None:
     part = f"{minibatch} of the {minibatch * world.size} utterances of a minibatch"
     described = world.gather(f"{world.describe()}, {part}")
     LOG.info("config %s, system folder %s", run.config, run.folders.system)
+    if run.settings.computing.deterministic:
+        LOG.info("%s", describe_promise(world.device))
     notice = cpu_notice(run.settings.computing, world.device.type)
     if notice and world.is_main:
         LOG.warning("warning: %s", notice)

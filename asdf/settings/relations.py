@@ -63,6 +63,12 @@ def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
             "front_end.layer_drop",
             "asks for one fixed graph, which there is none with",
         )
+    if computing.compile and computing.deterministic:
+        yield (
+            "computing.deterministic",
+            "computing.compile",
+            "takes the same algorithms each time, not those that were fastest when tried, as does",
+        )
     if computing.shard_network:
         yield from _not_divided_with(sections)
     if computing.cuda_graphs:

@@ -147,6 +147,10 @@ class Computing(KnownNames):
         False,
         "compile the network for training: faster steps after a first one of minutes; scoring stays as it is",
     )
+    deterministic: bool = setting(
+        False,
+        "only algorithms that repeat themselves: on a GPU too a resumed run gives the bits of one never stopped",
+    )
     shard_network: bool = setting(
         False,
         "divide weights, gradients and moments over the processes, which gather a layer at a time: for networks that "

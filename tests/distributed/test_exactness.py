@@ -108,7 +108,9 @@ def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
     ],
 )
 def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kills):
-    options = ("normed", "network.checkpoint_interval_steps=2", "network.max_epochs=4")
+    options = ["normed", "network.checkpoint_interval_steps=2", "network.max_epochs=4"]
+    # Of one process, with what the bits of a GPU need.
+    options.append(f"computing.deterministic={processes == 1}")
 
     def run_to_the_end(*words):
         if processes == 1:
@@ -117,6 +119,8 @@ def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kills)
 
     whole = run_to_the_end(*options, "paths.system_folder=whole")
     assert whole.status == 0, whole.output
+    promised = "computing.deterministic: the same command gives the same bits"
+    assert (promised in whole.output) == (processes == 1)
     killed = (*options, "paths.system_folder=killed")
     for kill in kills:
         assert recipe.run(*killed, processes=processes, TEST_KILL=kill).status != 0

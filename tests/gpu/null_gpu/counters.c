@@ -20,6 +20,7 @@ long counted(enum counter what)
 
 void host_waits(const char *how)
 {
+    wait_for_collectives();
     if (listener)
         listener(how);
 }

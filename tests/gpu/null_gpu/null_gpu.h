@@ -58,6 +58,9 @@ long counted(enum counter what);
 /* The host waits for a device here; Python may listen, to note where. */
 void host_waits(const char *how);
 
+/* Returns when all processes have begun the collectives that this one has (nccl.c). */
+void wait_for_collectives(void);
+
 enum memory kind_of(const void *address);
 int compute_capability(void);
 size_t device_memory(void);

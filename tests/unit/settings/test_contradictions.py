@@ -41,6 +41,11 @@ from .conftest import Write
         ),
         ("computing.processes = 2\ncomputing.use_gpu = False", ""),
         ("computing.processes = 2\ncomputing.gpu_ids = None", ""),
+        (
+            "computing.compile = True\ncomputing.deterministic = True",
+            "computing.deterministic = True (runs.py:3) takes the same algorithms each time, not those that were "
+            "fastest when tried, as does computing.compile = True (runs.py:2)",
+        ),
         ("rawboost.minBW = 2000\nrawboost.maxBW = 2000", ""),
         (
             "front_end.unfreeze_after_epochs = 2",
@@ -77,7 +82,8 @@ def test_contradictions(init: Write, runs: Write, text: str, message: str) -> No
         return
     with pytest.raises(SettingsError) as caught:
         Settings().check("runs.py", ["a"])
-    assert str(caught.value) == f"runs.py:2: {message}"
+    line = 3 if "runs.py:3" in message else 2
+    assert str(caught.value) == f"runs.py:{line}: {message}"
 
 
 VARIES = "asks for the same operations in each step, unlike"

@@ -1,0 +1,131 @@
+"""`computing.deterministic`: a GPU gives the same bits each time, as far as torch promises it.
+
+Invariant: what a run changes in its process is afterwards what it was before, so runs that share a
+process do not see each other's settings.
+
+Source of what is needed: torch's notes on reproducibility and `torch.use_deterministic_algorithms`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from asdf.errors import AsdfError, UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+# With any other one torch refuses products of matrices in this mode.
+_ACCEPTED = (":4096:8", ":16:8")
+_REFUSAL = re.compile(r"(\S+) does not have a deterministic implementation")
+
+
+def check_workspace(wanted: bool) -> None:
+    """Refuse an environment that `computing.deterministic` cannot work in.
+
+    Args:
+        wanted: the setting.
+
+    Raises:
+        UsageError: the environment has a workspace of cuBLAS that torch refuses in this mode.
+    """
+    value = os.environ.get(WORKSPACE)
+    if wanted and value is not None and value not in _ACCEPTED:
+        raise UsageError(
+            f"computing.deterministic = True, but the environment has {WORKSPACE}={value}, with "
+            f"which sums of cuBLAS come in any order: unset it, or set {' or '.join(_ACCEPTED)}."
+        )
+
+
+@contextmanager
+def workspace(wanted: bool) -> Iterator[None]:
+    """Give cuBLAS a workspace with which it repeats itself, in the environment of the block.
+
+    cuBLAS and torch read it once, when they first compute on a GPU: enter before that.
+
+    Raises:
+        UsageError: as `check_workspace`.
+    """
+    check_workspace(wanted)
+    adds = wanted and WORKSPACE not in os.environ
+    if adds:
+        os.environ[WORKSPACE] = _ACCEPTED[0]
+    try:
+        yield
+    finally:
+        if adds:
+            del os.environ[WORKSPACE]
+
+
+@contextmanager
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Let torch choose only algorithms that repeat themselves in the block, if `wanted`; else change nothing.
+
+    An operation that has none is refused (see `explain_refusal`).
+
+    Raises:
+        UsageError: as `check_workspace`.
+    """
+    if not wanted:
+        yield
+        return
+    import torch
+    from torch.backends import cudnn
+
+    strict = torch.are_deterministic_algorithms_enabled()
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    chosen, tuned = cudnn.deterministic, cudnn.benchmark
+    with workspace(wanted):
+        try:
+            torch.use_deterministic_algorithms(True)
+            cudnn.deterministic = True
+            # It times algorithms and takes the fastest, which need not be the same next time.
+            cudnn.benchmark = False
+            yield
+        finally:
+            torch.use_deterministic_algorithms(strict, warn_only=only_warns)
+            cudnn.deterministic = chosen
+            cudnn.benchmark = tuned
+
+
+@contextmanager
+def keep_threads() -> Iterator[None]:
+    """Whatever the block sets, give back the number of threads that a process computes with on the CPU."""
+    import torch
+
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def describe_promise(device: torch.device) -> str:
+    """What `computing.deterministic` promises on `device`: a line for the log."""
+    where = "on the CPU"
+    if device.type == "cuda":
+        where = "on GPUs of this model with this driver and these packages"
+    return (
+        "computing.deterministic: the same command gives the same bits, stopped and gone on with or "
+        f"not, {where}, with as many processes"
+    )
+
+
+def explain_refusal(error: BaseException) -> UsageError | None:
+    """The message for an operation that torch refused for `deterministic`; None for any other error."""
+    refused = _REFUSAL.search(str(error))
+    if refused is None:
+        return None
+    explained = UsageError(
+        f"computing.deterministic = True, but torch has no deterministic way to compute "
+        f"{refused[1]} on this device, which the network or its training needs. Write it in other "
+        "operations (torch.use_deterministic_algorithms in torch's documentation lists those "
+        "without), or set computing.deterministic = False."
+    )
+    explained.told = isinstance(error, AsdfError) and error.told
+    return explained

@@ -1,0 +1,95 @@
+"""How the processes of a run leave when one of them fails.
+
+Invariant: no process waits for one that has failed. A GPU that is in an exchange of NCCL whose other
+side is gone stays in it, and the host that waits for it with it: it hears of no signal and of no
+closed connection. So the process that fails says so in the store, where a thread of each other one
+looks. It ends its process, and lets nothing go on from numbers that never came.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from asdf.distributed.stopping import Stopped
+from asdf.runs.log import LOG
+
+_FAILED = "failed"
+_LOOK_S = 1.0
+# In which a process that is not stuck finds out by itself, and leaves in order.
+_GRACE_S = 5.0
+
+
+@contextmanager
+def leaving_together(store: Any, rank: int, backend: str) -> Iterator[None]:
+    """Close the process group when the block ends, and let all processes end when it fails in one.
+
+    Args:
+        store: one that all processes reach, with keys of this group alone.
+    """
+    over = threading.Event()
+    if backend == "nccl":
+        watch = threading.Thread(target=_watch, args=(store, rank, over), daemon=True)
+        watch.start()
+    failed = False
+    try:
+        yield
+    except BaseException as error:
+        failed = _is_failure(error)
+        if failed:
+            with suppress(Exception):  # the process that has the store may be gone already
+                store.set(_FAILED, str(rank))
+        raise
+    finally:
+        _close(abort=failed and backend == "nccl")
+        over.set()
+
+
+def _is_failure(error: BaseException) -> bool:
+    if isinstance(error, SystemExit):
+        return bool(error.code)
+    return not isinstance(error, Stopped | GeneratorExit)
+
+
+def _close(abort: bool) -> None:
+    """Close the process group; `abort` does not wait for what it still has to exchange."""
+    if not dist.is_initialized():
+        return
+    # DistributedDataParallel is part of a reference cycle and holds the group. Left to the
+    # interpreter's end, the group's threads go down in the wrong order, and the process
+    # aborts after all its work is done.
+    gc.collect()
+    # A private name: should a later torch have none, leaving takes until the watch ends it.
+    abort_group = getattr(distributed_c10d, "_abort_process_group", None)
+    if abort and abort_group is not None:
+        abort_group()
+    else:
+        dist.destroy_process_group()
+
+
+def _watch(store: Any, rank: int, over: threading.Event) -> None:
+    """End this process some seconds after a failure, unless it is `over` by then."""
+    while not over.wait(_LOOK_S):
+        failed = _failed_rank(store)
+        if failed is None or over.wait(_GRACE_S):
+            continue
+        if failed != str(rank):
+            LOG.error(
+                "rank %d: another process of this run has ended; its own message tells why", rank
+            )
+        os._exit(1)
+
+
+def _failed_rank(store: Any) -> str | None:
+    """Which process says that it failed, '' where the one with the store has gone; None as long as all is well."""
+    try:
+        return store.get(_FAILED).decode() if store.check([_FAILED]) else None
+    except RuntimeError:
+        return ""
