@@ -21,7 +21,9 @@ from typing import Any
 from asdf.commands.outputs import show, text_stream
 from asdf.errors import UsageError
 from asdf.evaluation.bootstrap import SIGNIFICANT, Interval
-from asdf.evaluation.comparison import (
+from asdf.evaluation.how_scored import different_precisions
+from asdf.evaluation.run_folder import RunFolder, open_run_folder
+from asdf.report import (
     Difference,
     ResultDifference,
     chosen_network,
@@ -29,8 +31,6 @@ from asdf.evaluation.comparison import (
     different_results,
     different_settings,
 )
-from asdf.evaluation.how_scored import different_precisions
-from asdf.evaluation.run_folder import RunFolder, open_run_folder
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 

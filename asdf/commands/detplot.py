@@ -60,8 +60,8 @@ def main(arguments: list[str]) -> int:
     check_file(given.output)
     check_inputs([*given.scores, given.protocol])
     from asdf.evaluation.how_scored import in_precision
-    from asdf.evaluation.plots import det_plot, save_figure
     from asdf.evaluation.scored_files import how_scored
+    from asdf.report.plots import det_plot, save_figure
 
     whole, trials = read_protocol_asked(given)
     systems = {}

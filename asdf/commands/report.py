@@ -18,8 +18,7 @@ from pathlib import Path
 
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
-from asdf.evaluation.report import Gathered, gather, report_page, runs_in
-from asdf.evaluation.report.folding import folded
+from asdf.report import Gathered, folded, gather, report_page, runs_in
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.text import and_more
@@ -66,8 +65,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _write_plots(folder: Path, gathered: Gathered) -> int:
-    from asdf.evaluation.plots.every import write_plots
     from asdf.evaluation.summary import summarise
+    from asdf.report.plots import write_plots
 
     summaries = []
     for one in gathered.measurements:

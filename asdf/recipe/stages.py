@@ -181,9 +181,9 @@ def _scored_length(run: Run, network: nn.Module) -> ScoredLength:
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     """Compute the metrics of the score files, show them as a table and write them and a page to the results folder."""
     from asdf.evaluation import Row, evaluate, read_scores, results_table, write_results
-    from asdf.evaluation.report import gather, report_page
     from asdf.evaluation.run_folder import open_run_folder
     from asdf.evaluation.scored_files import how_scored
+    from asdf.report import gather, report_page
     from asdf.runs.files import write_text
 
     rows = []

@@ -16,7 +16,7 @@ import pytest
 from asdf.__main__ import main
 from asdf.evaluation import evaluate, read_scores
 from tests.conftest import PATIENCE_S
-from tests.unit.evaluation.report.folders import HOSTILE, make_run
+from tests.unit.report.folders import HOSTILE, make_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 

@@ -9,18 +9,18 @@ import pytest
 from asdf.__main__ import main
 from asdf.errors import AsdfError
 from asdf.evaluation import eer, paired_test, write_scores
-from asdf.evaluation.comparison import (
-    chosen_network,
-    different_environments,
-    different_results,
-    different_settings,
-)
 from asdf.evaluation.how_scored import HowScored
 from asdf.evaluation.leading import speakers_of
 from asdf.evaluation.run_folder import open_run_folder
 from asdf.evaluation.scored_files import write_how_scored
 from asdf.evaluation.scored_length import PUBLISHED, ScoredLength
 from asdf.evaluation.trials import Trials, write_trials
+from asdf.report.comparison import (
+    chosen_network,
+    different_environments,
+    different_results,
+    different_settings,
+)
 
 IDS = [f"flac/U{number:03d}.flac" for number in range(120)]
 LABELS = [number % 3 == 0 for number in range(120)]

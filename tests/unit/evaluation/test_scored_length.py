@@ -22,7 +22,7 @@ from asdf.evaluation.scored_length import (
     described,
     parse_scored_length,
 )
-from tests.unit.evaluation.report.folders import make_run
+from tests.unit.report.folders import make_run
 
 DEFAULT = ScoredLength(16000, 1_000_000)
 LENGTHS = (

@@ -15,18 +15,18 @@ import pytest
 from asdf.__main__ import main
 from asdf.evaluation import Result, Scores, evaluate, read_scores
 from asdf.evaluation.how_scored import HowScored
-from asdf.evaluation.report import gather, report_page, runs_in
-from asdf.evaluation.report.conditions import heat_step
-from asdf.evaluation.report.curves import Histogram
-from asdf.evaluation.report.data import as_json
-from asdf.evaluation.report.folding import folded
-from asdf.evaluation.report.gathering import Measurement
-from asdf.evaluation.report.markup import Cell, Html, markup, table, tag
-from asdf.evaluation.report.references import KNOWN_SETS, comparable
-from asdf.evaluation.report.results import published
 from asdf.evaluation.scored_length import PUBLISHED, ScoredLength
 from asdf.evaluation.summary import Summary
-from tests.unit.evaluation.report.folders import HOSTILE, make_run
+from asdf.report import gather, report_page, runs_in
+from asdf.report.conditions import heat_step
+from asdf.report.curves import Histogram
+from asdf.report.data import as_json
+from asdf.report.folding import folded
+from asdf.report.gathering import Measurement
+from asdf.report.markup import Cell, Html, markup, table, tag
+from asdf.report.references import KNOWN_SETS, comparable
+from asdf.report.results import published
+from tests.unit.report.folders import HOSTILE, make_run
 
 VOID = {"meta", "wbr"}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from asdf.evaluation.plots.figures import COLUMN_INCHES, new_figure, styled
+from asdf.report.plots.figures import COLUMN_INCHES, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asdf.evaluation.detection import Floats
-from asdf.evaluation.plots.figures import COLOURS, COLUMN_INCHES, new_figure, styled
-from asdf.evaluation.report.curves import bin_count
+from asdf.report.curves import bin_count
+from asdf.report.plots.figures import COLOURS, COLUMN_INCHES, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

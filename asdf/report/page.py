@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from asdf.evaluation.names import labels_of
-from asdf.evaluation.report import conditions, drawing, results, runs
-from asdf.evaluation.report.data import as_json, page_data
-from asdf.evaluation.report.gathering import Gathered
-from asdf.evaluation.report.markup import Html, join, markup, tag
-from asdf.evaluation.report.seeds import seeds_table
+from asdf.report import conditions, drawing, results, runs
+from asdf.report.data import as_json, page_data
+from asdf.report.gathering import Gathered
+from asdf.report.markup import Html, join, markup, tag
+from asdf.report.seeds import seeds_table
 from asdf.text import and_more
 
 # In the order in which they build on each other.
@@ -162,4 +162,4 @@ def _hash(text: str) -> str:
 
 
 def _text(name: str) -> str:
-    return (files("asdf.evaluation.report") / "page" / name).read_text(encoding="utf-8")
+    return (files("asdf.report") / "page" / name).read_text(encoding="utf-8")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from asdf.evaluation.bootstrap import Interval
 from asdf.evaluation.costs import ASVSPOOF5
 from asdf.evaluation.how_scored import in_precision
-from asdf.evaluation.report.curves import DET_TICKS
-from asdf.evaluation.report.folding import Folded, folded
-from asdf.evaluation.report.gathering import Gathered, Measurement
-from asdf.evaluation.report.markup import (
+from asdf.evaluation.scored_length import described
+from asdf.report.curves import DET_TICKS
+from asdf.report.folding import Folded, folded
+from asdf.report.gathering import Gathered, Measurement
+from asdf.report.markup import (
     Cell,
     Content,
     Html,
@@ -23,13 +24,12 @@ from asdf.evaluation.report.markup import (
     table,
     tag,
 )
-from asdf.evaluation.report.references import (
+from asdf.report.references import (
     KNOWN_SETS,
     Reference,
     comparable,
     of_the_same_length,
 )
-from asdf.evaluation.scored_length import described
 
 
 def main_sentences(gathered: Gathered) -> list[Html]:

@@ -14,10 +14,10 @@ from asdf.errors import AsdfError
 from asdf.evaluation.bootstrap import Intervals, paired_test
 from asdf.evaluation.how_scored import NOT_KNOWN, HowScored
 from asdf.evaluation.leading import speakers_of
-from asdf.evaluation.report.choosing import best_network
 from asdf.evaluation.results import Result, evaluate
 from asdf.evaluation.run_folder import KeptSetting, RunFolder
 from asdf.evaluation.scored_files import how_scored
+from asdf.report.choosing import best_network
 
 _ABSENT = KeptSetting("(no such setting)", "")
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from asdf.evaluation.conditions import FEW, Condition
 from asdf.evaluation.names import labels_of
-from asdf.evaluation.report.gathering import Gathered, Measurement
-from asdf.evaluation.report.markup import (
+from asdf.report.gathering import Gathered, Measurement
+from asdf.report.markup import (
     Cell,
     Content,
     Html,

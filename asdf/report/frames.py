@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from asdf.evaluation.report.markup import Content, Html, markup, tag
+from asdf.report.markup import Content, Html, markup, tag
 
 _DASHES = (None, "7 4", "2 3", "9 3 2 3")
 _MARKS = (

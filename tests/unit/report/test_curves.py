@@ -9,7 +9,7 @@ import pytest
 
 from asdf.evaluation import det_curve
 from asdf.evaluation.detection import DetCurve
-from asdf.evaluation.report.curves import (
+from asdf.report.curves import (
     DET_TICKS,
     averaged,
     bin_count,

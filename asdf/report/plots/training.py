@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asdf.evaluation.names import labels_of
-from asdf.evaluation.plots.figures import (
+from asdf.report.plots.figures import (
     COLUMN_INCHES,
     line_style,
     mark_style,

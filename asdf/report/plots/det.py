@@ -13,14 +13,14 @@ import numpy as np
 
 from asdf.evaluation.detection import DetCurve, Floats
 from asdf.evaluation.names import labels_of
-from asdf.evaluation.plots.figures import (
+from asdf.report.curves import det_range
+from asdf.report.plots.figures import (
     COLUMN_INCHES,
     line_style,
     mark_style,
     new_figure,
     styled,
 )
-from asdf.evaluation.report.curves import det_range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

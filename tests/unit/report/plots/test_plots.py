@@ -12,9 +12,9 @@ from asdf.__main__ import main
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import det_curve, eer
 from asdf.evaluation.detection import DetCurve
-from asdf.evaluation.plots import det_plot, heat_map, save_figure, score_histograms, training_curves
-from asdf.evaluation.plots.det import probit, thinned_curve
-from tests.unit.evaluation.report.folders import make_run
+from asdf.report.plots import det_plot, heat_map, save_figure, score_histograms, training_curves
+from asdf.report.plots.det import probit, thinned_curve
+from tests.unit.report.folders import make_run
 
 RNG = np.random.default_rng(3)
 BONA_FIDE, SPOOF = RNG.normal(1, 1, 400), RNG.normal(-1, 1, 900)

@@ -18,14 +18,6 @@ from asdf.errors import AsdfError
 from asdf.evaluation.detection import DetCurve
 from asdf.evaluation.leading import leaders, speakers_of
 from asdf.evaluation.names import labels_of
-from asdf.evaluation.report.choosing import Choice, chosen, distinct_names
-from asdf.evaluation.report.curves import (
-    DET_TICKS,
-    Histogram,
-    ThinnedCurve,
-    histogram,
-    thinned_det,
-)
 from asdf.evaluation.run_folder import SCORES, RunFolder
 from asdf.evaluation.score_file import Scores
 from asdf.evaluation.scored_files import how_scored
@@ -37,6 +29,14 @@ from asdf.evaluation.summary import (
     summarise,
 )
 from asdf.evaluation.trials import Trials
+from asdf.report.choosing import Choice, chosen, distinct_names
+from asdf.report.curves import (
+    DET_TICKS,
+    Histogram,
+    ThinnedCurve,
+    histogram,
+    thinned_det,
+)
 
 _MOST_VALUES = 64
 _MOST_CURVES = 800

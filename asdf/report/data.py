@@ -10,9 +10,9 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from asdf.evaluation.report.curves import DET_TICKS, averaged, thinned
-from asdf.evaluation.report.gathering import Gathered, Measurement
-from asdf.evaluation.report.runs import evaluations
+from asdf.report.curves import DET_TICKS, averaged, thinned
+from asdf.report.gathering import Gathered, Measurement
+from asdf.report.runs import evaluations
 
 TICKED = 8
 """How many systems the plots show at first: more lines cannot be told apart."""

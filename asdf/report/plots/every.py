@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asdf.evaluation.how_scored import in_precision
-from asdf.evaluation.plots.det import det_plot
-from asdf.evaluation.plots.figures import save_figure
-from asdf.evaluation.plots.heat_map import heat_map
-from asdf.evaluation.plots.histograms import score_histograms
-from asdf.evaluation.plots.training import training_curves
 from asdf.evaluation.summary import Summary
+from asdf.report.plots.det import det_plot
+from asdf.report.plots.figures import save_figure
+from asdf.report.plots.heat_map import heat_map
+from asdf.report.plots.histograms import score_histograms
+from asdf.report.plots.training import training_curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from asdf.evaluation.report.curves import det_range, probit
-from asdf.evaluation.report.data import TICKED, page_training
-from asdf.evaluation.report.frames import Axis, Frame, legend, line, marker, nice_ticks
-from asdf.evaluation.report.gathering import Gathered, Measurement
-from asdf.evaluation.report.markup import Html, markup, tag
+from asdf.report.curves import det_range, probit
+from asdf.report.data import TICKED, page_training
+from asdf.report.frames import Axis, Frame, legend, line, marker, nice_ticks
+from asdf.report.gathering import Gathered, Measurement
+from asdf.report.markup import Html, markup, tag
 
 _PANELS = (("loss", "Loss"), ("rate", "Learning rate"), ("eer", "EER (%)"))
 

@@ -7,10 +7,10 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.evaluation import evaluate, read_scores
-from asdf.evaluation.report import gather, runs_in
-from asdf.evaluation.report.choosing import best_network, chosen, distinct_names
 from asdf.evaluation.run_folder import open_run_folder
-from tests.unit.evaluation.report.folders import make_run
+from asdf.report import gather, runs_in
+from asdf.report.choosing import best_network, chosen, distinct_names
+from tests.unit.report.folders import make_run
 
 
 def test_numbers_are_those_of_evaluate(tmp_path):
@@ -141,7 +141,7 @@ def test_without_trials_there_are_no_attacks(tmp_path):
 
 
 def test_a_page_does_not_grow_without_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr("asdf.evaluation.report.gathering._MOST_CURVES", 5)
+    monkeypatch.setattr("asdf.report.gathering._MOST_CURVES", 5)
     gathered = gather(runs_in([make_run(tmp_path / "net")]), replicates=0)
     assert [sorted(one.curves) for one in gathered.measurements] == [
         ["", "A01", "A02", "A03"],
