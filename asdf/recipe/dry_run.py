@@ -1,6 +1,6 @@
 """`--dry-run`: what a run would do, with everything checked that can be checked without doing it.
 
-torch is loaded only where `front_end.weights` have to be opened.
+torch is loaded only where a stage computes with the network, whose memory is then computed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asdf.networks.class_path import look_for_class
 from asdf.recipe.checks import failures
 from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
 from asdf.recipe.folders import Folders
-from asdf.recipe.memory import training_memory
+from asdf.recipe.memory import describe_memory, takes_memory
 from asdf.recipe.selection import select_networks
 from asdf.recipe.stage_list import Stage
 from asdf.recipe.stage_plan import describe_stages
@@ -63,12 +63,9 @@ def plan_run(
     lists = _add_corpora(plan, settings, folders, corpora)
     _add(plan, "batches", lambda: _batches(settings, lists, world_size))
     trains = settings.recipe.execute_stage(1) and not scores_only(settings)
-    if trains and settings.front_end.weights:
-        _add(
-            plan,
-            "memory of a process in training",
-            lambda: training_memory(settings, folders, world_size),
-        )
+    if takes_memory(settings):
+        title = "memory of each process"
+        _add(plan, title, lambda: describe_memory(settings, folders, world_size))
     if stages is not None:
         _add(plan, "stages", lambda: describe_stages(settings, folders, stages))
     checks: list[Callable[[], object]] = [

@@ -1,67 +1,128 @@
-"""How much memory training takes, for a dry run; the network is built with its weights on the way, as a run would."""
+"""How much of a GPU's memory a run takes, for a dry run on any machine.
+
+With `front_end.weights` the network is built with them on the way, as a run would; otherwise only its
+shapes are made.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from asdf.data.training_plan import minibatch_per_process
 from asdf.errors import AsdfError
+from asdf.networks.class_path import look_for_class
 from asdf.recipe.checks import build_with_weights, is_bundle
+from asdf.recipe.corpora import scores_only
 from asdf.recipe.folders import Folders
-from asdf.settings.sections import Network, Sections
+from asdf.settings.sections import Computing, Sections
 
 if TYPE_CHECKING:
-    from asdf.networks.outline import Outline
+    from asdf.recipe.memory_case import Case, Gpu
+    from asdf.training.footprint import TrainingMemory
 
-_FLOAT = 4  # bytes
+
+def takes_memory(settings: Sections) -> bool:
+    """Whether a stage that is to be done computes with the network."""
+    return any(settings.recipe.execute_stage(stage) for stage in (1, 2))
 
 
-def training_memory(settings: Sections, folders: Folders, world_size: int) -> list[str]:
-    """The memory that a process needs for weights, gradients, optimiser and a minibatch, a line each.
+def describe_memory(settings: Sections, folders: Folders, processes: int) -> list[str]:
+    """What each process takes of its GPU, a line each, and what would help where that is more than there is.
 
     Raises:
-        AsdfError: the network cannot be built, or its weights cannot be read or do not fit.
+        AsdfError: with `front_end.weights`: they cannot be read or do not fit, or the network cannot be
+            built with them.
     """
-    from asdf.networks.outline import outline
-
-    architecture = _architecture(settings, folders)
+    trains = settings.recipe.execute_stage(1) and not scores_only(settings)
     try:
-        outlined = outline(settings, architecture, folders.recipe)
-    except AsdfError:
-        raise
-    except Exception as error:  # a network may look at its numbers, which an outline does not have
+        look_for_class(settings.network.network_class, folders.recipe, "network.network_class")
+        architecture = _architecture(settings, folders, trains)
+    except AsdfError as error:
+        if trains and settings.front_end.weights:
+            raise
+        return [f"not known: {error}"]
+    from asdf.recipe.memory_case import Case, choose_format
+
+    gpu = _smallest_gpu(settings.computing)
+    dtype = choose_format(settings.computing, gpu)
+    total = gpu.total if gpu else 0
+    case = Case(settings, architecture, folders.recipe, processes, trains, dtype, total)
+    try:
+        return _lines(case, gpu)
+    except Exception as error:  # a network may look at its numbers, which are not there
         reason = str(error).partition("\n")[0]
         return [f"not known: {settings.network.network_class} cannot be outlined ({reason})"]
-    minibatch = minibatch_per_process(settings.network, world_size)
-    return _lines(settings.network, outlined, minibatch)
 
 
-def _architecture(settings: Sections, folders: Folders) -> str:
-    """The front end's architecture, as the weights have it, which are opened and fitted for it."""
+def _architecture(settings: Sections, folders: Folders, trains: bool) -> str:
+    """The front end's architecture, as the weights have it, which a training opens and fits for it."""
+    weights = settings.front_end.weights
+    if weights is None or not (trains or is_bundle(weights)):
+        return settings.front_end.architecture
     from asdf.networks.build import self_contained
     from asdf.networks.download import bundle_architecture
 
-    weights = settings.front_end.weights
-    if weights is not None and is_bundle(weights):  # a dry run fetches nothing
+    if is_bundle(weights):  # a dry run fetches nothing
         return bundle_architecture(weights.partition(":")[2]).to_text()
     network = build_with_weights(settings, folders, folders.recipe)
     return self_contained(settings.front_end, network).architecture
 
 
-def _lines(network: Network, outlined: Outline, minibatch: int) -> list[str]:
-    moments = {"sgd": 1 if network.momentum else 0, "adam": 2, "adamw": 2}[network.optimizer]
-    weights = _FLOAT * outlined.parameters
-    learning = _FLOAT * outlined.trainable * (1 + moments)
-    examples = minibatch * outlined.example_bytes
-    return [
-        f"{outlined.parameters:,} parameters, {outlined.trainable:,} of them trained",
-        f"{_size(weights)} weights + {_size(learning)} gradients and {moments} moments of {network.optimizer} "
-        f"+ {_size(examples)} of a minibatch = {_size(weights + learning + examples)}",
-        f"a minibatch: {minibatch} x {_size(outlined.example_bytes)}, what the backward pass of an "
-        f"example of {network.train_clip_size:,} samples keeps in float32",
-        "(about half of that under bf16 or fp16); what the device's libraries need comes on top",
+def _smallest_gpu(computing: Computing) -> Gpu | None:
+    """The GPU with the least memory of those that the run may use; None without GPUs."""
+    import torch
+
+    from asdf.recipe.memory_case import Gpu
+
+    if not computing.use_gpu or not torch.cuda.is_available():
+        return None
+    count = torch.cuda.device_count()
+    found = []
+    for number in computing.gpu_ids or range(count):
+        if number < count:
+            properties = torch.cuda.get_device_properties(number)
+            device = f"cuda:{number}"
+            found.append(Gpu(f"{properties.name} ({device})", device, properties.total_memory))
+    return min(found, key=lambda gpu: gpu.total, default=None)
+
+
+def _lines(case: Case, gpu: Gpu | None) -> list[str]:
+    from asdf.recipe.memory_advice import advice
+    from asdf.recipe.memory_case import BESIDE, gib
+
+    training, scoring = case.training(), case.scoring()
+    lines = _training_lines(case, training, gpu) if training else []
+    batch, validation = scoring.worst, case.scoring_peak(scoring, training)
+    lines.append(
+        f"{'validation' if training else 'scoring'}: {gib(validation)} at its peak, in batches of "
+        f"{batch.utterances} x {batch.samples:,} samples"
+    )
+    if not case.settings.computing.use_gpu:
+        return lines
+    if gpu is None and case.settings.network.eval_minibatch_size_factor == "auto":
+        lines[-1] += "; larger ones on a large GPU, up to about a quarter of its memory"
+    whole = max(training.peak if training else 0, validation) + BESIDE
+    lines.append(
+        f"of a GPU's memory: {gib(whole)}, of which about {gib(BESIDE)} are for CUDA's context and the workspaces of "
+        "cuDNN and NCCL"
+    )
+    if gpu is not None:
+        lines.append(f"{gpu.name} has {gib(gpu.total)}")
+        if whole > gpu.total:
+            lines += advice(case, gpu, training, validation)
+    return lines
+
+
+def _training_lines(case: Case, training: TrainingMemory, gpu: Gpu | None) -> list[str]:
+    from asdf.recipe.memory_case import describe_format, gib
+
+    held = [
+        f"weights {gib(training.weights)}",
+        f"moments of {case.settings.network.optimizer} {gib(training.moments)}",
     ]
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
+    if training.buckets:
+        held.append(f"buckets of gradients {gib(training.buckets)}")
+    return [
+        f"{training.parameters:,} parameters, {training.trained:,} of them trained",
+        f"training: {gib(training.peak)} at its peak, {describe_format(case, gpu)}",
+        f"between two steps: {gib(training.between)} ({', '.join(held)})",
+    ]

@@ -72,7 +72,10 @@ def test_overrides_apply_to_every_config_on_top_of_it(recipe, capsys):
         (("--list",), "  normed < debug"),
         (("normed", "--explain", "network.network_class"), "small_networks.Normed"),
         (("debug", "--explain"), "network.max_epochs"),
-        (("debug", "--dry-run"), "26 training utterances = 7 steps per epoch, at most 3 epochs"),
+        (
+            ("debug", "--dry-run", "recipe.end_stage=0"),
+            "26 training utterances = 7 steps per epoch, at most 3 epochs",
+        ),
     ],
 )
 def test_questions_are_answered_without_torch(recipe, words, said):

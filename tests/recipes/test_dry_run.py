@@ -1,5 +1,6 @@
 """`--dry-run` shows the plan of every config, and names everything that would keep the run from being done."""
 
+import re
 import subprocess
 import sys
 
@@ -119,26 +120,53 @@ def test_the_stages_are_those_of_the_recipe(recipe, capsys):
     assert "do not fit the stages of this recipe: 1 (teach it), 2 (celebrate)" in outcome.output
 
 
-def test_the_memory_that_training_takes(recipe, capsys, weights):
+def memory_of(output):
+    return output.partition("\nmemory of each process\n")[2].partition("\n\n")[0].splitlines()
+
+
+@pytest.mark.parametrize("initial", ["weights", "random"])
+def test_the_memory_of_each_process(recipe, capsys, weights, initial):
+    words = [f"front_end.weights={weights}"] if initial == "weights" else []
     outcome = recipe.call(
         capsys,
         "debug",
         "--dry-run",
         *SSL,
-        f"front_end.weights={weights}",
+        *words,
         "network.minibatch_size=8",
+        "computing.processes=2",
     )
     assert outcome.status == 0, outcome.output
-    memory = outcome.output.partition("\nmemory of a process in training\n")[2].splitlines()[:4]
+    memory = memory_of(outcome.output)
     assert memory[0] == "  127,586 parameters, 127,586 of them trained"
-    # 4 bytes a parameter; a gradient and Adam's two moments of each.
-    assert memory[1].startswith("  0.51 MB weights + 1.53 MB gradients and 2 moments of adam + ")
-    assert memory[2].startswith("  a minibatch: 8 x 0.")
-    assert "an example of 4,000 samples keeps in float32" in memory[2]
-    assert (
-        "26 training utterances = 4 steps per epoch, at most 3 epochs and 12 steps"
-        in outcome.output
+    assert re.match(
+        r"  training: 6\d\.\d MiB at its peak, in bf16, as on GPUs of compute ", memory[1]
     )
+    # 4 bytes for each parameter, in blocks of 512: weights, two moments of Adam, a gradient.
+    assert memory[2] == (
+        "  between two steps: 2.0 MiB (weights 0.5 MiB, moments of adam 1.0 MiB, buckets of gradients 0.5 MiB)"
+    )
+    assert memory[3].startswith("  validation: ")
+    assert " MiB at its peak, in batches of 1 x 1,000,000 samples; larger ones on a" in memory[3]
+    assert memory[4].startswith("  of a GPU's memory: 1.")
+    assert "26 training utterances = 2 steps per epoch" in outcome.output
+
+
+def test_the_memory_of_what_is_only_scored_and_of_a_network_that_cannot_be_outlined(recipe, capsys):
+    words = ("recipe.start_stage=2", "network.resume_epoch=-1", "computing.use_gpu=False")
+    scored = memory_of(recipe.call(capsys, "debug", "--dry-run", *words).output)
+    assert len(scored) == 1 and scored[0].startswith("  scoring: ")
+    (recipe.folder / "looking.py").write_text(
+        "from tests.small_networks import Plain\n\n\n"
+        "class Looking(Plain):\n"
+        "    def forward(self, waveforms_BT):\n"
+        "        assert waveforms_BT.abs().max().item() >= 0\n"
+        "        return super().forward(waveforms_BT)\n"
+    )
+    outcome = recipe.call(capsys, "debug", "--dry-run", "network.network_class=looking.Looking")
+    assert outcome.status == 0, outcome.output
+    (line,) = memory_of(outcome.output)
+    assert line.startswith("  not known: looking.Looking cannot be outlined (")
 
 
 def a_folder_of_something_else(tmp_path):
@@ -197,10 +225,11 @@ def test_a_bundle_that_is_known_is_not_fetched(recipe, capsys, monkeypatch, tmp_
     assert not (tmp_path / "torch").exists()
 
 
-def test_a_dry_run_without_weights_loads_no_torch(recipe):
+def test_a_dry_run_that_computes_with_no_network_loads_no_torch(recipe):
     program = "import runpy, sys; sys.argv[:] = sys.argv[1:]\ntry: runpy.run_path(sys.argv[0], run_name='__main__')\n"
     program += "finally: print('torch' in sys.modules)"
     command = [sys.executable, "-c", program, str(RECIPE / "run.py"), "mini-aasist", "--dry-run"]
+    command.append("recipe.end_stage=0")
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout.splitlines()[-1] == "False"
 

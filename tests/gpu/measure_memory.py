@@ -1,0 +1,56 @@
+"""Prints the peaks of torch's allocator in training and scoring: `python -m tests.gpu.measure_memory CASES`.
+
+CASES are those of `count_training`; the last line printed is JSON: for each case the bytes of a
+training step, on the main rank, and of the batches that are scored.
+"""
+
+import gc
+import json
+import os
+import sys
+
+import torch
+
+from asdf.distributed.world import World, open_world
+from asdf.networks import build_network
+from asdf.scoring.footprint import largest_batches
+from tests.gpu.count_training import count, settings_of
+
+
+def measure(case: dict[str, object], world: World) -> dict[str, object]:
+    """What the cases before have left is not to count."""
+    gc.collect()
+    torch._C._cuda_clearCublasWorkspaces()
+    training = count(case, world)["peak_bytes"]
+    gc.collect()
+    torch._C._cuda_clearCublasWorkspaces()
+    return {"training": training, "scoring": _score(case) if world.size == 1 else []}
+
+
+def _score(case: dict[str, object]) -> list[int]:
+    settings, peaks = settings_of(case), []
+    with torch.device("cuda"):
+        network = build_network(settings).eval().to("cuda")
+    for utterances, samples in largest_batches(settings.network, None):
+        with torch.inference_mode():
+            network(torch.zeros(utterances, samples, device="cuda"))
+            torch.cuda.reset_peak_memory_stats()
+            network(torch.zeros(utterances, samples, device="cuda"))
+        peaks.append(torch.cuda.max_memory_allocated())
+    return peaks
+
+
+def main() -> None:
+    cases = json.loads(sys.argv[1])
+    with open_world(settings_of({}).computing) as world:
+        results = [measure(case, world) for case in cases]
+        world.barrier()
+        if world.is_main:
+            print(json.dumps(results), flush=True)
+        world.barrier()
+    # Threads of NCCL's stand-in would hold the interpreter's end.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

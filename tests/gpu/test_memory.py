@@ -1,0 +1,104 @@
+"""What a dry run says of a GPU's memory, held against torch's allocator on GPUs that compute nothing."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from asdf.scoring.footprint import scoring_memory
+from asdf.training.footprint import WORKSPACE, training_memory
+from tests.gpu.count_training import settings_of
+
+NETWORK, PRECISION = "network.network_class", "computing.precision"
+SSL_AASIST = {NETWORK: "asdf.networks.SSL_AASIST"}
+BASE = {**SSL_AASIST, "front_end.architecture": "wav2vec2_base"}
+XLS_R = {
+    **SSL_AASIST,
+    "front_end.architecture": "wav2vec2_xlsr_300m",
+    "network.minibatch_size": 14,
+}
+FP32 = {PRECISION: "fp32"}
+CHECKPOINTS = {"front_end.gradient_checkpointing": True}
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Case:
+    """Settings, and the training's peak in GiB as documents have it; None: they do not."""
+
+    settings: dict[str, Any]
+    gib: float | None = None
+
+
+CASES = [
+    Case(SSL_AASIST),
+    Case({NETWORK: "asdf.networks.AASIST", "network.minibatch_size": 24}, 7.2),
+    Case(BASE),
+    Case({**BASE, **FP32}),
+    Case({**BASE, **CHECKPOINTS}),
+    Case({**BASE, **CHECKPOINTS, **FP32}),
+    Case({**BASE, "front_end.frozen": True, "network.minibatch_size": 8}),
+    Case({**BASE, "network.optimizer_step_interval": 2, "network.optimizer": "sgd"}),
+    Case({NETWORK: "asdf.networks.SSL_MHFA", "front_end.architecture": "wavlm_base"}),
+    Case({NETWORK: "asdf.networks.SSL_Nes2NetX", "front_end.dropout": 0.1}),
+    Case(XLS_R, 8.7),
+    Case({**XLS_R, **CHECKPOINTS}, 5.3),
+]
+SHARDED = {"computing.shard_network": True}
+SEVERAL = [
+    SSL_AASIST,
+    {**BASE, "network.optimizer_step_interval": 2},
+    {**BASE, **SHARDED},
+    {**XLS_R, **SHARDED, **CHECKPOINTS},
+]
+WITHIN = 0.03
+
+
+def training_peak(case: dict[str, Any], processes: int = 1) -> int:
+    settings = settings_of(case)
+    dtype = None if settings.computing.precision == "fp32" else torch.bfloat16
+    return training_memory(settings, settings.front_end.architecture, processes, dtype).peak
+
+
+def scoring_peaks(case: dict[str, Any]) -> list[int]:
+    settings = settings_of(case)
+    found = scoring_memory(settings, settings.front_end.architecture)
+    return [found.weights + WORKSPACE + batch.activations for batch in found.batches]
+
+
+def test_the_memory_that_is_computed_is_what_the_allocator_holds(on_null_gpu):
+    measured = on_null_gpu("measure_memory", json.dumps([case.settings for case in CASES]))
+    for case, found in zip(CASES, measured, strict=True):
+        computed = training_peak(case.settings)
+        assert computed == pytest.approx(found["training"], rel=WITHIN), case
+        if case.gib is not None:
+            assert round(computed / GIB, 1) == case.gib, case
+        assert scoring_peaks(case.settings) == pytest.approx(found["scoring"], rel=WITHIN), case
+
+
+def test_the_memory_of_several_processes_has_buckets_of_gradients_or_parts_of_the_network(
+    on_null_gpu,
+):
+    measured = on_null_gpu("measure_memory", json.dumps(SEVERAL), processes=2)
+    for case, found in zip(SEVERAL, measured, strict=True):
+        assert training_peak(case, 2) == pytest.approx(found["training"], rel=0.05), case
+
+
+def test_a_dry_run_says_what_lets_a_training_fit_into_the_gpu_that_is_there(recipe, null_gpu):
+    words = ["debug", "--dry-run", "network.network_class=asdf.networks.SSL_AASIST"]
+    words += ["front_end.architecture=tiny", "network.train_clip_size=64600"]
+    words += ["network.minibatch_size=64", "computing.precision=fp32"]
+    outcome = recipe.run(*words, **null_gpu(gigabytes=2))
+    assert outcome.status == 0, outcome.output
+    for line in (
+        "Null GPU (cuda:0) has 1.9 GiB",
+        "warning: that does not fit. What would help, and what the GPU's memory would have to be:",
+        "  computing.precision='auto': 2.4 GiB",
+        "  front_end.gradient_checkpointing=True: 2.9 GiB",
+        "  front_end.frozen=True: 2.9 GiB",
+        "  network.minibatch_size=16 network.optimizer_step_interval=4: 1.7 GiB, which fits",
+        "  network.eval_minibatch_size_factor=0.25: 1.6 GiB, which fits",
+    ):
+        assert f"\n  {line}\n" in outcome.output, outcome.output
