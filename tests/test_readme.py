@@ -1,16 +1,25 @@
-"""The README says what is true."""
+"""The README and the documents say what is true."""
 
+import re
 from pathlib import Path
 
-from asdf.settings.readme import BEGIN, with_table
+import pytest
+
+from asdf.settings.page import PAGE, settings_page
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_settings_is_current():
-    assert BEGIN in README
-    assert with_table(README) == README, "run: python -m asdf.settings.readme"
+def test_the_page_of_settings_is_current():
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == settings_page(), "run: python -m asdf.settings.page"
+
+
+def test_it_is_short_and_names_every_document():
+    assert len(README.splitlines()) <= 200
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        assert f"(docs/{path.name})" in README, path
 
 
 def test_the_two_lines_stand_at_the_top():
@@ -23,8 +32,9 @@ def test_the_two_lines_stand_at_the_top():
     assert README.index(lines[1]) < 2500
 
 
-def test_files_that_it_links_to_exist():
-    import re
-
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_files_that_documents_link_to_exist(path):
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target

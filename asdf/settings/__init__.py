@@ -1,6 +1,6 @@
 """The settings language and the `Settings` singleton. Nothing here imports torch or numpy: `--list` answers at once."""
 
-from asdf.settings.listing import list_configs, markdown_table
+from asdf.settings.listing import list_configs, markdown_tables
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.sections import (
     Augmentation,
@@ -30,5 +30,5 @@ __all__ = [
     "SettingsError",
     "SpeechActivity",
     "list_configs",
-    "markdown_table",
+    "markdown_tables",
 ]

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 
 from asdf.settings.blocks import Block, parse_blocks
-from asdf.settings.catalogue import catalogue
+from asdf.settings.catalogue import Known, catalogue, section_types
 from asdf.settings.inheritance import inheritance_mistakes
 from asdf.settings.lines import read_text
 from asdf.settings.mistakes import raise_all
@@ -18,6 +18,7 @@ WIDTH = 80
 # Deeper configs of a long chain stand no further to the right.
 _DEEPEST = 8
 _STEP = "  "
+_HEAD = ("| setting | default | unit | meaning |", "|---|---|---|---|")
 
 
 def list_configs(run_configs: str | os.PathLike[str]) -> str:
@@ -80,15 +81,20 @@ def _wrapped(text: str, indent: str) -> list[str]:
     )
 
 
-def markdown_table() -> str:
-    """The README's table of all settings: name, default, unit, meaning."""
-    rows = ["| setting | default | unit | meaning |", "|---|---|---|---|"]
-    for name, known in catalogue().items():
-        cells = (
-            f"`{name}`",
-            f"`{known.default!r}`",
-            known.metadata["unit"],
-            known.metadata["meaning"],
-        )
-        rows.append("| " + " | ".join(re.sub(r"\|", r"\\|", cell) for cell in cells) + " |")
-    return "\n".join(rows) + "\n"
+def markdown_tables() -> str:
+    """Return a heading and a table for each section: setting, default, unit, meaning."""
+    parts = []
+    for section, kind in section_types().items():
+        about = str(kind.__doc__).partition("\n")[0]
+        rows = [
+            _row(name, known) for name, known in catalogue().items() if known.section == section
+        ]
+        parts += [f"## `{section}`", "", about, "", *_HEAD, *rows, ""]
+    return "\n".join(parts)
+
+
+def _row(name: str, known: Known) -> str:
+    cells = [f"`{name}`", f"`{known.default!r}`", known.metadata["unit"], known.metadata["meaning"]]
+    # A bar would end the cell.
+    escaped = [re.sub(r"\|", r"\\|", cell) for cell in cells]
+    return f"| {' | '.join(escaped)} |"

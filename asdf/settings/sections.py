@@ -1,7 +1,7 @@
 """The settings themselves: one dataclass a section, one line of meaning a setting.
 
 Invariant: this file is the only place that knows a setting's name, type, default, unit and range. The checks
-(`checks.py`), `--explain`, the README's table and the saved snapshots are all derived from it.
+(`checks.py`), `--explain`, docs/settings.md and the saved snapshots are all derived from it.
 All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `_db`).
 """
 

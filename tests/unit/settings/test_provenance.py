@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asdf.settings import Sections, Settings, SettingsError, list_configs, markdown_table
+from asdf.settings import Sections, Settings, SettingsError, list_configs, markdown_tables
 from asdf.settings.catalogue import catalogue
 from asdf.settings.layers import Step, defaults, resolve, to_sections
 from asdf.settings.loading import read_init_config
@@ -208,15 +208,20 @@ def test_list_configs_names_the_mistakes(runs: Write, here: Path) -> None:
     )
 
 
-def test_markdown_table() -> None:
-    lines = markdown_table().splitlines()
-    assert lines[:2] == ["| setting | default | unit | meaning |", "|---|---|---|---|"]
+def test_markdown_tables() -> None:
+    lines = markdown_tables().splitlines()
+    assert lines[:6] == [
+        "## `paths`",
+        "",
+        "Where things are read and written.",
+        "",
+        "| setting | default | unit | meaning |",
+        "|---|---|---|---|",
+    ]
     assert (
         "| `network.train_clip_size` | `16000` | samples | length of a training example |" in lines
     )
     assert "| `rawboost.minF` | `20` | Hz | LnL: lowest centre frequency |" in lines
-    settings_of = [
-        dataclasses.fields(getattr(Sections(), section.name))
-        for section in dataclasses.fields(Sections)
-    ]
-    assert len(lines) == 2 + sum(map(len, settings_of))
+    sections = [getattr(Sections(), section.name) for section in dataclasses.fields(Sections)]
+    settings = sum(len(dataclasses.fields(section)) for section in sections)
+    assert sum(line.startswith("| `") for line in lines) == settings
