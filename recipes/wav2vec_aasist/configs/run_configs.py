@@ -75,9 +75,10 @@ network.min_evaluation_utterance_length_in_samples = 16000
 network.max_evaluation_utterance_length_in_samples = 1000000
 
 
-# XLS-R 300M + AASIST, the whole front end fine-tuned (Tak et al., Odyssey 2022). Best results, most memory: when it
-# does not fit, lower network.minibatch_size and raise network.optimizer_step_interval by the same factor, or recompute
-# instead of keeping with "front_end.gradient_checkpointing=True" (a third more time, where the GPU is the limit).
+# XLS-R 300M + AASIST, the whole front end fine-tuned (Tak et al., Odyssey 2022). Best results. It takes 8.7 GiB of a
+# GPU (computed, in bf16; "--dry-run" says it for any change) and about 1 GiB for CUDA, so a GPU of 12 GB holds it; on a
+# smaller one 5.3 GiB with "front_end.gradient_checkpointing=True" (a third more time), or lower network.minibatch_size
+# and raise network.optimizer_step_interval by the same factor.
 # Downloads 1.2 GB of weights once; front_end.weights may also name your own xlsr2_300m.pt.
 #     python run.py train-ssl-aasist
 #     torchrun --nproc_per_node=4 run.py train-ssl-aasist network.minibatch_size=4
