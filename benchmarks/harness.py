@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+# Of what a failed process printed: torchrun's own message stands after those of its processes.
+_SHOWN = 8000
+_TORCHRUNS_OWN = ("ChildFailedError", "error_file")
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -60,8 +64,19 @@ def run_module(module: str, *words: str, processes: int = 1, **variables: str) -
         command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True
     )
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+        raise RuntimeError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-_SHOWN:]}")
     return done.stdout.strip().splitlines()[-1]
+
+
+def error_line(output: str) -> str:
+    """The line of a failed process's output that says most: the last error that is not torchrun's own."""
+    lines = [line.strip() for line in output.splitlines() if line.strip(" =-\n")]
+    errors = [
+        line
+        for line in lines
+        if re.search(r"error: |Error: ", line) and not any(own in line for own in _TORCHRUNS_OWN)
+    ]
+    return (errors or lines or ["nothing was printed"])[-1]
 
 
 def has(*packages: str) -> bool:

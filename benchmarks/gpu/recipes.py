@@ -13,7 +13,7 @@ from typing import Any
 
 from asdf.launcher import read_results
 from benchmarks.gpu.groups import Setup
-from benchmarks.harness import ROOT
+from benchmarks.harness import ROOT, error_line
 
 RECIPE = ROOT / "recipes" / "wav2vec_aasist" / "run.py"
 _CORPUS = "demo_corpus"
@@ -94,7 +94,5 @@ def ended(process: subprocess.Popen[str]) -> Ended:
 
 
 def last_line(run: Ended) -> str:
-    """What a failed run says last."""
-    lines = [line.strip() for line in run.output.splitlines() if line.strip()]
-    errors = [line for line in lines if "error:" in line or "Error:" in line]
-    return (errors or lines or ["nothing was printed"])[-1]
+    """What a failed run says."""
+    return error_line(run.output)

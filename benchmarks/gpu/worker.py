@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.verdict import Line, failed, not_run
+from benchmarks.harness import error_line
 
 CUDA_BROKEN = 3
 
@@ -67,9 +68,7 @@ def _run(check: str, function: Check, setup: Setup, messages: Messages) -> bool:
 
 
 def _failure(check: str, error: Exception) -> Line:
-    lines = str(error).strip().splitlines()
-    last = lines[-1] if isinstance(error, RuntimeError) and lines else " ".join(lines[:3])
-    return failed(check, f"{type(error).__name__}: {last}")
+    return failed(check, f"{type(error).__name__}: {error_line(str(error))}")
 
 
 if __name__ == "__main__":

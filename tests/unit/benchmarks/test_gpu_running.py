@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.gpu.groups import GROUPS, PATIENCE, Group, Setup
 from benchmarks.gpu.running import GroupRun
 from benchmarks.gpu.verdict import FAIL, NOT_RUN, PASS
+from benchmarks.harness import error_line
 
 HERE = "tests.unit.benchmarks"
 
@@ -123,6 +124,17 @@ def processes_with(word: str) -> list[str]:
         if word in words and path.parent.name != str(os.getpid()):
             found.append(words)
     return found
+
+
+def test_the_error_of_a_process_is_said_and_not_torchruns():
+    output = """[rank0]: Traceback (most recent call last):
+[rank0]: RuntimeError: numel: integer multiplication overflow
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+  error_file: <N/A>
+============================================================"""
+    assert error_line(output) == "[rank0]: RuntimeError: numel: integer multiplication overflow"
+    assert error_line("no file\n====\n") == "no file"
+    assert error_line("") == "nothing was printed"
 
 
 def test_without_a_gpu_it_says_so_and_what_it_would_check():
