@@ -91,6 +91,11 @@ def _lines(case: Case, gpu: Gpu | None) -> list[str]:
 
     training, scoring = case.training(), case.scoring()
     lines = _training_lines(case, training, gpu) if training else []
+    if training and case.settings.computing.shard_network and case.processes > 1:
+        lines.append(
+            "computing.shard_network is not counted here: each process holds its part of all that, and gathers a "
+            "layer at a time"
+        )
     batch, validation = scoring.worst, case.scoring_peak(scoring, training)
     lines.append(
         f"{'validation' if training else 'scoring'}: {gib(validation)} at its peak, in batches of "
