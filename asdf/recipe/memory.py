@@ -93,8 +93,8 @@ def _lines(case: Case, gpu: Gpu | None) -> list[str]:
     lines = _training_lines(case, training, gpu) if training else []
     if training and case.settings.computing.shard_network and case.processes > 1:
         lines.append(
-            "computing.shard_network is not counted here: each process holds its part of all that, and gathers a "
-            "layer at a time"
+            "computing.shard_network is counted: weights and moments are this process's part, a step gathers a layer "
+            "at a time, and scoring has a whole copy"
         )
     batch, validation = scoring.worst, case.scoring_peak(scoring, training)
     lines.append(

@@ -270,7 +270,7 @@ def test_whether_a_network_can_be_divided(recipe, capsys, monkeypatch):
     outcome = call(*SSL, "computing.processes=2", "--dry-run")
     assert outcome.status == 0, outcome.output
     assert "weights, gradients and moments are divided over the 2 processes" in outcome.output
-    assert "computing.shard_network is not counted here" in outcome.output
+    assert "computing.shard_network is counted: weights and moments are this" in outcome.output
     outcome = call("--dry-run")
     assert outcome.status == 0, outcome.output
     assert "computing.shard_network: one process keeps the network whole" in outcome.output
