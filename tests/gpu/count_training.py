@@ -19,6 +19,7 @@ from torch import nn
 from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World, open_world
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
@@ -81,14 +82,17 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
     with Watch() as seen:
         for taken in windows:
             step.take(taken, iter([clip] * len(taken.shares)), progress, [])
-    return {
-        **count_saving(step, progress, settings, world),
+    taken_steps = {
         "waits": {where: times / COUNTED_STEPS for where, times in seen.waits.items()},
         "operations": seen.operations() / COUNTED_STEPS,
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "collectives": seen.counts.get("collectives", 0) / COUNTED_STEPS,
         "replays": seen.counts.get("replays", 0) / COUNTED_STEPS,
     }
+    # Of a divided network no process has all weights that a file could be held against.
+    if is_sharded(step.network):
+        return taken_steps
+    return {**taken_steps, **count_saving(step, progress, settings, world)}
 
 
 def count_saving(
