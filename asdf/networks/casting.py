@@ -32,7 +32,7 @@ def weights_cast_together(layer: nn.Module, device: torch.device) -> Iterator[No
     All of them must compute in autocast's format. Without autocast, in a network that is compiled, and for parameters
     that are not whole and of float32, nothing happens.
     """
-    if torch.compiler.is_compiling() or not torch.is_autocast_enabled(device.type):
+    if torch.compiler.is_compiling() or not _autocast_enabled(device):
         yield
         return
     owned = [(one, name, one._parameters[name]) for one, name in _owners(layer)]
@@ -50,6 +50,11 @@ def weights_cast_together(layer: nn.Module, device: torch.device) -> Iterator[No
     finally:
         for owner, name, _ in whole:
             owner.__dict__.pop(name, None)
+
+
+def _autocast_enabled(device: torch.device) -> bool:
+    # The meta device, on which networks are measured without weights, knows no autocast.
+    return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
 def _owners(layer: nn.Module) -> list[tuple[nn.Module, str]]:
