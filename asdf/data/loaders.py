@@ -16,7 +16,14 @@ from torch.utils.data import DataLoader, Dataset
 from asdf.audio import fallbacks
 from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.datasets import collate
-from asdf.data.slots import PREFETCHED, InSlot, Slots, Slotted, told_if_memory_is_short, with_slots
+from asdf.data.slots import (
+    PREFETCHED,
+    InSlot,
+    Slots,
+    Slotted,
+    memory_errors_as_messages,
+    with_slots,
+)
 from asdf.data.threads import threads
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.cores import usable_cores
@@ -185,7 +192,7 @@ def _collate(items: list[Any]) -> tuple[_Batch, set[str]]:
     """The batch, and what FFmpeg decoded for it: a worker has no other way to tell the main process."""
     batch: _Batch
     try:
-        with told_if_memory_is_short():
+        with memory_errors_as_messages():
             batch = collate(items)
     except AsdfError as error:
         batch = error

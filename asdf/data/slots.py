@@ -56,7 +56,7 @@ class Slots:
     """
 
     def __init__(self, workers: int, numbers: int) -> None:
-        with told_if_memory_is_short():
+        with memory_errors_as_messages():
             self._memory = torch.empty(PREFETCHED * workers + 2, numbers)
             if workers:
                 self._memory.share_memory_()
@@ -111,8 +111,8 @@ def with_slots(batches: Iterable[list[Any]], slots: Slots) -> Iterator[list[Any]
 
 
 @contextmanager
-def told_if_memory_is_short() -> Iterator[None]:
-    """Torch's failures to get shared memory as one message.
+def memory_errors_as_messages() -> Iterator[None]:
+    """Raise one message for torch's failures to get shared memory.
 
     Raises:
         AsdfError: there is too little of it.

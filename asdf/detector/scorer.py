@@ -22,7 +22,7 @@ from asdf.distributed.reading import fetch_later, send
 from asdf.distributed.resources import gpu_memory
 from asdf.errors import UsageError
 from asdf.networks import fixed_samples, scoring_length
-from asdf.scoring.memory import told_if_memory_is_short
+from asdf.scoring.memory import memory_errors_as_messages
 from asdf.scoring.precision import choose_scoring_precision
 from asdf.settings.sections import Network, Sections
 
@@ -106,7 +106,7 @@ class Scorer:
         waveforms = torch.from_numpy(waveforms_BT)
         with (
             self.precision.computing(),
-            told_if_memory_is_short(waveforms, self._plan, self.device),
+            memory_errors_as_messages(waveforms, self._plan, self.device),
         ):
             logits_B2 = self._network(send(waveforms, self.device))[1].float()
             bona_fide_B = logits_B2[:, 1]

@@ -1,4 +1,4 @@
-"""What is said of scoring before it begins."""
+"""What the log says of scoring before it begins."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from asdf.settings.sections import Sections
 
 
 def describe_scoring(settings: Sections, world: World) -> list[str]:
-    """Lines for the log on the precision and on the batches, where they are not what every CPU does.
+    """Describe precision and batches for the log, where they are not what every CPU does.
+
+    All processes come here together.
 
     Raises:
-        UsageError: a device has none of the precision that is asked for.
+        UsageError: a device has not the requested precision.
     """
     lines = []
-    asked = settings.computing.scoring_precision
-    precision = agree_on_precision(asked, world)
-    if asked != "fp32":
+    requested = settings.computing.scoring_precision
+    precision = agree_on_precision(requested, world)
+    if requested != "fp32":
         lines.append(precision.describe())
     gpu = smallest_gpu(world)
     if gpu and settings.network.eval_minibatch_size_factor == "auto":

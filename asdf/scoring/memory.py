@@ -1,4 +1,4 @@
-"""What scoring needs of a device's memory, and what is said where that is not there."""
+"""A batch that a device's memory cannot hold, and the message that says what to change."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _CPU_ADVICE = "on a GPU that other programs use as well, free its memory or comp
 
 
 @contextmanager
-def told_if_memory_is_short(
+def memory_errors_as_messages(
     waveforms_BT: Tensor, settings: Network, device: torch.device
 ) -> Iterator[None]:
-    """A batch that does not fit into the device's memory, as one message.
+    """Raise one message for a batch that does not fit into the device's memory.
 
     Raises:
-        AsdfError: it does not; names the setting that makes batches smaller.
+        AsdfError: a batch does not fit; names the setting that makes batches smaller.
     """
     try:
         yield
@@ -31,10 +31,10 @@ def told_if_memory_is_short(
         if not isinstance(error, torch.OutOfMemoryError) and _HOST not in str(error):
             raise
         count, samples = waveforms_BT.shape
-        said = str(error).partition("\n")[0].rstrip(".")
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise AsdfError(
             f"{device} has not enough memory to score {count} recording{'s' * (count > 1)} of "
-            f"{samples:,} samples at once: {said}. {_how_to_need_less(count, samples, settings)}; {_CPU_ADVICE}."
+            f"{samples:,} samples at once: {reason}. {_how_to_need_less(count, samples, settings)}; {_CPU_ADVICE}."
         ) from error
 
 

@@ -1,9 +1,9 @@
 """In which arithmetic scores are computed, and why.
 
 Invariant: a list, and with it validation and stage 2, and the Detector compute alike for one
-precision, whatever the program around them has chosen. The precision that stands beside scores is
-the one that they were computed in: where a device has none of the one that is asked for, that is
-said, or refused. The score itself is a float32 number in any case.
+precision, whatever the program around them has chosen. The precision that is recorded with scores
+is the one that they were computed in: where a device lacks the requested one, that is logged, or
+refused. The score itself is a float32 number in any case.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ScoringPrecision:
 
     Attributes:
         name: 'fp32', 'tf32' or 'bf16'.
-        reason: why it is another than was asked for; '' where it is not.
+        reason: why it is not the requested one; '' where it is.
     """
 
     name: str
@@ -39,18 +39,18 @@ class ScoringPrecision:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Compute so inside the block, without gradients."""
+        """Compute in this precision inside the block, without gradients."""
         in_bf16 = torch.autocast(self.device.type, torch.bfloat16, enabled=self.name == "bf16")
         with torch.inference_mode(), tf32(self.name == "tf32"), in_bf16:
             yield
 
     def describe(self) -> str:
-        """For the log."""
+        """Describe the precision for the log."""
         return f"scoring in {self.name}" + (f": {self.reason}" if self.reason else "")
 
 
-def choose_scoring_precision(asked: str, device: torch.device) -> ScoringPrecision:
-    """What 'fp32', 'tf32' or 'bf16' means on `device`.
+def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPrecision:
+    """Choose what 'fp32', 'tf32' or 'bf16' means on `device`.
 
     Without TF32 scores are computed in fp32, which is never further from them. Emulated bf16 would
     be slower than fp32 and coarser: it is refused.
@@ -58,17 +58,19 @@ def choose_scoring_precision(asked: str, device: torch.device) -> ScoringPrecisi
     Raises:
         UsageError: bf16 on a GPU that has none, or no such precision.
     """
-    if asked not in PRECISIONS:
-        raise UsageError(f"precision {asked!r}: scores are computed in {', '.join(PRECISIONS)}.")
-    if asked == "fp32" or (asked == "bf16" and device.type == "cpu"):
-        return ScoringPrecision(asked, device)
+    if requested not in PRECISIONS:
+        raise UsageError(
+            f"precision {requested!r}: scores are computed in {', '.join(PRECISIONS)}."
+        )
+    if requested == "fp32" or (requested == "bf16" and device.type == "cpu"):
+        return ScoringPrecision(requested, device)
     if device.type != "cuda":
-        return ScoringPrecision("fp32", device, f"{asked} not used: it needs a GPU")
+        return ScoringPrecision("fp32", device, f"{requested} not used: it needs a GPU")
     capability = torch.cuda.get_device_capability(device)
     if capability >= _NEEDED:
-        return ScoringPrecision(asked, device)
+        return ScoringPrecision(requested, device)
     lacks = f"{device} has compute capability {capability[0]}.{capability[1]}"
-    if asked == "tf32":
+    if requested == "tf32":
         return ScoringPrecision("fp32", device, f"TF32 not used: {lacks}, it needs 8.0")
     raise UsageError(
         f"scores cannot be computed in bf16: {lacks}, bf16 needs 8.0, and emulated it is slower than "
@@ -76,26 +78,27 @@ def choose_scoring_precision(asked: str, device: torch.device) -> ScoringPrecisi
     )
 
 
-def agree_on_precision(asked: str, world: World) -> ScoringPrecision:
-    """The precision that all processes of `world` score in, the same on every rank.
+def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
+    """Choose one precision for all processes of `world`, which come here together.
 
     Raises:
         UsageError: on every rank, where the device of one refuses it.
     """
-    refusal, own = "", ScoringPrecision("fp32", world.device)
+    refusal = ""
+    local = ScoringPrecision("fp32", world.device)
     try:
-        own = choose_scoring_precision(asked, world.device)
+        local = choose_scoring_precision(requested, world.device)
     except UsageError as error:
         refusal = str(error)
-    every = world.gather((refusal, own.name, own.reason)) or []
+    every = world.gather((refusal, local.name, local.reason)) or []
 
     def decide() -> tuple[str, str]:
-        refused = [words for words, _, _ in every if words]
-        if refused:
-            raise UsageError(refused[0])
+        refusals = [text for text, _, _ in every if text]
+        if refusals:
+            raise UsageError(refusals[0])
         # One process without TF32: a list is not scored in two precisions.
         others = [(name, reason) for _, name, reason in every if reason]
-        return others[0] if others else (own.name, "")
+        return others[0] if others else (local.name, "")
 
     name, reason = world.run_on_main(decide)
     return ScoringPrecision(name, world.device, reason)

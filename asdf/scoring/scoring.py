@@ -6,11 +6,13 @@ processes that use the same number of threads (see `asdf.data.scoring_plan`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
 from asdf.data.decoders import tell_fallbacks
@@ -24,9 +26,9 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.runs.progress import track
-from asdf.scoring.memory import told_if_memory_is_short
+from asdf.scoring.memory import memory_errors_as_messages
 from asdf.scoring.precision import agree_on_precision
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Network, Sections
 
 _SHOWN = 5
 
@@ -39,11 +41,11 @@ def score_list(
     world: World,
     stop: StopRequest,
 ) -> np.ndarray | None:
-    """Scores of all trials, float32, in list order, on the main rank; None on the others.
+    """Score all trials: float32, in list order, on the main rank; None on the others.
 
-    The network is put into evaluation mode for it and back afterwards; it computes in the precision that
-    `computing.scoring_precision` says. For a network that takes one length only, recordings are cut or repeated to
-    it.
+    The network is put into evaluation mode for it, and back afterwards, also after a failure. It computes in the
+    precision that `computing.scoring_precision` says. For a network that takes one length only, recordings are cut or
+    repeated to it.
 
     Args:
         lengths: of the utterances, in samples (see `asdf.data.lengths`).
@@ -51,61 +53,74 @@ def score_list(
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not fit
             into the device's memory.
-        UsageError: a device has none of the precision that is asked for.
-        Stopped: a stop was asked for; no score is kept.
+        UsageError: a device has not the requested precision.
+        Stopped: a stop was requested; no score is returned.
     """
-    net, fixed = settings.network, fixed_samples(network)
-    if fixed is not None:
-        net = replace(
-            net,
-            min_evaluation_utterance_length_in_samples=fixed,
-            max_evaluation_utterance_length_in_samples=fixed,
-        )
+    plan = _with_fixed_length(settings.network, fixed_samples(network))
     precision = agree_on_precision(settings.computing.scoring_precision, world)
     batches = scoring_batches(
-        lengths, net, lambda samples: scoring_length(network, samples), smallest_gpu(world)
+        lengths, plan, lambda samples: scoring_length(network, samples), smallest_gpu(world)
     )
-    own = batches[world.rank :: world.size]
+    local = batches[world.rank :: world.size]
     dataset = WholeUtterances(utterances, lengths, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
-    keys = [[(trial, batch.samples) for trial in batch.trials.tolist()] for batch in own]
-    was_training = network.training
-    network.eval()
+    keys = [[(trial, batch.samples) for trial in batch.trials.tolist()] for batch in local]
     scores = []
-    with torch.inference_mode():
+    with torch.inference_mode(), _in_evaluation_mode(network):
         for waveforms in track(
             loader.batches(keys),
-            len(own),
+            len(local),
             f"scoring {utterances.name}",
             lines_every=settings.network.scoring_print_interval,
             speaks=world.is_main,
             unit="batches",
         ):
             # Around the network alone: recordings are read and resampled in float32.
-            with precision.computing(), told_if_memory_is_short(waveforms, net, world.device):
-                logits = network(waveforms)[1].float()
-            score = (
-                logits[:, 1]
-                if settings.network.score == "bona_fide"
-                else logits[:, 1] - logits[:, 0]
-            )
-            scores.append(score)
+            with precision.computing(), memory_errors_as_messages(waveforms, plan, world.device):
+                logits_B2 = network(waveforms)[1].float()
+            scores.append(_scores(logits_B2, plan))
             if stop:
                 break
-    network.train(was_training)
     world.stop_together(stop, f"while scoring {utterances.name}")
     tell_fallbacks(
         f"scoring {utterances.name}", loader.decoded_by_ffmpeg, utterances, len(utterances), world
     )
-    # Kept on the device until the end: fetching each batch's scores would make the device wait for the host.
-    own_scores = fetch_later(torch.cat(scores))().numpy() if scores else np.zeros(0, np.float32)
-    own_trials = np.concatenate([batch.trials for batch in own]) if own else np.zeros(0, np.int64)
-    gathered = world.gather((own_trials, own_scores))
-    kept: list[
-        np.ndarray
-    ] = []  # a failure reaches all ranks, the scores stay where they are needed
-    world.run_on_main(lambda: kept.append(_assemble(gathered or [], utterances)))
-    return kept[0] if kept else None
+    # On the device until the end: fetching each batch's scores would make it wait for the host.
+    local_scores = fetch_later(torch.cat(scores))().numpy() if scores else np.zeros(0, np.float32)
+    local_trials = np.concatenate([np.zeros(0, np.int64), *(batch.trials for batch in local)])
+    gathered = world.gather((local_trials, local_scores))
+    # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
+    assembled: list[np.ndarray] = []
+    world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
+    return assembled[0] if assembled else None
+
+
+def _with_fixed_length(settings: Network, samples: int | None) -> Network:
+    """The settings for a network that takes recordings of so many samples only; None: of any length."""
+    if samples is None:
+        return settings
+    return replace(
+        settings,
+        min_evaluation_utterance_length_in_samples=samples,
+        max_evaluation_utterance_length_in_samples=samples,
+    )
+
+
+@contextmanager
+def _in_evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Put `network` into evaluation mode for the block, and back however the block ends."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)
+
+
+def _scores(logits_B2: Tensor, settings: Network) -> Tensor:
+    if settings.score == "bona_fide":
+        return logits_B2[:, 1]
+    return logits_B2[:, 1] - logits_B2[:, 0]
 
 
 def _assemble(parts: list[tuple[np.ndarray, np.ndarray]], utterances: UtteranceList) -> np.ndarray:

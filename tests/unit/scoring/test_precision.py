@@ -13,7 +13,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
 from asdf.networks import AASIST_L, load_detector_weights
-from asdf.scoring.memory import told_if_memory_is_short
+from asdf.scoring.memory import memory_errors_as_messages
 from asdf.scoring.precision import agree_on_precision, choose_scoring_precision
 from asdf.settings.sections import Network, Sections
 
@@ -107,30 +107,30 @@ def test_bf16_moves_published_scores_by_a_tenth_of_their_deviation_and_no_eer(co
 
 
 def refuse(message: str, kind: type[RuntimeError] = RuntimeError) -> str:
-    """What is said of an error in a batch of 6 recordings of 1,000 samples; minibatches have 2."""
+    """The message for an error in a batch of 6 recordings of 1,000 samples; minibatches have 2."""
     settings = Network(minibatch_size=2, train_clip_size=1000)
     with (
-        pytest.raises(AsdfError) as told,
-        told_if_memory_is_short(torch.zeros(6, 1000), settings, GPU),
+        pytest.raises(AsdfError) as caught,
+        memory_errors_as_messages(torch.zeros(6, 1000), settings, GPU),
     ):
         raise kind(message)
-    return str(told.value)
+    return str(caught.value)
 
 
 def test_a_batch_that_does_not_fit_is_one_message_that_names_the_setting():
-    said = refuse("CUDA out of memory. Tried to allocate 2 GiB.\nmore", torch.OutOfMemoryError)
-    assert said.startswith(
+    message = refuse("CUDA out of memory. Tried to allocate 2 GiB.\nmore", torch.OutOfMemoryError)
+    assert message.startswith(
         "cuda:0 has not enough memory to score 6 recordings of 1,000 samples at once: CUDA out of memory. Tried to "
         "allocate 2 GiB. Set network.eval_minibatch_size_factor below 3, which is that of this batch (now 'auto'); "
     )
     assert "factor below 3" in refuse("DefaultCPUAllocator: can't allocate memory: you tried")
     with (
         pytest.raises(AsdfError, match=r"max_evaluation_utterance_length_in_samples \(now 1,000,0"),
-        told_if_memory_is_short(torch.zeros(1, 1000), Network(), GPU),
+        memory_errors_as_messages(torch.zeros(1, 1000), Network(), GPU),
     ):
         raise torch.OutOfMemoryError("CUDA out of memory.")
     with (
         pytest.raises(RuntimeError, match="another one"),
-        told_if_memory_is_short(torch.zeros(1, 9), Network(), GPU),
+        memory_errors_as_messages(torch.zeros(1, 9), Network(), GPU),
     ):
         raise RuntimeError("another one")

@@ -153,3 +153,11 @@ def test_a_stop_request_ends_the_scoring_without_scores(utterances):
     stop.reason = "signal SIGTERM"
     with pytest.raises(Stopped, match="stopped by signal SIGTERM while scoring mine"):
         scores(plain(), utterances, stop=stop)
+
+
+def test_a_network_learns_on_in_training_mode_after_a_recording_that_cannot_be_read(utterances):
+    network = plain().train()
+    utterances.path(3).unlink()
+    with pytest.raises(AsdfError, match=r"3\.wav"):
+        scores(network, utterances)
+    assert [module.training for module in network.modules()] == [True] * 3
