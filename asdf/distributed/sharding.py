@@ -59,7 +59,7 @@ class ShardedNetwork:
         # Their gradients have the type of the parameters; where that is half, sums would lose digits.
         reduced = torch.float32 if dtype else None
         policy = MixedPrecisionPolicy(dtype, reduced, cast_forward_inputs=False)
-        # WavLM's layers return the biases that they were given, which nothing changes in place.
+        # WavLM's layers return the biases that they take, which nothing changes in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
         for unit in units:
             fully_shard(unit, mesh=mesh, mp_policy=policy)
@@ -69,21 +69,24 @@ class ShardedNetwork:
 
     @contextmanager
     def whole(self) -> Iterator[nn.Module]:
-        """An ordinary network with the same numbers, for this block; all processes enter it together.
+        """Give an ordinary network with the same numbers for this block; all processes enter it together.
 
         Each process may compute with it as often as it likes.
         """
-        own, copied = self.network.named_parameters(), self._copy.named_parameters()
-        for (_, parameter), (_, empty) in zip(own, copied, strict=True):
-            empty.data = parameter.full_tensor().detach()  # type: ignore[attr-defined]
-        buffers = zip(self.network.named_buffers(), self._copy.named_buffers(), strict=True)
-        for (_, buffer), (_, shared) in buffers:
-            shared.data = buffer
         try:
+            self._fill_copy()
             yield self._copy
         finally:
             for parameter in self._copy.parameters():
                 parameter.data = parameter.new_empty(0)
+
+    def _fill_copy(self) -> None:
+        parameters = zip(self.network.parameters(), self._copy.parameters(), strict=True)
+        for divided, empty in parameters:
+            empty.data = divided.full_tensor().detach()  # type: ignore[attr-defined]
+        buffers = zip(self.network.buffers(), self._copy.buffers(), strict=True)
+        for buffer, shared in buffers:
+            shared.data = buffer
 
 
 def _without_numbers(network: nn.Module) -> nn.Module:
@@ -101,8 +104,8 @@ def is_sharded(network: nn.Module) -> bool:
     return any(is_part(parameter) for parameter in network.parameters())
 
 
-def own_part(tensor: Tensor) -> Tensor:
-    """The numbers of `tensor` that this process holds: all, unless it is divided."""
+def local_part(tensor: Tensor) -> Tensor:
+    """Return the numbers of `tensor` that this process holds: all, unless it is divided."""
     if not is_part(tensor):
         return tensor
     part: Tensor = tensor.to_local()  # type: ignore[attr-defined]
@@ -110,7 +113,7 @@ def own_part(tensor: Tensor) -> Tensor:
 
 
 def gathered(tensor: Tensor) -> Tensor:
-    """A copy of a divided tensor as a whole, on the host, for the main process; the others get an empty one.
+    """Copy a divided tensor as a whole to the host of the main process; the others get an empty one.
 
     All processes come here together.
     """
@@ -120,27 +123,28 @@ def gathered(tensor: Tensor) -> Tensor:
     return whole.to("cpu", copy=True)
 
 
-def divided_like(own: Tensor, whole: Tensor) -> Tensor:
-    """`whole` divided as `own` is, on its device; as it is where `own` is not divided, or of another shape.
+def divided_like(like: Tensor, whole: Tensor) -> Tensor:
+    """Divide `whole` as `like` is, on its device; leave it as it is where `like` is not divided, or of another shape.
 
     Every process has `whole`; nothing is sent.
     """
-    if not is_part(own) or getattr(whole, "shape", None) != own.shape:
+    if not is_part(like) or getattr(whole, "shape", None) != like.shape:
         return whole
     from torch.distributed.tensor import DTensor
 
-    like: Any = own
-    parts = whole.chunk(like.device_mesh.size(), dim=0)
-    rank = like.device_mesh.get_local_rank()
+    divided: Any = like
+    mesh = divided.device_mesh
+    parts = whole.chunk(mesh.size(), dim=0)
+    rank = mesh.get_local_rank()
     part = parts[rank] if rank < len(parts) else whole[:0]
     return DTensor.from_local(
         # A copy: the part would hold the memory of the whole, or the file that it is read from.
         part.to(like.device, copy=True),
-        like.device_mesh,
-        like.placements,
+        mesh,
+        divided.placements,
         run_check=False,
-        shape=own.shape,
-        stride=own.stride(),
+        shape=like.shape,
+        stride=like.stride(),
     )
 
 

@@ -35,20 +35,24 @@ def weights_cast_together(layer: nn.Module, device: torch.device) -> Iterator[No
     if torch.compiler.is_compiling() or not _autocast_enabled(device):
         yield
         return
-    owned = [(one, name, one._parameters[name]) for one, name in _owners(layer)]
-    # A part of a divided network's parameter is of another type.
-    whole = [one for one in owned if type(one[2]) is nn.Parameter and one[2].dtype is torch.float32]
-    if not whole:
+    owners, weights = [], []
+    for owner, name in _owners(layer):
+        weight = owner._parameters[name]
+        # A part of a divided network's parameter is of another type.
+        if type(weight) is nn.Parameter and weight.dtype is torch.float32:
+            owners.append((owner, name))
+            weights.append(weight)
+    if not weights:
         yield
         return
-    casts = _Cast.apply(torch.get_autocast_dtype(device.type), *[one[2] for one in whole])
+    casts = _Cast.apply(torch.get_autocast_dtype(device.type), *weights)
     try:
-        for (owner, name, _), cast in zip(whole, casts, strict=True):
+        for (owner, name), cast in zip(owners, casts, strict=True):
             # An attribute of the object comes before a parameter of the module.
             owner.__dict__[name] = cast
         yield
     finally:
-        for owner, name, _ in whole:
+        for owner, name in owners:
             owner.__dict__.pop(name, None)
 
 
@@ -60,11 +64,11 @@ def _autocast_enabled(device: torch.device) -> bool:
 def _owners(layer: nn.Module) -> list[tuple[nn.Module, str]]:
     """The modules within `layer` whose weights autocast casts, and the names of these."""
     if layer not in _OWNERS:
-        found = [module for module in layer.modules() if type(module) in _KINDS]
+        modules = [module for module in layer.modules() if type(module) in _KINDS]
         _OWNERS[layer] = [
-            (one, name)
-            for one in found
-            for name, weight in one._parameters.items()
+            (module, name)
+            for module in modules
+            for name, weight in module._parameters.items()
             if weight is not None
         ]
     return _OWNERS[layer]
@@ -80,8 +84,8 @@ class _Cast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        there = [gradient for gradient in gradients if gradient is not None]
-        copies = iter(_copied(there, torch.float32))
+        present = [gradient for gradient in gradients if gradient is not None]
+        copies = iter(_copied(present, torch.float32))
         return None, *(None if gradient is None else next(copies) for gradient in gradients)
 
 

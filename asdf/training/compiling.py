@@ -18,7 +18,7 @@ from asdf.settings.sections import Sections
 
 _EXPLAINS = "Explanation: "
 _NEEDS = "Compiling needs a C++ compiler (g++), on GPUs Triton as well, and a network that torch.compile takes."
-_TAKES_NOT = "There is something in the network's code that torch.compile does not take."
+_UNSUPPORTED = "There is something in the network's code that torch.compile does not take."
 
 
 class Compiled(nn.Module):
@@ -58,8 +58,8 @@ def check_compilable(settings: Sections) -> None:
 
 
 @contextmanager
-def told_if_compiling_fails(compiles: bool) -> Iterator[None]:
-    """The compiler's own failures, of which most are a missing C++ compiler or Triton, as one message.
+def compile_errors_as_usage_errors(compiles: bool) -> Iterator[None]:
+    """Raise one message for the compiler's own failures, most of which are a missing C++ compiler or Triton.
 
     Raises:
         UsageError: the network cannot be compiled here.
@@ -73,7 +73,7 @@ def told_if_compiling_fails(compiles: bool) -> Iterator[None]:
         yield
     except TorchDynamoException as error:
         cause = getattr(error, "inner_exception", error)
-        advice = _TAKES_NOT if cause is error else _NEEDS
+        advice = _UNSUPPORTED if cause is error else _NEEDS
         raise UsageError(
             f"the network could not be compiled: {_reason(cause)}. {advice} Set computing.compile = False to train "
             "without."
@@ -81,9 +81,9 @@ def told_if_compiling_fails(compiles: bool) -> Iterator[None]:
 
 
 def _reason(cause: BaseException) -> str:
-    """What torch says of a failure, on one line: its first line, its explanations, where in the network it was."""
-    told, _, code = str(cause).partition("from user code:")
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    """Put what torch reports of a failure on one line: its first line, its explanations, its place in the network."""
+    text, _, code = str(cause).partition("from user code:")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     explained = [line.removeprefix(_EXPLAINS) for line in lines if line.startswith(_EXPLAINS)]
     places = [line.strip() for line in code.splitlines() if line.strip().startswith("File ")]
     parts = [*(lines[:1] or [type(cause).__name__]), *explained, *places[-1:]]

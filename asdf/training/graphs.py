@@ -55,9 +55,11 @@ class GraphedPasses:
         self._adds = False
 
     def for_window(self, window: Window) -> Passes | GraphedPasses:
-        """These passes, or without graphs: for a shorter window, and for the first ones."""
-        sizes = {size for one in window.shares for size in (len(one.utterances), one.counted)}
-        if sizes != {self._whole}:
+        """Return these passes, or those without graphs: for a shorter window, and for the first ones."""
+        whole = all(
+            len(share.utterances) == share.counted == self._whole for share in window.shares
+        )
+        if not whole:
             return self._eager
         self._steps += 1
         self._adds = False
@@ -105,7 +107,11 @@ class GraphedPasses:
         try:
             pair = self._capture()
         except RuntimeError as error:
-            raise UsageError(_failure(error)) from error
+            cause = _first_failure(error)
+            if isinstance(cause, torch.OutOfMemoryError):
+                # Nothing is wrong with the network, and the advice would mislead.
+                raise cause from None
+            raise UsageError(_refusal(cause)) from error
         if _host_draws() != before:
             raise UsageError(
                 "computing.cuda_graphs = True: in training the network draws random numbers on the host (of torch, "
@@ -123,11 +129,15 @@ class GraphedPasses:
         if not self._adds:
             # Captured without one, a parameter's gradient is written, and not added to.
             parameters = self._eager.model.parameters()
-            self._gradients = [(one, one.grad) for one in parameters if one.grad is not None]
+            self._gradients = [
+                (parameter, parameter.grad)
+                for parameter in parameters
+                if parameter.grad is not None
+            ]
         return _Pair(forward, backward, losses_B.detach())
 
     def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
-        # The loader's threads go on meanwhile: what they ask of the device is none of the capture's.
+        # The loader's threads go on meanwhile: what they request of the device is none of the capture's.
         return torch.cuda.graph(
             graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
         )
@@ -148,17 +158,21 @@ def check_one_process(computing: Computing, processes: int) -> None:
 
 
 def _host_draws() -> tuple[object, ...]:
-    """The states of the host's random numbers, to be compared."""
+    """Return the states of the host's random numbers, to be compared."""
     numpy_state = repr(np.random.get_state(legacy=False))
     return bytes(torch.get_rng_state().numpy()), numpy_state, random.getstate()
 
 
-def _failure(error: RuntimeError) -> str:
-    # Where a capture is broken, its end fails as well; the first failure says why.
-    first: BaseException = error
+def _first_failure(error: RuntimeError) -> RuntimeError:
+    """Return what broke a capture: its end fails as well then, and does not say why."""
+    first = error
     while isinstance(first.__context__, RuntimeError):
         first = first.__context__
-    reason = str(first).partition("\n")[0].rstrip(".")
+    return first
+
+
+def _refusal(cause: RuntimeError) -> str:
+    reason = str(cause).partition("\n")[0].rstrip(".")
     return (
         f"computing.cuda_graphs = True: the passes over a minibatch cannot be captured: {reason}. A network must not "
         "wait for the device in training, nor send it numbers of the host. Set computing.cuda_graphs = False to train "

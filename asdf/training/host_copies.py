@@ -1,7 +1,8 @@
 """The tensors of a checkpoint, copied to the host, so that training may change its own.
 
 Invariants: a copy has the types, the names and the shared storages of what it is of, so that its file is the same;
-and it is complete after `wait`. On a GPU the host waits once for all tensors together.
+and it is complete after `wait`. On a GPU the host waits once for all tensors together; for those of a network that is
+divided over the processes it waits for each, as they are gathered one by one.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class HostCopies:
         if address not in self._storages:
             self._storages[address] = storage, self._copied_storage(storage)
         host = torch.empty(0, dtype=tensor.dtype)
-        place = (tensor.storage_offset(), tensor.shape, tensor.stride())
-        return host.set_(self._storages[address][1], *place)
+        _, copied = self._storages[address]
+        return host.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())
 
     def _copied_storage(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         if storage.device.type != "cuda":
@@ -95,9 +96,9 @@ def _with_tensors(content: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return change(content)
     if isinstance(content, dict):
         # A state dict has attributes, which are saved with it.
-        made = copy.copy(content)
-        made.update((key, _with_tensors(value, change)) for key, value in content.items())
-        return made
+        changed = copy.copy(content)
+        changed.update((key, _with_tensors(value, change)) for key, value in content.items())
+        return changed
     if isinstance(content, list | tuple):
         return type(content)(_with_tensors(value, change) for value in content)
     return content

@@ -19,7 +19,7 @@ from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import Window, minibatch_per_process
 from asdf.distributed.reading import fetch_later, send
-from asdf.distributed.sharding import divides, own_part
+from asdf.distributed.sharding import divides, local_part
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples
@@ -28,7 +28,7 @@ from asdf.networks.split import FromFeatures
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, StepClock
-from asdf.training.compiling import Compiled, check_compilable, told_if_compiling_fails
+from asdf.training.compiling import Compiled, check_compilable, compile_errors_as_usage_errors
 from asdf.training.exchange import exchange_gradients, exchange_now, shard
 from asdf.training.graphs import GraphedPasses, check_one_process
 from asdf.training.last_step import LastStep
@@ -165,7 +165,7 @@ class Step:
                 whole_norm = nn.utils.clip_grad_norm_(
                     self.network.parameters(), net.gradient_clip_norm
                 )
-                norm = own_part(whole_norm)
+                norm = local_part(whole_norm)
             elif not self.scaler.is_enabled():
                 norm = self._largest_gradient()
             self.scaler.step(self.optimiser)
@@ -195,7 +195,7 @@ class Step:
         """The largest absolute value in the gradient, as far as this rank holds it, or NaN."""
         groups = self.optimiser.param_groups
         gradients = [
-            own_part(one.grad)
+            local_part(one.grad)
             for group in groups
             for one in group["params"]
             if one.grad is not None
@@ -236,7 +236,7 @@ class Step:
             labels = send(self.labels[share.utterances], device)
             with (
                 exchange_now(model, last),
-                told_if_compiling_fails(self.settings.computing.compile),
+                compile_errors_as_usage_errors(self.settings.computing.compile),
             ):
                 with self.clock.part(FORWARD):
                     own = passes.forward(waveforms, labels)[: share.counted]

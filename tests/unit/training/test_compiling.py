@@ -9,7 +9,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Sections
-from asdf.training.compiling import Compiled, told_if_compiling_fails
+from asdf.training.compiling import Compiled, compile_errors_as_usage_errors
 from asdf.training.progress import Progress
 from asdf.training.step import Step
 from tests.unit.training.test_step import SIZE, UTTERANCES, WAVEFORMS, Net
@@ -84,7 +84,7 @@ class Wrong(Net):
 
 def test_what_cannot_be_traced_is_said_with_its_explanation_and_its_place():
     compiled = Compiled(Wrong(), SIZE)
-    with pytest.raises(UsageError) as told, told_if_compiling_fails(True):
+    with pytest.raises(UsageError) as told, compile_errors_as_usage_errors(True):
         compiled(WAVEFORMS[:SIZE])
     text = str(told.value)
     assert text.startswith("the network could not be compiled: RuntimeError when making fake tens")
@@ -95,7 +95,7 @@ def test_what_cannot_be_traced_is_said_with_its_explanation_and_its_place():
 
 def test_other_failures_stay_what_they_are():
     for error in (AsdfError("an utterance without samples"), RuntimeError("out of memory")):
-        with pytest.raises(type(error), match=str(error)), told_if_compiling_fails(True):
+        with pytest.raises(type(error), match=str(error)), compile_errors_as_usage_errors(True):
             raise error
 
 

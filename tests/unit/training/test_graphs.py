@@ -3,11 +3,12 @@
 import logging
 
 import pytest
+import torch
 
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import UsageError
 from asdf.settings.sections import Computing
-from asdf.training.graphs import check_one_process
+from asdf.training.graphs import GraphedPasses, check_one_process
 from tests.unit.training.test_step import SIZE, make, take
 
 
@@ -33,3 +34,17 @@ def test_several_processes_are_refused():
         "computing.cuda_graphs = True and 4 processes do not go together: where one process fails, the others would "
         "wait without end inside a graph. Set computing.cuda_graphs = False, or train with one process."
     )
+
+
+def test_too_little_memory_for_a_capture_is_not_blamed_on_the_network(monkeypatch):
+    passes = GraphedPasses(make()._passes, 4)
+
+    def capture():
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+        finally:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    monkeypatch.setattr(passes, "_capture", capture)
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 2 GiB"):
+        passes._capture_checked()
