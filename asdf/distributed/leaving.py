@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,6 +20,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from asdf.distributed.stopping import Stopped
+from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 
 _FAILED = "failed"
@@ -35,20 +37,20 @@ def leaving_together(store: Any, rank: int, backend: str) -> Iterator[None]:
         store: one that all processes reach, with keys of this group alone.
     """
     over = threading.Event()
+    failures: list[BaseException] = []
     if backend == "nccl":
-        watch = threading.Thread(target=_watch, args=(store, rank, over), daemon=True)
-        watch.start()
-    failed = False
+        arguments = (store, rank, over, failures)
+        threading.Thread(target=_watch, args=arguments, daemon=True).start()
     try:
         yield
     except BaseException as error:
-        failed = _is_failure(error)
-        if failed:
+        if _is_failure(error):
+            failures.append(error)
             with suppress(Exception):  # the process that has the store may be gone already
                 store.set(_FAILED, str(rank))
         raise
     finally:
-        _close(abort=failed and backend == "nccl")
+        _close(abort=bool(failures) and backend == "nccl")
         over.set()
 
 
@@ -74,17 +76,29 @@ def _close(abort: bool) -> None:
         dist.destroy_process_group()
 
 
-def _watch(store: Any, rank: int, over: threading.Event) -> None:
-    """End this process some seconds after a failure, unless it is `over` by then."""
+def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseException]) -> None:
+    """End this process some seconds after a failure, unless it is `over` by then.
+
+    Args:
+        failures: of this process; the first is logged, which nobody else does then.
+    """
     while not over.wait(_LOOK_S):
         failed = _failed_rank(store)
         if failed is None or over.wait(_GRACE_S):
             continue
-        if failed != str(rank):
+        if failures:
+            LOG.error("rank %d: error: %s", rank, _describe(failures[0]))
+        elif failed != str(rank):
             LOG.error(
                 "rank %d: another process of this run has ended; its own message tells why", rank
             )
         os._exit(1)
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, AsdfError):
+        return str(error)
+    return "".join(traceback.format_exception(error)).rstrip()
 
 
 def _failed_rank(store: Any) -> str | None:

@@ -7,7 +7,6 @@ evaluation is due follows from the progress, which is the same on all of them.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,14 @@ from asdf.runs.log import LOG
 from asdf.scoring.precision import agree_on_precision
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.data_wait import DataWait, waiting
 from asdf.training.network_files import RESUME, other_precisions, write_evaluations
 from asdf.training.optimisers import plateau_end, update_plateau
 from asdf.training.profile import StepProfile
 from asdf.training.progress import Progress
+from asdf.training.progress_lines import ProgressLines, position_of
 from asdf.training.retention import remove_networks
 from asdf.training.saving import Saving
 from asdf.training.step import Step
-from asdf.training.time_left import TimeLeft
 
 Evaluate = Callable[[nn.Module, str], dict[str, float]]
 
@@ -78,10 +76,8 @@ class Trainer:
         self.profile = StepProfile(
             settings.computing.profile_steps, folder.parent / "profile", step.clock, world
         )
-        self.data_wait = DataWait(loader.workers, loader.cores)
         self.saving = Saving(step, settings, world, folder, callbacks)
-        self.time_left = TimeLeft(net, self.plan)
-        self._note_printed()
+        self.lines = ProgressLines(step, self.plan, net, loader, callbacks)
 
     def resume(self, content: dict[str, Any], evaluations: list[dict[str, Any]]) -> None:
         """Go on from the content of a checkpoint whose weights the network already has.
@@ -104,7 +100,9 @@ class Trainer:
                 self.world.size,
             )
         progress.world_size, progress.list_digest = self.world.size, self.utterances.digest()
-        progress.evaluations = [one for one in evaluations if one["step"] <= progress.step]
+        progress.evaluations = [
+            evaluation for evaluation in evaluations if evaluation["step"] <= progress.step
+        ]
         remark = other_precisions(progress.evaluations, self._scoring_precision())
         if remark:
             LOG.warning("warning: %s", remark)
@@ -117,26 +115,28 @@ class Trainer:
         """Train to the end.
 
         Raises:
-            Stopped: a stop was asked for; a checkpoint has been written.
+            Stopped: a stop was requested; a checkpoint has been written.
             AsdfError: the loss is not finite, or a recording cannot be read; no network was written from it.
         """
         self.step.network.train()
         try:
             self.callbacks.call("on_start", self.progress.step)
             self.profile.begin(self.progress.step)
-            self.time_left.begin(self.progress.step)
+            self.lines.begin_run(self.progress)
             with self.saving.running():
                 self._evaluate_if_due()
                 while not self.finished():
                     self._train_epoch()
                 self.saving.settle()
-            self.callbacks.call("on_end", {**self._position(), "reason": self.finished()})
+            self.callbacks.call(
+                "on_end", {**position_of(self.progress, self.plan), "reason": self.finished()}
+            )
         finally:
             self.profile.close()
             self.callbacks.report_failures()
 
     def finished(self) -> str:
-        """Why training is over; '' while it is not."""
+        """Return why training is over; '' while it is not."""
         progress, net = self.progress, self.settings.network
         if not progress.finished and progress.epochs >= net.max_epochs:
             return f"network.max_epochs = {net.max_epochs}"
@@ -145,8 +145,9 @@ class Trainer:
         return progress.finished
 
     def _train_epoch(self) -> None:
-        """The rest of the current epoch, or until training is over."""
-        progress, plan, epoch = self.progress, self.plan, self.progress.epochs + 1
+        """Train for the rest of the current epoch, or until training is over."""
+        progress, plan = self.progress, self.plan
+        epoch = progress.epochs + 1
         start = progress.position
         self.step.begin_epoch(progress.epochs)
         shares = (share for window in plan.windows(epoch, start) for share in window.shares)
@@ -155,13 +156,11 @@ class Trainer:
         )
         self.step.clock.restart()
         self.saving.timer.restart()
-        self._note_printed()
-        steady = False
+        self.lines.begin_epoch(progress)
         hidden = not (self.world.is_main and sys.stderr.isatty())
-        total, done = plan.steps_per_epoch(), start // plan.window_size
         with tqdm(
-            total=total,
-            initial=done,
+            total=plan.steps_per_epoch(),
+            initial=start // plan.window_size,
             desc=f"epoch {epoch}",
             unit="step",
             leave=False,
@@ -174,9 +173,7 @@ class Trainer:
                 if settled:
                     self.saving.settle()
                 bar.update()
-                if progress.step % self.settings.network.print_interval == 0:
-                    self._print(rate, steady, bar)
-                    steady = True
+                self.lines.log_if_due(progress, rate, bar)
                 if window.end < plan.size:
                     self._inside_epoch(bool(stop), bool(late))
                     if self.finished():
@@ -215,7 +212,7 @@ class Trainer:
         self._evaluate_if_due()
 
     def _evaluate_if_due(self) -> None:
-        """Score the validation sets if this place of the run asks for it and it has not been done yet."""
+        """Score the validation sets if that is due at this step and has not been done yet."""
         progress, net = self.progress, self.settings.network
         whole = progress.position == 0 and progress.epochs % net.epochs_per_train_call == 0
         due = whole or _divides(net.evaluation_interval_steps, progress.step) or self.finished()
@@ -227,7 +224,11 @@ class Trainer:
             eers = self.evaluate(network, progress.name())
         self.saving.settle()
         if eers:
-            record = {**self._position(), "network": progress.name(), "eer": eers}
+            record = {
+                **position_of(self.progress, self.plan),
+                "network": progress.name(),
+                "eer": eers,
+            }
             record["scoring_precision"] = self._scoring_precision()
             progress.evaluations.append(record)
             self.callbacks.call("on_evaluation", record)
@@ -240,10 +241,8 @@ class Trainer:
         remove_networks(self.folder, self.settings, self.progress.evaluations)
 
     def _early_stop(self) -> None:
-        evaluations, patience = (
-            self.progress.evaluations,
-            self.settings.network.early_stop_evaluations,
-        )
+        evaluations = self.progress.evaluations
+        patience = self.settings.network.early_stop_evaluations
         if patience is None or not evaluations:
             return
         eers = [next(iter(evaluation["eer"].values())) for evaluation in evaluations]
@@ -253,69 +252,8 @@ class Trainer:
             name = evaluations[best]["network"]
             self.progress.finished = f"{since} evaluations without a better EER than that of {name}"
 
-    def _note_printed(self) -> None:
-        self._printed = (time.monotonic(), self.progress.position, self.step.clock.seconds())
-
-    def _print(self, rate: float, steady: bool, bar: tqdm) -> None:
-        """Log a progress line, for the steps since the last one, and call the callbacks."""
-        progress, plan = self.progress, self.plan
-        since, position, clock = self._printed
-        self._note_printed()
-        seconds = {part: now - clock[part] for part, now in self._printed[2].items()}
-        speed = (progress.position - position) / (self._printed[0] - since)
-        seconds_left = self.time_left.seconds(progress)
-        left = self.time_left.describe(seconds_left)
-        loss = progress.loss_since_printed()
-        LOG.info(
-            "epoch %d, utterance %d of %d, step %d: loss %.4f, learning rate %.3g, %.1f utterances/s, %s",
-            progress.epochs + 1,
-            progress.position,
-            plan.size,
-            progress.step,
-            loss,
-            rate,
-            speed,
-            left,
-        )
-        bar.set_postfix_str(left)
-        advice = self.data_wait.advice(seconds, steady)
-        if advice:
-            LOG.info("%s", advice)
-        record = {
-            **self._position(),
-            "loss": loss,
-            "learning_rate": rate,
-            "utterances_per_s": speed,
-            "data_wait": waiting(seconds),
-            "seconds_left": seconds_left,
-            **self._loss_scale(),
-        }
-        self.callbacks.call("on_step", record)
-
-    def _loss_scale(self) -> dict[str, Any]:
-        """fp16's loss scale, and the steps that it skipped since the last progress line, of which the log hears."""
-        last = self.step.last
-        if last.loss_scale is None:
-            return {}
-        skipped = last.take_skipped()
-        if skipped:
-            LOG.info(
-                "fp16 skipped %d step%s since the last line, whose gradients were not finite: loss scale %g",
-                skipped,
-                "s" * (skipped != 1),
-                last.loss_scale,
-            )
-        return {"loss_scale": last.loss_scale, "skipped_steps": skipped}
-
-    def _position(self) -> dict[str, Any]:
-        progress = self.progress
-        return {
-            "step": progress.step,
-            "epoch": progress.epochs + progress.position / self.plan.size,
-        }
-
     def _scoring_precision(self) -> str:
-        """What EERs of validation are computed in."""
+        """Return what EERs of validation are computed in; all ranks come here together."""
         return agree_on_precision(self.settings.computing.scoring_precision, self.world).name
 
     def _stopped(self) -> Stopped:

@@ -47,7 +47,7 @@ class Step:
     Args:
         network: on the world's device, with what is never trained frozen; one that is to be divided over the
             processes may still be on the CPU.
-        from_features: the minibatches are kept features of a frozen front end instead of waveforms.
+        from_features: the minibatches are cached features of a frozen front end instead of waveforms.
 
     Raises:
         UsageError: the network takes clips of another length, or nothing of it is trained.
@@ -61,25 +61,16 @@ class Step:
         world: World,
         from_features: bool = False,
     ) -> None:
-        clip, fixed = settings.network.train_clip_size, fixed_samples(network)
-        if fixed not in (None, clip):
-            raise UsageError(
-                f"network.train_clip_size is {clip}, but {settings.network.network_class} takes {fixed} samples only. "
-                f"Set network.train_clip_size = {fixed}, or build the network for {clip} samples (see its docstring)."
-            )
-        self.network, self.utterances, self.settings, self.world = (
-            network,
-            utterances,
-            settings,
-            world,
-        )
+        _check_clip_size(network, settings)
+        check_compilable(settings)
+        check_one_process(settings.computing, world.size)
+        self.network, self.utterances = network, utterances
+        self.settings, self.world = settings, world
         self.labels = torch.from_numpy(utterances.labels).long()
         self._class_weights = torch.tensor(
             settings.network.class_weights, dtype=torch.float32, device=world.device
         )
         self.clock = StepClock(world.device)
-        check_compilable(settings)
-        check_one_process(settings.computing, world.size)
         self.precision = choose_precision(
             settings.computing.precision, world.device, divides(settings.computing, world)
         )
@@ -120,7 +111,7 @@ class Step:
         freeze_front_end(self.network, frozen)
         self._front_end_frozen = frozen
         # DistributedDataParallel takes stock of what learns when it is made. The old one must be gone before a new
-        # one is made: it would still be told of gradients. What was captured computes the gradients of before.
+        # one is made: it would still hear of gradients. What was captured computes the gradients of before.
         self._model = self._passes = None
         gc.collect()
 
@@ -134,7 +125,7 @@ class Step:
         """Take the step on `window`, whose minibatches come next from `clips`, and note it in `progress`.
 
         Args:
-            flags: numbers that are to be summed over the ranks on the way: one exchange a step serves all.
+            flags: numbers to be summed over the ranks on the way: one exchange per step serves all.
 
         Returns:
             The highest learning rate of the step, and the summed flags.
@@ -146,28 +137,20 @@ class Step:
         net = self.settings.network
         rate = set_learning_rate(self.optimiser, self.settings, progress, len(self.utterances))
         weight = normaliser(self.labels[window.utterances], net.class_weights)
-        losses, own_loss = self._backward(window, clips, weight, progress.step)
+        losses, fetched_loss = self._backward(window, clips, weight, progress.step)
         with self.clock.part(COMMUNICATION):
             # float32 losses cannot overflow a sum in float64: it is finite if they are.
-            own, *of_last = own_loss().tolist()
+            local_loss, *of_last = fetched_loss().tolist()
             sound = self.last.is_sound(of_last)
             loss, broken, unsound, *summed = self.world.sum(
-                [own, float(not math.isfinite(own)), float(not sound), *flags]
+                [local_loss, float(not math.isfinite(local_loss)), float(not sound), *flags]
             )
         if unsound:
             raise AsdfError(self.last.complaint())
         if broken:
             self._refuse(window, losses, progress)
         with self.clock.part(OPTIMISER):
-            norm: Tensor | None = None
-            if net.gradient_clip_norm is not None:
-                self.scaler.unscale_(self.optimiser)
-                whole_norm = nn.utils.clip_grad_norm_(
-                    self.network.parameters(), net.gradient_clip_norm
-                )
-                norm = local_part(whole_norm)
-            elif not self.scaler.is_enabled():
-                norm = self._largest_gradient()
+            norm = self._clip_and_measure_gradient()
             self.scaler.step(self.optimiser)
             self.scaler.update()
             self.last.note(f"step {progress.step + 1} ({self._names(window)})", norm)
@@ -191,18 +174,26 @@ class Step:
         if self.world.sum([float(not sound)])[0]:
             raise AsdfError(self.last.complaint())
 
+    def _clip_and_measure_gradient(self) -> Tensor | None:
+        """Return a norm of the gradient, before clipping; None with fp16's scaler, which looks by itself."""
+        limit = self.settings.network.gradient_clip_norm
+        if limit is not None:
+            self.scaler.unscale_(self.optimiser)
+            return local_part(nn.utils.clip_grad_norm_(self.network.parameters(), limit))
+        return None if self.scaler.is_enabled() else self._largest_gradient()
+
     def _largest_gradient(self) -> Tensor:
-        """The largest absolute value in the gradient, as far as this rank holds it, or NaN."""
+        """Return the largest absolute value in the gradient, as far as this rank holds it, or NaN."""
         groups = self.optimiser.param_groups
         gradients = [
-            local_part(one.grad)
+            local_part(parameter.grad)
             for group in groups
-            for one in group["params"]
-            if one.grad is not None
+            for parameter in group["params"]
+            if parameter.grad is not None
         ]
         # Of a small parameter that is divided a rank may have nothing, which has no largest value.
-        held = [one for one in gradients if one.numel()]
-        return nn.utils.get_total_norm(held or [self._class_weights.new_zeros(1)], math.inf)
+        parts = [gradient for gradient in gradients if gradient.numel()]
+        return nn.utils.get_total_norm(parts or [self._class_weights.new_zeros(1)], math.inf)
 
     def _names(self, window: Window) -> str:
         names = [self.utterances.ids[index] for index in window.utterances[:_SHOWN].tolist()]
@@ -212,15 +203,18 @@ class Step:
     def _backward(
         self, window: Window, clips: Iterator[Tensor | Unboosted], weight: float, step: int
     ) -> tuple[Tensor, Callable[[], Tensor]]:
-        """Add up the window's gradient; the losses of this rank's own utterances, and their sum in float64 with what
-        there is to know of the step before.
+        """Add up the window's gradient.
+
+        Returns:
+            The losses of this rank's utterances, and what fetches their sum in float64, with what there is to know of
+            the step before.
 
         The sum is on its way to the host before the last backward pass begins. So the ranks agree on the step, and
         the host prepares the next one, while the GPU is still at work.
         """
         model, device = self._wrapped(), self.world.device
         passes = self._passes_of(model).for_window(window)
-        done: list[Tensor] = []
+        parts: list[Tensor] = []
         for number, share in enumerate(window.shares, 1):
             last = number == len(window.shares)
             with self.clock.part(DATA):
@@ -239,16 +233,16 @@ class Step:
                 compile_errors_as_usage_errors(self.settings.computing.compile),
             ):
                 with self.clock.part(FORWARD):
-                    own = passes.forward(waveforms, labels)[: share.counted]
-                    done.append(own.detach())
+                    share_losses = passes.forward(waveforms, labels)[: share.counted]
+                    parts.append(share_losses.detach())
                     if last:
-                        losses = torch.cat(done)
+                        losses = torch.cat(parts)
                         sums = [losses.double().sum(), *self.last.numbers()]
-                        own_loss = fetch_later(torch.stack(sums))
+                        fetched_loss = fetch_later(torch.stack(sums))
                 with self.clock.part(BACKWARD):
                     # DistributedDataParallel takes the mean over the ranks; the loss is a sum over all of them.
-                    passes.backward(own, self.world.size / weight)
-        return losses, own_loss
+                    passes.backward(share_losses, self.world.size / weight)
+        return losses, fetched_loss
 
     def _wrapped(self) -> nn.Module:
         """The network, compiled if it is to be, with its gradients exchanged between processes."""
@@ -274,10 +268,10 @@ class Step:
         return self._passes
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
-        own = torch.cat(
+        counted = torch.cat(
             [torch.from_numpy(share.utterances[: share.counted]) for share in window.shares]
         )
-        wrong = own[~torch.isfinite(losses).cpu()].tolist()
+        wrong = counted[~torch.isfinite(losses).cpu()].tolist()
         gathered = self.world.agree(
             self.world.gather([self.utterances.ids[index] for index in wrong])
         )
@@ -286,4 +280,14 @@ class Step:
             f"the loss of step {progress.step + 1} is not a finite number for {len(names)} utterances: "
             f"{', '.join(names[:_SHOWN])}. Nothing was saved from this step. Look at these recordings; if they are "
             "sound, lower network.initial_learning_rate, set network.gradient_clip_norm, or computing.precision='fp32'."
+        )
+
+
+def _check_clip_size(network: nn.Module, settings: Sections) -> None:
+    clip = settings.network.train_clip_size
+    samples = fixed_samples(network)
+    if samples not in (None, clip):
+        raise UsageError(
+            f"network.train_clip_size is {clip}, but {settings.network.network_class} takes {samples} samples only. "
+            f"Set network.train_clip_size = {samples}, or build the network for {clip} samples (see its docstring)."
         )

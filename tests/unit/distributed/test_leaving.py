@@ -1,0 +1,38 @@
+"""What a process says that ends because its own process group does not close."""
+
+import logging
+import threading
+
+import pytest
+from torch.distributed import HashStore
+
+from asdf.distributed import leaving
+from asdf.errors import AsdfError
+from tests.conftest import PATIENCE_S
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("error", [AsdfError("no more disk"), ValueError("a defect")])
+def test_a_failure_is_logged_where_leaving_hangs(error, monkeypatch, caplog):
+    exited, statuses = threading.Event(), []
+
+    def leave(status):
+        statuses.append(status)
+        exited.set()
+        raise SystemExit  # the thread ends, as the process would
+
+    monkeypatch.setattr(leaving, "_LOOK_S", 0.01)
+    monkeypatch.setattr(leaving, "_GRACE_S", 0.01)
+    monkeypatch.setattr(leaving, "_close", lambda abort: exited.wait(PATIENCE_S))
+    monkeypatch.setattr(leaving.os, "_exit", leave)
+    with (
+        caplog.at_level(logging.ERROR),
+        pytest.raises(type(error)),
+        leaving.leaving_together(HashStore(), 1, "nccl"),
+    ):
+        raise error
+    assert statuses == [1]
+    (record,) = caplog.records
+    message = record.getMessage()
+    assert message.startswith("rank 1: error: ") and message.endswith(str(error))
+    assert ("Traceback" in message) is isinstance(error, ValueError)
