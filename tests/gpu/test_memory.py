@@ -37,7 +37,6 @@ CASES = [
     Case({NETWORK: "asdf.networks.AASIST", "network.minibatch_size": 24}, 7.2),
     Case(BASE),
     Case({**BASE, **FP32}),
-    Case({**BASE, **CHECKPOINTS}),
     Case({**BASE, **CHECKPOINTS, **FP32}),
     Case({**BASE, "front_end.frozen": True, "network.minibatch_size": 8}),
     Case({**BASE, "network.optimizer_step_interval": 2, "network.optimizer": "sgd"}),
@@ -50,7 +49,6 @@ SHARDED = {"computing.shard_network": True}
 SEVERAL = [
     SSL_AASIST,
     {**BASE, "network.optimizer_step_interval": 2},
-    {**BASE, **SHARDED},
     {**XLS_R, **SHARDED, **CHECKPOINTS},
 ]
 # Of the whole network, and of one that processes divide.
