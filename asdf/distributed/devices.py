@@ -167,6 +167,20 @@ def cpu_notice(computing: Computing, device_type: str) -> str:
     )
 
 
+def check_one_process(computing: Computing, processes: int) -> None:
+    """Refuse what cannot be captured in one process alone.
+
+    Raises:
+        UsageError: there are several.
+    """
+    if computing.cuda_graphs and processes > 1:
+        raise UsageError(
+            f"computing.cuda_graphs = True and {processes} processes do not go together: where one process fails, the "
+            "others would wait without end inside a graph. Set computing.cuda_graphs = False, or train with one "
+            "process."
+        )
+
+
 def _check_mapping(computing: Computing, ids: tuple[int, ...], local_size: int, gpus: int) -> None:
     mistake = ""
     if len(ids) < local_size:

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.distributed.devices import check_one_process
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpora import Corpus, find_corpus, validation_sets
+from asdf.recipe.corpora import Corpus, find_corpus, scores_only, validation_sets
 from asdf.recipe.folders import Folders, folders_of
 from asdf.recipe.selection import check_choices
 from asdf.recipe.stage_list import Stage, check_stages, check_work
@@ -58,6 +59,16 @@ def settings_failures(
     if stages is not None:
         checks += [partial(check_stages, recipe, stages), partial(check_work, settings, stages)]
     return failures([*checks, partial(check_choices, settings)])
+
+
+def check_processes(settings: Sections, processes: int) -> None:
+    """Refuse to train with as many processes as a launcher started, where the settings need one alone.
+
+    Raises:
+        UsageError: they do.
+    """
+    if settings.recipe.execute_stage(1) and not scores_only(settings):
+        check_one_process(settings.computing, processes)
 
 
 def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:

@@ -77,7 +77,6 @@ def plan_run(
             lambda: open_chain(settings.augmentation, folders.database),
             partial(_look_for_network, settings, folders.recipe, world_size),
             lambda: find_callbacks(settings, folders.recipe),
-            partial(_check_processes, settings, world_size),
         ]
     elif settings.recipe.execute_stage(2) or settings.recipe.execute_stage(3):
         checks.append(lambda: select_networks(settings, folders.networks))
@@ -85,13 +84,6 @@ def plan_run(
         checks.append(lambda: check_detector(settings.sad))
     plan.errors += failures(checks)
     return plan
-
-
-def _check_processes(settings: Sections, processes: int) -> None:
-    if settings.computing.cuda_graphs:
-        from asdf.training.graphs import check_one_process
-
-        check_one_process(settings.computing, processes)
 
 
 def _add(

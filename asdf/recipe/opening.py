@@ -18,7 +18,13 @@ from asdf.distributed.determinism import check_workspace, explain_refusal, works
 from asdf.distributed.launchers import Launch, check_local_rank, read_launch
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.checks import Problem, failures, raise_problems, settings_failures
+from asdf.recipe.checks import (
+    Problem,
+    check_processes,
+    failures,
+    raise_problems,
+    settings_failures,
+)
 from asdf.recipe.command_line import CommandLine, parse_command_line
 from asdf.recipe.corpora import Corpus
 from asdf.recipe.dry_run import plan_run
@@ -142,7 +148,7 @@ def open_recipe(
         if command.explain is not None:
             _explain(recipe, command.explain)
             raise SystemExit(0)
-        problems = _problems(recipe, configs)
+        problems = _problems(recipe, configs, launch)
         if command.dry_run:
             problems += _dry_run(recipe, configs, launch)
         raise_problems(problems, command.configs)
@@ -268,12 +274,17 @@ def _configs(recipe: Recipe) -> list[tuple[str, Sections]]:
     return [(name, Settings().snapshot()) for name, _ in zip(command.configs, turns, strict=True)]
 
 
-def _problems(recipe: Recipe, configs: list[tuple[str, Sections]]) -> list[Problem]:
-    """What the settings of the configs show to be wrong."""
+def _problems(recipe: Recipe, configs: list[tuple[str, Sections]], launch: Launch) -> list[Problem]:
+    """What the settings of the configs, and how many processes were started, show to be wrong."""
     problems = []
     for name, settings in configs:
         errors = settings_failures(settings, recipe.folder, recipe.corpora, recipe.stages)
-        errors += failures([partial(check_workspace, settings.computing.deterministic)])
+        errors += failures(
+            [
+                partial(check_workspace, settings.computing.deterministic),
+                partial(check_processes, settings, launch.size),
+            ]
+        )
         problems += [Problem(name, error) for error in errors]
     if len({settings.computing.processes for _, settings in configs}) > 1:
         error = UsageError(

@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from asdf.data.training_plan import Window
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
-from asdf.settings.sections import Computing
 from asdf.training.passes import Passes
 
 # These build what a capture must find: handles of libraries, the loss scale, the optimiser's moments.
@@ -140,20 +139,6 @@ class GraphedPasses:
         # The loader's threads go on meanwhile: what they request of the device is none of the capture's.
         return torch.cuda.graph(
             graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
-        )
-
-
-def check_one_process(computing: Computing, processes: int) -> None:
-    """Refuse what cannot be captured in one process alone.
-
-    Raises:
-        UsageError: there are several.
-    """
-    if computing.cuda_graphs and processes > 1:
-        raise UsageError(
-            f"computing.cuda_graphs = True and {processes} processes do not go together: where one process fails, the "
-            "others would wait without end inside a graph. Set computing.cuda_graphs = False, or train with one "
-            "process."
         )
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import Window, minibatch_per_process
+from asdf.distributed.devices import check_one_process
 from asdf.distributed.reading import fetch_later, send
 from asdf.distributed.sharding import divides, local_part
 from asdf.distributed.world import World
@@ -30,7 +31,7 @@ from asdf.settings.sections import Sections
 from asdf.training.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, StepClock
 from asdf.training.compiling import Compiled, check_compilable, compile_errors_as_usage_errors
 from asdf.training.exchange import exchange_gradients, exchange_now, shard
-from asdf.training.graphs import GraphedPasses, check_one_process
+from asdf.training.graphs import GraphedPasses
 from asdf.training.last_step import LastStep
 from asdf.training.loss import normaliser
 from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from asdf.data.training_plan import TrainingPlan
+from asdf.distributed.devices import check_one_process
 from asdf.errors import UsageError
 from asdf.settings.sections import Computing
-from asdf.training.graphs import GraphedPasses, check_one_process
+from asdf.training.graphs import GraphedPasses
 from tests.unit.training.test_step import SIZE, make, take
 
 
