@@ -86,8 +86,8 @@ def measure_all(cases: Sequence[Case], processes: int = 1) -> list[Measured | st
         RuntimeError: the processes broke; with the end of what they printed.
     """
     words = json.dumps([asdict(case) for case in cases])
-    found = json.loads(run_module("benchmarks.gpu.measure", words, processes=processes))
-    return [one if isinstance(one, str) else Measured(**one) for one in found]
+    results = json.loads(run_module("benchmarks.gpu.measure", words, processes=processes))
+    return [result if isinstance(result, str) else Measured(**result) for result in results]
 
 
 def measure(case: Case, processes: int = 1) -> Measured:
@@ -96,13 +96,13 @@ def measure(case: Case, processes: int = 1) -> Measured:
     Raises:
         RuntimeError: it failed.
     """
-    (found,) = measure_all([case], processes)
-    if isinstance(found, str):
-        raise RuntimeError(found)
-    return found
+    (result,) = measure_all([case], processes)
+    if isinstance(result, str):
+        raise RuntimeError(result)
+    return result
 
 
-def failures(names: Sequence[str], found: Sequence[Measured | str]) -> list[Line]:
+def failures(names: Sequence[str], results: Sequence[Measured | str]) -> list[Line]:
     """A line for each case that failed."""
-    pairs = zip(names, found, strict=True)
-    return [failed(f"{name}: a step", one) for name, one in pairs if isinstance(one, str)]
+    pairs = zip(names, results, strict=True)
+    return [failed(f"{name}: a step", result) for name, result in pairs if isinstance(result, str)]

@@ -22,9 +22,9 @@ NO_GPU, STOPPED = 2, 130
 
 
 def main(words: list[str]) -> int:
-    given = _arguments(words)
-    chosen = [group for group in GROUPS if not given.only or group.name in given.only]
-    if given.list:
+    options = _arguments(words)
+    chosen = [group for group in GROUPS if not options.only or group.name in options.only]
+    if options.list:
         print(listing(chosen))
         return 0
     import torch
@@ -38,13 +38,13 @@ def main(words: list[str]) -> int:
             file=sys.stderr,
         )
         return NO_GPU
-    given.output.mkdir(parents=True, exist_ok=True)
+    options.output.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="asdf-gpu-", ignore_cleanup_errors=True) as folder,
-        (given.output / "log.txt").open("wb") as log,
+        (options.output / "log.txt").open("wb") as log,
     ):
-        setup = Setup(given.quick, folder, gpus, given.patience)
-        return _Run(chosen, setup, given.output / NAME, log).all()
+        setup = Setup(options.quick, folder, gpus, options.patience)
+        return _Run(chosen, setup, options.output / NAME, log).all()
 
 
 def listing(groups: list[Group]) -> str:

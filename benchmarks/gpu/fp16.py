@@ -16,10 +16,10 @@ def hundred_steps(setup: Setup) -> Iterable[Line]:
     """The recipe's network for 100 steps."""
     rounds = 6 if setup.quick else 100
     case = replace(case_of(setup, {"computing.precision": "fp16"}), rounds=rounds)
-    found = measure(case)
+    result = measure(case)
     what = f"{case.minibatch} clips, fp16, after {rounds} steps"
-    yield at_least(f"{what}: loss scale", found.loss_scale or 0.0, 1.0)
-    yield at_most(f"{what}: skipped steps", found.skipped, MOST_SKIPPED * rounds)
+    yield at_least(f"{what}: loss scale", result.loss_scale or 0.0, 1.0)
+    yield at_most(f"{what}: skipped steps", result.skipped, MOST_SKIPPED * rounds)
 
 
 CHECKS: dict[str, Check] = {"100 steps": hundred_steps}

@@ -50,11 +50,11 @@ def kernels(setup: Setup) -> Iterable[Line]:
         properties = torch.cuda.get_device_properties(number)
         capability = (properties.major, properties.minor)
         what = f"torch has kernels for GPU {number}, {properties.name}"
-        found = f"{capability[0]}.{capability[1]} in {' '.join(built)}"
+        result = f"{capability[0]}.{capability[1]} in {' '.join(built)}"
         if has_kernels(capability, built):
-            yield stated(what, found)
+            yield stated(what, result)
         else:
-            yield failed(what, f"{found}: {install_line('cu126')}")
+            yield failed(what, f"{result}: {install_line('cu126')}")
 
 
 def memory_of_gpus(setup: Setup) -> Iterable[Line]:

@@ -116,9 +116,9 @@ def measured(case: Case) -> tuple[Measured | str, bool]:
 
 
 def main(cases: list[Case]) -> None:
-    found = [measured(case) for case in cases]
-    results = [one if isinstance(one, str) else asdict(one) for one, _ in found]
-    if all(is_main for _, is_main in found):
+    outcomes = [measured(case) for case in cases]
+    results = [result if isinstance(result, str) else asdict(result) for result, _ in outcomes]
+    if all(is_main for _, is_main in outcomes):
         print(json.dumps(results), flush=True)
     sys.stderr.flush()
     os._exit(0)  # nothing is left to do, and a broken device may hold the interpreter's end

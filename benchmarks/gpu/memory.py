@@ -23,22 +23,22 @@ def recipe(setup: Setup) -> Iterable[Line]:
     bf16, recomputed = {"computing.precision": "bf16"}, {"front_end.gradient_checkpointing": True}
     names = [NAME, f"{NAME}, checkpointing"]
     cases = [case_of(setup, bf16), case_of(setup, {**bf16, **recomputed})]
-    found = measure_all(cases)
-    for name, one in zip(names, found, strict=True):
-        if isinstance(one, Measured):
-            yield _beside_count(name, one, setup)
-    yield from failures(names, found)
+    results = measure_all(cases)
+    for name, result in zip(names, results, strict=True):
+        if isinstance(result, Measured):
+            yield _beside_count(name, result, setup)
+    yield from failures(names, results)
 
 
-def _beside_count(name: str, found: Measured, setup: Setup) -> Line:
-    what, reserved = f"{name}: peak of a step", f"{found.reserved_gib:.2f} GiB reserved"
-    if found.dtype != "bfloat16":
-        return not_run(what, f"this GPU computes it in {found.dtype}")
+def _beside_count(name: str, result: Measured, setup: Setup) -> Line:
+    what, reserved = f"{name}: peak of a step", f"{result.reserved_gib:.2f} GiB reserved"
+    if result.dtype != "bfloat16":
+        return not_run(what, f"this GPU computes it in {result.dtype}")
     if setup.quick:
-        return measured(what, found.peak_gib, "GiB", reserved)
+        return measured(what, result.peak_gib, "GiB", reserved)
     expected = saved_count(name, "peak_bytes") / GIB
     reason = f"{expected:.2f} GiB without a GPU, {reserved}"
-    return at_most(what, found.peak_gib, MORE * expected, "GiB", reason)
+    return at_most(what, result.peak_gib, MORE * expected, "GiB", reason)
 
 
 def large(setup: Setup) -> Iterable[Line]:
@@ -52,8 +52,8 @@ def large(setup: Setup) -> Iterable[Line]:
         if total < needed:
             yield not_run(what, f"it needs {needed:g} GiB, and the GPU has {total:.0f}")
             continue
-        found = measure(case_of(setup, {"front_end.architecture": architecture}))
-        yield measured(what, found.peak_gib, "GiB", f"{found.ms:.0f} ms a step")
+        result = measure(case_of(setup, {"front_end.architecture": architecture}))
+        yield measured(what, result.peak_gib, "GiB", f"{result.ms:.0f} ms a step")
 
 
 CHECKS: dict[str, Check] = {"recipe": recipe, "large": large}

@@ -28,10 +28,10 @@ def passes(norm: nn.Module, x_BCT: Tensor, weights_BCT: Tensor) -> dict[str, Ten
     output_BCT = norm(x_BCT)
     (output_BCT * weights_BCT).sum().backward()
     assert x_BCT.grad is not None
-    found = {"output": output_BCT.detach(), "gradient of the input": x_BCT.grad}
-    found.update({f"gradient of the {name}": p.grad for name, p in norm.named_parameters()})
+    result = {"output": output_BCT.detach(), "gradient of the input": x_BCT.grad}
+    result.update({f"gradient of the {name}": p.grad for name, p in norm.named_parameters()})
     buffers = {name: b.float() for name, b in norm.named_buffers() if name != "num_batches_tracked"}
-    return {**found, **buffers}
+    return {**result, **buffers}
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
         plain = nn.BatchNorm1d(CHANNELS).to(world.device)
         theirs = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))
         ours = synchronise_batch_norm(plain)
-        expected, found = (passes(norm, x_BCT, weights_BCT) for norm in (theirs, ours))
+        expected, result = (passes(norm, x_BCT, weights_BCT) for norm in (theirs, ours))
         times = in_turns(
             {
                 "ours": lambda: passes(ours, x_BCT, weights_BCT),
@@ -53,7 +53,7 @@ def main() -> None:
         )
         if world.is_main:
             differences = {
-                name: float((found[name] - value).abs().max()) for name, value in expected.items()
+                name: float((result[name] - value).abs().max()) for name, value in expected.items()
             }
             ms, torch_ms = (1000 * statistics.median(times[side]) for side in ("ours", "theirs"))
             print(

@@ -76,9 +76,9 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m benchmarks gpu-counts", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--write", action="store_true", help="write counts.json and RESULTS.md")
-    given = parser.parse_args(words)
+    options = parser.parse_args(words)
     counted = count_all()
-    if given.write:
+    if options.write:
         write_text(NOW, json.dumps(counted, indent=1) + "\n")
         write_results(ROOT / "benchmarks" / "RESULTS.md")
     else:
@@ -111,9 +111,9 @@ def _count_cases(cases: Sequence[Case], gpus: int) -> dict[str, Any]:
     for case in cases:
         tell(f"{case.name} ...")
         words = ["tests.gpu.count_training", json.dumps([case.settings])]
-        (one,) = _on_null_gpus(gpus, *words)
-        one["waits_of_step"] = sum(one["waits"].values())
-        results[case.name] = one
+        (result,) = _on_null_gpus(gpus, *words)
+        result["waits_of_step"] = sum(result["waits"].values())
+        results[case.name] = result
     return results
 
 

@@ -32,11 +32,11 @@ def operations_of(function: Callable[[], Any]) -> Operations | None:
     with profile(activities=[ProfilerActivity.CUDA]) as record:
         function()
         torch.cuda.synchronize()
-    events = [one for one in record.events() or () if one.device_type.name == "CUDA"]
-    kernels = [one for one in events if not one.is_user_annotation and _within(one.name)]
+    events = [event for event in record.events() or () if event.device_type.name == "CUDA"]
+    kernels = [event for event in events if not event.is_user_annotation and _within(event.name)]
     if not kernels:
         return None
-    spans = sorted((one.time_range.start, one.time_range.end) for one in kernels)
+    spans = sorted((kernel.time_range.start, kernel.time_range.end) for kernel in kernels)
     return Operations(len(kernels), _covered(spans) / 1e6)
 
 

@@ -42,15 +42,15 @@ def compared(pairs: dict[str, tuple[Case, Case]], processes: int = 1) -> Iterato
     cases: list[Case] = []
     for pair in pairs.values():
         cases += [case for case in pair if case not in cases]
-    found = measure_all(cases, processes)
+    results = measure_all(cases, processes)
     for what, pair in pairs.items():
-        yield _compare(what, *(found[cases.index(case)] for case in pair))
+        yield _compare(what, *(results[cases.index(case)] for case in pair))
 
 
 def _compare(what: str, plain: Measured | str, changed: Measured | str) -> Line:
-    for one in (plain, changed):
-        if isinstance(one, str):
-            return failed(f"{what}: a step", one)
+    for result in (plain, changed):
+        if isinstance(result, str):
+            return failed(f"{what}: a step", result)
     assert isinstance(plain, Measured) and isinstance(changed, Measured)
     reason = f"{plain.ms:.2f} ms without: {100 * (changed.ms / plain.ms - 1):+.1f} %"
     return measured(f"{what}: a step", changed.ms, "ms", reason)

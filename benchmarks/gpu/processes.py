@@ -30,9 +30,9 @@ def speed(setup: Setup) -> Iterable[Line]:
         return
     one = measure(case_of(setup)).utterances_per_s
     for gpus in sorted({2, setup.gpus}):
-        found = measure(case_of(setup), processes=gpus)
-        yield from lines_of(f"{gpus} GPUs", replace(found, is_xlsr_aasist=False))
-        what, share = f"{gpus} GPUs: efficiency", found.utterances_per_s / (gpus * one)
+        result = measure(case_of(setup), processes=gpus)
+        yield from lines_of(f"{gpus} GPUs", replace(result, is_xlsr_aasist=False))
+        what, share = f"{gpus} GPUs: efficiency", result.utterances_per_s / (gpus * one)
         yield measured(what, share) if setup.quick else at_least(what, share, EFFICIENCY)
 
 
@@ -53,11 +53,11 @@ def batch_norm(setup: Setup) -> Iterable[Line]:
     if setup.gpus < 2:
         yield _needs_two(what)
         return
-    found = json.loads(run_module("benchmarks.gpu.norms", processes=2))
-    for part, difference in found["differences"].items():
+    result = json.loads(run_module("benchmarks.gpu.norms", processes=2))
+    for part, difference in result["differences"].items():
         yield at_most(f"{what}, {part}", difference, NORM_LIMIT)
     yield measured(
-        "batch norm over 2 GPUs", found["ms"], "ms", f"torch's {found['torch_ms']:.2f} ms"
+        "batch norm over 2 GPUs", result["ms"], "ms", f"torch's {result['torch_ms']:.2f} ms"
     )
 
 

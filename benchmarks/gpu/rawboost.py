@@ -35,8 +35,8 @@ def equality_on(device: torch.device, algo: int, samples: int) -> Line:
     draws = [draw(samples, settings, np.random.default_rng(number)) for number in range(3)]
     pairs = zip(waveforms.numpy(), draws, strict=True)
     expected = np.stack([boost(waveform, drawn, settings) for waveform, drawn in pairs])
-    found = boost_batch(waveforms.to(device), draws, settings).cpu().numpy()
-    difference = float(np.abs(found - expected).max())
+    result = boost_batch(waveforms.to(device), draws, settings).cpu().numpy()
+    difference = float(np.abs(result - expected).max())
     return at_most(f"algorithm {algo}: difference from the host", difference, LIMIT)
 
 
@@ -47,7 +47,7 @@ def times(setup: Setup) -> Iterable[Line]:
     for algo in TIMED:
         settings = replace(ALWAYS, algo=algo)
         waveforms, _ = make_batch(size, sizes.samples)
-        draws = [draw(sizes.samples, settings, np.random.default_rng(one)) for one in range(size)]
+        draws = [draw(sizes.samples, settings, np.random.default_rng(seed)) for seed in range(size)]
         ready = prepare(waveforms, draws, settings).to(device)
         functions = {
             "host": lambda: boost_batch(waveforms, draws, settings),  # noqa: B023 (called at once)

@@ -70,10 +70,10 @@ class QuickstartRuns:
         Raises:
             RuntimeError: there are no results.
         """
-        found = read_results(self.output / system / "results" / "results.json")
-        if not found:
+        results = read_results(self.output / system / "results" / "results.json")
+        if not results:
             raise RuntimeError(f"the run '{system}' has no results")
-        return {name: value for (_, name), value in found.items()}
+        return {name: value for (_, name), value in results.items()}
 
     def networks(self, system: str) -> Path:
         """The folder of its networks."""

@@ -35,11 +35,11 @@ KILLED_AFTER = "7"
 def as_it_is(setup: Setup) -> Iterable[Line]:
     """With the kernels that torch takes by itself."""
     what = "killed and resumed, as it is"
-    found = killed_beside_whole(setup, "resume", {})
-    if found in (SAME, OTHER):
-        yield stated(what, found, "a GPU promises nothing here")
+    result = killed_beside_whole(setup, "resume", {})
+    if result in (SAME, OTHER):
+        yield stated(what, result, "a GPU promises nothing here")
     else:
-        yield failed(what, found)
+        yield failed(what, result)
 
 
 def deterministic(setup: Setup) -> Iterable[Line]:

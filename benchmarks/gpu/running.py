@@ -26,7 +26,7 @@ from benchmarks.harness import ROOT
 
 @dataclass
 class Outcome:
-    """What a group found, and the seconds that it took."""
+    """The lines of a group, and the seconds that it took."""
 
     group: Group
     lines: list[Line] = field(default_factory=list)
@@ -73,7 +73,8 @@ class GroupRun:
         return self._process.wait() if self._process is not None else None
 
     def _lines_of_a_process(self) -> Iterator[Line]:
-        running, found = "", False
+        running = ""
+        has_line = False
         for message in self._messages():
             if message is None:
                 self.end()
@@ -85,13 +86,14 @@ class GroupRun:
                 yield from self.give_up("the time of the group was spent")
                 return
             if "check" in message:
-                running, found = message["check"], False
+                running = message["check"]
+                has_line = False
             elif "line" in message:
-                found = True
+                has_line = True
                 yield Line(**message["line"])
             else:
                 self._waiting.remove(message["done"])
-                if not found:
+                if not has_line:
                     yield failed(running, "it gave no result")
                 running = ""
         if running:

@@ -21,8 +21,8 @@ def score(
     path = setup.new_folder("scores") / f"{name}.txt"
     sizes = setup.sizes
     words = (str(path), sizes.architecture, str(sizes.trials), precision)
-    found = json.loads(run_module("benchmarks.gpu.scoring_run", *words, processes=processes))
-    return found, path.read_bytes()
+    result = json.loads(run_module("benchmarks.gpu.scoring_run", *words, processes=processes))
+    return result, path.read_bytes()
 
 
 def precisions(setup: Setup) -> Iterable[Line]:
@@ -32,10 +32,10 @@ def precisions(setup: Setup) -> Iterable[Line]:
         if not takes_value(SETTING, precision):
             yield not_run(what, missing(f"{SETTING} = '{precision}'"))
             continue
-        found, _ = score(setup, precision, precision)
-        notes = f"{found['speech_s'] / found['seconds']:.0f} s of speech per second"
-        yield measured(what, found["trials"] / found["seconds"], "trials/s", notes)
-        yield measured(f"{what}: reserved memory", found["reserved_gib"], "GiB")
+        result, _ = score(setup, precision, precision)
+        notes = f"{result['speech_s'] / result['seconds']:.0f} s of speech per second"
+        yield measured(what, result["trials"] / result["seconds"], "trials/s", notes)
+        yield measured(f"{what}: reserved memory", result["reserved_gib"], "GiB")
 
 
 def twice(setup: Setup) -> Iterable[Line]:

@@ -27,35 +27,35 @@ MFU_TARGET = 0.35
 _PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
-def lines_of(what: str, found: Measured, mfu_target: float | None = None) -> Iterator[Line]:
+def lines_of(what: str, result: Measured, mfu_target: float | None = None) -> Iterator[Line]:
     """What a measured case is reported by."""
-    notes = f"{found.dtype}, host {found.host_ms:.1f} ms"
-    yield measured(f"{what}: a step", found.ms, "ms", notes)
-    yield measured(f"{what}: speed", found.utterances_per_s, "utterances/s")
-    if found.operations is None:
+    notes = f"{result.dtype}, host {result.host_ms:.1f} ms"
+    yield measured(f"{what}: a step", result.ms, "ms", notes)
+    yield measured(f"{what}: speed", result.utterances_per_s, "utterances/s")
+    if result.operations is None:
         yield not_run(f"{what}: operations and busy share", NO_KERNELS)
     else:
-        yield measured(f"{what}: operations of a step", found.operations)
-        yield _busy_line(what, found)
-    if found.is_xlsr_aasist:
-        yield mfu_line(what, found, mfu_target)
+        yield measured(f"{what}: operations of a step", result.operations)
+        yield _busy_line(what, result)
+    if result.is_xlsr_aasist:
+        yield mfu_line(what, result, mfu_target)
 
 
-def _busy_line(what: str, found: Measured) -> Line:
-    if found.busy_ms is None:
+def _busy_line(what: str, result: Measured) -> Line:
+    if result.busy_ms is None:
         return not_run(f"{what}: busy share", "this GPU has no clock")
-    share = found.busy_ms / found.ms
-    return measured(f"{what}: busy share", share, reason=f"kernels {found.busy_ms:.1f} ms")
+    share = result.busy_ms / result.ms
+    return measured(f"{what}: busy share", share, reason=f"kernels {result.busy_ms:.1f} ms")
 
 
-def mfu_line(what: str, found: Measured, target: float | None) -> Line:
+def mfu_line(what: str, result: Measured, target: float | None) -> Line:
     """The share of the GPU's best, held against a target where there is one."""
-    precision = _PRECISIONS[found.dtype]
-    peak = peak_flops(found.gpu, precision)
+    precision = _PRECISIONS[result.dtype]
+    peak = peak_flops(result.gpu, precision)
     aim = "" if target is None else f">= {target:g}"
     if peak is None:
-        return not_run(f"{what}: MFU", f"the {precision} peak of {found.gpu} is not known", aim)
-    share = mfu(found.utterances_per_s, peak)
+        return not_run(f"{what}: MFU", f"the {precision} peak of {result.gpu} is not known", aim)
+    share = mfu(result.utterances_per_s, peak)
     if target is None:
         return measured(f"{what}: MFU", share)
     return at_least(f"{what}: MFU", share, target)
@@ -63,25 +63,28 @@ def mfu_line(what: str, found: Measured, target: float | None) -> Line:
 
 def all_lines(cases: dict[str, Case], targets: dict[str, float] | None = None) -> Iterator[Line]:
     """Cases by name, measured in one process, with the MFU that each is to reach."""
-    found = measure_all(list(cases.values()))
-    for name, one in zip(cases, found, strict=True):
-        if isinstance(one, Measured):
-            yield from lines_of(name, one, (targets or {}).get(name))
-    yield from failures(list(cases), found)
+    results = measure_all(list(cases.values()))
+    for name, result in zip(cases, results, strict=True):
+        if isinstance(result, Measured):
+            yield from lines_of(name, result, (targets or {}).get(name))
+    yield from failures(list(cases), results)
 
 
 def precisions(setup: Setup) -> Iterable[Line]:
     """The recipe's minibatch in each number format."""
     size = setup.sizes.minibatches[0]
-    asked = list(_PRECISIONS.values())
-    found = measure_all([case_of(setup, {"computing.precision": one}) for one in asked])
-    names = [f"{size} clips, {precision}" for precision in asked]
-    for name, precision, one in zip(names, asked, found, strict=True):
-        if isinstance(one, Measured) and _PRECISIONS[one.dtype] == precision:
-            yield from lines_of(name, one)
-        elif isinstance(one, Measured):
-            yield not_run(f"{name}: a step", f"this GPU computes it in {one.dtype}")
-    yield from failures(names, found)
+    requested = list(_PRECISIONS.values())
+    cases = [case_of(setup, {"computing.precision": precision}) for precision in requested]
+    results = measure_all(cases)
+    names = [f"{size} clips, {precision}" for precision in requested]
+    for name, precision, result in zip(names, requested, results, strict=True):
+        if isinstance(result, str):
+            continue
+        if _PRECISIONS[result.dtype] == precision:
+            yield from lines_of(name, result)
+        else:
+            yield not_run(f"{name}: a step", f"this GPU computes it in {result.dtype}")
+    yield from failures(names, results)
 
 
 def sizes(setup: Setup) -> Iterable[Line]:
@@ -114,9 +117,9 @@ def compiled(setup: Setup) -> Iterable[Line]:
     if setup.quick:
         yield not_run(what, "not with --quick")
         return
-    found = measure(case)
-    yield from lines_of(what, found)
-    yield measured(f"{what}: the first step", found.first_s, "s")
+    result = measure(case)
+    yield from lines_of(what, result)
+    yield measured(f"{what}: the first step", result.first_s, "s")
 
 
 CHECKS: dict[str, Check] = {

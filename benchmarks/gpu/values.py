@@ -42,8 +42,8 @@ def published_on(device: torch.device, folder: Path) -> Line:
     load_detector_weights(network, weights)
     case = np.load(recorded)
     expected = torch.from_numpy(case["logits"])
-    found = logits_of(network.eval().to(device), torch.from_numpy(case["waveforms"]))
-    return at_most(what, largest_difference(found, expected), PUBLISHED_LIMIT)
+    result = logits_of(network.eval().to(device), torch.from_numpy(case["waveforms"]))
+    return at_most(what, largest_difference(result, expected), PUBLISHED_LIMIT)
 
 
 def fp32(setup: Setup) -> Iterable[Line]:
@@ -62,8 +62,8 @@ def beside(what: str, on_cpu: nn.Module, other: nn.Module, device: torch.device)
     """The logits of a network on the CPU, and of another, which should be the same, on `device`."""
     waveforms, _ = make_batch(2, clip_samples(on_cpu))
     expected = logits_of(on_cpu.eval(), waveforms)
-    found = logits_of(copy.deepcopy(other).eval().to(device), waveforms)
-    return at_most(what, largest_difference(found, expected), LIMIT)
+    result = logits_of(copy.deepcopy(other).eval().to(device), waveforms)
+    return at_most(what, largest_difference(result, expected), LIMIT)
 
 
 def lower_precision(setup: Setup) -> Iterable[Line]:
@@ -91,9 +91,9 @@ def logits_of(network: nn.Module, waveforms: Tensor) -> Tensor:
         return logits.float().cpu()
 
 
-def largest_difference(found: Tensor, expected: Tensor) -> float:
+def largest_difference(result: Tensor, expected: Tensor) -> float:
     """The largest absolute one; NaN where a number is NaN."""
-    return float((found - expected).abs().max())
+    return float((result - expected).abs().max())
 
 
 CHECKS: dict[str, Check] = {

@@ -19,7 +19,7 @@ class Line:
     """One result.
 
     Attributes:
-        value: a number, or what was found in words; None: nothing was measured.
+        value: a number, or a result in words; None: nothing was measured.
         target: what the value was held against, in words; '' where the line only informs.
     """
 
