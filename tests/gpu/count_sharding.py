@@ -4,9 +4,6 @@ CASES are JSON: a list of dictionaries of settings. The last line printed is JSO
 operations and collectives of a step, and memory of the allocator in bytes, on the main rank.
 """
 
-import json
-import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +12,7 @@ import torch
 from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
-from asdf.distributed.world import World, open_world
+from asdf.distributed.world import World
 from asdf.networks import build_network, summary
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import collect_checkpoint
@@ -24,6 +21,7 @@ from asdf.training.progress import Progress
 from asdf.training.step import Step
 from tests.gpu.count_training import settings_of
 from tests.gpu.null_gpu.watch import Watch
+from tests.gpu.on_processes import print_results
 
 STEPS = 4
 
@@ -73,17 +71,5 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
     return measured
 
 
-def main() -> None:
-    cases = json.loads(sys.argv[1])
-    with open_world(settings_of({}).computing) as world:
-        results = [count(case, world) for case in cases]
-        world.barrier()
-        if world.is_main:
-            print(json.dumps(results), flush=True)
-        world.barrier()
-    # Threads of NCCL's stand-in would hold the interpreter's end.
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    print_results(count)

@@ -5,9 +5,6 @@ The last line printed is JSON as well: for each case the waits and the operation
 main rank.
 """
 
-import json
-import os
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +17,7 @@ from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
-from asdf.distributed.world import World, open_world
+from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
@@ -29,6 +26,7 @@ from asdf.training.progress import Progress
 from asdf.training.saving import Saving
 from asdf.training.step import Step
 from tests.gpu.null_gpu.watch import Watch
+from tests.gpu.on_processes import print_results
 
 # The first steps build what later ones use: optimiser states, CUDA graphs; on several processes, statistics of
 # DistributedDataParallel's as well, for which it waits.
@@ -120,17 +118,5 @@ def holds_weights(content: dict[str, Any], network: nn.Module) -> bool:
     )
 
 
-def main() -> None:
-    cases = json.loads(sys.argv[1])
-    with open_world(settings_of({}).computing) as world:
-        results = [count(case, world) for case in cases]
-        world.barrier()
-        if world.is_main:
-            print(json.dumps(results), flush=True)
-        world.barrier()
-    # Threads of NCCL's stand-in would hold the interpreter's end.
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    print_results(count)

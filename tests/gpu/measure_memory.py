@@ -5,16 +5,14 @@ training step, on the main rank, and of the batches that are scored.
 """
 
 import gc
-import json
-import os
-import sys
 
 import torch
 
-from asdf.distributed.world import World, open_world
+from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.scoring.footprint import largest_batches
 from tests.gpu.count_training import count, settings_of
+from tests.gpu.on_processes import print_results
 
 
 def measure(case: dict[str, object], world: World) -> dict[str, object]:
@@ -40,17 +38,5 @@ def _score(case: dict[str, object]) -> list[int]:
     return peaks
 
 
-def main() -> None:
-    cases = json.loads(sys.argv[1])
-    with open_world(settings_of({}).computing) as world:
-        results = [measure(case, world) for case in cases]
-        world.barrier()
-        if world.is_main:
-            print(json.dumps(results), flush=True)
-        world.barrier()
-    # Threads of NCCL's stand-in would hold the interpreter's end.
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    print_results(measure)
