@@ -16,5 +16,5 @@ def __getattr__(name: str) -> Any:
     """`Detector`, imported when it is first asked for: it brings torch along."""
     if name != "Detector":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = import_module("asdf.detector").Detector
+    value = globals()[name] = import_module("asdf.scoring.detector").Detector
     return value

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from asdf.data.lists import UtteranceList
+from asdf.trials.lists import UtteranceList
 
 RATE = 16000
 

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import torch
 
+from asdf.memory.training import training_memory
 from asdf.runs.files import write_text
 from asdf.settings.sections import Sections
-from asdf.training.footprint import training_memory
 from benchmarks.harness import ROOT
 
 BEGIN = "<!-- computed by benchmarks/gpu_speed.py -->"

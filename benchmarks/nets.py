@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
@@ -23,6 +22,7 @@ from asdf.settings.sections import Sections
 from asdf.training.last_step import LastStep
 from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.trials.lists import UtteranceList
 
 SAMPLES = 64600
 # As XLS-R, with layer norms throughout, so that an utterance's scoring length is known to a frame; but small.

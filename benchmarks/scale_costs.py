@@ -24,14 +24,14 @@ import numpy as np
 from asdf.archives import index as archive_index
 from asdf.corpora.protocols import read_protocol
 from asdf.data.lengths import lengths_file, measure_lengths
-from asdf.data.lists import UtteranceList, check_files, join, read_list
 from asdf.data.saved_lengths import NOT_DECODED, write_table
 from asdf.data.scoring_plan import scoring_batches
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
-from asdf.evaluation.trials import Trials, read_trials, write_trials
 from asdf.settings.sections import Computing, Network, SpeechActivity
+from asdf.trials.lists import UtteranceList, check_files, join, read_list
+from asdf.trials.trials import Trials, read_trials, write_trials
 from benchmarks.resident import copied_by_a_fork, peak, settled
 
 T = TypeVar("T")

@@ -20,13 +20,13 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from asdf.data.lists import UtteranceList
 from asdf.data.scoring_plan import batch_samples
 from asdf.distributed.resources import gpu_memory
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.scoring.scoring import score_list
+from asdf.scoring.score_list import score_list
 from asdf.settings.sections import Sections
+from asdf.trials.lists import UtteranceList
 from benchmarks.corpus import RATE, speechlike
 from benchmarks.harness import in_turns
 from benchmarks.loader import cut_or_tile

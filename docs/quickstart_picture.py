@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from asdf.evaluation import det_curve, eer, read_scores
-from asdf.training.network_files import by_eer
+from asdf.runs.network_files import by_eer
 
 BLUE, ORANGE = "#0072b2", "#d55e00"  # told apart by colour-blind eyes
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)

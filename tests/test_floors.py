@@ -6,20 +6,43 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FLOORS = [
-    {"errors", "facts", "text", "settings", "runs", "__init__"},
-    {"distributed", "archives", "audio", "evaluation", "report", "demo"},
-    {"data", "corpora", "networks"},
-    {"training", "scoring", "detector"},
-    {"recipe", "launcher", "commands", "__main__"},
+# From the ground up: a room imports only rooms that stand before it.
+ROOMS = [
+    "errors",
+    "text",
+    "facts",
+    "runs",
+    "settings",
+    "distributed",
+    "archives",
+    "audio",
+    "trials",
+    "metrics",
+    "report",
+    "demo",
+    "data",
+    "corpora",
+    "networks",
+    "interchange",
+    "scoring",
+    "training",
+    "memory",
+    "recipe",
+    "launcher",
+    "commands",
+    "evaluation",
+    "__init__",
+    "__main__",
 ]
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+FLOOR = {room: number for number, room in enumerate(ROOMS)}
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
 # Services that may stay shut: the others know their doors (`__init__`) alone.
-ANNEXES = {"archives", "corpora", "demo", "launcher", "report"}
+ANNEXES = {"archives", "corpora", "demo", "launcher", "report"}  # interchange and memory follow
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
+DOORS |= {f"asdf.report.{name}" for name in ("exports", "latex", "names", "tables")}
 # Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
-NUMPY_ONLY = {"facts", "text", "settings", "runs", "evaluation", "report"}
+NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report"}
+PENDING = {("networks", "interchange"), ("trials", "metrics")}
 
 
 def room_of(path: Path) -> str:
@@ -42,10 +65,8 @@ def test_imports_point_downward(path: Path) -> None:
     for module in imported_modules(path):
         parts = module.split(".")
         if parts[0] == "asdf" and len(parts) > 1 and parts[1] != own:
-            below = FLOOR[parts[1]] < FLOOR[own]
-            same = FLOOR[parts[1]] == FLOOR[own]
-            assert below or same, (
-                f"{own} (floor {FLOOR[own]}) imports {module} (floor {FLOOR[parts[1]]})"
+            assert FLOOR[parts[1]] < FLOOR[own] or (own, parts[1]) in PENDING, (
+                f"{own} imports {module}, which stands above it"
             )
 
 

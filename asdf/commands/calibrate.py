@@ -22,8 +22,9 @@ from asdf.commands.outputs import check_file, input_name, show
 from asdf.errors import AsdfError, UsageError
 
 if TYPE_CHECKING:
-    from asdf.detector.calibration import Calibration
-    from asdf.evaluation import DetectionCost, Scores
+    from asdf.metrics.calibration import Calibration
+    from asdf.metrics.costs import DetectionCost
+    from asdf.trials.score_file import Scores
 
 
 def main(arguments: list[str]) -> int:
@@ -37,12 +38,12 @@ def main(arguments: list[str]) -> int:
     cost = _cost(given)
     if given.out:
         check_file(given.out)
-    from asdf.evaluation import read_any_scores
+    from asdf.trials.formats import read_any_scores
 
     scores = read_any_scores(given.scores)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.detector.calibration import calibrate
-    from asdf.networks.detector_file import read_network_file, write_content
+    from asdf.interchange.network_file import read_network_file, write_content
+    from asdf.metrics.calibration import calibrate
 
     content = read_network_file(given.network)
     if not isinstance(content.get("settings"), dict):
@@ -96,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _cost(given: argparse.Namespace) -> DetectionCost | None:
     """The costs given, those not given being ASVspoof 5's; None for the threshold of the EER."""
-    from asdf.evaluation import DetectionCost
+    from asdf.metrics.costs import DetectionCost
 
     named = {"spoof_prior": given.prior, "miss": given.cost_miss, "false_alarm": given.cost_fa}
     chosen = {name: value for name, value in named.items() if value is not None}
@@ -126,9 +127,10 @@ def _compare_names(network: Path, scores: Path) -> None:
 
 
 def _report(path: Path, scores: Scores, calibration: Calibration) -> str:
-    from asdf.evaluation import cllr, eer, min_cllr
-    from asdf.evaluation.how_scored import in_precision
-    from asdf.evaluation.scored_files import how_scored
+    from asdf.metrics.costs import cllr, min_cllr
+    from asdf.metrics.detection import eer
+    from asdf.trials.how_scored import in_precision
+    from asdf.trials.scored_files import how_scored
 
     llrs = calibration.llr(scores.bona_fide), calibration.llr(scores.spoof)
     before, after = cllr(scores.bona_fide, scores.spoof), cllr(*llrs)

@@ -20,9 +20,7 @@ from typing import Any
 
 from asdf.commands.outputs import show, text_stream
 from asdf.errors import UsageError
-from asdf.evaluation.bootstrap import SIGNIFICANT, Interval
-from asdf.evaluation.how_scored import different_precisions
-from asdf.evaluation.run_folder import RunFolder, open_run_folder
+from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import (
     Difference,
     ResultDifference,
@@ -33,6 +31,8 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.trials.how_scored import different_precisions
+from asdf.trials.run_folder import RunFolder, open_run_folder
 
 
 def main(arguments: list[str]) -> int:

@@ -40,12 +40,12 @@ from asdf.corpora import (
     find_tree,
     read_known,
 )
-from asdf.data.lists import UtteranceList, read_list
-from asdf.data.trees import Tree, open_tree
 from asdf.errors import AsdfError, UsageError
-from asdf.evaluation.trials import write_trials
 from asdf.runs.files import atomic_write
 from asdf.text import lines_and_more
+from asdf.trials.lists import UtteranceList, read_list
+from asdf.trials.trees import Tree, open_tree
+from asdf.trials.trials import write_trials
 
 _SHOWN = 5  # names of each kind of trouble
 _VALUES = 60  # a column of more values is told by how many there are

@@ -26,9 +26,9 @@ from asdf.errors import UsageError
 from asdf.runs.streams import show_error
 
 if TYPE_CHECKING:
-    from asdf.evaluation import Scores
-    from asdf.evaluation.detection import Floats
-    from asdf.evaluation.trials import Trials
+    from asdf.metrics.detection import Floats
+    from asdf.trials.score_file import Scores
+    from asdf.trials.trials import Trials
 
 
 def main(arguments: list[str]) -> int:
@@ -59,9 +59,9 @@ def main(arguments: list[str]) -> int:
         )
     check_file(given.output)
     check_inputs([*given.scores, given.protocol])
-    from asdf.evaluation.how_scored import in_precision
-    from asdf.evaluation.scored_files import how_scored
     from asdf.report.plots import det_plot, save_figure
+    from asdf.trials.how_scored import in_precision
+    from asdf.trials.scored_files import how_scored
 
     whole, trials = read_protocol_asked(given)
     systems = {}
@@ -82,8 +82,8 @@ def _by_column(
     scores: Scores, trials: Trials | None, column: str
 ) -> dict[str, tuple[Floats, Floats]]:
     """The scores of each condition of a column, as `evaluate` takes them."""
-    from asdf.evaluation.conditions import conditions_of, trials_of
-    from asdf.evaluation.summary import known_columns
+    from asdf.metrics.conditions import conditions_of, trials_of
+    from asdf.metrics.summary import known_columns
 
     columns = known_columns("the score file", scores, trials)
     if column not in columns:

@@ -31,14 +31,8 @@ from asdf.commands.score_files import (
     systems_asked,
 )
 from asdf.errors import UsageError
-from asdf.evaluation import read_asv_scores
-from asdf.evaluation.exports import to_csv, to_json
-from asdf.evaluation.latex import to_latex
-from asdf.evaluation.leading import leaders, speakers_of
-from asdf.evaluation.scored_files import how_scored
-from asdf.evaluation.scored_length import parse_scored_length
-from asdf.evaluation.submission import FORMATS, write_submission
-from asdf.evaluation.summary import (
+from asdf.metrics.leading import leaders, speakers_of
+from asdf.metrics.summary import (
     Progress,
     Summary,
     different_lengths,
@@ -46,10 +40,16 @@ from asdf.evaluation.summary import (
     mixed_precisions,
     summarise,
 )
-from asdf.evaluation.tables import summary_text, systems_text
-from asdf.evaluation.trials import Trials
+from asdf.report.exports import to_csv, to_json
+from asdf.report.latex import to_latex
+from asdf.report.tables import summary_text, systems_text
 from asdf.runs.files import write_text
 from asdf.runs.streams import STREAM, is_stdout, show_error
+from asdf.trials.asv_scores import read_asv_scores
+from asdf.trials.scored_files import how_scored
+from asdf.trials.scored_length import parse_scored_length
+from asdf.trials.submission import FORMATS, write_submission
+from asdf.trials.trials import Trials
 
 
 def main(arguments: list[str]) -> int:

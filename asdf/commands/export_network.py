@@ -48,8 +48,8 @@ def main(arguments: list[str]) -> int:
         raise UsageError("--samples: at least 400, which is one frame.")
     check_new(given.out)
     # From here on torch is needed, which takes seconds to import.
+    from asdf.interchange.network_file import read_network
     from asdf.networks.build import summary
-    from asdf.networks.detector_file import read_network
 
     network, content = read_network(given.network, given.network_folder)
     told = _WRITERS[given.format](given, network, content)
@@ -89,8 +89,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _published(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.networks.published import published_state
-    from asdf.networks.weights_file import write_state
+    from asdf.interchange.published import published_state
+    from asdf.interchange.weights_file import write_state
 
     state, filled = published_state(network)
     write_state(given.out, state)
@@ -100,15 +100,15 @@ def _published(given: argparse.Namespace, network: nn.Module, content: dict[str,
 
 
 def _aasist(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.networks.published import aasist_state
-    from asdf.networks.weights_file import write_state
+    from asdf.interchange.published import aasist_state
+    from asdf.interchange.weights_file import write_state
 
     write_state(given.out, aasist_state(network))
     return ""
 
 
 def _graph(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.networks.graphs import samples_for, write_onnx, write_torchscript
+    from asdf.interchange.graphs import samples_for, write_onnx, write_torchscript
 
     samples = samples_for(network, given.samples)
     checked = (write_onnx if given.format == "onnx" else write_torchscript)(
@@ -118,17 +118,17 @@ def _graph(given: argparse.Namespace, network: nn.Module, content: dict[str, Any
 
 
 def _safetensors(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.networks.hub import write_safetensors_network
+    from asdf.interchange.hub import write_safetensors_network
 
     write_safetensors_network(given.out, content)
     return ""
 
 
 def _hub(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
+    from asdf.interchange.hub import write_hub_folder
+    from asdf.interchange.model_card import measured_eers, model_card
+    from asdf.interchange.network_file import settings_in
     from asdf.networks.build import summary
-    from asdf.networks.detector_file import settings_in
-    from asdf.networks.hub import write_hub_folder
-    from asdf.networks.model_card import measured_eers, model_card
 
     settings = settings_in(content, given.network)
     eers = measured_eers(given.network, content)

@@ -27,7 +27,7 @@ from asdf.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-    from asdf.networks.formats import Recognised
+    from asdf.interchange.formats import Recognised
 
 
 def main(arguments: list[str]) -> int:
@@ -41,10 +41,10 @@ def main(arguments: list[str]) -> int:
     settings = overrides(given.settings)
     check_new(given.out)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.networks.claims import build_for
-    from asdf.networks.detector_file import write_network
-    from asdf.networks.fitting import check_layers, load_layers
-    from asdf.networks.formats import recognise
+    from asdf.interchange.claims import build_for
+    from asdf.interchange.fitting import check_layers, load_layers
+    from asdf.interchange.formats import recognise
+    from asdf.interchange.network_file import write_network
 
     read = recognise(given.file, settings)
     kind, source = read.settings.network.network_class.rpartition(".")[2], str(given.file)
@@ -121,8 +121,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(read: Recognised, network: nn.Module, out: Path) -> str:
+    from asdf.interchange.fitting import groups
     from asdf.networks.build import summary
-    from asdf.networks.fitting import groups
 
     lines = [f"recognised: {read.layout}", *read.notes, f"layers mapped: {len(read.state)}"]
     for reason, names in read.left_out.items():

@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _write_plots(folder: Path, gathered: Gathered) -> int:
-    from asdf.evaluation.summary import summarise
+    from asdf.metrics.summary import summarise
     from asdf.report.plots import write_plots
 
     summaries = []

@@ -40,10 +40,11 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.streams import STREAM, show_error
 
 if TYPE_CHECKING:
+    from asdf.commands.score_recordings import Recordings
+    from asdf.commands.score_result_files import Heading
     from asdf.commands.score_results import Results
-    from asdf.detector import Detector, Scored, WindowScore
-    from asdf.detector.recordings import Recordings
-    from asdf.detector.result_files import Heading
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.scored import Scored, WindowScore
 
 _STDIN = (STREAM, "/dev/stdin")
 
@@ -76,11 +77,11 @@ def _score(
 ) -> int:
     # From here on torch is needed, which takes seconds to import.
     from asdf.audio import fallbacks
+    from asdf.commands.score_recordings import find_recordings
     from asdf.commands.score_results import Outputs, Results
-    from asdf.detector import Detector
-    from asdf.detector.recordings import find_recordings
-    from asdf.detector.windows import in_samples
-    from asdf.evaluation.how_scored import HowScored
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.windows import in_samples
+    from asdf.trials.how_scored import HowScored
 
     recordings = find_recordings(named, given.folder)
     if given.scores and not recordings.are_labelled:
@@ -184,8 +185,8 @@ def _standard_input(named: list[str]) -> Iterator[tuple[list[str], str]]:
 
 
 def _heading(detector: Detector, network: str, threshold: float | None, trials: bool) -> Heading:
-    from asdf.detector.result_files import Heading
-    from asdf.evaluation.how_scored import in_precision
+    from asdf.commands.score_result_files import Heading
+    from asdf.trials.how_scored import in_precision
 
     kind = "score" if detector.calibration is None else "llr"
     decision = ""
@@ -214,7 +215,7 @@ def _what_is_scored(detector: Detector, trials: bool) -> str:
 def _over_time(
     detector: Detector, result: Scored, window: tuple[float, float]
 ) -> tuple[Scored, list[WindowScore]]:
-    from asdf.detector.scored import Scored
+    from asdf.scoring.scored import Scored
 
     assert result.path is not None
     try:

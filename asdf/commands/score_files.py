@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
-from asdf.evaluation.names import names_of, numbered
+from asdf.report.names import names_of, numbered
 from asdf.runs.streams import show_error
 
 if TYPE_CHECKING:
-    from asdf.evaluation import Scores
-    from asdf.evaluation.trials import Trials
+    from asdf.trials.score_file import Scores
+    from asdf.trials.trials import Trials
 
 UNDIVIDED = "of the spoofs no values of it are known, or every trial has the same one"
-"""Why a column has no conditions, see `asdf.evaluation.conditions.conditions_of`."""
+"""Why a column has no conditions, see `asdf.metrics.conditions.conditions_of`."""
 
 
 def add_score_files(parser: argparse.ArgumentParser) -> None:
@@ -106,10 +106,10 @@ def read_scores_asked(
         AsdfError: the file cannot be read, or does not fit the protocol.
     """
     if trials is None:
-        from asdf.evaluation import read_any_scores
+        from asdf.trials.formats import read_any_scores
 
         return read_any_scores(path)
-    from asdf.evaluation.matching import read_matched
+    from asdf.trials.matching import read_matched
 
     scores, others = read_matched(path, trials, whole=whole, ignore_others=ignore_others)
     if others:

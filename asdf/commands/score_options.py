@@ -82,7 +82,7 @@ def window_of(given: argparse.Namespace) -> tuple[float, float] | None:
     Raises:
         UsageError: they leave parts of a recording out, or contradict each other.
     """
-    from asdf.detector.windows import in_samples
+    from asdf.scoring.windows import in_samples
 
     if given.window is None:
         if given.hop is not None:

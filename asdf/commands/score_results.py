@@ -14,17 +14,17 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from asdf.commands.score_journal import Entry, Journal, Passing, digest_of, stamp_of
+from asdf.commands.score_recordings import Recordings
+from asdf.commands.score_result_files import CsvTable, Heading, JsonTable, Line, write_pictures
 from asdf.commands.score_screen import Screen
-from asdf.detector.journal import Entry, Journal, Passing, digest_of, stamp_of
-from asdf.detector.recordings import Recordings
-from asdf.detector.result_files import CsvTable, Heading, JsonTable, Line, write_pictures
-from asdf.detector.scored import Scored, WindowScore
-from asdf.evaluation import write_scores
-from asdf.evaluation.how_scored import HowScored
-from asdf.evaluation.scored_files import write_how_scored
 from asdf.runs.files import atomic_write, remove_unfinished
 from asdf.runs.streams import descriptor_of
+from asdf.scoring.scored import Scored, WindowScore
 from asdf.text import printable
+from asdf.trials.how_scored import HowScored
+from asdf.trials.score_file import write_scores
+from asdf.trials.scored_files import write_how_scored
 
 _KEPT = [field.name for field in fields(Scored) if field.name not in ("place", "path")]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from asdf.detector.pictures import clock, text_plot
-from asdf.detector.result_files import Heading, Line
+from asdf.commands.score_pictures import clock, text_plot
+from asdf.commands.score_result_files import Heading, Line
 from asdf.text import printable
 
 _REMARKS_SHOWN = 20

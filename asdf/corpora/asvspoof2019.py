@@ -10,8 +10,8 @@ from asdf.corpora.known import (
     with_files,
 )
 from asdf.corpora.protocols import read_from
-from asdf.data.trees import Tree
 from asdf.facts import PUBLISHED
+from asdf.trials.trees import Tree
 
 _PROTOCOLS = "ASVspoof2019_LA_cm_protocols"
 _SUFFIXES = {"train": "train.trn", "dev": "dev.trl", "eval": "eval.trl"}

@@ -12,10 +12,10 @@ from functools import partial
 
 from asdf.corpora.known import KnownCorpus, Reading, is_there, with_files
 from asdf.corpora.protocols import choose_subset, read_from
-from asdf.data.trees import Tree
 from asdf.errors import AsdfError
-from asdf.evaluation.trials import Trials
 from asdf.facts import PUBLISHED, Published
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials
 
 SUBSETS = ("eval", "progress", "hidden", "all")
 _PARTS = 4  # the archives of the DF audio, each of which unpacks into the same folder

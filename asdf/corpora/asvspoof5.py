@@ -10,9 +10,9 @@ from asdf.corpora.known import (
     with_files,
 )
 from asdf.corpora.protocols import read_from
-from asdf.data.trees import Tree
 from asdf.errors import AsdfError
 from asdf.facts import PUBLISHED
+from asdf.trials.trees import Tree
 
 _PROTOCOLS = {
     "train": "ASVspoof5.train.tsv",

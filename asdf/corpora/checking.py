@@ -12,10 +12,10 @@ import numpy as np
 from asdf.audio.reading import SAMPLE_RATE, audio_length
 from asdf.corpora.known import Reading, files_in, is_recording
 from asdf.data.threads import threads
-from asdf.data.trees import Tree
 from asdf.errors import AsdfError
-from asdf.evaluation.trials import Trials
 from asdf.runs.progress import track
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials
 
 _THREADS = 8  # reading headers is waiting for the file system
 

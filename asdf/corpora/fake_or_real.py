@@ -13,10 +13,10 @@ from asdf.corpora.known import (
     join_name,
     recordings,
 )
-from asdf.data.trees import Tree
 from asdf.errors import AsdfError
-from asdf.evaluation.trials import Trials
 from asdf.facts import PUBLISHED, Published
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials
 
 SUBSETS = ("training", "validation", "testing")
 # What the folders of a variant are called in its archives.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from asdf.corpora.known import KnownCorpus, Reading, first_there
 from asdf.corpora.protocols import read_from
-from asdf.data.trees import Tree
-from asdf.evaluation.trials import Trials
 from asdf.facts import PUBLISHED
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials
 
 _INNER = "release_in_the_wild"
 

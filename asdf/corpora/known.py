@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from asdf.data.trees import Tree, open_tree
-from asdf.evaluation.trials import Trials
 from asdf.facts import AUDIO_SUFFIXES, Published
+from asdf.trials.trees import Tree, open_tree
+from asdf.trials.trials import Trials
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from asdf.corpora.known import KnownCorpus, Reading, is_there, recordings
-from asdf.data.trees import Tree
 from asdf.errors import AsdfError
-from asdf.evaluation.trials import Trials
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials
 
 LANGUAGES = ("de_DE", "en_UK", "en_US", "es_ES", "fr_FR", "it_IT", "pl_PL", "ru_RU", "uk_UK")
 

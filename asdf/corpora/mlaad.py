@@ -11,9 +11,9 @@ from collections import defaultdict
 import numpy as np
 
 from asdf.corpora.known import KnownCorpus, Reading, is_there, join_name, recordings
-from asdf.data.trees import Tree
 from asdf.errors import AsdfError
-from asdf.evaluation.trials import Trials
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials
 
 # What meta.csv calls a column, and its name here; transcripts and durations are left where they are.
 _META = {

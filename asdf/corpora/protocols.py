@@ -10,7 +10,7 @@ the names that stand in the file.
     SPEAKER UTT GENDER CODEC CODEC_Q CODEC_SEED ATTACK_TAG ATTACK KEY -                       ASVspoof 5
     file,speaker,label                                                                        In-the-Wild
     file,speaker,attack                                                                       SpoofCeleb
-    utterance label ...                                            table of trials, see `asdf.evaluation.trials`
+    utterance label ...                                            table of trials, see `asdf.trials.trials`
     UTT KEY                                 KEY is bonafide, bona-fide or spoof, or as in ASDF's lists 1 or 0
 """
 
@@ -20,11 +20,11 @@ import os
 from itertools import chain
 from pathlib import Path
 
-from asdf.corpora.label_lines import parse_protocol
-from asdf.data.trees import Tree
 from asdf.errors import UsageError
-from asdf.evaluation.lines import numbered_lines
-from asdf.evaluation.trials import Trials, is_trials_file, read_trials
+from asdf.trials.label_lines import parse_protocol
+from asdf.trials.lines import numbered_lines
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials, is_trials_file, read_trials
 
 
 def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Trials:

@@ -22,10 +22,10 @@ from asdf.corpora.m_ailabs import M_AILABS
 from asdf.corpora.mlaad import MLAAD
 from asdf.corpora.spoofceleb import SPOOFCELEB
 from asdf.corpora.wavefake import WAVEFAKE
-from asdf.data.lists import UtteranceList
-from asdf.data.trees import Tree, open_tree
 from asdf.errors import AsdfError, UsageError
-from asdf.evaluation.trials import Trials
+from asdf.trials.lists import UtteranceList
+from asdf.trials.trees import Tree, open_tree
+from asdf.trials.trials import Trials
 
 KNOWN: dict[str, KnownCorpus] = {
     "asvspoof19": ASVSPOOF19,

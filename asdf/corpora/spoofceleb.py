@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from asdf.corpora.known import KnownCorpus, Reading, first_there
 from asdf.corpora.protocols import read_from
-from asdf.data.trees import Tree
 from asdf.errors import AsdfError
-from asdf.evaluation.trials import Trials
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials
 
 # What the subsets are called in file and folder names.
 _NAMES = {"train": ("train",), "dev": ("development", "dev"), "eval": ("evaluation", "eval")}

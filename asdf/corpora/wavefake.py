@@ -15,10 +15,10 @@ from asdf.corpora.known import (
     join_name,
     recordings,
 )
-from asdf.data.trees import Tree
 from asdf.errors import AsdfError
-from asdf.evaluation.trials import Trials
 from asdf.facts import PUBLISHED
+from asdf.trials.trees import Tree
+from asdf.trials.trials import Trials
 
 _LANGUAGES = {"ljspeech": "en", "jsut": "ja"}
 _AUDIO = "generated_audio"

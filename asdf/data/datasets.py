@@ -20,10 +20,10 @@ from asdf.audio.augmentation import Chain, source_samples
 from asdf.audio.rawboost import Draws, boost, draw_for_some
 from asdf.audio.rawboost_batch import Unboosted, prepare
 from asdf.audio.speech_activity import apply as apply_speech_activity
-from asdf.data.lists import UtteranceList
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import RawBoost, SpeechActivity
+from asdf.trials.lists import UtteranceList
 
 
 class ClipAndDraws(NamedTuple):

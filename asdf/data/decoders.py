@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from asdf.audio import fallbacks
-from asdf.data.lists import UtteranceList
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
+from asdf.trials.lists import UtteranceList
 
 
 def tell_fallbacks(

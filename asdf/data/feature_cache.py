@@ -20,10 +20,10 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from asdf.data.lengths import lengths_file
-from asdf.data.lists import UtteranceList
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.settings.sections import Sections
+from asdf.trials.lists import UtteranceList
 
 FORMAT = 1
 

@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from asdf.data.feature_cache import CachedFeatures, FeatureCache, in_bytes
-from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import batch_samples
 from asdf.distributed.arithmetic import tf32
@@ -37,6 +36,7 @@ from asdf.runs.log import LOG
 from asdf.runs.owner import owner_mark
 from asdf.runs.progress import track
 from asdf.settings.sections import Network
+from asdf.trials.lists import UtteranceList
 
 POLL_S = 5.0
 

@@ -24,7 +24,6 @@ from asdf.audio import audio_length, decoded_length, fallbacks, read_audio
 from asdf.audio.speech_activity import apply as apply_speech_activity
 from asdf.audio.speech_activity import identity
 from asdf.data.decoders import tell_fallbacks
-from asdf.data.lists import UtteranceList
 from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
 from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
@@ -34,6 +33,7 @@ from asdf.runs.log import LOG
 from asdf.runs.progress import track
 from asdf.settings.sections import SpeechActivity
 from asdf.text import lines_and_more
+from asdf.trials.lists import UtteranceList
 
 _THREADS = 8
 _SHOWN = 10

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from asdf.audio import audio_length
-from asdf.data.lists import UtteranceList
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
+from asdf.trials.lists import UtteranceList
 
 NOT_DECODED = -1
 

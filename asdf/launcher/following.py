@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from asdf.distributed.stopping import STOPPED
-from asdf.evaluation.how_scored import in_precision
+from asdf.trials.how_scored import in_precision
 
 # Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
 _ERROR = re.compile(

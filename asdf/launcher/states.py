@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from asdf.evaluation.how_scored import set_and_precision
 from asdf.runs.files import write_text
 from asdf.settings import Sections
+from asdf.trials.how_scored import set_and_precision
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from asdf.networks.mhfa import SSL_MHFA, MHFABackEnd
     from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
     from asdf.networks.pooling import SSL_ASP, ASPBackEnd
-    from asdf.networks.published import load_detector_weights
     from asdf.networks.sls import SSL_SLS, SLSBackEnd
     from asdf.networks.ssl_aasist import SSL_AASIST, SSL_AASIST_L, AASISTBackEnd, AASISTLBackEnd
     from asdf.networks.ssl_detector import BackEnd, SSLDetector
@@ -49,7 +48,6 @@ __all__ = [
     "build_network",
     "fixed_samples",
     "front_end_parameters",
-    "load_detector_weights",
     "scoring_length",
     "summary",
 ]
@@ -76,7 +74,6 @@ _HOMES = {
     "build_network": "build",
     "fixed_samples": "interface",
     "front_end_parameters": "interface",
-    "load_detector_weights": "published",
     "scoring_length": "interface",
     "summary": "build",
 }

@@ -12,10 +12,10 @@ from pathlib import Path
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.class_path import find_class, told
 from asdf.networks.freezing import freeze_front_end
 from asdf.networks.front_end import Wav2Vec2FrontEnd
 from asdf.networks.interface import unused_parameters
+from asdf.settings.class_path import find_class, told
 from asdf.settings.sections import FrontEnd, Sections
 
 SETTING = "network.network_class"

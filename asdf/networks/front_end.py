@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from asdf.errors import UsageError
+from asdf.interchange.fitting import load_layers
+from asdf.interchange.front_end_weights import read_front_end_weights, tell_normalization
 from asdf.networks.architectures import Architecture
 from asdf.networks.casting import weights_cast_together
-from asdf.networks.fitting import load_layers
 from asdf.networks.interface import repeat_short
 from asdf.networks.layers import WeightedSum, encoder_states
 from asdf.networks.masking import Masking
-from asdf.networks.weights import read_front_end_weights, tell_normalization
 from asdf.settings.sections import FrontEnd
 
 

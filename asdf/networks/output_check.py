@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.networks.class_path import told
 from asdf.networks.interface import fixed_samples
+from asdf.settings.class_path import told
 from asdf.settings.sections import Network
 
 _LEVEL = 0.01

@@ -22,7 +22,11 @@ from asdf.corpora import (
     read_known,
     read_protocol,
 )
-from asdf.data.lists import (
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.log import LOG
+from asdf.settings.sections import Sections
+from asdf.text import did_you_mean
+from asdf.trials.lists import (
     UtteranceList,
     check_both_classes,
     join,
@@ -30,12 +34,8 @@ from asdf.data.lists import (
     read_list,
     same_recording,
 )
-from asdf.data.trees import open_tree
-from asdf.errors import AsdfError, UsageError
-from asdf.evaluation.trials import Trials
-from asdf.runs.log import LOG
-from asdf.settings.sections import Sections
-from asdf.text import did_you_mean
+from asdf.trials.trees import open_tree
+from asdf.trials.trials import Trials
 
 _SHOWN = 5
 

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from asdf.audio.augmentation import open_chain
 from asdf.audio.speech_activity import check_detector
-from asdf.data.lists import UtteranceList, check_files
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError
-from asdf.networks.class_path import look_for_class
 from asdf.recipe.checks import failures
 from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
 from asdf.recipe.folders import Folders
@@ -25,9 +23,11 @@ from asdf.recipe.memory import describe_memory, takes_memory
 from asdf.recipe.selection import select_networks
 from asdf.recipe.stage_list import Stage
 from asdf.recipe.stage_plan import describe_stages
+from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Sections
 from asdf.text import lines_and_more
 from asdf.training.callbacks import find_callbacks
+from asdf.trials.lists import UtteranceList, check_files
 
 _MOST_DEVICES = 16
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
-from asdf.networks.class_path import look_for_class
 from asdf.recipe.checks import build_with_weights, is_bundle
 from asdf.recipe.corpora import scores_only
 from asdf.recipe.folders import Folders
+from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Computing, Sections
 
 if TYPE_CHECKING:
-    from asdf.recipe.memory_case import Case, Gpu
-    from asdf.training.footprint import TrainingMemory
+    from asdf.memory.case import Case, Gpu
+    from asdf.memory.training import TrainingMemory
 
 
 def takes_memory(settings: Sections) -> bool:
@@ -40,7 +40,7 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
         if trains and settings.front_end.weights:
             raise
         return [f"not known: {error}"]
-    from asdf.recipe.memory_case import Case, choose_format
+    from asdf.memory.case import Case, choose_format
 
     gpu = _smallest_gpu(settings.computing)
     dtype = choose_format(settings.computing, gpu)
@@ -58,8 +58,8 @@ def _architecture(settings: Sections, folders: Folders, trains: bool) -> str:
     weights = settings.front_end.weights
     if weights is None or not (trains or is_bundle(weights)):
         return settings.front_end.architecture
+    from asdf.interchange.download import bundle_architecture
     from asdf.networks.build import self_contained
-    from asdf.networks.download import bundle_architecture
 
     if is_bundle(weights):  # a dry run fetches nothing
         return bundle_architecture(weights.partition(":")[2]).to_text()
@@ -71,7 +71,7 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
     """The GPU with the least memory of those that the run may use; None without GPUs."""
     import torch
 
-    from asdf.recipe.memory_case import Gpu
+    from asdf.memory.case import Gpu
 
     if not computing.use_gpu or not torch.cuda.is_available():
         return None
@@ -86,8 +86,8 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
 
 
 def _lines(case: Case, gpu: Gpu | None) -> list[str]:
-    from asdf.recipe.memory_advice import advice
-    from asdf.recipe.memory_case import BESIDE, gib
+    from asdf.memory.advice import advice
+    from asdf.memory.case import BESIDE, gib
 
     training, scoring = case.training(), case.scoring()
     lines = _training_lines(case, training, gpu) if training else []
@@ -118,7 +118,7 @@ def _lines(case: Case, gpu: Gpu | None) -> list[str]:
 
 
 def _training_lines(case: Case, training: TrainingMemory, gpu: Gpu | None) -> list[str]:
-    from asdf.recipe.memory_case import describe_format, gib
+    from asdf.memory.case import describe_format, gib
 
     held = [
         f"weights {gib(training.weights)}",

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.data.lists import UtteranceList, check_both_classes, check_files, join
 from asdf.errors import AsdfError
 from asdf.recipe.checks import build_with_weights, failures
 from asdf.recipe.corpora import (
@@ -24,6 +23,7 @@ from asdf.recipe.folders import Folders
 from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections, Settings
+from asdf.trials.lists import UtteranceList, check_both_classes, check_files, join
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,8 +174,8 @@ class Run:
 
         It is built as its own file says, so pretrained weights that it once started from are not needed.
         """
+        from asdf.interchange.network_file import BUILDS, fill_network, settings_in
         from asdf.networks import build_network
-        from asdf.networks.detector_file import BUILDS, fill_network, settings_in
         from asdf.training.checkpoints import read_checkpoint
 
         path = self.folders.networks / name

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import scores_only, validation_sets
-from asdf.settings.sections import Sections
-from asdf.training.network_files import (
+from asdf.runs.network_files import (
     AVERAGE,
     by_eer,
     network_files,
     networks_present,
     read_evaluations,
 )
+from asdf.settings.sections import Sections
 
 
 def select_networks(settings: Sections, folder: Path) -> list[str]:

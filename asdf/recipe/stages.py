@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from asdf.errors import AsdfError
 from asdf.recipe.run import Run
 from asdf.runs.log import LOG
-from asdf.training.network_files import RESUME, network_files, networks_present, read_evaluations
+from asdf.runs.network_files import RESUME, network_files, networks_present, read_evaluations
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-    from asdf.data.lists import UtteranceList
     from asdf.data.loaders import BatchLoader
-    from asdf.evaluation.scored_length import ScoredLength
     from asdf.training.callback_group import CallbackGroup
     from asdf.training.loop import Trainer
+    from asdf.trials.lists import UtteranceList
+    from asdf.trials.scored_length import ScoredLength
 
 
 def train_network(
@@ -131,12 +131,13 @@ def evaluate_network(
     run: Run, network: nn.Module, name: str, sets: Iterable[str]
 ) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
-    from asdf.evaluation import eer, write_scores
-    from asdf.evaluation.how_scored import HowScored, in_precision
-    from asdf.evaluation.scored_files import remove_how_scored, write_how_scored
-    from asdf.evaluation.trials import write_trials
+    from asdf.metrics.detection import eer
     from asdf.scoring.precision import agree_on_precision
-    from asdf.scoring.scoring import score_list
+    from asdf.scoring.score_list import score_list
+    from asdf.trials.how_scored import HowScored, in_precision
+    from asdf.trials.score_file import write_scores
+    from asdf.trials.scored_files import remove_how_scored, write_how_scored
+    from asdf.trials.trials import write_trials
 
     eers: dict[str, float] = {}
     precision = agree_on_precision(run.settings.computing.scoring_precision, run.world).name
@@ -166,8 +167,8 @@ def evaluate_network(
 
 def _scored_length(run: Run, network: nn.Module) -> ScoredLength:
     """How much of each recording is scored with `network`, as `score_list` does it."""
-    from asdf.evaluation.scored_length import ScoredLength
     from asdf.networks import fixed_samples
+    from asdf.trials.scored_length import ScoredLength
 
     settings, only = run.settings.network, fixed_samples(network)
     if only is not None:
@@ -180,11 +181,12 @@ def _scored_length(run: Run, network: nn.Module) -> ScoredLength:
 
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     """Compute the metrics of the score files, show them as a table and write them and a page to the results folder."""
-    from asdf.evaluation import Row, evaluate, read_scores, results_table, write_results
-    from asdf.evaluation.run_folder import open_run_folder
-    from asdf.evaluation.scored_files import how_scored
+    from asdf.metrics.results import Row, evaluate, results_table, write_results
     from asdf.report import gather, report_page
     from asdf.runs.files import write_text
+    from asdf.trials.run_folder import open_run_folder
+    from asdf.trials.score_file import read_scores
+    from asdf.trials.scored_files import how_scored
 
     rows = []
     for network in networks:

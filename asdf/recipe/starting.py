@@ -21,7 +21,7 @@ _LATER = (
     "asdf.data.feature_pass",
     "asdf.networks.build",
     "asdf.evaluation",
-    "asdf.scoring.scoring",
+    "asdf.scoring.score_list",
     "asdf.training.loop",
     "asdf.training.retention",
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from asdf.evaluation.run_folder import RunFolder, open_run_folder
+from asdf.trials.run_folder import RunFolder, open_run_folder
 
 Choice = Literal["best", "reported", "all"]
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from asdf.errors import AsdfError
-from asdf.evaluation.bootstrap import Intervals, paired_test
-from asdf.evaluation.how_scored import NOT_KNOWN, HowScored
-from asdf.evaluation.leading import speakers_of
-from asdf.evaluation.results import Result, evaluate
-from asdf.evaluation.run_folder import KeptSetting, RunFolder
-from asdf.evaluation.scored_files import how_scored
+from asdf.metrics.bootstrap import Intervals, paired_test
+from asdf.metrics.leading import speakers_of
+from asdf.metrics.results import Result, evaluate
 from asdf.report.choosing import best_network
+from asdf.trials.how_scored import NOT_KNOWN, HowScored
+from asdf.trials.run_folder import KeptSetting, RunFolder
+from asdf.trials.scored_files import how_scored
 
 _ABSENT = KeptSetting("(no such setting)", "")
 

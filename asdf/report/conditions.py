@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from asdf.evaluation.conditions import FEW, Condition
-from asdf.evaluation.names import labels_of
+from asdf.metrics.conditions import FEW, Condition
 from asdf.report.gathering import Gathered, Measurement
 from asdf.report.markup import (
     Cell,
@@ -22,6 +21,7 @@ from asdf.report.markup import (
     table,
     tag,
 )
+from asdf.report.names import labels_of
 
 HEAT_STEPS = (0.5, 1, 2, 5, 10, 20, 30, 40)
 """EERs in % at which the colour of a cell changes."""

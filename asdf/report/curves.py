@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asdf.evaluation.detection import DetCurve, Floats
+from asdf.metrics.detection import DetCurve, Floats
 
 DET_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 """Error rates in % at which the axes of DET plots are marked (Martin et al., "The DET curve", Eurospeech 1997)."""

@@ -15,20 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
-from asdf.evaluation.detection import DetCurve
-from asdf.evaluation.leading import leaders, speakers_of
-from asdf.evaluation.names import labels_of
-from asdf.evaluation.run_folder import SCORES, RunFolder
-from asdf.evaluation.score_file import Scores
-from asdf.evaluation.scored_files import how_scored
-from asdf.evaluation.summary import (
+from asdf.metrics.detection import DetCurve
+from asdf.metrics.leading import leaders, speakers_of
+from asdf.metrics.summary import (
     Summary,
     different_lengths,
     different_trials,
     mixed_precisions,
     summarise,
 )
-from asdf.evaluation.trials import Trials
 from asdf.report.choosing import Choice, chosen, distinct_names
 from asdf.report.curves import (
     DET_TICKS,
@@ -37,6 +32,11 @@ from asdf.report.curves import (
     histogram,
     thinned_det,
 )
+from asdf.report.names import labels_of
+from asdf.trials.run_folder import SCORES, RunFolder
+from asdf.trials.score_file import Scores
+from asdf.trials.scored_files import how_scored
+from asdf.trials.trials import Trials
 
 _MOST_VALUES = 64
 _MOST_CURVES = 800

@@ -12,11 +12,11 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
-from asdf.evaluation.names import labels_of
 from asdf.report import conditions, drawing, results, runs
 from asdf.report.data import as_json, page_data
 from asdf.report.gathering import Gathered
 from asdf.report.markup import Html, join, markup, tag
+from asdf.report.names import labels_of
 from asdf.report.seeds import seeds_table
 from asdf.text import and_more
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from asdf.evaluation.scored_length import PUBLISHED, WHOLE, ScoredLength
 from asdf.facts import PUBLISHED as PUBLISHED_TRIALS
 from asdf.facts import Published
+from asdf.trials.scored_length import PUBLISHED, WHOLE, ScoredLength
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ copying. The best of a column is named by a word, not by a colour alone, and onl
 
 from __future__ import annotations
 
-from asdf.evaluation.bootstrap import Interval
-from asdf.evaluation.costs import ASVSPOOF5
-from asdf.evaluation.how_scored import in_precision
-from asdf.evaluation.scored_length import described
+from asdf.metrics.bootstrap import Interval
+from asdf.metrics.costs import ASVSPOOF5
 from asdf.report.curves import DET_TICKS
 from asdf.report.folding import Folded, folded
 from asdf.report.gathering import Gathered, Measurement
@@ -30,6 +28,8 @@ from asdf.report.references import (
     comparable,
     of_the_same_length,
 )
+from asdf.trials.how_scored import in_precision
+from asdf.trials.scored_length import described
 
 
 def main_sentences(gathered: Gathered) -> list[Html]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from asdf.evaluation.how_scored import in_precision
-from asdf.evaluation.run_folder import KeptSetting, RunFolder
 from asdf.report.gathering import Gathered
 from asdf.report.markup import Cell, Content, Html, join, markup, table, tag
+from asdf.trials.how_scored import in_precision
+from asdf.trials.run_folder import KeptSetting, RunFolder
 
 _FEW = 3
 """More runs than this are counted, and named where the reader asks for it."""

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 
-from asdf.evaluation.names import labels_of
 from asdf.report.gathering import Gathered
 from asdf.report.markup import Cell, Content, Html, name_cell, table
+from asdf.report.names import labels_of
 
 _LABEL = 28
 _SEED = re.compile(r"(?i)(seed)[-_=]?\d+")

@@ -13,8 +13,8 @@ from typing import Any
 
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.networks.class_path import told
 from asdf.runs.log import LOG
+from asdf.settings.class_path import told
 from asdf.training.callbacks import Callback
 
 SETTING = "network.callbacks"

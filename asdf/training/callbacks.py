@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.class_path import find_class, told
+from asdf.settings.class_path import find_class, told
 from asdf.settings.sections import Sections
 
 

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.networks.detector_file import fill_network, network_content, read_network_file
-from asdf.networks.detector_file import write_content as write_checkpoint
+from asdf.interchange.network_file import fill_network, network_content, read_network_file
+from asdf.interchange.network_file import write_content as write_checkpoint
 from asdf.runs.log import LOG
+from asdf.runs.network_files import RESUME, network_files, networks_present
 from asdf.settings.sections import Sections
 from asdf.training.host_copies import HostCopies
-from asdf.training.network_files import RESUME, network_files, networks_present
 from asdf.training.progress import Progress
 
 __all__ = [

@@ -15,23 +15,23 @@ from torch import nn
 from tqdm import tqdm
 
 from asdf.data.decoders import tell_fallbacks
-from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
+from asdf.runs.network_files import RESUME, other_precisions, write_evaluations
 from asdf.scoring.precision import agree_on_precision
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.network_files import RESUME, other_precisions, write_evaluations
+from asdf.training.instruments.profile import StepProfile
+from asdf.training.instruments.progress_lines import ProgressLines, position_of
 from asdf.training.optimisers import plateau_end, update_plateau
-from asdf.training.profile import StepProfile
 from asdf.training.progress import Progress
-from asdf.training.progress_lines import ProgressLines, position_of
 from asdf.training.retention import remove_networks
 from asdf.training.saving import Saving
 from asdf.training.step import Step
+from asdf.trials.lists import UtteranceList
 
 Evaluate = Callable[[nn.Module, str], dict[str, float]]
 

@@ -9,9 +9,9 @@ import torch
 
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
+from asdf.runs.network_files import AVERAGE, by_eer, network_files
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import read_checkpoint, write_checkpoint
-from asdf.training.network_files import AVERAGE, by_eer, network_files
 
 
 def remove_networks(folder: Path, settings: Sections, evaluations: list[dict[str, Any]]) -> None:

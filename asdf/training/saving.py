@@ -21,11 +21,11 @@ from typing import Any
 from asdf.data.threads import Threads
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
+from asdf.runs.network_files import RESUME
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
 from asdf.training.host_copies import HostCopies
-from asdf.training.network_files import RESUME
 from asdf.training.progress import Progress
 from asdf.training.save_timer import SaveTimer
 from asdf.training.step import Step

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from asdf.audio.rawboost_batch import Unboosted
-from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import Window, minibatch_per_process
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.reading import fetch_later, send
@@ -28,16 +27,24 @@ from asdf.networks.freezing import freeze_front_end, frozen_in_epoch
 from asdf.networks.split import FromFeatures
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
-from asdf.training.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, StepClock
 from asdf.training.compiling import Compiled, check_compilable, compile_errors_as_usage_errors
 from asdf.training.exchange import exchange_gradients, exchange_now, shard
 from asdf.training.graphs import GraphedPasses
+from asdf.training.instruments.clock import (
+    BACKWARD,
+    COMMUNICATION,
+    DATA,
+    FORWARD,
+    OPTIMISER,
+    StepClock,
+)
 from asdf.training.last_step import LastStep
 from asdf.training.loss import normaliser
 from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_learning_rate
 from asdf.training.passes import Passes
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
+from asdf.trials.lists import UtteranceList
 
 _SHOWN = 8
 

@@ -17,7 +17,7 @@ import torch
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import write_scores
-from asdf.scoring.scoring import score_list
+from asdf.scoring.score_list import score_list
 from asdf.settings.sections import Sections
 from benchmarks.corpus import RATE, TemporaryCorpus, temporary_corpus
 from benchmarks.nets import make_network, make_settings

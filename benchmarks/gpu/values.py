@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from asdf.distributed.arithmetic import tf32
-from asdf.networks import AASIST_L, load_detector_weights
+from asdf.interchange.published import load_detector_weights
+from asdf.networks import AASIST_L
 from asdf.settings.sections import Sections
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.networks import NETWORKS, build, clip_samples

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from asdf.detector.scorer import Scorer
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.scoring.scoring import score_list
+from asdf.scoring.score_list import score_list
+from asdf.scoring.scorer import Scorer
 from benchmarks.corpus import temporary_corpus
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.networks import NETWORKS, build, settings_of

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from asdf.data.lists import read_list
 from asdf.data.training_plan import TrainingPlan
+from asdf.trials.lists import read_list
 
 UNDROPPED = """
 undropped < debug

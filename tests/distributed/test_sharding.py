@@ -13,21 +13,21 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.interchange.network_file import fill_network
 from asdf.networks import build_network
-from asdf.networks.detector_file import fill_network
-from asdf.scoring.scoring import score_list
+from asdf.scoring.score_list import score_list
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import collect_checkpoint
 from asdf.training.host_copies import HostCopies
 from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.trials.lists import UtteranceList
 from tests import small_networks
 from tests.distributed.test_exactness import assert_equal_runs
 

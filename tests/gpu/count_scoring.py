@@ -16,14 +16,14 @@ import torch
 from asdf import __main__ as commands
 from asdf.data.datasets import TrainingClips
 from asdf.data.feature_pass import FeaturePass
-from asdf.data.lists import UtteranceList
 from asdf.data.loaders import BatchLoader
-from asdf.detector.scorer import Scorer
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world
+from asdf.interchange.network_file import write_network
 from asdf.networks import build_network
-from asdf.networks.detector_file import write_network
-from asdf.scoring.scoring import score_list
+from asdf.scoring.score_list import score_list
+from asdf.scoring.scorer import Scorer
+from asdf.trials.lists import UtteranceList
 from tests.gpu.count_training import settings_of
 from tests.gpu.null_gpu.watch import Watch
 

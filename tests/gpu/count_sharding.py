@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
@@ -19,6 +18,7 @@ from asdf.training.checkpoints import collect_checkpoint
 from asdf.training.host_copies import HostCopies
 from asdf.training.progress import Progress
 from asdf.training.step import Step
+from asdf.trials.lists import UtteranceList
 from tests.gpu.count_training import settings_of
 from tests.gpu.null_gpu.watch import Watch
 from tests.gpu.on_processes import print_results

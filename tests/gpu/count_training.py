@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
@@ -25,6 +24,7 @@ from asdf.training.checkpoints import read_checkpoint
 from asdf.training.progress import Progress
 from asdf.training.saving import Saving
 from asdf.training.step import Step
+from asdf.trials.lists import UtteranceList
 from tests.gpu.null_gpu.watch import Watch
 from tests.gpu.on_processes import print_results
 

@@ -9,8 +9,8 @@ import gc
 import torch
 
 from asdf.distributed.world import World
+from asdf.memory.scoring import largest_batches
 from asdf.networks import build_network
-from asdf.scoring.footprint import largest_batches
 from tests.gpu.count_training import count, settings_of
 from tests.gpu.on_processes import print_results
 

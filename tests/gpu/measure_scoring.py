@@ -12,9 +12,9 @@ import sys
 import numpy as np
 import torch
 
-from asdf.detector.scorer import Scorer
 from asdf.distributed.resources import gpu_memory
 from asdf.networks import build_network
+from asdf.scoring.scorer import Scorer
 from tests.gpu.count_training import settings_of
 
 

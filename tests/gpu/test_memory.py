@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from asdf.scoring.footprint import scoring_memory
-from asdf.training.footprint import WORKSPACE, training_memory
+from asdf.memory.scoring import scoring_memory
+from asdf.memory.training import WORKSPACE, training_memory
 from tests.gpu.count_training import settings_of
 
 NETWORK, PRECISION = "network.network_class", "computing.precision"

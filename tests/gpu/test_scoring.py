@@ -28,7 +28,7 @@ def test_the_command_that_scores_recordings_waits_once_for_each_length(results):
     assert results["command"].pop(WAIT) == 2
     # The network is copied to the device before.
     where = {how.rpartition(" in ")[2] for how in results["command"]}
-    assert where == {"detector/scorer.py"}
+    assert where == {"scoring/scorer.py"}
 
 
 @pytest.mark.parametrize(("gigabytes", "recordings"), [(16, 28), (85, 90)])

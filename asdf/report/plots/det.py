@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.evaluation.detection import DetCurve, Floats
-from asdf.evaluation.names import labels_of
+from asdf.metrics.detection import DetCurve, Floats
 from asdf.report.curves import det_range
+from asdf.report.names import labels_of
 from asdf.report.plots.figures import (
     COLUMN_INCHES,
     line_style,

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.evaluation.how_scored import in_precision
-from asdf.evaluation.summary import Summary
+from asdf.metrics.summary import Summary
 from asdf.report.plots.det import det_plot
 from asdf.report.plots.figures import save_figure
 from asdf.report.plots.heat_map import heat_map
 from asdf.report.plots.histograms import score_histograms
 from asdf.report.plots.training import training_curves
+from asdf.trials.how_scored import in_precision
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

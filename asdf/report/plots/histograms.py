@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.evaluation.detection import Floats
+from asdf.metrics.detection import Floats
 from asdf.report.curves import bin_count
 from asdf.report.plots.figures import COLOURS, COLUMN_INCHES, new_figure, styled
 

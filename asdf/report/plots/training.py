@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from asdf.evaluation.names import labels_of
+from asdf.report.names import labels_of
 from asdf.report.plots.figures import (
     COLUMN_INCHES,
     line_style,

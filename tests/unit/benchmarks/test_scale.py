@@ -12,9 +12,9 @@ import pytest
 # Not installed: it lies beside asdf/ in the checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from asdf.data.names import Names
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import AsdfError
+from asdf.trials.names import Names
 from benchmarks import scale, scale_costs
 from benchmarks.resident import copied_by_a_fork
 from benchmarks.rows import Row

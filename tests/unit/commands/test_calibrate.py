@@ -8,9 +8,9 @@ import torch
 
 import asdf
 from asdf.__main__ import main
-from asdf.detector.calibration import Calibration, calibrate
 from asdf.evaluation import DetectionCost, cllr, write_scores
-from tests.unit.detector.conftest import write_small_network
+from asdf.metrics.calibration import Calibration, calibrate
+from tests.unit.conftest import write_small_network
 
 RNG = np.random.default_rng(5)
 BONA_FIDE, SPOOF = RNG.normal(1, 2, 60), RNG.normal(-4, 2, 140)

@@ -10,8 +10,8 @@ import soundfile
 
 from asdf.__main__ import main
 from asdf.corpora import KNOWN
-from asdf.data.lists import read_list
-from asdf.evaluation.trials import read_trials
+from asdf.trials.lists import read_list
+from asdf.trials.trials import read_trials
 
 AUDIO = "ASVspoof2021_LA_eval/flac"
 KEYS = """LA_0009 LA_E_1 alaw ita_tx A07 spoof notrim eval

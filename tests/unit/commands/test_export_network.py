@@ -12,10 +12,10 @@ from torch import nn
 
 import asdf.networks
 from asdf.__main__ import main
+from asdf.interchange.network_file import read_network, settings_in, write_network
+from asdf.interchange.published import published_state
+from asdf.interchange.safetensors import read_safetensors
 from asdf.networks.architectures import KNOWN
-from asdf.networks.detector_file import read_network, settings_in, write_network
-from asdf.networks.published import published_state
-from asdf.networks.safetensors import read_safetensors
 from asdf.settings.sections import Sections
 
 CLIP = 16000

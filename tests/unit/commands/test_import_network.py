@@ -15,9 +15,9 @@ import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.interchange.network_file import read_network, settings_in, write_network
 from asdf.networks import SSL_AASIST
 from asdf.networks.architectures import KNOWN
-from asdf.networks.detector_file import read_network, settings_in, write_network
 from asdf.settings.sections import Sections
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -196,9 +196,9 @@ def test_published_sls(reference, run, tmp_path):
 @pytest.mark.parametrize("pooling", ["mean", "astp"])
 def test_published_nes2net(pooling, reference, run, tmp_path):
     """Its published back end behind a front end of the width that it needs."""
+    from asdf.interchange.fairseq_names import fairseq_names
     from asdf.networks import SSL_Nes2NetX
     from asdf.networks.architectures import KNOWN, Architecture
-    from asdf.networks.fairseq_names import fairseq_names
 
     back_end = torch.load(
         reference(f"nes2net_x_{pooling}.pth"), weights_only=True, map_location="cpu"
@@ -224,8 +224,8 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
 
 
 def test_xlsr_is_known_by_its_shapes():
+    from asdf.interchange.sizes import architecture_of
     from asdf.networks.architectures import KNOWN
-    from asdf.networks.sizes import architecture_of
 
     for name in ("wav2vec2_xlsr_300m", "wav2vec2_base", "wavlm_base"):
         shapes = KNOWN[name].shapes()

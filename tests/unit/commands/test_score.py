@@ -15,9 +15,9 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.detector import Calibration
 from asdf.evaluation import read_scores
-from tests.unit.detector.conftest import small_settings, sound, write_small_network
+from asdf.metrics.calibration import Calibration
+from tests.unit.conftest import small_settings, sound, write_small_network
 
 NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]
 

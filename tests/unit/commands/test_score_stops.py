@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from asdf.interchange.network_file import write_network
 from asdf.networks import build_network
-from asdf.networks.detector_file import write_network
 from tests.conftest import PATIENCE_S
-from tests.unit.detector.conftest import small_settings, sound, write_small_network
+from tests.unit.conftest import small_settings, sound, write_small_network
 
 ROOT = Path(__file__).parents[3]
 COUNT = 12

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from asdf.corpora import Reading, choose, read_known
-from asdf.data.lists import UtteranceList
-from asdf.data.trees import open_tree
+from asdf.trials.lists import UtteranceList
+from asdf.trials.trees import open_tree
 
 Lay = Callable[..., Path]
 Read = Callable[[str, Path], tuple[UtteranceList, Reading]]

@@ -10,9 +10,9 @@ import pytest
 
 from asdf.corpora import choose, find_tree, read_known
 from asdf.corpora.checking import OnDisk, compare_with_disk
-from asdf.data.lists import check_files
-from asdf.data.trees import open_tree
 from asdf.errors import AsdfError
+from asdf.trials.lists import check_files
+from asdf.trials.trees import open_tree
 from tests.unit.corpora.conftest import Lay, Read
 from tests.unit.corpora.test_protocols import ASVSPOOF5, DF21, LA19, LA21
 

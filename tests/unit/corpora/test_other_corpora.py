@@ -8,9 +8,9 @@ import tarfile
 import pytest
 
 from asdf.corpora.checking import OnDisk, compare_with_disk
-from asdf.data.lists import check_files
-from asdf.data.trees import open_tree
 from asdf.errors import AsdfError
+from asdf.trials.lists import check_files
+from asdf.trials.trees import open_tree
 from tests.unit.corpora.conftest import Lay, Read
 from tests.unit.corpora.test_protocols import CELEB, WILD
 

@@ -14,14 +14,14 @@ from asdf.audio import augment, crop_start, read_audio
 from asdf.audio.augmentation import Chain, open_chain, source_samples
 from asdf.audio.augmentation.speed import at_speed, draw_speed
 from asdf.data.datasets import TrainingClips
-from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
-from asdf.scoring.scoring import score_list
+from asdf.scoring.score_list import score_list
 from asdf.settings.sections import Augmentation, RawBoost, Sections, SpeechActivity
+from asdf.trials.lists import read_list
 from tests.small_networks import Plain
 
 LENGTHS = np.array([9000, 1500, 4000])

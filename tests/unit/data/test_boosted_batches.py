@@ -13,11 +13,11 @@ from numpy.testing import assert_array_equal
 from asdf.audio.augmentation import Chain
 from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.datasets import TrainingClips, collate
-from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import Augmentation, RawBoost, SpeechActivity
+from asdf.trials.lists import read_list
 
 SIZE = 4000
 LENGTHS = np.array([6000, 1500, 4000])

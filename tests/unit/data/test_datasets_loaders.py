@@ -13,13 +13,13 @@ from torch.utils.data import Dataset
 
 from asdf.audio import audio_length, read_audio
 from asdf.data.datasets import TrainingClips, WholeUtterances, collate
-from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.data.slots import PREFETCHED
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost, SpeechActivity
+from asdf.trials.lists import read_list
 from tests.conftest import PATIENCE_S
 
 OFF = SpeechActivity()
@@ -204,7 +204,7 @@ import multiprocessing, os, signal, subprocess, sys
 from pathlib import Path
 import numpy as np
 from asdf.data.datasets import TrainingClips
-from asdf.data.lists import read_list
+from asdf.trials.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, SpeechActivity
@@ -238,7 +238,7 @@ def test_a_stop_signal_that_reaches_every_process_leaves_the_workers(utterances,
 ENDS_EARLY = """
 import sys
 from asdf.data.datasets import TrainingClips
-from asdf.data.lists import read_list
+from asdf.trials.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, SpeechActivity

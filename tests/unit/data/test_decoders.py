@@ -15,13 +15,13 @@ from torch import nn
 from asdf.audio import fallbacks, read_audio
 from asdf.data.decoders import tell_fallbacks
 from asdf.data.lengths import measure_lengths
-from asdf.data.lists import UtteranceList, read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
-from asdf.scoring.scoring import score_list
+from asdf.scoring.score_list import score_list
 from asdf.settings.sections import RawBoost, Sections, SpeechActivity
+from asdf.trials.lists import UtteranceList, read_list
 from tests.unit.audio.test_flac import damage
 
 pytest.importorskip("av")

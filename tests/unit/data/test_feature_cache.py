@@ -20,7 +20,6 @@ from asdf.data import feature_cache, feature_pass
 from asdf.data.datasets import TrainingClips
 from asdf.data.feature_cache import FeatureCache, identity_of, in_bytes
 from asdf.data.feature_pass import FeaturePass
-from asdf.data.lists import UtteranceList, read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
@@ -28,6 +27,7 @@ from asdf.errors import AsdfError
 from asdf.runs.owner import owner_mark
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections
+from asdf.trials.lists import UtteranceList, read_list
 
 SIZE, SAMPLES = 7, 400
 LENGTHS = np.array([500 - 20 * index for index in range(SIZE)])

@@ -13,12 +13,12 @@ import soundfile
 from asdf.audio import apply, read_audio
 from asdf.data import lengths as room
 from asdf.data.lengths import lengths_file, measure_lengths
-from asdf.data.lists import UtteranceList, read_list
 from asdf.demo.voices import draw_speaker, speak
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity
+from asdf.trials.lists import UtteranceList, read_list
 
 OFF = SpeechActivity()
 

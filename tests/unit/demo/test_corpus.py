@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.data.lists import read_asvspoof2019_protocol, read_list
 from asdf.demo import corpus as demo_corpus
 from asdf.demo.corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import draw_speaker, speak
 from asdf.errors import AsdfError
+from asdf.trials.lists import read_asvspoof2019_protocol, read_list
 
 SMALL = (
     DemoSet("train", "train.trn", ("A01", "A02", "A03"), speakers=2, pairs=3),

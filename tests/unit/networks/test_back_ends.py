@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from asdf.errors import UsageError
+from asdf.interchange.fitting import load_layers
+from asdf.interchange.published import load_detector_weights
 from asdf.networks import (
     SSL_SLS,
     ASPBackEnd,
@@ -15,10 +17,8 @@ from asdf.networks import (
     SSLDetector,
     build_network,
     fixed_samples,
-    load_detector_weights,
     scoring_length,
 )
-from asdf.networks.fitting import load_layers
 
 CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
 ANY_LENGTH = [name for name in CLASSES if name != "SSL_SLS"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from asdf.networks import Wav2Vec2FrontEnd, build_network, load_detector_weights
+from asdf.interchange.published import load_detector_weights
+from asdf.networks import Wav2Vec2FrontEnd, build_network
 from asdf.networks.masking import Masking, draw_spans
 from asdf.settings.sections import FrontEnd
 

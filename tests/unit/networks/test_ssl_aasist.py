@@ -7,13 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from asdf.networks import (
-    SSL_AASIST,
-    build_network,
-    front_end_parameters,
-    load_detector_weights,
-    scoring_length,
-)
+from asdf.interchange.published import load_detector_weights
+from asdf.networks import SSL_AASIST, build_network, front_end_parameters, scoring_length
 from asdf.networks.architectures import KNOWN
 
 LAYER_NORM = replace(KNOWN["tiny"], extractor_mode="layer_norm", conv_bias=True).to_text()

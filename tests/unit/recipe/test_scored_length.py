@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from torch import nn
 
-from asdf.evaluation.scored_length import ScoredLength
 from asdf.recipe.stages import _scored_length
 from asdf.settings.sections import Sections
+from asdf.trials.scored_length import ScoredLength
 
 
 class Fixed(nn.Module):

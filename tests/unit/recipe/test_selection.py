@@ -4,8 +4,8 @@ import pytest
 
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.selection import check_choices, select_networks
+from asdf.runs.network_files import write_evaluations
 from asdf.settings.sections import Sections
-from asdf.training.network_files import write_evaluations
 
 
 def settings(selected=None, resume="auto") -> Sections:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asdf.data.lists import UtteranceList, check_files
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
 from asdf.recipe.folders import folders_of
 from asdf.runs.log import LOG
 from asdf.settings.sections import Paths, Sections
+from asdf.trials.lists import UtteranceList, check_files
 
 
 def settings(start: int = 0, end: int = 3, resume="auto", validation=("v",)) -> Sections:

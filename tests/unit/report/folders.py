@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.evaluation import evaluate, read_scores, write_results, write_scores
-from asdf.evaluation.trials import Trials, write_trials
+from asdf.trials.trials import Trials, write_trials
 
 HOSTILE = "</script><b onclick=alert(1)>&\u2028'\"{{data}}"
 """An attack whose name would break a page that does not escape it."""

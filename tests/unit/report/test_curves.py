@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asdf.evaluation import det_curve
-from asdf.evaluation.detection import DetCurve
+from asdf.metrics.detection import DetCurve
 from asdf.report.curves import (
     DET_TICKS,
     averaged,

@@ -14,9 +14,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import Result, Scores, evaluate, read_scores
-from asdf.evaluation.how_scored import HowScored
-from asdf.evaluation.scored_length import PUBLISHED, ScoredLength
-from asdf.evaluation.summary import Summary
+from asdf.metrics.summary import Summary
 from asdf.report import gather, report_page, runs_in
 from asdf.report.conditions import heat_step
 from asdf.report.curves import Histogram
@@ -26,6 +24,8 @@ from asdf.report.gathering import Measurement
 from asdf.report.markup import Cell, Html, markup, table, tag
 from asdf.report.references import KNOWN_SETS, comparable
 from asdf.report.results import published
+from asdf.trials.how_scored import HowScored
+from asdf.trials.scored_length import PUBLISHED, ScoredLength
 from tests.unit.report.folders import HOSTILE, make_run
 
 VOID = {"meta", "wbr"}

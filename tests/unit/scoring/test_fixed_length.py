@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from asdf.audio import read_audio
-from asdf.data.lists import read_list
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.scoring.scoring import score_list
+from asdf.scoring.score_list import score_list
 from asdf.settings.sections import Sections
+from asdf.trials.lists import read_list
 
 LENGTHS = np.array([6000, 2500, 5000, 4001, 9000, 700])
 

@@ -6,18 +6,18 @@ import soundfile
 import torch
 
 from asdf.data.datasets import TrainingClips
-from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
+from asdf.runs.network_files import read_evaluations
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.metrics_file import MetricsFile
-from asdf.training.network_files import read_evaluations
 from asdf.training.step import Step
+from asdf.trials.lists import read_list
 from tests.small_networks import Plain
 
 SIZE = 10  # five steps an epoch

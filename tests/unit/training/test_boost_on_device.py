@@ -8,7 +8,6 @@ import soundfile
 import torch
 
 from asdf.data.datasets import TrainingClips
-from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
@@ -17,6 +16,7 @@ from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
+from asdf.trials.lists import read_list
 from tests.small_networks import Plain
 
 SIZE = 6  # three steps an epoch

@@ -10,7 +10,6 @@ import torch
 from asdf.data.datasets import TrainingClips
 from asdf.data.feature_cache import FeatureCache, identity_of
 from asdf.data.feature_pass import FeaturePass
-from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
@@ -22,6 +21,7 @@ from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
+from asdf.trials.lists import read_list
 
 SIZE = 7  # four steps an epoch, the last of them filled up
 SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 3, 2, 16, True, 4, 2)

@@ -10,8 +10,8 @@ import torch
 
 from asdf.data.datasets import TrainingClips
 from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.runs.network_files import network_files, read_evaluations
 from asdf.training.checkpoints import read_checkpoint
-from asdf.training.network_files import network_files, read_evaluations
 from tests.unit.training.conftest import SIZE
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
+from asdf.runs.network_files import by_eer, network_files, read_evaluations, write_evaluations
 from asdf.settings.sections import Sections
-from asdf.training.network_files import by_eer, network_files, read_evaluations, write_evaluations
 from asdf.training.retention import average_networks, remove_networks
 
 # Epochs 1 to 8 by their EER on the first validation set; epochs 5 and 2 are equally good.

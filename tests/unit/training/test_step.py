@@ -9,15 +9,15 @@ import torch
 from torch import nn
 
 from asdf.audio.rawboost_batch import Unboosted
-from asdf.data.lists import UtteranceList
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import Sections
-from asdf.training.clock import FORWARD
+from asdf.training.instruments.clock import FORWARD
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
 from asdf.training.step import Step
+from asdf.trials.lists import UtteranceList
 
 SIZE = 11
 WAVEFORMS = torch.randn(SIZE, 6, generator=torch.Generator().manual_seed(1))

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from asdf.data.datasets import TrainingClips
-from asdf.data.lists import read_list
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
@@ -19,6 +18,7 @@ from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
+from asdf.trials.lists import read_list
 
 SIZE = 6  # three steps an epoch
 SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 2, 2, 16, True, 4, 2)

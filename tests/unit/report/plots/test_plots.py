@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib", reason="needs the extra `report`")
 from asdf.__main__ import main
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import det_curve, eer
-from asdf.evaluation.detection import DetCurve
+from asdf.metrics.detection import DetCurve
 from asdf.report.plots import det_plot, heat_map, save_figure, score_histograms, training_curves
 from asdf.report.plots.det import probit, thinned_curve
 from tests.unit.report.folders import make_run

@@ -1,0 +1,160 @@
+"""Scores as CSV and JSON, and pictures next to them; a recording at a time, so that a list may have any length.
+
+Invariant: a number in a file is the very number that `Detector` gives; reading it back loses nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from textwrap import indent
+from typing import IO, Any
+
+from asdf.commands.score_pictures import svg_plot
+from asdf.runs.files import write_text
+from asdf.scoring.scored import Scored, WindowScore
+from asdf.text import csv_text
+
+_COLUMNS_BEFORE = ("path", "start_s", "end_s")
+_COLUMNS_AFTER = (
+    "verdict",
+    "label",
+    "error",
+    "seconds",
+    "seconds_scored",
+    "remark",
+    "lowest",
+    "lowest_start_s",
+    "lowest_end_s",
+    "precision",
+)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the scores are: of what (`scores`), 'score' or 'llr', of which network, decided how (`threshold` None: not
+    at all), computed in which precision."""
+
+    scores: str
+    network: str
+    kind: str
+    threshold: float | None
+    decision: str
+    precision: str = "fp32"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What there is to say of a recording; `windows` is empty where none were requested."""
+
+    path: str
+    label: int | None
+    result: Scored
+    verdict: str
+    windows: Sequence[WindowScore] = ()
+
+
+class CsvTable:
+    """A row for a recording, and one more for each window, which alone has start_s and end_s; the score's column is
+    named by its kind. Cells of text are no formulas, see `csv_text`."""
+
+    def __init__(self, file: IO[str], heading: Heading) -> None:
+        """Write the first row."""
+        self._rows = csv.writer(file, lineterminator="\n")
+        self._precision = heading.precision
+        self._rows.writerow([*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER])
+
+    def add(self, line: Line) -> None:
+        """Write the rows of a recording."""
+        result, lowest = line.result, line.result.lowest
+        after = [
+            line.verdict,
+            _cell(line.label),
+            csv_text(result.error),
+            _cell(result.seconds),
+            _cell(result.seconds_scored),
+            csv_text(result.remark),
+            *([lowest.score, lowest.start_s, lowest.end_s] if lowest else ["", "", ""]),
+            self._precision,
+        ]
+        path = csv_text(line.path)
+        self._rows.writerow([path, "", "", _cell(result.score), *after])
+        empty = [*[""] * (len(_COLUMNS_AFTER) - 1), self._precision]
+        for window in line.windows:
+            self._rows.writerow([path, window.start_s, window.end_s, window.score, *empty])
+
+    def end(self, complete: bool) -> None:
+        """A table says nothing of what is missing in it."""
+
+
+class JsonTable:
+    """The heading's entries, `recordings`, and whether they are `complete`; what does not apply is null or left out."""
+
+    def __init__(self, file: IO[str], heading: Heading) -> None:
+        """Write the heading."""
+        self._file = file
+        self._between = "\n"
+        file.write(
+            json.dumps(asdict(heading), indent=2).removesuffix("\n}") + ',\n  "recordings": ['
+        )
+
+    def add(self, line: Line) -> None:
+        """Write the entry of a recording."""
+        self._file.write(self._between + indent(json.dumps(_entry(line), indent=2), " " * 4))
+        self._between = ",\n"
+
+    def end(self, complete: bool) -> None:
+        """Write what closes the file; `complete`: no recording is missing."""
+        self._file.write(f'\n  ],\n  "complete": {json.dumps(complete)}\n}}\n')
+
+
+def write_pictures(beside: Path, heading: Heading, lines: Iterable[Line]) -> int:
+    """Write an SVG of each recording that has windows, named `<beside> - <recording>.svg` in the folder of `beside`.
+
+    Returns:
+        How many.
+    """
+    names: set[str] = set()
+    for line in lines:
+        if not line.windows:
+            continue
+        name = first = f"{beside.stem} - {Path(line.path).stem}"
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{first} ({number})"
+        names.add(name)
+        kind = {"llr": "LLR"}.get(heading.kind, heading.kind)
+        picture = svg_plot(line.windows, line.path, kind, heading.threshold)
+        write_text(beside.parent / f"{name}.svg", picture)
+    return len(names)
+
+
+def _cell(value: float | None) -> str:
+    """A number in the shortest form that reads back as it."""
+    return "" if value is None else repr(value)
+
+
+def _entry(line: Line) -> dict[str, Any]:
+    result = line.result
+    entry: dict[str, Any] = {
+        "path": line.path,
+        "score": result.score,
+        "verdict": line.verdict or None,
+        "seconds": result.seconds,
+        "seconds_scored": result.seconds_scored,
+    }
+    if line.label is not None:
+        entry["label"] = line.label
+    if result.lowest:
+        entry["lowest"] = asdict(result.lowest)
+    if result.remark:
+        entry["remark"] = result.remark
+    if result.error:
+        entry["error"] = result.error
+    if line.windows:
+        entry["windows"] = [asdict(window) for window in line.windows]
+    return entry

@@ -1,0 +1,79 @@
+"""Score files, EER, detection and tandem costs, intervals and results in one place, for scripts and notebooks.
+
+The rooms behind it are `asdf.trials` and `asdf.metrics`; numpy only.
+"""
+
+from __future__ import annotations
+
+from asdf.metrics.bootstrap import Interval, Intervals, confidence_intervals, paired_test
+from asdf.metrics.checks import Finding, check_scores, tied_proportion
+from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
+from asdf.metrics.detection import auc, det_curve, eer
+from asdf.metrics.results import (
+    Result,
+    Row,
+    by_condition,
+    evaluate,
+    results_table,
+    write_results,
+)
+from asdf.metrics.tandem import (
+    ASVSPOOF5_ASV,
+    TANDEM,
+    AsvRates,
+    TandemCost,
+    asv_rates,
+    min_a_dcf,
+    min_tdcf,
+    min_tdcf_legacy,
+    t_eer,
+)
+from asdf.trials.asv_scores import AsvScores, read_asv_scores
+from asdf.trials.formats import (
+    read_any_scores,
+    read_keyed_scores,
+    read_unlabelled_scores,
+)
+from asdf.trials.score_file import Scores, read_scores, write_scores
+
+__all__ = [
+    "ASVSPOOF5",
+    "ASVSPOOF5_ASV",
+    "TANDEM",
+    "AsvRates",
+    "AsvScores",
+    "DetectionCost",
+    "Finding",
+    "Interval",
+    "Intervals",
+    "Result",
+    "Row",
+    "Scores",
+    "TandemCost",
+    "act_dcf",
+    "asv_rates",
+    "auc",
+    "by_condition",
+    "check_scores",
+    "cllr",
+    "confidence_intervals",
+    "det_curve",
+    "eer",
+    "evaluate",
+    "min_a_dcf",
+    "min_cllr",
+    "min_dcf",
+    "min_tdcf",
+    "min_tdcf_legacy",
+    "paired_test",
+    "read_any_scores",
+    "read_asv_scores",
+    "read_keyed_scores",
+    "read_scores",
+    "read_unlabelled_scores",
+    "results_table",
+    "t_eer",
+    "tied_proportion",
+    "write_results",
+    "write_scores",
+]

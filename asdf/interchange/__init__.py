@@ -1,0 +1,1 @@
+"""Network files, and weights of other systems, in and out."""

@@ -1,0 +1,1 @@
+"""How much memory a run will take on a GPU, before there is one."""

@@ -1,0 +1,165 @@
+"""How much of a GPU's memory training takes: one step taken on a GPU that there is not.
+
+Invariant: the step does what `Step` does as far as memory goes: forward and backward pass of a
+minibatch under autocast, the optimiser's moments, the buckets in which processes exchange gradients.
+What it makes lives as long as in a real step, since torch's autograd holds it; nothing is estimated
+from sizes of layers. `computing.compile` may take another way, which is not followed.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from asdf.data.training_plan import minibatch_per_process
+from asdf.memory.fake_gpu import fake_gpu
+from asdf.memory.outline import outlined_network
+from asdf.networks import summary
+from asdf.networks.split import FromFeatures
+from asdf.settings.sections import Network, Sections
+from asdf.training.division import Parts, divide, part_of
+from asdf.training.loss import cross_entropies
+
+# What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which training
+# has two: a GPU of compute capability 9.0's 32 MiB, of earlier ones 8. Scoring has one thread.
+WORKSPACE = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """What one process of a training takes, memory in bytes of torch's allocator.
+
+    Attributes:
+        parameters, trained: their numbers.
+        weights: the network's parameters and buffers.
+        moments: the optimiser's.
+        buckets: for the exchange of gradients between processes; 0 with one process.
+        peak: the most that a step holds, all of the above included.
+    """
+
+    parameters: int
+    trained: int
+    weights: int
+    moments: int
+    buckets: int
+    peak: int
+
+    @property
+    def between(self) -> int:
+        """What is held between two steps, and while the network is scored."""
+        return self.weights + self.moments + self.buckets
+
+
+def training_memory(
+    settings: Sections,
+    architecture: str,
+    processes: int = 1,
+    dtype: torch.dtype | None = None,
+    folder: Path | None = None,
+) -> TrainingMemory:
+    """Compute what training takes on each GPU, for any step but the first, which takes less.
+
+    Args:
+        architecture: of the front end, that of the weights where there are any.
+        processes: of the run.
+        dtype: of autocast; None: float32 throughout.
+        folder: the recipe's folder, where a user's own modules lie.
+
+    Raises:
+        UsageError: the global minibatch does not divide by the number of processes.
+        AsdfError: the network cannot be built.
+        Exception: whatever a network raises that looks at its numbers.
+    """
+    minibatch = minibatch_per_process(settings.network, processes)
+    divided = settings.computing.shard_network and processes > 1
+    with fake_gpu() as counted:
+        network = outlined_network(settings, architecture, folder)
+        sizes = summary(network)
+        parts = divide(network, processes, dtype) if divided else Parts()
+        weights = counted.now - parts.whole
+        learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
+        moments = _moments(learning, settings.network, processes if divided else 1)
+        with_moments = counted.now - parts.whole
+        # Kept so that they count: DistributedDataParallel makes them once and for all.
+        exchanged = processes > 1 and not divided
+        buckets = [torch.empty_like(one) for one in learning] if exchanged else []
+        between = counted.now - parts.whole
+        model, inputs = _model_and_inputs(network, settings, minibatch)
+        counted.peak = counted.now
+        interval = settings.network.optimizer_step_interval
+        for number in range(min(2, interval)):
+            # Where they are divided, the gradients of every minibatch are sent.
+            first_sent = 0 if divided or interval == 1 else 1
+            if processes > 1 and number == first_sent:
+                _send_gradients(learning, processes if divided else 0)
+            _pass(model, inputs, dtype)
+        peak = counted.peak - parts.whole + parts.gathered + 2 * WORKSPACE
+        del moments, buckets
+    return TrainingMemory(
+        sizes.total,
+        sizes.trainable,
+        weights,
+        with_moments - weights,
+        between - with_moments,
+        peak,
+    )
+
+
+def moments_per_parameter(network: Network) -> int:
+    """How many numbers the optimiser keeps of each parameter."""
+    return {"sgd": 1 if network.momentum else 0, "adam": 2, "adamw": 2}[network.optimizer]
+
+
+def _moments(learning: list[nn.Parameter], network: Network, processes: int) -> list[Tensor]:
+    """The moments of one of `processes` that divide them."""
+    count = moments_per_parameter(network)
+    sizes = [part_of(one, processes) for one in learning]
+    moments = [torch.empty(size) for size in sizes for _ in range(count)]
+    if network.optimizer != "sgd":
+        # Fused Adam counts its steps on the GPU, for each parameter.
+        moments += [torch.empty(()) for _ in learning]
+    return moments
+
+
+def _model_and_inputs(
+    network: nn.Module, settings: Sections, minibatch: int
+) -> tuple[nn.Module, Tensor]:
+    """What is trained, and a minibatch of what it takes: waveforms, or features that were kept in float16."""
+    waveforms_BT = torch.empty(minibatch, settings.network.train_clip_size)
+    if not settings.front_end.cache_features:
+        return network, waveforms_BT
+    model = FromFeatures(network)
+    with torch.no_grad():
+        features = model.network.front_end_features(waveforms_BT)
+        stacked = features if isinstance(features, Tensor) else torch.stack(features, dim=1)
+    return model, stacked.half()
+
+
+def _pass(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) -> None:
+    """Forward and backward pass of a minibatch."""
+    with torch.autocast("cpu", dtype) if dtype else nullcontext():
+        _, logits_B2 = model(inputs)
+    labels_B = torch.zeros(len(inputs), dtype=torch.long)
+    losses_B = cross_entropies(logits_B2, labels_B, torch.ones(2))
+    losses_B.sum().backward()
+
+
+def _send_gradients(learning: list[nn.Parameter], processes: int) -> None:
+    """Let a gradient end as soon as it is whole, which is when it goes into its bucket.
+
+    Args:
+        processes: that divide it, and each keep a part; 0: it is not divided.
+    """
+    kept: list[Tensor] = []
+
+    def send(parameter: Tensor) -> None:
+        parameter.grad = None
+        if processes:
+            kept.append(torch.empty(part_of(parameter, processes)))
+
+    for parameter in learning:
+        parameter.register_post_accumulate_grad_hook(send)

@@ -1,0 +1,144 @@
+"""Costs of decisions and of log-likelihood ratios: minDCF, actDCF, Cllr, min Cllr.
+
+Invariant: the defaults are the parameters of ASVspoof 5, track 1, and the values are those of its
+evaluation package. actDCF and Cllr read the scores as natural-log likelihood ratios; minDCF and min
+Cllr depend on their order alone. Functions whose names end in `_of` take a `DetCurve`, which several
+metrics can share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.metrics.blocks import into_blocks
+from asdf.metrics.detection import DetCurve, as_scores
+
+
+@dataclass(frozen=True)
+class DetectionCost:
+    """The parameters of the detection cost function, by default those of ASVspoof 5, track 1."""
+
+    spoof_prior: float = 0.05
+    miss: float = 1.0
+    false_alarm: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.spoof_prior < 1 and self.miss > 0 and self.false_alarm > 0):
+            raise ValueError(f"a prior lies between 0 and 1, costs are positive: {self}")
+
+    @property
+    def miss_weight(self) -> float:
+        """The weight of the miss rate of bona fide trials."""
+        return self.miss * (1 - self.spoof_prior)
+
+    @property
+    def false_alarm_weight(self) -> float:
+        """The weight of the false alarm rate of spoof trials."""
+        return self.false_alarm * self.spoof_prior
+
+    @property
+    def default(self) -> float:
+        """The cost of the better of accepting everything and rejecting everything."""
+        return min(self.miss_weight, self.false_alarm_weight)
+
+    @property
+    def threshold(self) -> float:
+        """The Bayes threshold of natural-log likelihood ratios."""
+        return float(-np.log(self.miss_weight / self.false_alarm_weight))
+
+
+ASVSPOOF5 = DetectionCost()
+
+
+def min_dcf(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
+) -> float:
+    """Return the minimum of the normalised detection cost over all thresholds.
+
+    ASVspoof 5 evaluation plan, `compute_mindcf`.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+    """
+    return min_dcf_of(DetCurve.of(bona_fide, spoof), cost)
+
+
+def min_dcf_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> float:
+    """Return `min_dcf` of the trials of a curve."""
+    costs = cost.miss_weight * curve.frr + cost.false_alarm_weight * curve.far
+    return float(costs.min() / cost.default)
+
+
+def act_dcf(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
+) -> float:
+    """Return the normalised detection cost at the Bayes threshold.
+
+    ASVspoof 5 evaluation plan, `compute_actDCF`.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+    """
+    miss = np.mean(as_scores("bona fide", bona_fide) < cost.threshold)
+    false_alarm = np.mean(as_scores("spoof", spoof) >= cost.threshold)
+    return float((cost.miss_weight * miss + cost.false_alarm_weight * false_alarm) / cost.default)
+
+
+def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
+    """Return the cost of log-likelihood ratios in bits.
+
+    Brümmer and du Preez, Computer Speech & Language 2006.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+    """
+    # logaddexp(0, x) is log(1 + exp(x)) that does not overflow for large x.
+    miss = np.logaddexp(0, -as_scores("bona fide", bona_fide)).mean()
+    false_alarm = np.logaddexp(0, as_scores("spoof", spoof)).mean()
+    return float((miss + false_alarm) / 2 / np.log(2))
+
+
+def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
+    """Return Cllr in bits after the best rising map of the scores, by isotonic regression (PAV).
+
+    Brümmer and du Preez, Computer Speech & Language 2006; raw posteriors as in the BOSARIS
+    toolkit's `opt_loglr`, with no smoothing of the ends. Equal scores get equal ratios.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+    """
+    return min_cllr_of(DetCurve.of(bona_fide, spoof))
+
+
+def min_cllr_of(curve: DetCurve) -> float:
+    """Return `min_cllr` of the trials of a curve."""
+    pools = np.array(_pools_of_both_classes(curve), dtype=np.float64).reshape(-1, 2)
+    bona_fide, spoof = pools.T
+    all_bona_fide = curve.bona_fide.size
+    all_spoof = curve.spoof.size
+    ratio = (bona_fide / all_bona_fide) / (spoof / all_spoof)
+    miss = (bona_fide * np.log1p(1 / ratio)).sum() / all_bona_fide
+    false_alarm = (spoof * np.log1p(ratio)).sum() / all_spoof
+    return float((miss + false_alarm) / 2 / np.log(2))
+
+
+def _pools_of_both_classes(curve: DetCurve) -> list[tuple[int, int]]:
+    """Pool adjacent blocks until the proportion of bona fide trials rises from pool to pool.
+
+    Returns:
+        (bona fide trials, spoof trials) of each pool, without pools of one class: their likelihood
+        ratio is 0 or infinite and costs nothing.
+    """
+    pools: list[tuple[int, int]] = []
+    counts = into_blocks(curve).counts()
+    for bona_fide, spoof in zip(counts[0].tolist(), counts[1].tolist(), strict=True):
+        # Cross-multiplied, so that no count of spoofs is divided by.
+        while pools and pools[-1][0] * spoof >= bona_fide * pools[-1][1]:
+            before = pools.pop()
+            bona_fide += before[0]
+            spoof += before[1]
+        pools.append((bona_fide, spoof))
+    return [pool for pool in pools if all(pool)]

@@ -1,0 +1,1 @@
+"""Clocks, profiles and progress lines of a training run."""

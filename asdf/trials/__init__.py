@@ -1,0 +1,1 @@
+"""Lists of trials, label files, score files, and how they are matched; numpy only."""

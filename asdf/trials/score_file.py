@@ -1,0 +1,217 @@
+"""ASDF's score file: one trial a line, `relative/path.flac 1 <score>`; 1 is bona fide, 0 is spoof.
+
+Invariant: what is read or written is a whole, sound set of trials: each utterance once, each score finite. A metric of
+anything less is a number that looks right and is not: a repeated trial moves the EER, a NaN sorts above every score.
+Identifiers may hold spaces, so lines are split from the right.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.errors import AsdfError
+from asdf.metrics.detection import DetCurve
+from asdf.runs.files import atomic_write
+from asdf.text import quoted_and_more
+from asdf.trials.lines import numbered_lines
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scored trials of one evaluation set, in the order of their file.
+
+    `labels` is 1 for bona fide and 0 for spoof; the higher a score, the more bona fide; `attacks` names the attack of
+    each trial where the file tells it.
+    """
+
+    ids: list[str]
+    labels: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+    attacks: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        if (
+            not len(self.ids)
+            == len(self.labels)
+            == len(self.scores)
+            == len(self.attacks or self.ids)
+        ):
+            raise ValueError("ids, labels, scores and attacks must have the same length")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def bona_fide(self) -> npt.NDArray[np.float64]:
+        """The scores of the bona fide trials, in the order of the file."""
+        return self.scores[self.labels == 1]
+
+    @property
+    def spoof(self) -> npt.NDArray[np.float64]:
+        """The scores of the spoof trials, in the order of the file."""
+        return self.scores[self.labels == 0]
+
+    @cached_property
+    def det_curve(self) -> DetCurve:
+        """The DET curve, computed once for all metrics of these trials.
+
+        Raises:
+            AsdfError: a class is empty, or a score is not finite.
+        """
+        return DetCurve.of(self.bona_fide, self.spoof)
+
+
+def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> Scores:
+    """Read ASDF's score file, plain or gzipped.
+
+    `both_classes=False` takes files of a corpus of only bona fide or only spoof (to be joined with another).
+
+    Raises:
+        AsdfError: names file and line of a malformed line, a label other than 0 and 1, a score that is not a finite
+            number, a repeated utterance; or the file is empty or lacks a class.
+    """
+    lines, ids, labels, scores = [], [], [], []
+    for line, text in numbered_lines(path):
+        columns = text.rsplit(None, 2)
+        if len(columns) != 3:
+            raise AsdfError(
+                f"{path}, line {line}: expected 'relative/path.flac 1 <score>', found '{text}'."
+            )
+        utterance, label, score = columns
+        if label not in ("0", "1"):
+            raise AsdfError(
+                f"{path}, line {line}: the label '{label}' is neither 1 (bona fide) nor 0 (spoof)."
+            )
+        lines.append(line)
+        ids.append(utterance)
+        labels.append(int(label))
+        scores.append(parse_score(score, path, line))
+    return checked(
+        path,
+        lines,
+        Scores(ids, np.array(labels, np.int64), np.array(scores)),
+        both_classes=both_classes,
+    )
+
+
+def parse_score(text: str, path: str | os.PathLike[str], line: int) -> float:
+    """A score as a number (finite or not); `AsdfError` that names file and line where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        raise AsdfError(f"{path}, line {line}: the score '{text}' is not a number.") from None
+
+
+def checked(
+    path: str | os.PathLike[str], lines: list[int], scores: Scores, *, both_classes: bool = True
+) -> Scores:
+    """Return `scores`, read from the given `lines` of `path`, if it is a whole and sound set of trials."""
+    if not len(scores):
+        raise AsdfError(
+            f"{path}: no trial in it. Was the scoring interrupted? Score the set again."
+        )
+    if (bad := np.flatnonzero(~np.isfinite(scores.scores))).size:
+        raise AsdfError(
+            f"{path}, line {lines[bad[0]]}: the score of '{scores.ids[bad[0]]}' is {scores.scores[bad[0]]} "
+            f"({bad.size} of {len(scores)} scores are not finite). Score in fp32, with a network that did not diverge."
+        )
+    first: dict[str, int] = {}
+    for line, utterance in zip(lines, scores.ids, strict=True):
+        if first.setdefault(utterance, line) != line:
+            raise AsdfError(
+                f"{path}, line {line}: '{utterance}' was already scored in line {first[utterance]} "
+                f"({len(scores) - len(set(scores.ids))} of {len(scores)} lines repeat a trial). Repeated trials change "
+                "the EER; was the file opened for appending? Score the set again."
+            )
+    if both_classes and (missing := missing_class(scores.labels)):
+        raise AsdfError(
+            f"{path}: not one of the {len(scores)} trials is {missing}. Error rates need both classes: "
+            "check the labels of the list that was scored."
+        )
+    return scores
+
+
+def missing_class(labels: npt.NDArray[np.int64]) -> str:
+    """Return 'bona fide' or 'spoof', whichever class has no trial; '' where both have some."""
+    if not (labels == 1).any():
+        return "bona fide"
+    if not (labels == 0).any():
+        return "spoof"
+    return ""
+
+
+def write_scores(
+    path: str | os.PathLike[str], ids: Sequence[str], labels: Iterable[int], scores: npt.ArrayLike
+) -> None:
+    """Write a score file atomically, in the given order, the same bytes for the same scores.
+
+    Scores that are all float32 numbers (whatever their dtype) are written in the shortest form that gives the same
+    float32 back; others in the shortest form that gives the same float64 back. Either keeps order and ties.
+
+    Raises:
+        AsdfError: a score is not finite (the first such utterances are named), an utterance occurs twice, an
+            identifier cannot stand in a line, or there is no utterance; what was at `path` stays as it was.
+        ValueError: the counts differ, or a label is neither 0 nor 1.
+    """
+    keys = np.asarray(list(labels))
+    values = np.asarray(scores, dtype=np.float64)
+    if not keys.shape == values.shape == (len(ids),):
+        raise ValueError(
+            f"{len(ids)} ids, labels of shape {keys.shape} and scores of shape {values.shape} do not match"
+        )
+    if not np.isin(keys, (0, 1)).all():
+        raise ValueError("labels must be 1 (bona fide) or 0 (spoof)")
+    if not len(ids):
+        raise AsdfError(
+            f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set empty?"
+        )
+    not_finite = [ids[index] for index in np.flatnonzero(~np.isfinite(values)).tolist()]
+    advice = "Score in fp32, with a network that did not diverge"
+    _refuse(path, not_finite, len(ids), "got a score that is NaN or infinite", advice)
+    repeated = [utterance for utterance, count in Counter(ids).items() if count > 1]
+    advice = "Check the list for repeated lines"
+    _refuse(path, repeated, len(ids), "were scored more than once", advice)
+    unwritable = [utterance for utterance in ids if not _fits_line(utterance)]
+    what = "have a name that cannot stand in a line of text"
+    _refuse(path, unwritable, len(ids), what, "Rename the files")
+    with atomic_write(path) as file:
+        rows = zip(ids, keys.astype(int), score_texts(values), strict=True)
+        file.writelines(f"{utterance} {key:d} {score}\n" for utterance, key, score in rows)
+
+
+def score_texts(scores: npt.NDArray[np.float64]) -> Iterator[str]:
+    """Each score in the shortest form that gives it back: the float32 if all are float32 numbers, else the float64."""
+    with np.errstate(over="ignore"):
+        short = scores.astype(np.float32)
+    return map(str, short) if (short == scores).all() else map(repr, scores.tolist())
+
+
+def _refuse(
+    path: str | os.PathLike[str], utterances: list[str], total: int, what: str, advice: str
+) -> None:
+    if utterances:
+        raise AsdfError(
+            f"cannot write {Path(path)}: {len(utterances)} of {total} utterances {what}: "
+            f"{quoted_and_more(utterances, _SHOWN)}. {advice}."
+        )
+
+
+def _fits_line(utterance: str) -> bool:
+    """Whether a name is read back the same from a line of a UTF-8 text."""
+    if not utterance or utterance != utterance.strip() or "\n" in utterance or "\r" in utterance:
+        return False
+    try:
+        utterance.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

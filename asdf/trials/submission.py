@@ -1,0 +1,96 @@
+"""Score files in the formats that the ASVspoof challenges and their evaluation packages take.
+
+Invariant: what is written is read by the official package: bare names, each once, one score a line, in the order of
+the protocol where there is one. Their files are split at white space (2019, 2021) or TABs (5), and a name that this
+would tear apart is refused.
+
+    asvspoof2019    UTT ATTACK KEY SCORE    `-` for the attack of bona fide; the evaluation package of 2019
+    asvspoof2021    UTT SCORE               all trials of the set, whatever their subset; the packages of LA, DF and PA
+    asvspoof5       filename TAB cm-score   with this header; track 1
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.runs.files import atomic_write
+from asdf.text import quoted_and_more
+from asdf.trials.score_file import Scores, score_texts
+from asdf.trials.trials import Trials, bare_name
+
+FORMATS = ("asvspoof2019", "asvspoof2021", "asvspoof5")
+_SHOWN = 5
+
+
+def write_submission(
+    path: str | os.PathLike[str], kind: str, scores: Scores, trials: Trials | None = None
+) -> None:
+    """Write the scores in one of the `FORMATS`, atomically.
+
+    Args:
+        scores: with attacks for asvspoof2019.
+        trials: the protocol whose order is taken; None: that of the scores.
+
+    Raises:
+        AsdfError: two trials have the same bare name, a name cannot stand in the file, or attacks are not known.
+    """
+    names = [bare_name(utterance) for utterance in scores.ids]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    _refuse(path, repeated, "names stand for several trials without their folders")
+    torn = [name for name in names if _is_torn(name, kind)]
+    _refuse(path, torn, f"names cannot stand in a file of {kind}")
+    order = np.arange(len(scores))
+    if trials is not None:
+        positions = np.array([trials.index_of(utterance) for utterance in scores.ids], float)
+        order = np.argsort(positions, kind="stable")
+    with atomic_write(path) as file:
+        file.writelines(_lines(kind, names, scores, order.tolist()))
+
+
+def _lines(kind: str, names: Sequence[str], scores: Scores, order: Sequence[int]) -> Iterator[str]:
+    texts = list(score_texts(scores.scores))
+    if kind == "asvspoof5":
+        yield "filename\tcm-score\n"
+        yield from (f"{names[i]}\t{texts[i]}\n" for i in order)
+    elif kind == "asvspoof2021":
+        yield from (f"{names[i]} {texts[i]}\n" for i in order)
+    elif kind == "asvspoof2019":
+        of_trial = _attacks(scores)
+        keys = ["bonafide" if label else "spoof" for label in scores.labels.tolist()]
+        yield from (f"{names[i]} {of_trial[i]} {keys[i]} {texts[i]}\n" for i in order)
+    else:
+        raise ValueError(f"{kind!r} is none of {FORMATS}")
+
+
+def _attacks(scores: Scores) -> list[str]:
+    """Return one word per trial, `-` for bona fide."""
+    named = scores.attacks or [""] * len(scores)
+    attacks = []
+    for label, attack in zip(scores.labels.tolist(), named, strict=True):
+        attacks.append("-" if label else attack)
+    if any(len(attack.split()) != 1 for attack in attacks):
+        raise AsdfError(
+            "the format of ASVspoof 2019 names the attack of every spoof in one word, and neither "
+            "the score file nor the protocol has them. Give the protocol of the set."
+        )
+    return attacks
+
+
+def _is_torn(name: str, kind: str) -> bool:
+    """Whether a reader of the format would split this name."""
+    if kind == "asvspoof5":
+        return not name or any(separator in name for separator in "\t\n\r")
+    return len(name.split()) != 1
+
+
+def _refuse(path: str | os.PathLike[str], names: Sequence[str], what: str) -> None:
+    if names:
+        raise AsdfError(
+            f"cannot write {path}: {len(names)} {what}: {quoted_and_more(names, _SHOWN)}. Rename "
+            "these utterances."
+        )

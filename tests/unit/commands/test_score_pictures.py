@@ -1,0 +1,74 @@
+"""Scores over time as text and as SVG."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from asdf.commands.score_pictures import svg_plot, text_plot
+from asdf.scoring.scored import WindowScore
+
+
+def windows(*scores: float) -> list[WindowScore]:
+    return [WindowScore(2.0 * place, 2.0 * place + 4, score) for place, score in enumerate(scores)]
+
+
+def test_text_plot():
+    assert text_plot(windows(0, 3, 6)).splitlines() == [
+        "       6.00 |             ██████",
+        "            |             ██████",
+        "            |             ██████",
+        "            |       ████████████",
+        "            |       ████████████",
+        "       0.00 | ▁▁▁▁▁▁████████████",
+        "              0:00          0:08",
+    ]
+
+
+def test_the_threshold_is_a_dotted_row():
+    rows = text_plot(windows(0, 1, 6), threshold=5.5).splitlines()
+    assert rows[0].endswith("| ············██████")
+    assert "·" not in "".join(rows[1:])
+
+
+def test_a_short_dip_shows_among_many_windows():
+    scores = [1.0] * 5000
+    scores[1234] = -8.0
+    rows = text_plot(windows(*scores)).splitlines()
+    assert len(rows[0]) <= 80
+    assert rows[0].count(" ", rows[0].index("|") + 2) == 1
+    assert rows[-1].endswith("166:42")
+
+
+def test_equal_scores_have_a_range():
+    assert "1.50" in text_plot(windows(0.5))
+    assert "0:04" in text_plot(windows(0.5))
+
+
+@pytest.mark.parametrize("threshold", [None, 0.5])
+def test_svg_plot(threshold):
+    content = svg_plot(windows(-1, 2, 3), 'a<b>&"\x07.wav', "LLR", threshold)
+    root = ElementTree.fromstring(content)
+    space = "{http://www.w3.org/2000/svg}"
+    points = [
+        tuple(map(float, p.split(","))) for p in root.find(f"{space}polyline").get("points").split()
+    ]
+    # 8 s over 724 points from 60 on, windows at 2, 4 and 6 s; 170 points of height for scores from 3 down to -1.
+    assert points == [(241.0, 200.0), (422.0, 72.5), (603.0, 30.0)]
+    texts = [element.text for element in root.iter(f"{space}text")]
+    assert texts[0] == 'a<b>&"\\x07.wav'
+    assert "LLR over time (minutes:seconds)" in texts
+    assert {"-1", "0", "1", "2", "3", "0:00", "0:05"} <= set(texts)
+    dashed = [line for line in root.iter(f"{space}line") if line.get("stroke-dasharray")]
+    assert [float(line.get("y1")) for line in dashed] == ([] if threshold is None else [136.2])
+
+
+def test_the_lowest_window_and_the_threshold_are_named():
+    root = ElementTree.fromstring(svg_plot(windows(2, -1.25, 3), "a.wav", "score", 0.5))
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [element.text for element in root.iter(f"{space}text")]
+    assert "lowest: -1.25 at 0:02" in texts
+    assert "threshold 0.5" in texts
+    assert "score (higher: more bona fide)" in texts
+    (mark,) = [one for one in root.iter(f"{space}circle") if one.get("fill") == "none"]
+    # The second window, whose middle is at 4 of 8 s, at the bottom of the plot.
+    assert (mark.get("cx"), mark.get("cy")) == ("422.0", "200.0")

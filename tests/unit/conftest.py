@@ -1,0 +1,107 @@
+"""Reference networks, small settings, waveforms to feed them, a small detector, and recordings for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from asdf.interchange.network_file import write_network
+from asdf.networks import build_network
+from asdf.settings.sections import Sections
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = (ROOT / "tests" / "fixtures" / "networks", ROOT.parent / "shared" / "reference")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[[str], Path]:
+    """The path of a reference file, from the fixtures or the folder `shared` beside the checkout."""
+
+    def find(name: str) -> Path:
+        found = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)
+        if found is None:
+            pytest.skip(f"{name} is too large for the fixtures, and {FOLDERS[1]} is not there")
+        return found
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def recorded(reference: Callable[[str], Path]) -> Callable[[str], dict[str, torch.Tensor]]:
+    """The tensors of a reference .npz file."""
+    return lambda name: {
+        key: torch.from_numpy(value) for key, value in np.load(reference(name)).items()
+    }
+
+
+@pytest.fixture
+def tiny() -> Sections:
+    """Settings with the tiny front end."""
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    return settings
+
+
+@pytest.fixture
+def waveforms() -> torch.Tensor:
+    """Two waveforms of half a second at about the level of speech."""
+    return 0.1 * torch.randn(2, 8000, generator=torch.Generator().manual_seed(1))
+
+
+def small_settings(**network) -> Sections:
+    """AASIST-L that scores 4,000 to 8,000 samples."""
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    settings.network.network_class = "asdf.networks.AASIST_L"
+    settings.network.min_evaluation_utterance_length_in_samples = 4000
+    settings.network.max_evaluation_utterance_length_in_samples = 8000
+    settings.computing.network_dataloader_workers = 0
+    for name, value in network.items():
+        setattr(settings.network, name, value)
+    return settings
+
+
+def write_small_network(path: Path, settings: Sections | None = None, **extra) -> Path:
+    settings = settings or small_settings()
+    torch.manual_seed(0)
+    network = build_network(settings)
+    with torch.no_grad():  # a fresh network's scores hardly differ
+        for parameter in network.parameters():
+            parameter.mul_(1.3)
+    write_network(path, network, settings, extra)
+    return path
+
+
+@pytest.fixture(scope="session")
+def network_file(tmp_path_factory) -> Path:
+    return write_small_network(tmp_path_factory.mktemp("network") / "network.pt")
+
+
+def sound(samples: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (
+        rng.uniform(0.05, 0.8) * np.cumsum(rng.uniform(-1, 1, samples)) / np.sqrt(samples)
+    ).clip(-1, 1)
+
+
+@pytest.fixture
+def recordings(tmp_path) -> Path:
+    """A folder of five recordings of other lengths, rates and formats."""
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    soundfile.write(folder / "a.wav", sound(6000), 16000)
+    soundfile.write(folder / "b.flac", sound(2500, 1), 16000)
+    soundfile.write(folder / "c.WAV", sound(6000, 2), 16000)
+    soundfile.write(folder / "d.ogg", np.stack([sound(20000, 3), sound(20000, 4)], axis=1), 44100)
+    soundfile.write(folder / "e.mp3", sound(40000, 5), 48000)
+    return folder

@@ -1,0 +1,166 @@
+"""ASDF network files: a detector comes back from its own file alone, and a file runs nothing."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+from asdf.errors import AsdfError
+from asdf.interchange.network_file import (
+    read_network,
+    read_network_file,
+    settings_in,
+    write_network,
+)
+from asdf.networks import AASIST_L, SSL_AASIST
+from asdf.settings.sections import Sections
+
+
+@pytest.fixture
+def saved(tmp_path, tiny):
+    """A network and its file."""
+    torch.manual_seed(0)
+    tiny.front_end.frozen, tiny.front_end.weights = True, "never/looked/at.pt"
+    tiny.front_end.weights = None
+    network = SSL_AASIST(tiny)
+    tiny.front_end.weights = "pretrained/gone.pt"
+    write_network(tmp_path / "net.pt", network, tiny, {"calibration": {"scale": 2.0}})
+    return network, tmp_path / "net.pt"
+
+
+def changed(path: Path, change) -> Path:
+    content = torch.load(path, weights_only=True)
+    change(content)
+    torch.save(content, path)
+    return path
+
+
+def test_a_network_comes_back_from_its_file_alone(saved, waveforms):
+    network, path = saved
+    state = torch.random.get_rng_state()
+    read, content = read_network(path)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert type(read) is SSL_AASIST and not read.training
+    torch.testing.assert_close(read.state_dict(), network.state_dict(), rtol=0, atol=0)
+    assert torch.equal(read(waveforms)[1], network.eval()(waveforms)[1])
+    assert (content["format"], content["version"], content["calibration"]) == (
+        "asdf",
+        1,
+        {"scale": 2.0},
+    )
+    settings = settings_in(content, path)
+    assert (settings.front_end.architecture, settings.front_end.weights) == ("tiny", None)
+
+
+def test_settings_of_a_newer_version_are_ignored_aloud_and_missing_ones_are_the_defaults(
+    saved, caplog
+):
+    def change(content):
+        content["settings"]["front_end"]["of_tomorrow"] = 3
+        content["settings"]["tomorrow"] = {"x": 1}
+        del content["settings"]["front_end"]["dropout"], content["settings"]["rawboost"]
+
+    path = changed(saved[1], change)
+    with caplog.at_level(logging.WARNING, logger="asdf.interchange.network_file"):
+        read, _ = read_network(path)
+    assert "ignored: front_end.of_tomorrow, tomorrow.x" in caplog.text
+    assert torch.equal(read.back_end.LL.weight, saved[0].back_end.LL.weight)
+
+
+def test_a_value_that_does_not_fit_is_told(saved):
+    path = changed(saved[1], lambda content: content["settings"]["front_end"].update(frozen="half"))
+    with pytest.raises(
+        AsdfError, match=r"net\.pt was made with front_end\.frozen = 'half', which this ASDF"
+    ):
+        read_network(path)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "shown"),
+    [
+        ("sad", "hangover_s", -1.0, "-1.0"),
+        ("sad", "hangover_s", float("nan"), "nan"),
+        ("network", "train_clip_size", 0, "0"),
+        ("network", "network_class", ["x" * 5000], "['xxx"),
+    ],
+)
+def test_a_value_out_of_its_settings_bounds_is_refused(section, name, value, shown, saved):
+    path = changed(saved[1], lambda content: content["settings"][section].update({name: value}))
+    with pytest.raises(AsdfError) as caught:
+        read_network(path)
+    message = str(caught.value)
+    assert f"was made with {section}.{name} = {shown}" in message and len(message) < 1500
+    assert message.endswith(
+        "The file is damaged, or a newer ASDF wrote it: then bring yours up to date."
+    )
+
+
+@pytest.mark.parametrize("name", ["os.system", "torch.nn.Linear", "asdf.networks.interface.nn", "evil.Net", "Net",
+                                  "asdf.networks.interface.DistributedDataParallel", "asdf.networksx.Net"])  # fmt: skip
+def test_only_the_projects_classes_are_built(name, saved, tmp_path, monkeypatch):
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = changed(
+        saved[1], lambda content: content["settings"]["network"].update(network_class=name)
+    )
+    with pytest.raises(AsdfError):
+        read_network(path)
+    assert not (tmp_path / "trace").exists()
+
+
+OWN = """
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        self.layer = nn.Linear(2, settings.network.minibatch_size)
+
+    def forward(self, waveforms_BT):
+        return waveforms_BT, self.layer(waveforms_BT[:, :2])
+"""
+
+
+def test_a_users_class_is_built_from_the_folder_that_is_named(tmp_path, monkeypatch):
+    (tmp_path / "own_network_of_a_test.py").write_text(OWN)
+    settings = Sections()
+    settings.network.network_class, settings.network.minibatch_size = "own_network_of_a_test.Net", 3
+    made = torch.nn.ModuleDict({"layer": torch.nn.Linear(2, 3)})
+    write_network(tmp_path / "own.pt", made, settings)
+    with pytest.raises(
+        AsdfError,
+        match=r"is of the class own_network_of_a_test\.Net, which is not of asdf\.networks",
+    ):
+        read_network(tmp_path / "own.pt")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(AsdfError, match="has no module in"):
+        read_network(tmp_path / "own.pt", tmp_path / "empty")
+    read, _ = read_network(tmp_path / "own.pt", tmp_path)
+    assert torch.equal(read.layer.weight, made["layer"].weight)
+
+
+def test_weights_that_do_not_fit_are_told_by_name(saved):
+    path = changed(saved[1], lambda content: content["model_state_dict"].pop("back_end.LL.bias"))
+    with pytest.raises(
+        AsdfError, match=r"back_end\.LL\.bias: not in the file, the network has \(128,\)"
+    ):
+        read_network(path)
+
+
+def test_a_file_of_weights_alone_is_sent_to_import(tmp_path, reference):
+    torch.save({"model_state_dict": AASIST_L(Sections()).state_dict()}, tmp_path / "epoch.1.pt")
+    with pytest.raises(AsdfError, match=r"python -m asdf import .*epoch\.1\.pt OUT"):
+        read_network(tmp_path / "epoch.1.pt")
+    with pytest.raises(AsdfError, match="there is no such file"):
+        read_network(tmp_path / "epoch.2.pt")
+    with pytest.raises(AsdfError, match="it is a folder"):
+        read_network_file(tmp_path)
+
+
+def test_a_failed_write_leaves_the_old_file(saved):
+    before = saved[1].read_bytes()
+    with pytest.raises(AttributeError):
+        write_network(saved[1], saved[0], Sections(), {"function": lambda: None})
+    assert saved[1].read_bytes() == before and list(saved[1].parent.iterdir()) == [saved[1]]

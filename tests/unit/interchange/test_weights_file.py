@@ -1,0 +1,126 @@
+"""Weight files: read without running anything in them, or refused with the reason."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from asdf.errors import AsdfError
+from asdf.interchange.weights_file import read_weights_file, state_dict_in
+
+
+class Malicious:
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
+
+
+def save_zip(content: object, path: Path) -> None:
+    torch.save(content, path)
+
+
+def save_legacy(content: object, path: Path) -> None:
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+
+
+def save_pickle(content: object, path: Path) -> None:
+    path.write_bytes(pickle.dumps(content, protocol=2))
+
+
+@pytest.mark.parametrize("save", [save_zip, save_legacy, save_pickle])
+def test_code_in_a_file_is_not_run(save, tmp_path):
+    save(
+        {"model": {"weight": torch.ones(2)}, "cfg": Malicious(tmp_path / "trace")},
+        tmp_path / "weights.pt",
+    )
+    with pytest.raises(AsdfError) as caught:
+        read_weights_file(tmp_path / "weights.pt")
+    assert not (tmp_path / "trace").exists()
+    assert "weights.pt" in str(caught.value)
+    refused = "_load_from_bytes" if save is save_pickle else "mkdir"
+    assert refused in str(caught.value)
+    assert "weights_only" not in str(caught.value)
+    assert "nothing in it was run" in str(caught.value)
+
+
+def test_what_fairseq_saves_beside_the_weights_is_read(tmp_path, monkeypatch):
+    dictionary = type(
+        "Dictionary", (), {"__module__": "fairseq.data.dictionary", "__qualname__": "Dictionary"}
+    )
+    modules = ("fairseq", "fairseq.data", "fairseq.data.dictionary")
+    for name in modules:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules[modules[-1]].Dictionary = dictionary
+    entry = dictionary()
+    entry.symbols = ["a"]
+    content = {
+        "args": argparse.Namespace(encoder_layers=3),
+        "task_state": {"target_dictionary": entry},
+        "extra_state": {"val_loss": np.float64(1.5), "epoch": np.int64(4)},
+        "model": {"weight": torch.tensor([1.0, 2.0])},
+    }
+    torch.save(content, tmp_path / "checkpoint.pt")
+    for name in modules:
+        monkeypatch.delitem(sys.modules, name)
+    read = read_weights_file(tmp_path / "checkpoint.pt")
+    assert vars(read["args"]) == {"encoder_layers": 3}
+    assert read["extra_state"] == {"val_loss": 1.5, "epoch": 4}
+    assert read["model"]["weight"].tolist() == [1.0, 2.0]
+
+
+def test_a_file_that_is_cut_short_is_told(tmp_path):
+    torch.save({"weight": torch.ones(1000)}, tmp_path / "weights.pt")
+    whole = (tmp_path / "weights.pt").read_bytes()
+    (tmp_path / "weights.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(AsdfError, match=r"weights\.pt"):
+        read_weights_file(tmp_path / "weights.pt")
+
+
+@pytest.mark.parametrize("content", [b"", b"not weights at all"])
+def test_a_file_of_another_kind_is_told(content, tmp_path):
+    (tmp_path / "weights.pt").write_bytes(content)
+    with pytest.raises(AsdfError, match=r"weights\.pt"):
+        read_weights_file(tmp_path / "weights.pt")
+
+
+def test_a_missing_file_is_told(tmp_path):
+    with pytest.raises(AsdfError, match="there is no such file"):
+        read_weights_file(tmp_path / "weights.pt")
+    with pytest.raises(AsdfError, match="it is a folder"):
+        read_weights_file(tmp_path)
+
+
+def test_something_else_than_a_dictionary_is_told(tmp_path):
+    torch.save([torch.ones(1)], tmp_path / "weights.pt")
+    with pytest.raises(AsdfError, match="holds a list"):
+        read_weights_file(tmp_path / "weights.pt")
+
+
+@pytest.mark.parametrize("key", [None, "model", "network", "state_dict", "model_state_dict"])
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_the_state_dict_is_found(key, prefix):
+    state = {f"{prefix}a.weight": torch.ones(1), f"{prefix}b": torch.zeros(2)}
+    found = state_dict_in({key: state, "epoch": 3} if key else state, "file")
+    assert list(found) == ["a.weight", "b"]
+
+
+def test_a_module_of_that_name_keeps_it():
+    assert list(state_dict_in({"module.a": torch.ones(1), "b": torch.ones(1)}, "file")) == [
+        "module.a",
+        "b",
+    ]
+
+
+def test_a_dictionary_without_tensors_is_told():
+    with pytest.raises(AsdfError, match="holds no tensors, only epoch"):
+        state_dict_in({"epoch": 3}, "file")

@@ -1,0 +1,128 @@
+"""What training and scoring take of a GPU's memory; tests/gpu holds the peaks against torch's own allocator."""
+
+import pytest
+import torch
+
+from asdf.memory.scoring import scoring_memory
+from asdf.memory.training import WORKSPACE, TrainingMemory, training_memory
+from asdf.networks import build_network, summary
+from asdf.settings.sections import Sections
+
+BLOCK = 512
+
+
+def settings_of(name: str, **front_end: object) -> Sections:
+    settings = Sections()
+    settings.network.network_class = f"asdf.networks.{name}"
+    settings.network.train_clip_size = 8000
+    settings.network.minibatch_size = 4
+    settings.network.optimizer = "adam"
+    settings.front_end.architecture = "tiny"
+    for setting, value in front_end.items():
+        setattr(settings.front_end, setting, value)
+    return settings
+
+
+def computed(settings: Sections, processes: int = 1) -> TrainingMemory:
+    return training_memory(settings, "tiny", processes)
+
+
+def in_blocks(size: int) -> int:
+    return -(-size // BLOCK) * BLOCK
+
+
+@pytest.mark.parametrize(("optimiser", "moments"), [("adam", 2), ("adamw", 2), ("sgd", 0)])
+def test_what_lies_there_between_steps(optimiser, moments):
+    settings = settings_of("SSL_ASP")
+    settings.network.optimizer = optimiser
+    found = computed(settings, processes=2)
+    network = build_network(settings)
+    assert (found.parameters, found.trained) == (
+        summary(network).total,
+        summary(network).trainable,
+    )
+    bytes_of = [in_blocks(4 * one.numel()) for one in network.parameters()]
+    buffers = [in_blocks(one.numel() * one.element_size()) for one in network.buffers()]
+    assert found.weights == sum(bytes_of) + sum(buffers)
+    assert found.buckets == sum(bytes_of)
+    counts_of_steps = BLOCK * len(bytes_of) if optimiser != "sgd" else 0
+    assert found.moments == moments * sum(bytes_of) + counts_of_steps
+    assert found.between == found.weights + found.moments + found.buckets
+
+
+def test_processes_divide_weights_and_moments_of_a_network_that_is_sharded():
+    settings = settings_of("SSL_ASP")
+    settings.computing.shard_network = True
+    alone, divided = computed(settings), computed(settings, processes=4)
+    assert divided.buckets == alone.buckets == 0
+    assert divided.weights == pytest.approx(alone.weights / 4, rel=0.2)
+    assert divided.moments == pytest.approx(alone.moments / 4, rel=0.2)
+
+
+def activations(settings: Sections) -> int:
+    found = computed(settings)
+    return found.peak - found.between - 2 * WORKSPACE
+
+
+def test_a_frozen_front_end_holds_less_and_recomputing_too():
+    whole = activations(settings_of("SSL_ASP"))
+    recomputed = activations(settings_of("SSL_ASP", gradient_checkpointing=True))
+    frozen = activations(settings_of("SSL_ASP", frozen=True))
+    kept = activations(settings_of("SSL_ASP", frozen=True, cache_features=True))
+    assert kept < recomputed / 5 and recomputed < whole / 3 and frozen < whole / 2
+    assert computed(settings_of("SSL_ASP", frozen=True)).trained == 8_706
+
+
+def test_activations_grow_with_the_minibatch_of_a_process_and_shrink_in_bf16():
+    settings = settings_of("SSL_ASP")
+    settings.network.minibatch_size = 8
+    eight = activations(settings)
+    assert eight == pytest.approx(2 * activations(settings_of("SSL_ASP")), rel=0.2)
+    settings.network.global_minibatch_size = 16
+    assert computed(settings, processes=2).peak == pytest.approx(
+        computed(settings_of("SSL_ASP"), processes=1).peak + activations(settings) / 4, rel=0.2
+    )
+    short = training_memory(settings, "tiny", dtype=torch.bfloat16)
+    assert short.peak < computed(settings).peak
+
+
+def test_gradients_of_earlier_minibatches_lie_there_in_the_next_ones():
+    settings = settings_of("SSL_ASP")
+    one = computed(settings)
+    settings.network.optimizer_step_interval = 2
+    two = computed(settings)
+    settings.network.optimizer_step_interval = 5
+    assert one.peak < two.peak == computed(settings).peak <= one.peak + one.weights
+
+
+def test_a_layer_that_may_be_dropped_counts():
+    assert computed(settings_of("SSL_ASP", layer_drop=0.5)) == computed(settings_of("SSL_ASP"))
+
+
+def test_scoring_takes_the_weights_and_its_largest_batch():
+    settings = settings_of("SSL_ASP")
+    found = scoring_memory(settings, "tiny")
+    settings.network.eval_minibatch_size_factor = 4.0
+    wider = scoring_memory(settings, "tiny")
+    assert found.weights == wider.weights == computed(settings_of("SSL_ASP")).weights
+    # 4 clips of 8,000 samples, at the least length of 16,000; and the longest recording.
+    assert [(one.utterances, one.samples) for one in found.batches] == [(4, 16000), (1, 1000000)]
+    large = scoring_memory(settings_of("SSL_ASP"), "tiny", gpu_bytes=16 * 2**30)
+    assert [one.utterances for one in large.batches] == [81, 1]
+    assert [(one.utterances, one.samples) for one in wider.batches] == [(8, 16000), (1, 1000000)]
+    assert wider.batches[0].activations == pytest.approx(2 * found.batches[0].activations, rel=0.1)
+    assert found.worst is found.batches[1]
+
+
+def test_a_network_of_one_length_is_scored_in_that():
+    settings = settings_of("SSL_SLS")
+    settings.back_end.sls_samples = 64600
+    found = scoring_memory(settings, "tiny")
+    assert [(one.utterances, one.samples) for one in found.batches] == [(1, 64600)]
+
+
+def test_a_large_network_takes_no_memory():
+    settings = settings_of("SSL_ASP")
+    settings.network.minibatch_size = 1
+    found = training_memory(settings, "wav2vec2_xlsr_2b")
+    assert found.parameters > 2_000_000_000 and found.between > 24 * 10**9

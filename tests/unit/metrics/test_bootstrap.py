@@ -1,0 +1,166 @@
+"""Bootstrap intervals against trials really drawn, written out and sorted again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asdf.errors import AsdfError
+from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_test
+from asdf.metrics.blocks import into_blocks
+from asdf.metrics.detection import DetCurve
+from asdf.metrics.resampling import block_draws, weighted_metrics
+
+
+def _scores(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:
+    labels = np.repeat([1, 0], [bona_fide.size, spoof.size])
+    return Scores([f"u{i}" for i in range(labels.size)], labels, np.concatenate([bona_fide, spoof]))
+
+
+_values = st.lists(
+    st.tuples(st.integers(-4, 4), st.integers(0, 3)), min_size=1, max_size=12
+).filter(lambda pairs: any(weight for _, weight in pairs))
+
+
+@settings(max_examples=400, deadline=None)
+@given(_values, _values)
+def test_weights_are_trials_written_out(bona_fide, spoof):
+    (b, wb), (s, ws) = (np.array(pairs).T for pairs in (bona_fide, spoof))
+    counts = into_blocks(DetCurve.of(b, s)).sums(wb, ws)
+    drawn = weighted_metrics(counts[0][None], counts[1][None])[:, 0]
+    written_out = np.repeat(b, wb), np.repeat(s, ws)
+    assert drawn[0] == eer(*written_out)[0]
+    assert drawn[1] == pytest.approx(min_dcf(*written_out), rel=1e-12)
+
+
+def test_interval_is_that_of_a_naive_bootstrap():
+    rng = np.random.default_rng(0)
+    bona_fide, spoof = rng.normal(1, 1, 150), np.round(rng.normal(-1, 1, 350), 1)
+    intervals = confidence_intervals(_scores(bona_fide, spoof), replicates=4000, seed=1)
+    naive = []
+    for _ in range(4000):
+        drawn = rng.choice(bona_fide, bona_fide.size), rng.choice(spoof, spoof.size)
+        naive.append((eer(*drawn)[0], min_dcf(*drawn)))
+    for interval, values, value in zip(
+        (intervals.eer, intervals.min_dcf),
+        np.transpose(naive),
+        (eer(bona_fide, spoof)[0], min_dcf(bona_fide, spoof)),
+        strict=True,
+    ):
+        assert interval.value == value
+        assert interval.low < value < interval.high
+        # A quantile at 2.5 % of 4,000 draws has a standard error near 0.05 standard deviations of the metric.
+        near = pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.25 * values.std())
+        assert [interval.low, interval.high] == near
+
+
+def test_interval_covers_the_true_eer_as_often_as_it_says():
+    rng = np.random.default_rng(5)
+    true = 0.158655  # of two unit normals two standard deviations apart
+    covered = 0
+    for seed in range(100):
+        scores = _scores(rng.normal(1, 1, 300), rng.normal(-1, 1, 300))
+        interval = confidence_intervals(scores, replicates=200, level=0.9, seed=seed).eer
+        covered += interval.low <= true <= interval.high
+    assert 80 <= covered <= 98
+
+
+def test_same_seed_same_interval():
+    rng = np.random.default_rng(2)
+    scores = _scores(rng.normal(0.2, 1, 400), rng.normal(0, 1, 400))
+    assert confidence_intervals(scores, seed=3) == confidence_intervals(scores, seed=3)
+    assert confidence_intervals(scores, seed=3) != confidence_intervals(scores, seed=4)
+
+
+def test_block_draws_keep_the_size_of_each_class_in_every_chunk():
+    rng = np.random.default_rng(1)
+    blocks = into_blocks(DetCurve.of(rng.normal(size=5000), rng.normal(size=3000)))
+    chunks = list(block_draws(blocks, 2500, rng))
+    assert len(chunks) > 1
+    for side, size in enumerate((5000, 3000)):
+        counts = np.concatenate([chunk[side] for chunk in chunks])
+        assert counts.shape == (2500, blocks.count)
+        assert (counts.sum(axis=1) == size).all()
+        assert counts.mean(axis=0) == pytest.approx(blocks.counts()[side], abs=0.35)
+
+
+def test_speakers_that_differ_widen_the_interval():
+    """Each speaker's trials share an offset, so a few speakers tell less than their many trials seem to."""
+    rng = np.random.default_rng(4)
+    names = np.repeat([f"s{i}" for i in range(12)], 60)
+    labels = np.tile([1, 0, 0], 240)
+    offsets = np.repeat(rng.normal(0, 1.5, 12), 60)
+    scores = Scores(
+        [f"u{i}" for i in range(720)], labels, rng.normal(0, 1, 720) + 2 * labels + offsets
+    )
+    trials = confidence_intervals(scores).eer
+    speakers = confidence_intervals(scores, speakers=names.tolist()).eer
+    assert speakers.value == trials.value
+    assert speakers.high - speakers.low > 1.5 * (trials.high - trials.low)
+
+
+def test_each_trial_a_speaker_of_its_own_is_a_draw_of_trials():
+    rng = np.random.default_rng(6)
+    scores = _scores(rng.normal(1, 1, 400), rng.normal(-1, 1, 400))
+    alone = confidence_intervals(scores, speakers=scores.ids, replicates=3000).eer
+    trials = confidence_intervals(scores, replicates=3000).eer
+    assert (alone.low, alone.high) == pytest.approx((trials.low, trials.high), abs=0.005)
+
+
+def test_speaker_draws_without_a_class_are_drawn_again():
+    scores = _scores(np.array([1.0, 2.0]), np.array([0.0, -1.0]))
+    intervals = confidence_intervals(scores, speakers=["a", "a", "b", "b"], replicates=50)
+    assert (intervals.eer.low, intervals.eer.high) == (0.0, 0.0)
+    with pytest.raises(AsdfError, match="at least two speakers"):
+        confidence_intervals(scores, speakers=["a"] * 4)
+
+
+def test_paired_test_sees_what_separate_intervals_do_not():
+    rng = np.random.default_rng(8)
+    first = _scores(rng.normal(1, 1, 600), rng.normal(-1, 1, 600))
+    shift = 0.06 * (2 * first.labels - 1)
+    better = Scores(first.ids, first.labels, first.scores + shift)
+    order = rng.permutation(1200)
+    shuffled = Scores([better.ids[i] for i in order], better.labels[order], better.scores[order])
+    result = paired_test(first, shuffled)
+    assert (
+        result.eer.value
+        == eer(better.bona_fide, better.spoof)[0] - eer(first.bona_fide, first.spoof)[0]
+    )
+    assert result.eer.low < result.eer.high < 0
+    assert result.eer.p_value < 0.01
+    alone = confidence_intervals(first).eer
+    assert alone.low < eer(better.bona_fide, better.spoof)[0] < alone.high
+    back = paired_test(better, first)
+    assert back.eer.value == -result.eer.value
+    assert back.eer.low > 0
+
+
+def test_paired_test_of_a_system_with_itself():
+    rng = np.random.default_rng(9)
+    scores = _scores(rng.normal(1, 1, 50), rng.normal(-1, 1, 50))
+    for interval in (
+        paired_test(scores, scores).eer,
+        paired_test(scores, scores, speakers=scores.ids).min_dcf,
+    ):
+        assert (interval.value, interval.low, interval.high, interval.p_value) == (0, 0, 0, 1)
+
+
+def test_paired_test_wants_the_same_trials():
+    scores = _scores(np.array([1.0, 2.0]), np.array([0.0, -1.0]))
+    other = Scores([*scores.ids[:3], "else"], scores.labels, scores.scores)
+    with pytest.raises(AsdfError, match=r"same trials .*'else', 'u3'"):
+        paired_test(scores, other)
+    with pytest.raises(AsdfError, match="label 'u0' differently"):
+        paired_test(scores, Scores(scores.ids, 1 - scores.labels, scores.scores))
+
+
+def test_no_finite_bootstrap_gives_a_p_of_zero():
+    """Every draw says that the second is better: p is that of the sample itself as one more replicate."""
+    first = _scores(np.arange(20.0), np.arange(20.0))
+    second = _scores(np.arange(20.0) + 100, np.arange(20.0))
+    tested = paired_test(first, second, replicates=99)
+    assert tested.eer.high < 0
+    assert tested.eer.p_value == 2 * 1 / (1 + 99)

@@ -1,0 +1,152 @@
+"""The optimum of the logistic loss, and what a calibration keeps."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asdf.errors import AsdfError
+from asdf.evaluation import DetectionCost, act_dcf, cllr, eer
+from asdf.metrics.calibration import Calibration, calibrate, calibration_in, eer_threshold, fit_llr
+
+
+def drawn(seed: int = 0, distance: float = 1.5) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(distance, 2, 200) * 3 - 7, rng.normal(-distance, 1, 900) * 3 - 7
+
+
+def gradient(bona_fide, spoof, scale, offset, prior):
+    """Of the prior-weighted loss, written out: prior * mean log(1 + e^-(llr + t)) and so on."""
+    t = math.log(prior / (1 - prior))
+    wrong_b = 1 / (1 + np.exp(scale * bona_fide + offset + t))
+    wrong_s = 1 / (1 + np.exp(-(scale * spoof + offset + t)))
+    by_scale = -prior * np.mean(wrong_b * bona_fide) + (1 - prior) * np.mean(wrong_s * spoof)
+    return by_scale, -prior * wrong_b.mean() + (1 - prior) * wrong_s.mean()
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.05, 0.99])
+@pytest.mark.parametrize("size", [1e-6, 1, 1e6])
+def test_the_gradient_is_zero(prior, size):
+    bona_fide, spoof = (scores * size for scores in drawn())
+    scale, offset = fit_llr(bona_fide, spoof, prior)
+    by_scale, by_offset = gradient(bona_fide, spoof, scale, offset, prior)
+    assert scale > 0
+    assert abs(by_scale) / size < 1e-11
+    assert abs(by_offset) < 1e-11
+
+
+def test_two_scores_have_a_closed_solution():
+    """Three of four bona fide at 1 and one of four spoofs there: LLR log 3 at 1, by symmetry -log 3 at 0."""
+    scale, offset = fit_llr([1, 1, 1, 0], [0, 0, 0, 1])
+    assert scale == pytest.approx(2 * math.log(3), abs=1e-12)
+    assert offset == pytest.approx(-math.log(3), abs=1e-12)
+
+
+def test_llrs_of_gaussians_are_found():
+    """Equal deviations: the LLR is affine, d (s - middle) / variance."""
+    rng = np.random.default_rng(1)
+    scale, offset = fit_llr(rng.normal(3, 2, 200_000), rng.normal(1, 2, 200_000))
+    assert (scale, offset) == (pytest.approx(0.5, abs=0.01), pytest.approx(-1.0, abs=0.02))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    distance=st.floats(0.2, 2),
+    shift=st.floats(-30, 30),
+    size=st.floats(0.01, 100),
+)
+def test_cllr_never_rises_and_the_eer_stays(seed, distance, shift, size):
+    rng = np.random.default_rng(seed)
+    bona_fide, spoof = (
+        size * (rng.normal(distance, 1, 40) + shift),
+        size * (rng.normal(0, 1, 60) + shift),
+    )
+    if bona_fide.min() >= spoof.max():
+        return
+    try:
+        calibration = calibrate(bona_fide, spoof)
+    except AsdfError:
+        assert np.mean(bona_fide) <= np.mean(spoof)
+        return
+    llrs = calibration.llr(bona_fide), calibration.llr(spoof)
+    assert cllr(*llrs) <= min(1, cllr(bona_fide, spoof)) + 1e-12
+    assert eer(*llrs)[0] == eer(bona_fide, spoof)[0]
+
+
+def test_scores_without_an_error_claim_no_more_than_their_number():
+    bona_fide, spoof = np.linspace(1, 2, 10), np.linspace(-2, -1, 30)
+    scale, offset = fit_llr(bona_fide, spoof)
+    assert 0 < scale < 20
+    llrs = scale * bona_fide + offset, scale * spoof + offset
+    # At the optimum the two classes' mean posteriors of the wrong class exceed their targets equally.
+    wrong = np.mean(1 / (1 + np.exp(llrs[0]))), np.mean(1 / (1 + np.exp(-llrs[1])))
+    assert wrong[0] - 1 / 12 == pytest.approx(wrong[1] - 1 / 32, abs=1e-12)
+    assert fit_llr([1, 1], [0, 0, 1])[0] > 0
+
+
+def test_what_cannot_be_calibrated():
+    bona_fide, spoof = drawn()
+    with pytest.raises(AsdfError, match="do not mean bona fide"):
+        fit_llr(spoof, bona_fide)
+    with pytest.raises(AsdfError, match="do not mean bona fide"):
+        fit_llr([0, 1], [2, 3])
+    with pytest.raises(AsdfError, match="all scores are alike"):
+        fit_llr([1, 1], [1])
+    with pytest.raises(AsdfError, match="no spoof trial"):
+        fit_llr([1, 2], [])
+    with pytest.raises(AsdfError, match="NaN or infinite"):
+        fit_llr([1, np.nan], [0])
+
+
+def test_the_eer_threshold_has_the_rates_of_the_eer():
+    bona_fide, spoof = drawn(3)
+    rate, _ = eer(bona_fide, spoof)
+    threshold = eer_threshold(bona_fide, spoof)
+    missed, accepted = np.mean(bona_fide < threshold), np.mean(spoof >= threshold)
+    assert (missed + accepted) / 2 == pytest.approx(rate, abs=1e-12)
+    assert abs(missed - accepted) <= 1 / 200
+    calibration = calibrate(bona_fide, spoof)
+    assert np.mean(calibration.llr(bona_fide) < calibration.threshold) == missed
+    assert eer_threshold([2.0, 3.0], [0.0, 1.0]) == 1.5
+
+
+def test_the_bayes_threshold_of_costs():
+    bona_fide, spoof = drawn()
+    cost = DetectionCost(spoof_prior=0.2, miss=3, false_alarm=5)
+    calibration = calibrate(bona_fide, spoof, cost)
+    assert calibration.threshold == pytest.approx(math.log(0.2 * 5 / (0.8 * 3)))
+    assert "a missed bona fide costs 3 and an accepted spoof 5" in calibration.describe()
+    llrs = calibration.llr(bona_fide), calibration.llr(spoof)
+    assert act_dcf(*llrs, cost) < 0.6 < act_dcf(bona_fide, spoof, cost)
+    assert (calibration.scale, calibration.offset) == fit_llr(bona_fide, spoof)
+
+
+def test_it_comes_back_from_a_network_file():
+    for calibration in (
+        Calibration(1.5, -2.0, 0.25),
+        Calibration(1.5, -2.0, 0.25, 0.05, 1.0, 10.0),
+    ):
+        assert calibration_in({"calibration": calibration.content()}, "net.pt") == calibration
+    assert calibration_in({}, "net.pt") is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scale": -1.0},
+        {"scale": "1"},
+        {"offset": math.nan},
+        {"threshold": None},
+        {"miss": 1.0},
+        {"more": 1.0},
+    ],
+)
+def test_a_damaged_entry_is_refused(change):
+    entry = {**Calibration(1.0, 0.0, 0.0).content(), **change}
+    with pytest.raises(AsdfError, match=r"net\.pt cannot be used"):
+        calibration_in({"calibration": entry}, "net.pt")
+    with pytest.raises(AsdfError, match="cannot be used"):
+        calibration_in({"calibration": [1]}, "net.pt")

@@ -1,0 +1,113 @@
+"""The results table, its files and the breakdown by condition."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from asdf.errors import AsdfError
+from asdf.evaluation import (
+    Result,
+    Row,
+    Scores,
+    by_condition,
+    evaluate,
+    results_table,
+    write_results,
+)
+from asdf.trials.how_scored import HowScored
+from asdf.trials.scored_length import PUBLISHED
+
+RAWGAT = Result(
+    0.010601347517626343,
+    1.4512664079666138,
+    0.029893113388380865,
+    0.0443953647,
+    0.06625195,
+    7355,
+    63882,
+)
+SMALL = evaluate(Scores(list("abcdefghi"), np.array([1, 1, 1, 1, 0, 0, 0, 0, 0]),
+                        np.array([2, 1, 0.5, -0.2, -1, -2, 0.1, 0.6, -3])))  # fmt: skip
+ROWS = [
+    Row("7", "asvspoof19-eval", RAWGAT, HowScored(PUBLISHED, "bf16")),
+    ("average", "small", SMALL),
+]
+
+
+def test_table_text():
+    assert results_table(ROWS) == (
+        "epoch    set                     EER %        minDCF     threshold  bona fide  spoof  "
+        "scored\n"
+        "7        asvspoof19-eval   1.060134752  0.0298931134  1.4512664080       7355  63882  "
+        "first 64,600 samples, in bf16\n"
+        "average  small            22.500000000  0.4000000000  0.1000000000          4      5  "
+        "not known\n"
+    )
+
+
+def test_files_hold_the_rows_with_all_digits_and_the_same_bytes(tmp_path):
+    write_results(tmp_path / "results", ROWS)
+    first = {p.name: p.read_bytes() for p in (tmp_path / "results").iterdir()}
+    assert set(first) == {"results.txt", "results.json"}
+    assert first["results.txt"].decode() == results_table(ROWS)
+    assert json.loads(first["results.json"]) == [
+        {
+            "epoch": "7",
+            "set": "asvspoof19-eval",
+            **asdict(RAWGAT),
+            "scored_length": {"min_samples": 64600, "max_samples": 64600},
+            "scoring_precision": "bf16",
+        },
+        {
+            "epoch": "average",
+            "set": "small",
+            **asdict(SMALL),
+            "scored_length": None,
+            "scoring_precision": None,
+        },
+    ]
+    write_results(tmp_path / "results", ROWS)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "results").iterdir()} == first
+
+
+def _conditions() -> tuple[Scores, list[str]]:
+    scores = Scores(
+        [f"u{i}" for i in range(8)],
+        np.array([1, 1, 1, 0, 0, 0, 0, 0]),
+        np.array([1.0, 2.0, 3.0, 2.5, 0.0, 3.5, -1.0, 5.0]),
+    )
+    return scores, ["c1", "c2", "c2", "c2", "c1", "c2", "c1", "c3"]
+
+
+def test_by_condition_takes_all_bona_fide():
+    scores, values = _conditions()
+    results = by_condition(scores, values)
+    assert list(results) == ["c1", "c2", "c3"]
+    assert [(r.bona_fide, r.spoof) for r in results.values()] == [(3, 2), (3, 2), (3, 1)]
+    assert [r.eer for r in results.values()] == [0.0, pytest.approx((2 / 3 + 1 / 2) / 2), 1.0]
+
+
+def test_by_condition_takes_bona_fide_of_the_same_value():
+    scores, values = _conditions()
+    results = by_condition(scores, values, bona_fide="same")
+    assert {value: (r.bona_fide, r.spoof, r.eer) for value, r in results.items()} == {
+        "c1": (1, 2, 0.0),
+        "c2": (2, 2, 0.5),
+    }
+
+
+def test_by_condition_wants_both_classes_and_one_value_a_trial():
+    scores, values = _conditions()
+    with pytest.raises(ValueError, match="7 values for 8 trials"):
+        by_condition(scores, values[:-1])
+    with pytest.raises(AsdfError, match="no bona fide trial"):
+        by_condition(Scores(["a"], np.array([0]), np.array([1.0])), ["A01"])
+
+
+def test_evaluate_wants_both_classes():
+    with pytest.raises(AsdfError, match="no spoof trial"):
+        evaluate(Scores(["a"], np.array([1]), np.array([1.0])))

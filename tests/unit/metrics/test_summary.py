@@ -1,0 +1,215 @@
+"""What a summary holds: pooled metrics, intervals, conditions, findings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asdf.errors import AsdfError
+from asdf.evaluation import AsvScores, Scores, confidence_intervals, eer, evaluate, min_tdcf, t_eer
+from asdf.metrics import detection
+from asdf.metrics.blocks import into_blocks
+from asdf.metrics.detection import pessimistic_order
+from asdf.metrics.resampling import speaker_block_draws, speaker_draws
+from asdf.metrics.summary import summarise
+from asdf.metrics.tandem import asv_rates
+from asdf.trials.trials import Trials
+
+RNG = np.random.default_rng(3)
+COUNT = 240
+LABELS = np.arange(COUNT) % 3 // 2
+SCORES = Scores([f"u{i}" for i in range(COUNT)], LABELS, RNG.normal(0, 1, COUNT) + 1.5 * LABELS)
+COLUMNS = {
+    "speaker": [f"s{i % 13}" for i in range(COUNT)],
+    "attack": ["-" if label else f"A{i % 2}" for i, label in enumerate(LABELS)],
+    # c2 is of bona fide trials only, c3 of spoofs only; where nothing is known there is no condition
+    "codec": [
+        "" if i < 3 else "c2" if i == 5 else "c3" if i == 6 else f"c{i % 2}" for i in range(COUNT)
+    ],
+    "vocoder": ["bonafide" if label else f"v{i % 4}" for i, label in enumerate(LABELS)],
+    "constant": ["x"] * COUNT,
+}
+# The protocol in another order, with folders, and with trials that have no score.
+ORDER = RNG.permutation(COUNT)
+TRIALS = Trials(
+    [f"flac/u{i}.flac" for i in ORDER] + ["flac/more.flac"],
+    np.append(LABELS[ORDER], 1),
+    {name: [values[i] for i in ORDER] + ["else"] for name, values in COLUMNS.items()},
+)
+
+
+def _result(chosen) -> tuple[float, int, int]:
+    chosen = np.asarray(chosen)
+    part = evaluate(Scores(["u"] * chosen.sum(), LABELS[chosen], SCORES.scores[chosen]))
+    return part.eer, part.bona_fide, part.spoof
+
+
+def test_spoofs_of_an_attack_are_held_against_all_bona_fide_trials():
+    summary = summarise("system", "set", SCORES, TRIALS, replicates=0)
+    attack = np.array(COLUMNS["attack"])
+    assert {
+        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
+        for one in summary.conditions
+    } == {value: _result((attack == value) | (LABELS == 1)) for value in ("A0", "A1")}
+    assert {one.bona_fide for one in summary.conditions} == {"all"}
+    assert summary.result == evaluate(SCORES)
+    assert summary.scores.attacks == COLUMNS["attack"]
+    assert (summary.name, summary.set, summary.intervals, summary.speaker_intervals) == (
+        "system",
+        "set",
+        None,
+        None,
+    )
+    assert (summary.tdcf_2019, summary.tdcf_2021, summary.t_eer) == (None, None, None)
+
+
+def test_a_column_of_both_classes_is_held_against_the_same_value():
+    summary = summarise(
+        "system",
+        "set",
+        SCORES,
+        TRIALS,
+        by=("codec", "constant", "vocoder", "no such"),
+        replicates=0,
+    )
+    assert summary.columns == ("codec", "vocoder")
+    codec, vocoder = np.array(COLUMNS["codec"]), np.array(COLUMNS["vocoder"])
+    assert {
+        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
+        for one in summary.of_column("codec")
+    } == {value: _result(codec == value) for value in ("c0", "c1")}
+    assert {
+        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
+        for one in summary.of_column("vocoder")
+    } == {value: _result((vocoder == value) | (LABELS == 1)) for value in ("v0", "v1", "v2", "v3")}
+    assert [one.bona_fide for one in summary.conditions] == ["same"] * 2 + ["all"] * 4
+    assert [finding.message for finding in summary.findings] == [
+        "by codec: left out because bona fide or spoof trials are missing: c2, c3 (2 values)."
+    ]
+
+
+def test_average_counts_each_value_the_same():
+    summary = summarise("system", "set", SCORES, TRIALS, by=("attack", "codec"), replicates=0)
+    results = [one.result for one in summary.of_column("codec")]
+    average = summary.average("codec")
+    assert average.eer == pytest.approx((results[0].eer + results[1].eer) / 2, abs=1e-15)
+    assert average.cllr == pytest.approx((results[0].cllr + results[1].cllr) / 2, abs=1e-15)
+
+
+def test_attacks_of_the_score_file_do_without_a_protocol():
+    scores = Scores(SCORES.ids, SCORES.labels, SCORES.scores, COLUMNS["attack"])
+    with_protocol = summarise("system", "set", SCORES, TRIALS, replicates=0)
+    assert summarise("system", "set", scores, replicates=0).conditions == with_protocol.conditions
+
+
+def test_intervals_are_those_of_the_bootstrap():
+    told = []
+    summary = summarise(
+        "s", "", SCORES, TRIALS, replicates=100, seed=4, progress=lambda *done: told.append(done)
+    )
+    assert summary.intervals == confidence_intervals(SCORES, replicates=100, seed=4)
+    by_speaker = confidence_intervals(SCORES, speakers=COLUMNS["speaker"], replicates=100, seed=4)
+    assert summary.speaker_intervals == by_speaker
+    assert by_speaker != summary.intervals
+    assert told[-1] == (200, 200)
+
+
+def test_no_interval_over_speakers_unless_all_are_known():
+    columns = {"speaker": ["", *COLUMNS["speaker"][1:]]}
+    summary = summarise("s", "", SCORES, Trials(SCORES.ids, LABELS, columns), replicates=20)
+    assert summary.intervals is not None
+    assert summary.speaker_intervals is None
+    alone = Trials(SCORES.ids, LABELS, {"speaker": ["one"] * COUNT})
+    assert summarise("s", "", SCORES, alone, replicates=20).speaker_intervals is None
+
+
+def test_speakers_drawn_in_blocks_are_speakers_drawn_with_their_trials():
+    blocks = into_blocks(SCORES.det_curve)
+    trials = speaker_draws(LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
+    expected = [blocks.sums(*weights) for weights in trials]
+    found = list(
+        speaker_block_draws(blocks, LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
+    )
+    for side in (0, 1):
+        assert np.array_equal(
+            np.concatenate([part[side] for part in found]),
+            np.stack([one[side] for one in expected]),
+        )
+
+
+def test_tandem_metrics_are_of_the_distributions_of_asv_scores():
+    asv = AsvScores(RNG.normal(3, 1, 300), RNG.normal(-3, 1, 400), RNG.normal(1, 1, 500))
+    tandem = summarise("s", "", SCORES, asv=asv, replicates=0).tandem
+    assert tandem is not None
+    assert (tandem.asv_eer, tandem.asv_threshold) == eer(asv.target, asv.nontarget)
+    assert tandem.tdcf_2021 == min_tdcf(SCORES.bona_fide, SCORES.spoof, asv_rates(asv))
+    # Which bona fide trial a target or nontarget claim was made with changes nothing.
+    halves = SCORES.bona_fide[::2], SCORES.bona_fide[1::2]
+    assert tandem.t_eer == t_eer(asv, AsvScores(*halves, SCORES.spoof))
+
+
+def test_an_asv_system_that_accepts_no_spoof_leaves_the_tdcf_undefined():
+    asv = AsvScores(np.array([3.0, 4.0]), np.array([-3.0, -4.0]), np.array([-9.0, -8.0]))
+    with pytest.raises(AsdfError, match="mine: the t-DCF is not defined"):
+        summarise("mine", "", SCORES, asv=asv, replicates=0)
+
+
+def test_errors_name_the_system():
+    for label, missing in ((0, "bona fide"), (1, "spoof")):
+        with pytest.raises(
+            AsdfError, match=f"^mine: all 240 trials are of one class, none is {missing}"
+        ):
+            summarise("mine", "", Scores(SCORES.ids, np.full(COUNT, label), SCORES.scores))
+    broken = Scores(SCORES.ids, LABELS, np.where(np.arange(COUNT) == 5, np.nan, SCORES.scores))
+    with pytest.raises(
+        AsdfError, match=r"^mine: 1 of 240 scores are NaN or infinite, the first one of 'u5'"
+    ):
+        summarise("mine", "", broken)
+    with pytest.raises(
+        AsdfError, match=r"^mine: 239 of 240 scored trials are not in the protocol: 'u1', 'u2'"
+    ):
+        summarise("mine", "", SCORES, Trials(["u0"], LABELS[:1]))
+    with pytest.raises(
+        AsdfError, match=r"^mine: 240 of 240 trials are labelled otherwise .* All of them"
+    ):
+        summarise("mine", "", SCORES, Trials(SCORES.ids, 1 - LABELS))
+
+
+def test_scores_turned_round_are_a_finding():
+    turned = Scores(SCORES.ids, LABELS, -SCORES.scores)
+    findings = summarise("s", "", turned, replicates=0).findings
+    assert [finding.level for finding in findings] == ["warning"]
+    assert findings[0].message.startswith("the scores look turned round")
+
+
+def test_trials_of_several_subsets_are_a_finding():
+    subsets = ["eval"] * 100 + ["hidden"] * 60 + ["progress"] * 80
+    findings = summarise(
+        "s", "", SCORES, Trials(SCORES.ids, LABELS, {"subset": subsets}), replicates=0
+    ).findings
+    assert len(findings) == 1
+    assert "240 trials of all subsets (eval 100, hidden 60, progress 80)" in findings[0].message
+    assert (
+        "published numbers are those of subset eval of its protocol (100 trials)"
+        in findings[0].message
+    )
+    for one in ("eval", "progress"):
+        alone = Trials(SCORES.ids, LABELS, {"subset": [one] * COUNT})
+        assert summarise("s", "", SCORES, alone, replicates=0).findings == ()
+
+
+def test_the_pooled_trials_are_sorted_once(monkeypatch):
+    """Metrics, intervals, checks and the t-DCFs share one DET curve, and each condition has its own."""
+    sizes = []
+
+    def count(bona_fide, spoof):
+        sizes.append(bona_fide.size + spoof.size)
+        return pessimistic_order(bona_fide, spoof)
+
+    monkeypatch.setattr(detection, "pessimistic_order", count)
+    asv = AsvScores(RNG.normal(4, 1, 50), RNG.normal(0, 1, 51), RNG.normal(3, 1, 52))
+    summarise("system", "set", SCORES, TRIALS, by=["codec"], asv=asv, replicates=25)
+    # The pooled trials; three values of the codec, one of them not known; the ASV system's targets
+    # against nontargets, for its rates and for its EER; the t-EER, whose countermeasure may have
+    # nontargets.
+    assert sizes == [COUNT, 3, 117, 118, 101, 101, COUNT]

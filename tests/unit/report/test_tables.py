@@ -1,0 +1,186 @@
+"""Summaries as text, CSV, JSON and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+
+from asdf.evaluation import AsvScores, Scores
+from asdf.metrics.summary import summarise
+from asdf.report.exports import to_csv, to_json
+from asdf.report.tables import summary_text, systems_text
+from asdf.trials.how_scored import HowScored
+from asdf.trials.scored_length import PUBLISHED
+
+IDS, LABELS = list("abcdefghi"), np.array([1, 1, 1, 1, 0, 0, 0, 0, 0])
+VALUES = np.array([2, 1, 0.5, -0.2, -1, -2, 0.1, 0.6, -3])
+ATTACKS = ["-"] * 4 + ["A_1", "A_1", "A_1", "A_2", "A_2"]
+ASV = AsvScores(np.array([2.0, 3, -1]), np.array([-2.0, -3, 0]), np.array([2.0, -2]))
+FIRST = summarise("first_one", "dev", Scores(IDS, LABELS, VALUES, ATTACKS), asv=ASV, replicates=50)
+SECOND = summarise(
+    "second",
+    "dev",
+    Scores(IDS, LABELS, VALUES + 0.8 * LABELS, ATTACKS),
+    replicates=50,
+    scored=HowScored(PUBLISHED, "bf16"),
+)
+
+
+def test_text_of_one_system():
+    plain = summarise("system", "", Scores(IDS, LABELS, VALUES, ATTACKS), replicates=0)
+    assert summary_text(plain) == (
+        "system\n"
+        "  trials         9: 4 bona fide, 5 spoof\n"
+        "  scored         not known\n"
+        "  EER            22.500000000 %\n"
+        "  EER threshold  0.1000000000\n"
+        "  minDCF         0.4000000000\n"
+        "  actDCF         0.4000000000\n"
+        "  Cllr           0.6363971065 bits\n"
+        f"  min Cllr       {plain.min_cllr:.10f} bits\n"
+        "  AUC            0.8500000000\n"
+        "\n"
+        "  by attack: spoofs of each value against all bona fide trials\n"
+        "attack         EER %        minDCF        actDCF          Cllr  bona fide  spoof\n"
+        f"A_1     29.166666667  {_numbers(plain.conditions[0].result)}          4      3\n"
+        f"A_2     50.000000000  {_numbers(plain.conditions[1].result)}          4      2\n"
+        f"mean    39.583333333  {_numbers(plain.average('attack'))}\n"
+        f"pooled  22.500000000  {_numbers(plain.result)}          4      5\n"
+    ).rstrip("\n")
+
+
+def _numbers(of):
+    return f"{of.min_dcf:.10f}  {of.act_dcf:.10f}  {of.cllr:.10f}"
+
+
+def test_text_of_intervals_and_tandem():
+    text = summary_text(FIRST)
+    assert text.startswith("first_one on dev\n")
+    eer, cost = FIRST.intervals.eer, FIRST.intervals.min_dcf
+    assert (
+        f"22.500000000 %   95 %: {100 * eer.low:.4f} .. {100 * eer.high:.4f} over trials\n" in text
+    )
+    assert f"0.4000000000   95 %: {cost.low:.5f} .. {cost.high:.5f} over trials\n" in text
+    assert f"min t-DCF 2019  {FIRST.tdcf_2019:.10f}\n" in text
+    assert f"min t-DCF 2021  {FIRST.tdcf_2021:.10f}\n" in text
+    assert "ASV EER         33.333333333 %\n" in text
+    assert "ASV threshold   -1.0000000000\n" in text
+
+
+def rows_of(text: str) -> dict[str, list[list[str]]]:
+    """The words of each line, by the first of them."""
+    rows: dict[str, list[list[str]]] = {}
+    for line in text.splitlines():
+        if line.strip():
+            name, *words = line.split()
+            rows.setdefault(name, []).append(words)
+    return rows
+
+
+def test_systems_are_rows_and_the_leading_one_is_marked():
+    text = systems_text([FIRST, SECOND], {"eer": 1})
+    rows = rows_of(text)
+    better = f"{100 * SECOND.result.eer:.9f}*"
+    eer = FIRST.intervals.eer
+    bounds = [f"{100 * eer.low:.4f}", "..", f"{100 * eer.high:.4f}"]
+    assert rows["first_one"][0][:4] == ["22.500000000", *bounds]
+    assert rows["second"][0][0] == better
+    assert text.count("*") == 2
+    assert text.endswith("* significantly better than the next one (paired bootstrap, p < 0.05)")
+    assert rows["first_one"][-1] == ["29.166666667", "50.000000000", "39.583333333"]
+    assert "not known" in text and "first 64,600 samples" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_without_a_leading_system_nothing_is_marked():
+    text = systems_text([FIRST, FIRST], {})
+    assert "*" not in text
+    assert "scored: not known" in text
+
+
+def test_eighty_columns_hold_many_systems_with_long_names():
+    names = [f"output/experiments/2026/xlsr300m-asp_seed{i}-lr1e-4-{'x' * 40}" for i in range(8)]
+    systems = [replace(FIRST, name=name) for name in names]
+    text = systems_text(systems, {})
+    assert max(map(len, text.splitlines())) <= 80
+    first_block = text.split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in first_block[1:]] == [f"seed{i}" for i in range(8)]
+
+
+def test_an_attack_called_as_the_pooled_result_is_not_it():
+    attacks = ["-"] * 4 + ["pooled"] * 3 + ["mean"] * 2
+    both = [summarise(n, "", Scores(IDS, LABELS, VALUES, attacks), replicates=0) for n in "ab"]
+    rates = {one.value: f"{100 * one.result.eer:.9f}" for one in both[0].conditions}
+    rows = rows_of(summary_text(both[0]))
+    assert rows["'pooled'"][0][0] == rates["pooled"]
+    assert rows["pooled"][0][0] == "22.500000000"
+    assert rows["'mean'"][0][0] == rates["mean"]
+    head = next(line for line in systems_text(both, {}).splitlines() if "'pooled'" in line)
+    assert head.split() == ["'mean'", "'pooled'", "mean"]
+
+
+def test_json_has_all_digits():
+    first, second = json.loads(to_json([FIRST, SECOND]))
+    assert (first["system"], first["set"]) == ("first_one", "dev")
+    assert {name: first[name] for name in asdict(FIRST.result)} == asdict(FIRST.result)
+    assert first["tandem"] == asdict(FIRST.tandem)
+    assert second["tandem"] is None
+    assert first["intervals_95"]["trials"]["eer"] == {
+        "low": FIRST.intervals.eer.low,
+        "high": FIRST.intervals.eer.high,
+    }
+    assert first["intervals_95"]["speakers"] is None
+    assert [
+        (one["column"], one["value"], one["against"], one["eer"]) for one in first["conditions"]
+    ] == [("attack", one.value, "all", one.result.eer) for one in FIRST.conditions]
+    assert first["means"] == {"attack": asdict(FIRST.average("attack"))}
+    assert first["warnings"] == [finding.message for finding in FIRST.findings]
+
+
+def test_csv_has_a_row_a_system_and_condition():
+    rows = list(csv.DictReader(io.StringIO(to_csv([FIRST, SECOND]))))
+    assert [(row["system"], row["kind"], row["value"]) for row in rows] == [
+        (name, kind, value)
+        for name in ("first_one", "second")
+        for kind, value in (
+            ("pooled", ""),
+            ("condition", "A_1"),
+            ("condition", "A_2"),
+            ("mean", ""),
+        )
+    ]
+    assert float(rows[0]["cllr"]) == FIRST.result.cllr
+    assert float(rows[0]["tdcf_2021"]) == FIRST.tdcf_2021
+    assert float(rows[0]["eer_high"]) == FIRST.intervals.eer.high
+    assert (rows[4]["tdcf_2021"], rows[0]["speaker_eer_low"]) == ("", "")
+    assert (rows[2]["spoof"], float(rows[2]["eer"])) == ("2", 0.5)
+
+
+def test_json_and_csv_name_the_scored_length():
+    first, second = json.loads(to_json([FIRST, SECOND]))
+    assert first["scored_length"] is None
+    assert second["scored_length"] == {"min_samples": 64600, "max_samples": 64600}
+    assert [one["scoring_precision"] for one in (first, second)] == [None, "bf16"]
+    rows = list(csv.DictReader(io.StringIO(to_csv([FIRST, SECOND]))))
+    assert [row["scoring_precision"] for row in (rows[0], rows[4])] == ["not known", "bf16"]
+    assert [rows[0]["scored_length"], rows[4]["scored_length"]] == [
+        "not known",
+        "first 64,600 samples",
+    ]
+
+
+def test_no_text_of_a_csv_is_a_formula():
+    attacks = ["-"] * 4 + ['=HYPERLINK("http://x","y")'] * 3 + ["@SUM(1)", "-2+3"]
+    summary = summarise("+1+1", "=a", Scores(IDS, LABELS, VALUES, attacks), replicates=0)
+    rows = list(csv.DictReader(io.StringIO(to_csv([summary]))))
+    assert (rows[0]["system"], rows[0]["set"]) == ("'+1+1", "'=a")
+    assert [row["value"] for row in rows[1:4]] == [
+        "'-2+3",
+        '\'=HYPERLINK("http://x","y")',
+        "'@SUM(1)",
+    ]
+    assert float(rows[0]["eer"]) == summary.result.eer

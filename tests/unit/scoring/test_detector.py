@@ -1,0 +1,292 @@
+"""The same numbers as stage 2, whatever the recordings come as."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from numpy.testing import assert_allclose
+
+import asdf
+from asdf.audio import audio_length, read_audio
+from asdf.audio.speech_activity import apply as apply_speech_activity
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.errors import AsdfError, UsageError
+from asdf.interchange.network_file import read_network, write_network
+from asdf.interchange.published import load_detector_weights
+from asdf.metrics.calibration import Calibration
+from asdf.networks import build_network
+from asdf.runs.log import LOG
+from asdf.scoring.score_list import score_list
+from asdf.settings.sections import Sections
+from asdf.trials.lists import read_list
+from tests.unit.conftest import small_settings, sound, write_small_network
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
+TESTS = Path(__file__).parents[2]
+
+
+def stage_2(path: Path, folder: Path, precision: str = "fp32") -> dict[str, float]:
+    """Scores of all recordings of `folder` by way of `score_list`."""
+    network, _ = read_network(path)
+    settings = asdf.Detector(path, "cpu").settings
+    settings.computing.scoring_precision = precision
+    names = sorted(file.name for file in folder.iterdir())
+    (folder / "list.lst").write_text("".join(f"{name} 1\n" for name in names))
+    utterances = read_list(folder / "list.lst", folder)
+    waveforms = [apply_speech_activity(read_audio(folder / name), settings.sad) for name in names]
+    lengths = np.array([len(waveform) for waveform in waveforms])
+    scores = score_list(network, utterances, lengths, settings, World(), StopRequest())
+    (folder / "list.lst").unlink()
+    return dict(zip(names, scores.tolist(), strict=True))
+
+
+def variant(kind: str) -> Sections:
+    if kind in ("SSL_AASIST", "SSL_SLS"):
+        settings = small_settings(network_class=f"asdf.networks.{kind}")
+        settings.back_end.sls_samples = 7000
+        return settings
+    settings = small_settings(score="difference" if kind == "difference" else "bona_fide")
+    if kind in ("endpoint", "on"):
+        settings.sad = replace(settings.sad, mode=kind, hangover_s=0.02, threshold_db=12.0)
+    return settings
+
+
+@pytest.mark.parametrize(
+    "kind", ["AASIST_L", "SSL_AASIST", "SSL_SLS", "difference", "endpoint", "on"]
+)
+def test_scores_are_those_of_a_score_list(tmp_path, recordings, kind):
+    path = write_small_network(tmp_path / "network.pt", variant(kind))
+    expected = stage_2(path, recordings)
+    assert len(expected) == 5
+    assert np.std(list(expected.values())) > 1e-3
+    detector = asdf.Detector(path, device="cpu")
+    assert detector.score(recordings / "a.wav") == pytest.approx(expected["a.wav"], abs=1e-5)
+    together = {result.path.name: result for result in detector.score_many(recordings.iterdir())}
+    for name, score in expected.items():
+        assert detector.score(str(recordings / name)) == pytest.approx(score, abs=1e-5)
+        assert together[name].score == pytest.approx(score, abs=1e-5)
+        assert together[name].raw == together[name].score
+
+
+def test_scores_in_bf16_are_those_of_a_score_list_in_bf16(tmp_path, recordings):
+    """To the last bit in the same batches, and to the third digit of bf16 alone; other than those in fp32."""
+    path = write_small_network(tmp_path / "network.pt")
+    expected = stage_2(path, recordings, "bf16")
+    detector = asdf.Detector(path, device="cpu", precision="bf16")
+    assert detector.precision == "bf16"
+    together = {result.path.name: result for result in detector.score_many(recordings.iterdir())}
+    in_full = stage_2(path, recordings)
+    for name, score in expected.items():
+        assert together[name].score == score
+        assert detector.score(recordings / name) == pytest.approx(score, abs=0.01)
+        assert score != in_full[name] and score == pytest.approx(in_full[name], abs=0.1)
+
+
+def test_a_precision_that_the_device_has_not_is_said(network_file, caplog, monkeypatch):
+    monkeypatch.setattr(LOG, "propagate", True)
+    assert asdf.Detector(network_file, "cpu", precision="tf32").precision == "fp32"
+    assert caplog.messages == ["scoring in fp32: tf32 not used: it needs a GPU"]
+
+
+def test_published_aasist_l_gives_its_logits(tmp_path):
+    """From a file, and from an array."""
+    case = np.load(FIXTURES / "AASIST-L.npz")
+    settings = small_settings(
+        min_evaluation_utterance_length_in_samples=64600,
+        max_evaluation_utterance_length_in_samples=64600,
+    )
+    network = build_network(settings)
+    load_detector_weights(network, FIXTURES / "AASIST-L.pth")
+    write_network(tmp_path / "network.pt", network, settings)
+    detector = asdf.Detector(tmp_path / "network.pt", device="cpu")
+    for waveform, logits in zip(case["waveforms"], case["logits"], strict=True):
+        soundfile.write(tmp_path / "a.wav", waveform, 16000, subtype="FLOAT")
+        assert detector.score(tmp_path / "a.wav") == pytest.approx(logits[1], abs=1e-4)
+        assert detector.score(waveform, 16000) == pytest.approx(logits[1], abs=1e-4)
+
+
+def test_published_aasist_gives_its_logits(tmp_path, shared):
+    case = np.load(shared / "reference" / "AASIST.npz")
+    settings = small_settings(
+        network_class="asdf.networks.AASIST",
+        min_evaluation_utterance_length_in_samples=64600,
+        max_evaluation_utterance_length_in_samples=64600,
+    )
+    network = build_network(settings)
+    load_detector_weights(network, shared / "reference" / "AASIST.pth")
+    write_network(tmp_path / "network.pt", network, settings)
+    detector = asdf.Detector(tmp_path / "network.pt", device="cpu")
+    scores = [detector.score(waveform, 16000) for waveform in case["waveforms"]]
+    assert_allclose(scores, case["logits"][:, 1], atol=1e-4)
+
+
+def test_an_array_scores_as_a_file_of_it(recordings, network_file):
+    detector = asdf.Detector(network_file, "cpu")
+    for name in ("a.wav", "d.ogg"):
+        samples, rate = soundfile.read(recordings / name)
+        expected = detector.score(recordings / name)
+        assert detector.score(samples, rate) == pytest.approx(expected, abs=1e-5)
+        assert detector.score(samples.T, rate) == pytest.approx(expected, abs=1e-5)
+        assert detector.score(torch.from_numpy(samples), rate) == pytest.approx(expected, abs=1e-5)
+    samples, rate = soundfile.read(recordings / "a.wav", dtype="int16")
+    assert detector.score(samples, rate) == detector.score(recordings / "a.wav")
+
+
+def test_broken_files_are_told_and_the_rest_go_on(recordings, network_file):
+    (recordings / "bad.wav").write_text("no sound")
+    content = (recordings / "b.flac").read_bytes()
+    (recordings / "cut.flac").write_bytes(content[: len(content) // 2])
+    paths = [recordings / name for name in ("bad.wav", "a.wav", "cut.flac", "missing.wav", "c.WAV")]
+    detector = asdf.Detector(network_file, "cpu")
+    results = sorted(detector.score_many(paths), key=lambda result: result.place)
+    assert [result.path for result in results] == paths
+    assert [bool(result.error) for result in results] == [True, False, True, True, False]
+    assert [result.score is None for result in results] == [True, False, True, True, False]
+    assert "not audio" in results[0].error
+    assert "cannot be decoded to its end" in results[2].error
+    assert "there is no file" in results[3].error
+    assert results[1].score == pytest.approx(detector.score(paths[1]), abs=1e-5)
+    with pytest.raises(AsdfError, match="there is no file"):
+        detector.score(paths[3])
+
+
+def test_known_files_give_no_result_and_change_no_batch(recordings, network_file, monkeypatch):
+    monkeypatch.setattr("asdf.scoring.many._PORTION", 4)
+    paths = [recordings / name for name in ("a.wav", "b.flac", "c.WAV", "a.wav") for _ in range(3)]
+    detector = asdf.Detector(network_file, "cpu")
+    forward, batches = detector._scorer.forward, []
+
+    def recorded(waveforms_BT):
+        batches.append(waveforms_BT.shape)
+        return forward(waveforms_BT)
+
+    monkeypatch.setattr(detector._scorer, "forward", recorded)
+    expected = {result.place: result.score for result in detector.score_many(paths)}
+    whole = batches.copy()
+    batches.clear()
+    # The first portion is known, and one of each of the two kinds in the second.
+    known = {0, 1, 2, 3, 4, 6}
+    rest = list(detector.score_many(paths, is_known=known.__contains__))
+    assert sorted(result.place for result in rest) == [5, 7, 8, 9, 10, 11]
+    assert {result.place: result.score for result in rest} == {
+        place: score for place, score in expected.items() if place not in known
+    }
+    first = len({paths[place] for place in range(4)})
+    assert batches == whole[first:]
+
+
+def test_many_files_keep_their_places(recordings, network_file, monkeypatch):
+    monkeypatch.setattr("asdf.scoring.many._PORTION", 2)
+    paths = [*sorted(recordings.iterdir()), recordings / "a.wav"]
+    detector = asdf.Detector(network_file, "cpu")
+    results = list(detector.score_many(paths))
+    assert sorted(result.place for result in results) == list(range(6))
+    for result in results:
+        assert result.path == paths[result.place]
+        assert result.score == pytest.approx(detector.score(result.path), abs=1e-5)
+    assert list(detector.score_many([])) == []
+
+
+def test_windows_score_as_recordings_of_their_own(tmp_path, network_file):
+    samples = np.concatenate([sound(8000, 1), sound(8000, 2), sound(3000, 3)]).astype(np.float32)
+    soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
+    detector = asdf.Detector(network_file, "cpu")
+    windows = detector.score_over_time(tmp_path / "a.wav", window_s=0.5, hop_s=0.25)
+    spans = [(0.0, 0.5), (0.25, 0.75), (0.5, 1.0), (11000 / 16000, 19000 / 16000)]
+    assert [(window.start_s, window.end_s) for window in windows] == spans
+    for window in windows:
+        cut = samples[round(window.start_s * 16000) : round(window.end_s * 16000)]
+        assert window.score == pytest.approx(detector.score(cut, 16000), abs=1e-5)
+    short = detector.score_over_time(samples[:3000], 0.5, 0.25, sample_rate=16000)
+    assert [(window.start_s, window.end_s) for window in short] == [(0.0, 3000 / 16000)]
+    assert short[0].score == pytest.approx(detector.score(samples[:3000], 16000), abs=1e-5)
+
+
+def test_a_calibrated_network_gives_llrs(tmp_path, recordings, network_file):
+    calibration = Calibration(2.0, -0.5, 0.25)
+    path = write_small_network(tmp_path / "calibrated.pt", calibration=calibration.content())
+    plain, detector = asdf.Detector(network_file, "cpu"), asdf.Detector(path, "cpu")
+    assert plain.calibration is None
+    assert detector.calibration == calibration
+    score = plain.score(recordings / "a.wav")
+    assert detector.score(recordings / "a.wav") == pytest.approx(2 * score - 0.5, abs=1e-9)
+    (result,) = detector.score_many([recordings / "a.wav"])
+    assert (result.raw, result.score) == (
+        pytest.approx(score, abs=1e-5),
+        pytest.approx(2 * score - 0.5, abs=1e-5),
+    )
+    window = detector.score_over_time(recordings / "a.wav", 0.5, 0.5)[0]
+    assert window.score == pytest.approx(2 * score - 0.5, abs=1e-5)
+
+
+def test_a_network_class_of_ones_own(tmp_path, recordings):
+    sys.path.insert(0, str(TESTS))
+    try:
+        settings = small_settings(network_class="small_networks.Plain")
+        network = build_network(settings, TESTS)
+        write_network(tmp_path / "own.pt", network, settings)
+        with pytest.raises(AsdfError, match=r"small_networks\.Plain"):
+            asdf.Detector(tmp_path / "own.pt", "cpu")
+        detector = asdf.Detector(tmp_path / "own.pt", "cpu", network_folder=TESTS)
+    finally:
+        sys.path.remove(str(TESTS))
+    waveform = torch.from_numpy(read_audio(recordings / "a.wav"))[None]
+    with torch.inference_mode():
+        assert detector.score(recordings / "a.wav") == pytest.approx(
+            network(waveform)[1][0, 1].item(), abs=1e-5
+        )
+
+
+def test_a_score_that_is_no_number_is_an_error(tmp_path, recordings):
+    settings = small_settings()
+    network = build_network(settings)
+    with torch.no_grad():
+        network.out_layer.bias.fill_(torch.nan)
+    write_network(tmp_path / "network.pt", network, settings)
+    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
+    with pytest.raises(AsdfError, match="not a finite number"):
+        detector.score(recordings / "a.wav")
+    assert all(
+        "not a finite number" in result.error
+        for result in detector.score_many(recordings.iterdir())
+    )
+
+
+def test_mistakes(recordings, network_file):
+    detector = asdf.Detector(network_file, "cpu")
+    with pytest.raises(UsageError, match="a file states its own"):
+        detector.score(recordings / "a.wav", 16000)
+    with pytest.raises(UsageError, match="no device"):
+        asdf.Detector(network_file, "abacus")
+    with pytest.raises(UsageError, match="no device"):
+        asdf.Detector(network_file, "cuda:99")
+    for window_s, hop_s in (
+        (0, 1),
+        (1, 0),
+        (1, 2),
+        (float("nan"), 1),
+        (float("inf"), 1),
+        (1, 1e-9),
+    ):
+        with pytest.raises(UsageError, match="windows"):
+            detector.score_over_time(recordings / "a.wav", window_s, hop_s)
+
+
+def test_the_package_stays_cheap_to_import():
+    code = "import asdf, sys; print('torch' in sys.modules, 'numpy' in sys.modules, asdf.Detector.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "Detector"]
+    with pytest.raises(AttributeError, match="Detektor"):
+        _ = asdf.Detektor
+
+
+def test_lengths_of_recordings_are_what_it_expects(recordings):
+    """So that the tests above are of short, middle and long ones."""
+    lengths = {path.name: audio_length(path) for path in recordings.iterdir()}
+    assert lengths["b.flac"] < 4000 < lengths["a.wav"] == lengths["c.WAV"] < 8000 < lengths["e.mp3"]

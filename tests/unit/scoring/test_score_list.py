@@ -1,0 +1,163 @@
+"""One finite score a trial, in list order, whatever the batches."""
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torch import nn
+
+from asdf.audio import read_audio
+from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.world import World
+from asdf.errors import AsdfError
+from asdf.networks import build_network
+from asdf.scoring.score_list import score_list
+from asdf.settings.sections import Sections
+from asdf.trials.lists import read_list
+from tests.small_networks import Normed, Plain
+
+LENGTHS = np.array([6000, 2500, 6000, 4001, 4100, 9000, 3999, 2500])
+
+
+@pytest.fixture
+def utterances(tmp_path):
+    rng = np.random.default_rng(1)
+    for index, length in enumerate(LENGTHS):
+        soundfile.write(
+            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length) * rng.uniform(0.1, 1), 16000
+        )
+    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(len(LENGTHS))))
+    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+
+
+def settings(**network) -> Sections:
+    made = Sections()
+    made.computing.network_dataloader_workers = 0
+    made.network.minibatch_size, made.network.train_clip_size = 2, 6000
+    made.network.min_evaluation_utterance_length_in_samples = 4000
+    made.network.max_evaluation_utterance_length_in_samples = 8000
+    for name, value in network.items():
+        setattr(made.network, name, value)
+    return made
+
+
+def plain() -> nn.Module:
+    torch.manual_seed(0)
+    return Plain(Sections())
+
+
+def scores(network, utterances, lengths=LENGTHS, stop=None, **changes) -> np.ndarray:
+    return score_list(
+        network, utterances, lengths, settings(**changes), World(), stop or StopRequest()
+    )
+
+
+def one_by_one(network, utterances) -> np.ndarray:
+    """Column 1 of the logits of each utterance by itself, repeated up to 4000 samples and cut down to 8000."""
+    with torch.inference_mode():
+        waveforms = [read_audio(utterances.path(i)) for i in range(len(utterances))]
+        fitted = [np.resize(w, max(len(w), 4000))[:8000] for w in waveforms]
+        return np.array(
+            [float(network(torch.from_numpy(w)[None])[1][0, 1]) for w in fitted], np.float32
+        )
+
+
+def test_each_trial_has_the_bona_fide_logit_of_its_whole_length(utterances):
+    network = plain()
+    found = scores(network, utterances)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, one_by_one(network, utterances), atol=1e-5)
+
+
+def test_the_score_does_not_depend_on_batch_size_or_order(utterances):
+    network = plain()
+    expected = scores(network, utterances)
+    mixed = np.random.default_rng(3).permutation(len(LENGTHS))
+    for size in (1, 3, 50):
+        np.testing.assert_allclose(
+            scores(network, utterances, minibatch_size=size), expected, atol=1e-5
+        )
+    shuffled = scores(network, utterances.select(mixed), LENGTHS[mixed])
+    np.testing.assert_allclose(shuffled, expected[mixed], atol=1e-5)
+
+
+def test_wav2vec_and_aasist_score_the_same_in_a_batch_and_alone(utterances):
+    """Its front end turns 4000 and 4001 samples into equally many frames: these share a batch, cut to the same part."""
+    chosen = settings()
+    chosen.front_end.architecture = "tiny"
+    torch.manual_seed(0)
+    network = build_network(chosen).eval()
+    with torch.no_grad():  # a fresh network's scores hardly differ
+        for parameter in network.parameters():
+            parameter.mul_(1.3)
+    some = np.array([1, 3, 4, 6, 7])
+    chosen_utterances, lengths = utterances.select(some), LENGTHS[some]
+    batched = score_list(network, chosen_utterances, lengths, chosen, World(), StopRequest())
+    chosen.network.minibatch_size, chosen.network.eval_minibatch_size_factor = 1, 0.01
+    alone = score_list(network, chosen_utterances, lengths, chosen, World(), StopRequest())
+    assert np.ptp(alone) > 1e-3
+    np.testing.assert_allclose(batched, alone, atol=1e-5)
+
+
+def test_the_score_can_be_the_difference_of_the_logits(utterances):
+    network = plain()
+    with torch.no_grad():
+        network.output.weight[0].zero_()
+        network.output.bias[0] = 3.0
+    np.testing.assert_allclose(
+        scores(network, utterances, score="difference"),
+        scores(network, utterances) - 3.0,
+        atol=1e-5,
+    )
+
+
+def test_scoring_is_in_evaluation_mode_and_leaves_the_network_as_it_was(utterances):
+    torch.manual_seed(0)
+    network = Normed(Sections()).train()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    first = scores(network, utterances)
+    assert network.training and network.dropout.training
+    torch.testing.assert_close(network.state_dict(), before, rtol=0, atol=0)
+    assert np.array_equal(scores(network, utterances), first)
+    assert (
+        not network.eval().training
+        and np.array_equal(scores(network, utterances), first)
+        and not network.training
+    )
+
+
+class BrokenFor(Plain):
+    """Not a number for utterances of 6000 samples."""
+
+    def forward(self, waveforms_BT):
+        embeddings_BE, logits_B2 = super().forward(waveforms_BT)
+        return embeddings_BE, logits_B2 * (torch.nan if waveforms_BT.shape[1] == 6000 else 1)
+
+
+def test_scores_that_are_not_finite_are_an_error_that_names_the_trials(utterances):
+    with pytest.raises(AsdfError) as told:
+        scores(BrokenFor(Sections()), utterances)
+    text = str(told.value)
+    assert text.startswith("2 of the 8 scores of mine are not finite numbers, first: 0.wav, 2.wav.")
+    assert "No score file has been written" in text
+
+
+def test_a_broken_recording_is_named(utterances):
+    utterances.path(3).write_bytes(b"no audio")
+    with pytest.raises(AsdfError, match=r"3\.wav is not audio"):
+        scores(plain(), utterances)
+
+
+def test_a_stop_request_ends_the_scoring_without_scores(utterances):
+    stop = StopRequest()
+    stop.reason = "signal SIGTERM"
+    with pytest.raises(Stopped, match="stopped by signal SIGTERM while scoring mine"):
+        scores(plain(), utterances, stop=stop)
+
+
+def test_a_network_learns_on_in_training_mode_after_a_recording_that_cannot_be_read(utterances):
+    network = plain().train()
+    utterances.path(3).unlink()
+    with pytest.raises(AsdfError, match=r"3\.wav"):
+        scores(network, utterances)
+    assert [module.training for module in network.modules()] == [True] * 3

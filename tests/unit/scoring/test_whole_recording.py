@@ -1,0 +1,253 @@
+"""No recording is judged by its beginning, by silence or by nothing, without a word."""
+
+import logging
+import subprocess
+import sys
+import weakref
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import soundfile
+
+import asdf
+from asdf.audio import blocks, read_audio
+from asdf.errors import UsageError
+from asdf.metrics.calibration import Calibration
+from asdf.scoring.scored import WindowScore
+from asdf.trials.scored_length import ScoredLength
+from tests.unit.conftest import small_settings, sound, write_small_network
+
+MOST = 8000  # samples that the small network hears
+
+
+@pytest.fixture
+def detector(network_file):
+    return asdf.Detector(network_file, "cpu")
+
+
+def parts(samples):
+    """Windows of MOST samples; the last ends with the recording."""
+    last = len(samples) - MOST
+    return [(start, samples[start : start + MOST]) for start in [*range(0, last, MOST), last]]
+
+
+@pytest.fixture
+def long(tmp_path):
+    samples = np.concatenate([sound(MOST, seed) for seed in range(3)])[: 2 * MOST + 3000]
+    soundfile.write(tmp_path / "long.wav", samples, 16000, subtype="FLOAT")
+    return tmp_path / "long.wav"
+
+
+def test_the_score_of_a_whole_recording_is_the_mean_over_its_windows(detector, long):
+    samples = read_audio(long)
+    scores = [detector.score(part, 16000) for _, part in parts(samples)]
+    assert len(set(scores)) == 3
+    result = detector.score_whole(long)
+    assert result.score == pytest.approx(np.mean(scores), abs=1e-5)
+    assert result.raw == result.score
+    assert (result.seconds, result.seconds_scored) == (19000 / 16000, 19000 / 16000)
+    assert (result.windows, result.remark, result.judged) == (3, "", True)
+    start = parts(samples)[int(np.argmin(scores))][0]
+    assert result.lowest == WindowScore(
+        start / 16000, (start + MOST) / 16000, pytest.approx(min(scores), abs=1e-5)
+    )
+    array = detector.score_whole(samples, 16000)
+    assert (array.score, array.path) == (pytest.approx(result.score, abs=1e-5), None)
+
+
+def test_a_detector_in_a_program_shows_no_progress_unless_asked(
+    detector, long, capsys, caplog, monkeypatch
+):
+    monkeypatch.setattr("asdf.runs.progress._FIRST_LINES_EVERY_S", 0.0)
+    caplog.set_level(logging.INFO, "asdf")
+    monkeypatch.setattr(logging.getLogger("asdf"), "propagate", True)
+    detector.score_whole(long)
+    quiet = list(detector.score_many([long], whole=True))
+    detector.score_over_time(long, 0.5, 0.25)
+    assert caplog.messages == [] and capsys.readouterr() == ("", "")
+    assert list(detector.score_many([long], whole=True, progress=True)) == quiet
+    assert [line.split(",")[0] for line in caplog.messages] == [
+        "scoring long.wav: 1 of 3",
+        "scoring long.wav: 2 of 3",
+    ]
+
+
+def test_a_short_recording_is_one_window(detector, recordings):
+    result = detector.score_whole(recordings / "a.wav")
+    assert result.score == pytest.approx(detector.score(recordings / "a.wav"), abs=1e-6)
+    assert (result.windows, result.lowest) == (1, None)
+
+
+def test_many_whole_recordings(detector, recordings, long):
+    paths = [long, *sorted(recordings.iterdir())]
+    results = list(detector.score_many(paths, whole=True))
+    assert sorted(result.place for result in results) == list(range(6))
+    for result in results:
+        expected = detector.score_whole(paths[result.place])
+        assert result.score == pytest.approx(expected.score, abs=1e-5)
+        assert (result.seconds, result.windows) == (expected.seconds, expected.windows)
+    assert max(result.windows for result in results) == 3
+
+
+def test_a_trial_that_is_a_part_of_its_recording_is_said_so(detector, long, caplog):
+    with caplog.at_level(logging.WARNING, "asdf"):
+        trial = detector.score(long)
+    told = "only the first 0.50 s of 1.19 s are scored"
+    assert caplog.messages == [f"{long}: {told}"]
+    (result,) = detector.score_many([long])
+    assert (result.score, result.remark) == (pytest.approx(trial, abs=1e-5), told)
+    assert (result.seconds, result.seconds_scored, result.judged) == (19000 / 16000, 0.5, True)
+    caplog.clear()
+    exact = read_audio(long)[:MOST]
+    assert detector.score(exact, 16000) == pytest.approx(trial, abs=1e-5)
+    assert caplog.messages == []
+    detector.score(read_audio(long), 16000)
+    assert caplog.messages == [f"an array: {told}"]
+
+
+@pytest.mark.parametrize("level", [0.0, 0.25, "dither"])
+def test_silence_has_no_verdict(detector, tmp_path, level):
+    samples = np.full(20000, 0.0 if level == "dither" else level)
+    if level == "dither":
+        samples = np.random.default_rng(0).choice([-2, -1, 0, 1, 2], 20000) / 32768
+    soundfile.write(tmp_path / "silence.wav", samples, 16000)
+    told = "not judged: digital silence (nothing above -80 dB of full scale)"
+    whole = detector.score_whole(tmp_path / "silence.wav")
+    assert (whole.judged, whole.remark) == (False, told)
+    assert whole.score is not None
+    (trial,) = detector.score_many([tmp_path / "silence.wav"])
+    assert not trial.judged
+    assert trial.remark == f"{told}; only the first 0.50 s of 1.25 s are scored"
+
+
+def test_quiet_speech_is_no_silence(detector, tmp_path):
+    soundfile.write(tmp_path / "quiet.wav", sound(9000) * 2e-3, 16000, subtype="FLOAT")
+    assert detector.score_whole(tmp_path / "quiet.wav").judged
+
+
+def test_half_a_second_is_the_least_that_is_judged(detector):
+    assert detector.score_whole(sound(8000), 16000).remark == ""
+    short = detector.score_whole(sound(800), 16000)
+    assert (short.judged, short.remark) == (
+        False,
+        "not judged: 0.05 s are too short (under 0.5 s of speech)",
+    )
+
+
+def test_silent_windows_do_not_count(detector):
+    samples = np.concatenate([sound(MOST, 1), np.zeros(MOST), sound(MOST, 2)])
+    loud = [detector.score(part, 16000) for part in (samples[:MOST], samples[2 * MOST :])]
+    result = detector.score_whole(samples, 16000)
+    assert result.score == pytest.approx(np.mean(loud), abs=1e-5)
+    assert (result.windows, result.judged) == (2, True)
+    assert result.remark == "1 of 3 windows are digital silence and do not count"
+    assert (result.seconds, result.seconds_scored) == (1.5, 1.0)
+
+
+def test_speech_activity_detection_comes_before_the_windows(tmp_path):
+    settings = small_settings()
+    settings.sad = replace(settings.sad, mode="endpoint", hangover_s=0.02)
+    detector = asdf.Detector(write_small_network(tmp_path / "net.pt", settings), "cpu")
+    speech = np.tile(sound(320, 1) + 0.1 * np.sin(np.arange(320)), 50).astype(np.float32)
+    samples = np.concatenate([np.zeros(8000, np.float32), speech, np.zeros(8000, np.float32)])
+    result = detector.score_whole(samples, 16000)
+    assert result.seconds == 2.0
+    assert result.seconds_scored == pytest.approx(1.0, abs=0.05)
+    soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
+    (many,) = detector.score_many([tmp_path / "a.wav"], whole=True)
+    assert (many.score, many.seconds) == (pytest.approx(result.score, abs=1e-5), 2.0)
+
+
+def test_a_calibrated_whole_score_is_the_llr_of_the_mean(tmp_path, detector, long):
+    calibration = Calibration(2.0, -0.5, 0.25)
+    path = write_small_network(tmp_path / "c.pt", calibration=calibration.content())
+    plain = detector.score_whole(long)
+    result = asdf.Detector(path, "cpu").score_whole(long)
+    assert (result.raw, result.score) == (
+        pytest.approx(plain.raw, abs=1e-5),
+        pytest.approx(2 * plain.raw - 0.5, abs=1e-5),
+    )
+    assert result.lowest.score == pytest.approx(2 * plain.lowest.score - 0.5, abs=1e-5)
+
+
+def test_full_length(tmp_path, network_file, long, recordings):
+    detector = asdf.Detector(network_file, "cpu", full_length=True)
+    assert detector.length == ScoredLength(16000, 1000000)
+    settings = small_settings(
+        min_evaluation_utterance_length_in_samples=16000,
+        max_evaluation_utterance_length_in_samples=1000000,
+    )
+    default = asdf.Detector(write_small_network(tmp_path / "default.pt", settings), "cpu")
+    for path in (long, recordings / "b.flac"):
+        assert detector.score(path) == pytest.approx(default.score(path), abs=1e-6)
+    fixed = small_settings(network_class="asdf.networks.SSL_SLS")
+    fixed.back_end.sls_samples = 7000
+    path = write_small_network(tmp_path / "sls.pt", fixed)
+    with pytest.raises(UsageError, match="SSL_SLS takes recordings of 7,000 samples"):
+        asdf.Detector(path, "cpu", full_length=True)
+    whole = asdf.Detector(path, "cpu").score_whole(long)
+    assert whole.windows == 3
+
+
+def test_windows_longer_than_what_is_heard_are_refused(detector, long):
+    with pytest.raises(UsageError, match="hears the first 8,000 samples"):
+        detector.score_over_time(long, 0.6, 0.3)
+
+
+def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
+    """Twenty blocks of windows: at no time are more than a few of them in memory."""
+    monkeypatch.setattr("asdf.scoring.scorer._HELD_SAMPLES", 2 * MOST)
+    monkeypatch.setattr("asdf.scoring.listening._BLOCK", MOST)
+    soundfile.write(tmp_path / "long.wav", sound(40 * MOST), 16000)
+    alive, most = [], 0
+    spans = blocks.resample
+
+    def counted(span, rate):
+        nonlocal most
+        block = spans(span, rate).copy()
+        alive.append(weakref.ref(block))
+        most = max(most, sum(reference() is not None for reference in alive))
+        return block
+
+    monkeypatch.setattr(blocks, "resample", counted)
+    assert detector.score_whole(tmp_path / "long.wav").windows == 40
+    assert len(alive) == 40
+    assert most <= 4
+
+
+def test_threads(network_file):
+    """In a process of its own: the number is one of the whole process."""
+    code = (
+        "import asdf, sys, torch; torch.set_num_threads(2);"
+        "asdf.Detector(sys.argv[1], 'cpu', threads=1); print(torch.get_num_threads());"
+        "torch.set_num_threads(1); asdf.Detector(sys.argv[1], 'cpu'); print(torch.get_num_threads());"
+        "torch.set_num_threads(10**3); asdf.Detector(sys.argv[1], 'cpu');"
+        "from asdf.distributed.world import usable_cores;"
+        "print(torch.get_num_threads() == usable_cores())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(network_file)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "1", "True"]
+    with pytest.raises(UsageError, match="threads = 0"):
+        asdf.Detector(network_file, "cpu", threads=0)
+
+
+def test_a_folder_for_the_class_that_is_not_there(network_file, tmp_path):
+    with pytest.raises(UsageError, match="there is no folder"):
+        asdf.Detector(network_file, "cpu", network_folder=tmp_path / "nowhere")
+
+
+def test_a_file_that_asks_for_too_much_memory_costs_no_other_its_score(
+    detector, recordings, monkeypatch
+):
+    def read(path, *span):
+        if path.name == "c.WAV":
+            raise MemoryError
+        return read_audio(path, *span)
+
+    monkeypatch.setattr("asdf.scoring.listening.read_audio", read)
+    results = {result.path.name: result for result in detector.score_many(recordings.iterdir())}
+    assert "does not fit into the memory" in results["c.WAV"].error
+    assert sum(result.score is not None for result in results.values()) == 4

@@ -1,0 +1,197 @@
+"""The profile of some steps: what is written, and that it changes no number."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from asdf.data.datasets import TrainingClips
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
+from asdf.errors import UsageError
+from asdf.runs.log import LOG
+from asdf.settings.sections import Sections
+from asdf.training.callback_group import CallbackGroup
+from asdf.training.callbacks import Callback
+from asdf.training.checkpoints import fill_network, read_checkpoint
+from asdf.training.instruments.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, PARTS
+from asdf.training.instruments.overlap import length_alone
+from asdf.training.loop import Trainer
+from asdf.training.step import Step
+from asdf.trials.lists import read_list
+from tests.small_networks import Normed
+
+SIZE = 10  # five steps an epoch
+
+
+class Records(Callback):
+    def __init__(self, settings, folder):
+        super().__init__(settings, folder)
+        self.steps = []
+
+    def on_step(self, record):
+        self.steps.append(record)
+
+
+@pytest.fixture
+def train(tmp_path, caplog, monkeypatch):
+    """Train a fresh network, or go on from `start`; returns the trainer and what was told of the steps."""
+    rng = np.random.default_rng(1)
+    for index in range(SIZE):
+        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 500), 16000)
+    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
+    utterances = read_list(tmp_path / "list.txt", tmp_path)
+    monkeypatch.setattr(LOG, "propagate", True)
+    caplog.set_level("INFO", LOG.name)
+
+    def train(
+        steps, start: str = "", evaluate=lambda network, name: {}, **network
+    ) -> tuple[Trainer, list[dict]]:
+        settings = Sections()
+        settings.computing.profile_steps = steps
+        chosen = {"optimizer": "adam", "initial_learning_rate": 0.01, "schedule": "constant", "minibatch_size": 2,
+                  "train_clip_size": 400, "checkpoint_interval_s": None, "print_interval": 1, "max_epochs": 2,
+                  **network}  # fmt: skip
+        for name, value in chosen.items():
+            setattr(settings.network, name, value)
+        torch.manual_seed(0)
+        step = Step(Normed(settings), utterances, settings, World())
+        clips = TrainingClips(
+            utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0
+        )
+        records, folder, loader = (
+            Records(settings, tmp_path),
+            tmp_path / "networks",
+            BatchLoader(clips, 0, World()),
+        )
+        trainer = Trainer(
+            step,
+            utterances,
+            loader,
+            settings,
+            World(),
+            folder,
+            evaluate,
+            StopRequest(),
+            CallbackGroup([records], [], World()),
+        )
+        if start:
+            content = read_checkpoint(folder / start)
+            fill_network(folder / start, content, step.network)
+            trainer.resume(content, [])
+        trainer.run()
+        return trainer, records.steps
+
+    return train
+
+
+def written(tmp_path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "profile").glob("*"))
+
+
+def table(text: str) -> dict[str, tuple[float, float]]:
+    """Milliseconds a step and percentage of each part."""
+    rows = [
+        line.rsplit(None, 2) for line in text.splitlines() if line.startswith((*PARTS, "total"))
+    ]
+    return {name: (float(ms), float(percent)) for name, ms, percent in rows}
+
+
+def test_the_trace_holds_the_ranges_of_the_steps(train, tmp_path):
+    train((2, 4), optimizer_step_interval=1)
+    assert written(tmp_path) == ["steps.2-4.json.gz", "steps.2-4.txt"]
+    with gzip.open(tmp_path / "profile" / "steps.2-4.json.gz", "rt") as file:
+        events = json.load(file)["traceEvents"]
+    names = [event["name"] for event in events if event.get("ph") == "X"]
+    for part in (DATA, FORWARD, BACKWARD, OPTIMISER, COMMUNICATION):
+        assert names.count(part) == 3, part
+    assert names.count("aten::conv1d") == 3
+
+
+def test_the_table_adds_up(train, tmp_path, caplog):
+    train((2, 4))
+    text = (tmp_path / "profile" / "steps.2-4.txt").read_text()
+    rows = table(text)
+    assert list(rows) == [*PARTS, "total"] and "steps 2 to 4, rank 0 of 1 on cpu" in text
+    *parts, (total, percent) = rows.values()
+    assert sum(ms for ms, _ in parts) == pytest.approx(total, abs=0.004) and total > 0
+    assert sum(one for _, one in parts) == pytest.approx(100, abs=0.4) and percent == 100
+    for part in (DATA, FORWARD, BACKWARD, OPTIMISER):
+        assert rows[part][0] > 0
+        assert rows[part][1] == pytest.approx(100 * rows[part][0] / total, abs=0.1)
+    assert text.partition("\n\nTimes include")[0] in caplog.text
+
+
+def test_profiling_changes_no_number(train):
+    profiled, records = train((1, 10))
+    plain, expected = train(None)
+    for name, weight in plain.step.network.state_dict().items():
+        assert torch.equal(profiled.step.network.state_dict()[name], weight)
+    assert [one["loss"] for one in records] == [one["loss"] for one in expected] and len(
+        records
+    ) == 10
+
+
+def test_a_profile_ends_with_its_epoch_and_before_an_evaluation(train, tmp_path):
+    train((4, 9))
+    assert written(tmp_path) == ["steps.4-5.json.gz", "steps.4-5.txt"]
+    seen = []
+    train(
+        (1, 9),
+        evaluate=lambda *_: seen.append(written(tmp_path)) or {},
+        evaluation_interval_steps=3,
+    )
+    assert "steps.1-3.txt" in seen[0] and written(tmp_path)[:2] == [
+        "steps.1-3.json.gz",
+        "steps.1-3.txt",
+    ]
+
+
+def test_steps_that_are_not_taken_are_said(train, tmp_path, caplog):
+    train((50, 60), max_epochs=1)
+    nothing = "computing.profile_steps = (50, 60): nothing was profiled, step 5 was the last"
+    assert nothing in caplog.text
+    caplog.clear()
+    train((50, 60), start="epoch.1.pt", max_epochs=1)
+    assert nothing in caplog.text
+    train((2, 3), start="epoch.1.pt")
+    assert (
+        "computing.profile_steps = (2, 3): nothing is profiled, step 5 is done already"
+        in caplog.text
+    )
+    assert written(tmp_path) == []
+    train((4, 7), start="epoch.1.pt")
+    assert written(tmp_path) == ["steps.6-7.json.gz", "steps.6-7.txt"]
+
+
+def test_steps_in_the_wrong_order_are_refused(train):
+    with pytest.raises(
+        UsageError,
+        match=r"computing\.profile_steps = \(4, 2\): the first step comes after the last",
+    ):
+        train((4, 2))
+
+
+def test_every_record_tells_the_proportion_of_waiting(train):
+    _, records = train(None)
+    assert all(0 < one["data_wait"] < 1 for one in records)
+
+
+@pytest.mark.parametrize(
+    ("what", "beside", "inside", "expected"),
+    [
+        ([(0, 10)], [], [(0, 20)], 10),
+        ([(0, 10)], [(2, 5)], [(0, 20)], 7),
+        ([(0, 10), (5, 12)], [(2, 5), (4, 6), (11, 30)], [(0, 20)], 2 + 5),
+        ([(0, 10), (20, 30)], [(5, 25)], [(4, 28)], 1 + 3),
+        ([(3, 3), (0, 1)], [(1, 2)], [(0, 1)], 1),
+        ([(0, 1)], [], [], 0),
+    ],
+)
+def test_the_length_of_what_goes_on_alone(what, beside, inside, expected):
+    assert length_alone(what, beside, inside) == expected
+    assert length_alone(what[::-1], beside[::-1], inside[::-1]) == expected
