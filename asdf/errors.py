@@ -7,7 +7,7 @@ class AsdfError(Exception):
     """Something that the user can mend. The command lines print its text and end with `exit_status`."""
 
     exit_status = 1
-    told = False  # True on a process whose main process says the same
+    reported_by_main = False  # True on a process whose main process reports the same error
 
 
 class UsageError(AsdfError):

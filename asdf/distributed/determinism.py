@@ -127,5 +127,5 @@ def explain_refusal(error: BaseException) -> UsageError | None:
         "operations (torch.use_deterministic_algorithms in torch's documentation lists those "
         "without), or set computing.deterministic = False."
     )
-    explained.told = isinstance(error, AsdfError) and error.told
+    explained.reported_by_main = isinstance(error, AsdfError) and error.reported_by_main
     return explained

@@ -76,7 +76,7 @@ def agree_on_devices(
     if mistake:
         _leave_together(store, launch)
         refused = UsageError(mistake)
-        refused.told = launch.rank > 0
+        refused.reported_by_main = launch.rank > 0
         raise refused
     return own["device"]
 

@@ -77,7 +77,7 @@ class World:
         if failure is not None:
             kind, message = failure
             passed_on = kind(message)
-            passed_on.told = True
+            passed_on.reported_by_main = True
             raise passed_on
         return result
 

@@ -15,7 +15,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.networks.freezing import freeze_front_end
 from asdf.networks.front_end import Wav2Vec2FrontEnd
 from asdf.networks.interface import unused_parameters
-from asdf.settings.class_path import find_class, told
+from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import FrontEnd, Sections
 
 SETTING = "network.network_class"
@@ -53,8 +53,8 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
         raise
     except Exception as error:
         raise AsdfError(
-            f"{SETTING}: {class_path}(settings) failed: {told(error, __file__)}. A network's constructor takes one "
-            "argument, the settings; see asdf.networks.DetectorNetwork."
+            f"{SETTING}: {class_path}(settings) failed: {describe_error(error, __file__)}. "
+            "A network's constructor takes one argument, the settings; see asdf.networks.DetectorNetwork."
         ) from error
     for parameter in unused_parameters(network):
         parameter.requires_grad_(False)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from asdf.errors import AsdfError
 from asdf.networks.interface import fixed_samples
-from asdf.settings.class_path import told
+from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Network
 
 _LEVEL = 0.01
@@ -86,7 +86,7 @@ def _outputs(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any:
         raise
     except Exception as error:
         shown = f"{_utterances(len(clips_BT))} of {clips_BT.shape[1]} samples"
-        raise _mistake(settings, f"fails on {shown}: {told(error, __file__)}") from error
+        raise _mistake(settings, f"fails on {shown}: {describe_error(error, __file__)}") from error
 
 
 def _mistake(settings: Network, what: str) -> AsdfError:

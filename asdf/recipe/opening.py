@@ -258,7 +258,7 @@ def _own_rank() -> int:
 
 
 def _report_for_user(error: AsdfError, rank: int) -> None:
-    if "torch" in sys.modules and rank and not error.told:
+    if "torch" in sys.modules and rank and not error.reported_by_main:
         LOG.error("[rank %d] error: %s", rank, error)
     elif not rank and is_on_screen():
         LOG.error("error: %s", error)

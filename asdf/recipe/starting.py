@@ -62,7 +62,7 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
             "own start each by itself (with srun: --ntasks=1 --exact), or use python -m asdf "
             "launch."
         )
-        refused.told = not world.is_main
+        refused.reported_by_main = not world.is_main
         raise refused
 
 

@@ -62,7 +62,7 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
         try:
             tree = ast.parse(file.read_bytes(), str(file))
         except (SyntaxError, ValueError) as error:
-            raise AsdfError(f"{setting}: {file} is not Python: {told(error)}.") from None
+            raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
         names = _names_in(tree)
         if class_name not in names and "*" not in names:
             classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -127,12 +127,16 @@ def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
             module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise AsdfError(f"{setting}: importing {module_name} failed: {told(error)}.") from error
+            raise AsdfError(
+                f"{setting}: importing {module_name} failed: {describe_error(error)}."
+            ) from error
         raise _no_module(error.name, top, folder, setting) from error
     except AsdfError:
         raise
     except Exception as error:
-        raise AsdfError(f"{setting}: importing {module_name} failed: {told(error)}.") from error
+        raise AsdfError(
+            f"{setting}: importing {module_name} failed: {describe_error(error)}."
+        ) from error
     own = folder / f"{top}.py" if folder else None
     found = getattr(sys.modules[top], "__file__", None)
     if own and own.is_file() and (found is None or Path(found).resolve() != own.resolve()):
@@ -162,11 +166,11 @@ def _place(module: ModuleType) -> str:
     return getattr(module, "__file__", None) or "built in"
 
 
-def told(error: Exception, here: str = __file__) -> str:
-    """The error's kind, text and place: the last line of its traceback, unless that is in the file `here`."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
+def describe_error(error: Exception, skip_file: str = __file__) -> str:
+    """Return the kind and text of an error and where it was raised, unless that was in `skip_file`."""
+    raised_at = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error}"
     # A syntax error's own text says where it is.
-    known = last.filename == here or isinstance(error, SyntaxError)
-    return f"{type(error).__name__}: {error}" + (
-        "" if known else f" ({last.filename}, line {last.lineno})"
-    )
+    if raised_at.filename == skip_file or isinstance(error, SyntaxError):
+        return text
+    return f"{text} ({raised_at.filename}, line {raised_at.lineno})"

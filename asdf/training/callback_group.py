@@ -14,7 +14,7 @@ from typing import Any
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
-from asdf.settings.class_path import told
+from asdf.settings.class_path import describe_error
 from asdf.training.callbacks import Callback
 
 SETTING = "network.callbacks"
@@ -71,7 +71,7 @@ class CallbackGroup:
         method = f"{type(callback).__module__}.{type(callback).__qualname__}.{event}"
         if self._failures_end_training:
             raise AsdfError(
-                f"{SETTING}: {method} failed: {told(error, __file__)}. The run ends here, as "
+                f"{SETTING}: {method} failed: {describe_error(error, __file__)}. The run ends here, as "
                 "network.callback_failures_end_training = True; what was saved stays, and the same command goes on."
             ) from error
         self._failures[method] += 1
@@ -81,6 +81,6 @@ class CallbackGroup:
                 "counted.",
                 SETTING,
                 method,
-                told(error, __file__),
+                describe_error(error, __file__),
                 exc_info=error,
             )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError, UsageError
-from asdf.settings.class_path import find_class, told
+from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
 
 
@@ -72,7 +72,8 @@ def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Ca
     except Exception as error:
         raise AsdfError(
             f"network.callbacks: {kind.__module__}.{kind.__qualname__}(settings, folder) failed: "
-            f"{told(error, __file__)}. Training has not begun. Mend the callback, or take it off network.callbacks."
+            f"{describe_error(error, __file__)}. Training has not begun. "
+            "Mend the callback, or take it off network.callbacks."
         ) from error
 
 

@@ -88,8 +88,8 @@ def test_an_operation_that_torch_refuses_is_named_with_the_setting():
     explained = explain_refusal(refused.value)
     assert re.search(r"computing.deterministic = True, .* put_ on", str(explained))
     passed_on = AsdfError(str(refused.value))
-    passed_on.told = True
-    assert explain_refusal(passed_on).told
+    passed_on.reported_by_main = True
+    assert explain_refusal(passed_on).reported_by_main
     assert explain_refusal(RuntimeError("out of memory")) is None
 
 

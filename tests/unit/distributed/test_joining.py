@@ -92,7 +92,9 @@ def test_devices_that_do_not_go_together_are_refused_on_every_rank(monkeypatch, 
     errors = agree_with(choices)
     assert all(str(error).startswith(said) for error in errors)
     # All of them end, and the main one says why.
-    assert [error.told for error in errors] == [rank > 0 for rank in range(len(choices))]
+    assert [error.reported_by_main for error in errors] == [
+        rank > 0 for rank in range(len(choices))
+    ]
 
 
 def test_a_gpu_that_torch_cannot_use_is_refused_on_every_rank():
