@@ -9,7 +9,7 @@ program.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
@@ -85,6 +85,23 @@ def lines_and_more(lines: Sequence[str], shown: int, indent: str = "  ") -> str:
     if rest > 0:
         all_lines.append(f"... and {rest:,} more")
     return "".join(f"\n{indent}{line}" for line in all_lines)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Return rows of cells as lines, each column as wide as its widest cell.
+
+    Args:
+        right: the indices of columns of numbers, whose cells end at the same position.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = []
+        for index, cell in enumerate(row):
+            width = widths[index]
+            cells.append(cell.rjust(width) if index in right else cell.ljust(width))
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -1,25 +1,25 @@
-"""What differs between two runs: settings, code and machine, and results with a significance test.
+"""Show what differs between two runs: settings, code and machine, and results with a significance test.
 
     python -m asdf compare output/net output/larger_net
     python -m asdf compare output/net output/net --networks epoch.10 epoch.20
     python -m asdf compare output/net output/larger_net --json differences.json
 
-RUN is a system folder: paths.output_folder/paths.system_folder. Of each run the first network of its last report is
-taken, of one without a report the best on its validation set. Results are tested on the same trials: whole speakers are
-drawn where they are known, else trials.
+RUN is a system folder: paths.output_folder/paths.system_folder. The network of a run is the first
+in its last report; without a report, the best on its validation set. Results are tested on the
+trials that both runs scored: whole speakers are drawn where they are known, else trials.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import show, text_stream
-from asdf.errors import UsageError
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import (
     Difference,
@@ -31,156 +31,195 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.text import aligned
 from asdf.trials.how_scored import different_precisions
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, the network of each (None: no scores yet), and what differs.
+
+    Attributes:
+        refused: of each set whose results could not be tested, the reason.
+    """
+
+    runs: tuple[RunFolder, RunFolder]
+    networks: tuple[str | None, str | None]
+    settings: list[Difference]
+    environments: list[Difference]
+    results: list[ResultDifference]
+    refused: list[str]
+
+
 def main(arguments: list[str]) -> int:
-    """Print the differences; 0, or 1 where a set that both scored cannot be tested, which is told on stderr.
+    """Print the differences; return 1 if a set that both scored cannot be tested, else 0.
 
     Raises:
         UsageError: too few replicates.
-        AsdfError: a folder is not that of a run, or it has no scores of a network asked for.
+        AsdfError: a folder is not that of a run, or it has no scores of a requested network.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m asdf compare",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    args = _parser().parse_args(arguments)
+    check_replicates(args.replicates, may_be_none=False)
+    comparison = _compare(args)
+    screen = text_stream([args.json])
+    if args.json:
+        text = json.dumps(_record(comparison), indent=2, ensure_ascii=False)
+        write_text(args.json, text + "\n")
+    for block in _blocks(comparison):
+        show(block, screen)
+    for message in comparison.refused:
+        show_error(f"error: {message}")
+    return 1 if comparison.refused else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("compare", __doc__)
     parser.add_argument("first", metavar="RUN_A", type=Path)
     parser.add_argument("second", metavar="RUN_B", type=Path)
     parser.add_argument(
         "--networks", nargs=2, metavar=("A", "B"), help="networks to compare, such as epoch.20"
     )
-    parser.add_argument(
-        "--replicates", type=int, metavar="N", default=1000, help="bootstrap replicates (1000)"
-    )
+    add_replicates(parser, "bootstrap replicates (1000)")
     parser.add_argument(
         "--json",
         metavar="OUT",
         type=Path,
         help="write the differences to a file too; - is standard output",
     )
-    given = parser.parse_args(arguments)
-    if given.replicates < 20:
-        raise UsageError(
-            f"--replicates {given.replicates}: fewer than 20 tell nothing of a 95 % interval."
-        )
-    runs = open_run_folder(given.first), open_run_folder(given.second)
-    asked = given.networks or (None, None)
-    networks = chosen_network(runs[0], asked[0]), chosen_network(runs[1], asked[1])
-    settings, environments = different_settings(*runs), different_environments(*runs)
+    return parser
+
+
+def _compare(args: argparse.Namespace) -> Comparison:
+    runs = (open_run_folder(args.first), open_run_folder(args.second))
+    requested = args.networks or (None, None)
+    first = chosen_network(runs[0], requested[0])
+    second = chosen_network(runs[1], requested[1])
     results: list[ResultDifference] = []
     refused: list[str] = []
-    if networks[0] is not None and networks[1] is not None:
-        results, refused = different_results(*runs, (networks[0], networks[1]), given.replicates)
-    screen = text_stream([given.json])
-    if given.json:
-        content = {
-            "runs": [
-                {"folder": str(run.path), "network": name}
-                for run, name in zip(runs, networks, strict=True)
-            ],
-            "settings": [asdict(one) for one in settings],
-            "environment": [asdict(one) for one in environments],
-            "results": [_record(one) for one in results],
-            "not_tested": refused,
-        }
-        write_text(given.json, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    for letter, run, network in zip("AB", runs, networks, strict=True):
-        show(f"{letter}  {run.path}, {network or 'no scores yet'}", screen)
-    show("\nSettings that differ\n" + (_settings(settings) if settings else "  none"), screen)
-    show(
-        "\nCode and machine that differ\n"
-        + (_environments(environments) if environments else "  none"),
-        screen,
+    if first is not None and second is not None:
+        results, refused = different_results(*runs, (first, second), args.replicates)
+    return Comparison(
+        runs,
+        (first, second),
+        different_settings(*runs),
+        different_environments(*runs),
+        results,
+        refused,
     )
-    if results or not refused:
-        show("\nResults (B - A: below zero, B is better)\n" + _results(results, runs), screen)
-    for message in refused:
-        show_error(f"error: {message}")
-    return 1 if refused else 0
 
 
-def _record(one: ResultDifference) -> dict[str, Any]:
-    """For JSON, with how much of each recording was scored, and in which precision."""
-    record = asdict(one)
-    for which in ("first", "second"):
-        scored = record[f"{which}_scored"]
-        record[f"{which}_scored"] = scored["length"]
-        record[f"{which}_precision"] = scored["precision"]
+def _record(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as JSON values."""
+    runs = []
+    for run, network in zip(comparison.runs, comparison.networks, strict=True):
+        runs.append({"folder": str(run.path), "network": network})
+    return {
+        "runs": runs,
+        "settings": [asdict(difference) for difference in comparison.settings],
+        "environment": [asdict(difference) for difference in comparison.environments],
+        "results": [_result_record(result) for result in comparison.results],
+        "not_tested": comparison.refused,
+    }
+
+
+def _result_record(result: ResultDifference) -> dict[str, Any]:
+    """Return a result as JSON values; how each run was scored becomes a length and a precision."""
+    record = asdict(result)
+    for run in ("first", "second"):
+        scored = record[f"{run}_scored"]
+        record[f"{run}_scored"] = scored["length"]
+        record[f"{run}_precision"] = scored["precision"]
     return record
 
 
-def _settings(differences: Sequence[Difference]) -> str:
+def _blocks(comparison: Comparison) -> Iterator[str]:
+    """Yield the parts of the text, in the order in which they are shown."""
+    for letter, run, network in zip("AB", comparison.runs, comparison.networks, strict=True):
+        yield f"{letter}  {run.path}, {network or 'no scores yet'}"
+    yield "\nSettings that differ\n" + _settings_text(comparison.settings)
+    yield "\nCode and machine that differ\n" + _environments_text(comparison.environments)
+    if comparison.results or not comparison.refused:
+        table = _results_text(comparison.results, comparison.runs)
+        yield "\nResults (B - A: below zero, B is better)\n" + table
+
+
+def _settings_text(differences: Sequence[Difference]) -> str:
     lines = []
-    for one in differences:
-        lines.append(f"  {one.name}")
-        for letter, value, source in (
-            ("A", one.first, one.first_source),
-            ("B", one.second, one.second_source),
-        ):
-            told = source.split(", over ")[0]  # what it overrode is in the JSON
-            lines.append(f"    {letter}  {value}" + (f"    ({told})" if told else ""))
-    return "\n".join(lines)
+    for difference in differences:
+        lines.append(f"  {difference.name}")
+        lines.append(_value_line("A", difference.first, difference.first_source))
+        lines.append(_value_line("B", difference.second, difference.second_source))
+    return "\n".join(lines) or "  none"
 
 
-def _environments(differences: Sequence[Difference]) -> str:
-    return "\n".join(
-        line
-        for one in differences
-        for line in (f"  {one.name}", f"    A  {one.first}", f"    B  {one.second}")
-    )
+def _value_line(letter: str, value: str, source: str) -> str:
+    # What a value overrode is in the JSON; the screen shows where it came from.
+    origin = source.split(", over ")[0]
+    line = f"    {letter}  {value}"
+    return f"{line}    ({origin})" if origin else line
 
 
-def _results(results: Sequence[ResultDifference], runs: tuple[RunFolder, RunFolder]) -> str:
+def _environments_text(differences: Sequence[Difference]) -> str:
+    lines = []
+    for difference in differences:
+        lines.append(f"  {difference.name}")
+        lines.append(f"    A  {difference.first}")
+        lines.append(f"    B  {difference.second}")
+    return "\n".join(lines) or "  none"
+
+
+def _results_text(results: Sequence[ResultDifference], runs: tuple[RunFolder, RunFolder]) -> str:
     if not results:
-        return f"  no set was scored by both: A has {_sets(runs[0])}; B has {_sets(runs[1])}"
-    rows: list[tuple[str, ...]] = [("set", "metric", "A", "B", "B - A", "95 % interval", "p", "")]
-    for one in results:
-        eer, cost = one.difference.eer, one.difference.min_dcf
-        rows.append((one.set, "EER %", *_numbers(one.first.eer, one.second.eer, eer, 100, 3)))
-        rows.append(("", "minDCF", *_numbers(one.first.min_dcf, one.second.min_dcf, cost, 1, 4)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  "
-        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    drawn = {"speakers" if one.by_speakers else "trials" for one in results}
-    notes = [f"  paired bootstrap over {' or '.join(sorted(drawn))}, two-sided"]
-    for one in results:
-        if not one.of_one_length:
-            lengths = f"A {one.first_scored.describe()}, B {one.second_scored.describe()}"
-            notes.append(
-                f"  {one.set} was scored from different lengths ({lengths}), which differ in"
-            )
-            notes.append("  their results too: score both in the same way before you compare them")
-        if named := different_precisions([one.first_scored, one.second_scored]):
-            notes.append(
-                f"  {one.set} was scored in different precisions (A, B: {named}), which moves scores a"
-            )
-            notes.append("  little: score both in fp32 where a small difference counts")
-    return "\n".join([*lines, *notes])
+        first, second = (_set_names(run) for run in runs)
+        return f"  no set was scored by both: A has {first}; B has {second}"
+    rows = [("set", "metric", "A", "B", "B - A", "95 % interval", "p", "")]
+    for result in results:
+        eers = (result.first.eer, result.second.eer)
+        costs = (result.first.min_dcf, result.second.min_dcf)
+        rows.append((result.set, "EER %", *_cells(*eers, result.difference.eer, 100, 3)))
+        rows.append(("", "minDCF", *_cells(*costs, result.difference.min_dcf, 1, 4)))
+    lines = [f"  {line}" for line in aligned(rows)]
+    return "\n".join([*lines, *_notes(results)])
 
 
-def _numbers(
-    first: float, second: float, drawn: Interval, unit: float, digits: int
-) -> tuple[str, ...]:
-    assert drawn.p_value is not None
-    interval = f"{unit * drawn.low:+.{digits}f} .. {unit * drawn.high:+.{digits}f}"
-    better = "B is better" if drawn.value < 0 else "A is better"
-    verdict = better if drawn.p_value < SIGNIFICANT else "no significant difference"
-    texts = (
+def _notes(results: Sequence[ResultDifference]) -> list[str]:
+    """Return what a reader must know to read the results, as lines."""
+    drawn = sorted({"speakers" if result.by_speakers else "trials" for result in results})
+    notes = [f"  paired bootstrap over {' or '.join(drawn)}, two-sided"]
+    for result in results:
+        first, second = result.first_scored, result.second_scored
+        if not result.of_one_length:
+            lengths = f"A {first.describe()}, B {second.describe()}"
+            notes.append(f"  {result.set} was scored from different lengths ({lengths}), which")
+            notes.append("  changes results too: score both in the same way before you compare")
+        if precisions := different_precisions([first, second]):
+            notes.append(f"  {result.set} was scored in different precisions (A, B: {precisions}),")
+            notes.append("  which moves scores a little: score both in fp32 for small differences")
+    return notes
+
+
+def _cells(
+    first: float, second: float, difference: Interval, unit: float, digits: int
+) -> tuple[str, str, str, str, str, str]:
+    """Return both values, their difference with its interval, p-value and verdict as texts."""
+    assert difference.p_value is not None
+    low = f"{unit * difference.low:+.{digits}f}"
+    high = f"{unit * difference.high:+.{digits}f}"
+    better = "B is better" if difference.value < 0 else "A is better"
+    significant = difference.p_value < SIGNIFICANT
+    return (
         f"{unit * first:.{digits}f}",
         f"{unit * second:.{digits}f}",
-        f"{unit * drawn.value:+.{digits}f}",
+        f"{unit * difference.value:+.{digits}f}",
+        f"{low} .. {high}",
+        f"{difference.p_value:.3f}",
+        better if significant else "no significant difference",
     )
-    return (*texts, interval, f"{drawn.p_value:.3f}", verdict)
 
 
-def _sets(run: RunFolder) -> str:
-    names: Iterable[str] = dict.fromkeys(
-        name for files in run.score_files().values() for name in files
-    )
+def _set_names(run: RunFolder) -> str:
+    names: dict[str, None] = {}
+    for files in run.score_files().values():
+        names.update(dict.fromkeys(files))
     return ", ".join(names) or "none"

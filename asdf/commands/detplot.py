@@ -1,11 +1,12 @@
-"""DET curves of score files, for papers (needs matplotlib: the extra `report`).
+"""Draw DET curves of score files, for papers (needs matplotlib: the extra `report`).
 
     python -m asdf detplot scores/epoch.20/asvspoof19-eval.txt --output det.pdf
-    python -m asdf detplot AASIST=first.txt SLS=second.txt --protocol trial_metadata.txt --subset eval --output det.pdf
+    python -m asdf detplot AASIST=first.txt SLS=second.txt --protocol P --subset eval --output det.pdf
     python -m asdf detplot scores.txt --protocol P --by attack --output det.png --title "XLS-R + AASIST"
 
-Score files and protocols are those of `python -m asdf evaluate`. With --by, one file's curves by that column: the
-spoofs of each value against the bona fide trials. The suffix of OUT tells the format: pdf, png, svg.
+Score files and protocols are those of `python -m asdf evaluate`. With --by, the curves of one file
+by that column: the spoofs of each value against the bona fide trials. The suffix of OUT is the
+format: pdf, png, svg.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.commands.options import command_parser
 from asdf.commands.outputs import check_file, check_inputs, show
 from asdf.commands.score_files import (
     UNDIVIDED,
     add_score_files,
-    read_protocol_asked,
-    read_scores_asked,
-    systems_asked,
+    named_systems,
+    read_protocol_option,
+    read_system_scores,
 )
 from asdf.errors import UsageError
 from asdf.runs.streams import show_error
@@ -30,20 +32,36 @@ if TYPE_CHECKING:
     from asdf.trials.score_file import Scores
     from asdf.trials.trials import Trials
 
+    # The scores of the bona fide trials and of the spoofs.
+    Curve = tuple[Floats, Floats]
+
 
 def main(arguments: list[str]) -> int:
-    """Write the plot; 0.
+    """Write the plot; return 0.
 
     Raises:
         UsageError: matplotlib is not installed, or a mistake in the options.
         AsdfError: a file cannot be read or written, or a class has no trial.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m asdf detplot",
-        usage="python -m asdf detplot SCORES... --output OUT [options]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    args = _parser().parse_args(arguments)
+    if args.by and len(args.scores) > 1:
+        raise UsageError(
+            f"--by {args.by} draws one system by condition: give one score file, "
+            f"not {len(args.scores)}."
+        )
+    check_file(args.output)
+    check_inputs([*args.scores, args.protocol])
+    from asdf.report.plots import det_plot, save_figure
+
+    curves = _curves(args)
+    save_figure(det_plot(curves, args.title), args.output)
+    count = "1 curve" if len(curves) == 1 else f"{len(curves)} curves"
+    show(f"written to {args.output}: {count}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("detplot", __doc__, "SCORES... --output OUT [options]")
     add_score_files(parser)
     parser.add_argument(
         "--by", metavar="COLUMN", help="curves by a column of P, such as attack; one score file"
@@ -52,46 +70,38 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--output", type=Path, required=True, metavar="OUT", help="the file: .pdf, .png or .svg"
     )
-    given = parser.parse_args(arguments)
-    if given.by and len(given.scores) > 1:
-        raise UsageError(
-            f"--by {given.by} draws one system by condition: give one score file, not {len(given.scores)}."
-        )
-    check_file(given.output)
-    check_inputs([*given.scores, given.protocol])
-    from asdf.report.plots import det_plot, save_figure
+    return parser
+
+
+def _curves(args: argparse.Namespace) -> dict[str, Curve]:
+    """Return the scores of each curve by its name: the systems', then those of conditions."""
     from asdf.trials.how_scored import in_precision
     from asdf.trials.scored_files import how_scored
 
-    whole, trials = read_protocol_asked(given)
-    systems = {}
-    for system in systems_asked(given.scores):
-        scores = read_scores_asked(system.path, trials, whole, given.ignore_others)
+    protocol = read_protocol_option(args)
+    curves: dict[str, Curve] = {}
+    for system in named_systems(args.scores):
+        scores = read_system_scores(system.path, protocol, args.ignore_others)
         name = f"{system.name}{in_precision(how_scored(system.path).precision)}"
-        systems[name] = (scores.bona_fide, scores.spoof)
-    if given.by:
-        for value, both in _by_column(scores, trials, given.by).items():
-            # A condition may be called as the system itself.
-            systems[f"'{value}'" if value in systems else value] = both
-    save_figure(det_plot(systems, given.title), given.output)
-    show(f"written to {given.output}: {len(systems)} curve{'s' * (len(systems) != 1)}")
-    return 0
+        curves[name] = (scores.bona_fide, scores.spoof)
+    if args.by:
+        for value, condition in _condition_curves(scores, protocol.trials, args.by).items():
+            # A condition may have the name of the system.
+            name = f"'{value}'" if value in curves else value
+            curves[name] = condition
+    return curves
 
 
-def _by_column(
-    scores: Scores, trials: Trials | None, column: str
-) -> dict[str, tuple[Floats, Floats]]:
-    """The scores of each condition of a column, as `evaluate` takes them."""
+def _condition_curves(scores: Scores, trials: Trials | None, column: str) -> dict[str, Curve]:
+    """Return the scores of each condition of a column, as `evaluate` takes them."""
     from asdf.metrics.conditions import conditions_of, trials_of
     from asdf.metrics.summary import known_columns
 
     columns = known_columns("the score file", scores, trials)
     if column not in columns:
-        known = (
-            f"There is {', '.join(columns)}."
-            if columns
-            else "The score file tells none: give --protocol."
-        )
+        known = f"There is {', '.join(columns)}."
+        if not columns:
+            known = "The score file has no columns: give --protocol."
         raise UsageError(f"--by {column}: no such column. {known}")
     values = columns[column]
     conditions, findings = conditions_of(scores, column, values)

@@ -4,10 +4,10 @@
     python -m asdf report output/net output/larger --output both.html
     python -m asdf report output --output all.html              all runs in a folder
     python -m asdf report output/net --networks all             every network that has been scored
-    python -m asdf report output/net --plots figures            every plot as PDF and PNG too, for a paper
+    python -m asdf report output/net --plots figures            every plot as PDF and PNG too
 
-FOLDER is a system folder (paths.output_folder/paths.system_folder), or one that holds several. The page is a single
-file for any browser; it needs no network and no other file.
+FOLDER is a system folder (paths.output_folder/paths.system_folder), or a folder with several of
+them. The page is a single file for any browser; it needs no network and no other file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import shlex
 from pathlib import Path
 
+from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
 from asdf.report import Gathered, folded, gather, report_page, runs_in
@@ -27,40 +28,37 @@ PLOT_FORMATS = ("pdf", "png")
 
 
 def main(arguments: list[str]) -> int:
-    """Write the report; 0, also when something looks wrong, which is told on the page and on stderr.
+    """Write the report; return 0, also if something looks wrong: the page and stderr say what.
 
     Raises:
-        UsageError: several runs, and no place for their report.
+        UsageError: several runs, and no --output for their report.
         AsdfError: a folder is not that of a run, or one of its files is malformed.
     """
-    given = _parser().parse_args(arguments)
-    if given.replicates and given.replicates < 20:
+    args = _parser().parse_args(arguments)
+    check_replicates(args.replicates, may_be_none=True)
+    runs = runs_in(args.folders)
+    if args.output is None and len(runs) > 1:
         raise UsageError(
-            f"--replicates {given.replicates}: fewer than 20 tell nothing of a 95 % interval; 0 is none."
+            f"these are {len(runs)} runs: name the file of their report with --output report.html."
         )
-    runs = runs_in(given.folders)
-    if given.output is None and len(runs) > 1:
-        raise UsageError(
-            f"these are {len(runs)} runs: say where their report is to be written, --output report.html."
-        )
-    output = given.output or runs[0].path / "results" / "report.html"
+    output = args.output or runs[0].path / "results" / "report.html"
     screen = text_stream([output])
     gathered = gather(
         runs,
-        given.networks,
-        replicates=given.replicates,
+        args.networks,
+        replicates=args.replicates,
         told=show_error,
     )
-    plots = _write_plots(given.plots, gathered) if given.plots else 0
+    plots = _write_plots(args.plots, gathered) if args.plots else 0
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
-    write_text(output, report_page(gathered, given.title, command))
+    write_text(output, report_page(gathered, args.title, command))
     for one in folded(gathered.findings):
         where = and_more([place for place, _, _ in one.findings], 3)
         show_error(f"{one.level}: {where}: {one.findings[0][2]}")
     show(f"written to {output_name(output)}", screen)
-    if given.plots:
+    if args.plots:
         formats = " and ".join(PLOT_FORMATS)
-        show(f"written to {given.plots}: {plots} plots, each as {formats}", screen)
+        show(f"written to {args.plots}: {plots} plots, each as {formats}", screen)
     return 0
 
 
@@ -82,12 +80,7 @@ def _write_plots(folder: Path, gathered: Gathered) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m asdf report",
-        usage="python -m asdf report FOLDER... [options]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("report", __doc__, "FOLDER... [options]")
     parser.add_argument(
         "folders", type=Path, nargs="+", metavar="FOLDER", help="system folders of runs"
     )
@@ -97,21 +90,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PAGE",
         help="the page (FOLDER/results/report.html); - is standard output",
     )
-    parser.add_argument("--title", default="", metavar="TEXT", help="of the page (the runs' names)")
+    parser.add_argument(
+        "--title", default="", metavar="TEXT", help="title of the page (the runs' names)"
+    )
     parser.add_argument(
         "--networks",
         choices=("best", "reported", "all"),
         default="reported",
-        help="of each run: the best on its validation set, those of its last report (default), or all",
+        help="per run: the best on its validation set, those of its last report (default), or all",
     )
     parser.add_argument(
         "--plots", type=Path, metavar="DIR", help="write every plot as PDF and PNG too (matplotlib)"
     )
-    parser.add_argument(
-        "--replicates",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="of the intervals' bootstrap (1000)",
-    )
+    add_replicates(parser, "replicates of the bootstrap for intervals (1000); 0: no intervals")
     return parser

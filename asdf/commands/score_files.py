@@ -1,4 +1,4 @@
-"""Score files with the protocol of their set, as the commands that evaluate and draw them take them."""
+"""Score files and the protocol of their set, for the commands that evaluate or draw them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from asdf.trials.score_file import Scores
     from asdf.trials.trials import Trials
 
-UNDIVIDED = "of the spoofs no values of it are known, or every trial has the same one"
+UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
 """Why a column has no conditions, see `asdf.metrics.conditions.conditions_of`."""
 
 
 def add_score_files(parser: argparse.ArgumentParser) -> None:
-    """The arguments that name score files and their protocol."""
+    """Add the arguments that name score files and their protocol."""
     parser.add_argument(
         "scores",
         nargs="+",
         metavar="[NAME=]SCORES",
-        help="score files, one per system; its name is that of the file, or of the folders that differ",
+        help="score files, one per system; a system is named after its file, or after the folders "
+        "in which the files differ",
     )
     parser.add_argument(
         "--protocol",
@@ -39,79 +40,101 @@ def add_score_files(parser: argparse.ArgumentParser) -> None:
         "--subset", metavar="S", help="only the trials of this subset of P (ASVspoof 2021: eval)"
     )
     parser.add_argument(
-        "--ignore-others", action="store_true", help="leave out scored trials that P does not have"
+        "--ignore-others", action="store_true", help="leave out scored trials that are not in P"
     )
 
 
 @dataclass(frozen=True)
 class System:
-    """A score file and the name of the system that it is of."""
+    """A system's name and its score file."""
 
     name: str
     path: Path
 
 
-def systems_asked(words: Sequence[str]) -> list[System]:
-    """The score files that were named on the command line, each as PATH or NAME=PATH.
+@dataclass(frozen=True)
+class Protocol:
+    """The trials that --protocol and --subset name; None without a protocol.
 
-    A word that is itself the path of a file is one, also with a `=` in it.
+    Attributes:
+        trials: those that are evaluated: the subset, or all.
+        whole: all trials of the file.
+    """
+
+    trials: Trials | None = None
+    whole: Trials | None = None
+
+
+def named_systems(words: Sequence[str]) -> list[System]:
+    """Return the score files of a command line, each written as PATH or NAME=PATH.
+
+    A word that is the path of an existing file is a PATH, also with a `=` in it.
 
     Raises:
-        UsageError: two systems were given the same name, or one an empty name.
+        UsageError: two systems have the same name, or a name is empty.
     """
-    named = [_named(word) for word in words]
-    for name in [name for name, _ in named if name is not None]:
-        if not name or sum(name == other for other, _ in named) > 1:
+    stated_names, paths = [], []
+    for word in words:
+        name, path = _split_name(word)
+        stated_names.append(name)
+        paths.append(path)
+    for name in stated_names:
+        if name is not None and (not name or stated_names.count(name) > 1):
             raise UsageError(
-                f"{name!r} is the name of several systems, or no name: give each NAME=SCORES its own."
+                f"{name!r} is the name of several systems, or no name: give each NAME=SCORES a "
+                "name of its own."
             )
-    unnamed = [path for name, path in named if name is None]
-    shown = iter(names_of(unnamed) if unnamed else [])
-    names = numbered([next(shown) if name is None else name for name, _ in named])
-    return [System(name, path) for name, (_, path) in zip(names, named, strict=True)]
+    unnamed = [path for name, path in zip(stated_names, paths, strict=True) if name is None]
+    names_of_files = iter(names_of(unnamed) if unnamed else [])
+    names = numbered([next(names_of_files) if name is None else name for name in stated_names])
+    return [System(name, path) for name, path in zip(names, paths, strict=True)]
 
 
-def _named(word: str) -> tuple[str | None, Path]:
+def _split_name(word: str) -> tuple[str | None, Path]:
     name, sign, path = word.partition("=")
     if not sign or "/" in name or Path(word).exists():
         return None, Path(word)
     return name.strip(), Path(path)
 
 
-def read_protocol_asked(given: argparse.Namespace) -> tuple[Trials | None, Trials | None]:
-    """All trials of the protocol that was named, and those of the subset; None without a protocol.
+def read_protocol_option(args: argparse.Namespace) -> Protocol:
+    """Read the protocol that the command line names, if any.
 
     Raises:
         UsageError: options about a protocol without one, or no trial of that subset.
         AsdfError: the protocol cannot be read.
     """
-    if given.protocol is None:
-        if given.subset or given.ignore_others:
+    if args.protocol is None:
+        if args.subset or args.ignore_others:
             raise UsageError(
                 "--subset and --ignore-others are about a protocol: give --protocol too."
             )
-        return None, None
+        return Protocol()
     from asdf.corpora import choose_subset, read_protocol
 
-    whole = read_protocol(given.protocol)
-    return whole, choose_subset(whole, given.subset, given.protocol) if given.subset else whole
+    whole = read_protocol(args.protocol)
+    if not args.subset:
+        return Protocol(whole, whole)
+    return Protocol(choose_subset(whole, args.subset, args.protocol), whole)
 
 
-def read_scores_asked(
-    path: Path, trials: Trials | None, whole: Trials | None, ignore_others: bool
-) -> Scores:
-    """The scores in a file, of `trials` where there is a protocol; what is left out is told on stderr.
+def read_system_scores(path: Path, protocol: Protocol, ignore_others: bool) -> Scores:
+    """Read the scores of a system, of the protocol's trials if there is one.
+
+    Scored trials that are left out are counted on stderr.
 
     Raises:
         AsdfError: the file cannot be read, or does not fit the protocol.
     """
-    if trials is None:
+    if protocol.trials is None:
         from asdf.trials.formats import read_any_scores
 
         return read_any_scores(path)
     from asdf.trials.matching import read_matched
 
-    scores, others = read_matched(path, trials, whole=whole, ignore_others=ignore_others)
+    scores, others = read_matched(
+        path, protocol.trials, whole=protocol.whole, ignore_others=ignore_others
+    )
     if others:
         show_error(
             f"{input_name(path)}: {others} scored trials are left out, {len(scores)} evaluated"

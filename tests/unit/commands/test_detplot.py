@@ -114,7 +114,7 @@ def test_a_column_without_curves_is_refused(scores, tmp_path, capsys):
         )
         == 2
     )
-    assert "every trial has the same one" in capsys.readouterr().err
+    assert "all trials have the same value" in capsys.readouterr().err
     assert not out.exists()
 
 

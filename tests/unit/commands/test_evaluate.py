@@ -239,7 +239,7 @@ def test_submission(capsys, tmp_path, scores, protocol):
         (["--replicates", "3"], "--replicates 3: 20 or more"),
         (["--replicates", "-1"], "--replicates -1: 20 or more"),
         (["--by", "codec"], "no column codec. There is only attack without --protocol"),
-        (["--json", "x", "--csv", "x"], "an output would overwrite another one"),
+        (["--json", "x", "--csv", "x"], "an output would overwrite another"),
     ],
 )
 def test_mistakes_in_the_options(capsys, tmp_path, monkeypatch, scores, options, message):
@@ -250,7 +250,7 @@ def test_mistakes_in_the_options(capsys, tmp_path, monkeypatch, scores, options,
     assert not (tmp_path / "x").exists()
 
 
-def test_a_column_that_gives_no_results_is_told_of_if_it_was_asked_for(capsys, tmp_path):
+def test_a_column_that_gives_no_results_is_reported_if_it_was_requested(capsys, tmp_path):
     path = tmp_path / "scores.txt"
     path.write_text("a 1 1.5\nb 0 0.5\n")
     status, _, err = run(capsys, path, "--by", "attack", "--replicates", "0")

@@ -240,8 +240,8 @@ def test_results_of_different_lengths_are_said_to_be(tmp_path, capsys):
     assert main([*words, "--json", str(tmp_path / "out.json")]) == 0
     out = capsys.readouterr().out
     assert (
-        "  dev was scored from different lengths (A first 64,600 samples, B whole, up to 62.5 s), which differ in\n"
-        "  their results too"
+        "  dev was scored from different lengths (A first 64,600 samples, B whole, up to 62.5 s), which\n"
+        "  changes results too: score both in the same way before you compare\n"
     ) in out
     (result,) = json.loads((tmp_path / "out.json").read_text())["results"]
     assert result["first_scored"] == {"min_samples": 64600, "max_samples": 64600}
@@ -253,6 +253,6 @@ def test_results_of_different_lengths_are_said_to_be(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "different lengths" not in out
     assert (
-        "  dev was scored in different precisions (A, B: fp32, bf16), which moves scores a\n"
-        "  little: score both in fp32 where a small difference counts\n"
+        "  dev was scored in different precisions (A, B: fp32, bf16),\n"
+        "  which moves scores a little: score both in fp32 for small differences\n"
     ) in out
