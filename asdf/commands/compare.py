@@ -1,4 +1,4 @@
-"""Show what differs between two runs: settings, code and machine, and results with a significance test.
+"""Compare two runs: settings, code and machine, and results with a significance test.
 
     python -m asdf compare output/net output/larger_net
     python -m asdf compare output/net output/net --networks epoch.10 epoch.20

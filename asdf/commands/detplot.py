@@ -1,8 +1,8 @@
 """Draw DET curves of score files, for papers (needs matplotlib: the extra `report`).
 
     python -m asdf detplot scores/epoch.20/asvspoof19-eval.txt --output det.pdf
-    python -m asdf detplot AASIST=first.txt SLS=second.txt --protocol P --subset eval --output det.pdf
-    python -m asdf detplot scores.txt --protocol P --by attack --output det.png --title "XLS-R + AASIST"
+    python -m asdf detplot A=first.txt B=second.txt --protocol P --subset eval --output det.pdf
+    python -m asdf detplot scores.txt --protocol P --by attack --output det.png --title "XLS-R"
 
 Score files and protocols are those of `python -m asdf evaluate`. With --by, the curves of one file
 by that column: the spoofs of each value against the bona fide trials. The suffix of OUT is the

@@ -1,4 +1,4 @@
-"""What the command lines of several commands share: a parser with its usage, and the bootstrap's replicates."""
+"""What several command lines share: a parser with its usage, and the bootstrap's replicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write a report of runs: one page with results, DET curves, scores, attacks, training and settings.
+"""Write a report of runs: one page of results, DET curves, scores, attacks, training and settings.
 
     python -m asdf report output/net                            output/net/results/report.html
     python -m asdf report output/net output/larger --output both.html

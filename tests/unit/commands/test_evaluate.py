@@ -255,9 +255,7 @@ def test_a_column_that_gives_no_results_is_reported_if_it_was_requested(capsys, 
     path.write_text("a 1 1.5\nb 0 0.5\n")
     status, _, err = run(capsys, path, "--by", "attack", "--replicates", "0")
     assert status == 0
-    assert err.startswith(
-        "warning: scores: no results by attack: of the spoofs no values of it are known"
-    )
+    assert err.startswith("warning: scores: no results by attack: no spoof has a known value of it")
     assert run(capsys, path, "--replicates", "0")[2] == ""
 
 
