@@ -59,7 +59,7 @@ def check_detector(sad: SpeechActivity) -> None:
 
 
 def identity(sad: SpeechActivity) -> str:
-    """All that decides which samples `apply` keeps, as a text to be told from others by.
+    """Return a cache key: every setting that affects which samples `cut_to_speech` returns.
 
     Raises:
         UsageError: as `speech_mask`, before there is any work.
@@ -77,7 +77,7 @@ def segments(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
     return np.stack([np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)], axis=1)
 
 
-def apply(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
+def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
     """`waveform` (T,) as `sad.mode` wants it: whole ('off'), without silent ends ('endpoint') or speech only ('on')."""
     if sad.mode == "off":
         return waveform

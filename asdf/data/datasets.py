@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
-from asdf.audio import crop_start, read_audio, repeat_to
+from asdf.audio import crop_start, repeat_to
 from asdf.audio.augmentation import Chain, source_samples
 from asdf.audio.rawboost import Draws, boost, draw_for_some
 from asdf.audio.rawboost_batch import Unboosted, prepare
-from asdf.audio.speech_activity import apply as apply_speech_activity
+from asdf.audio.speech import read_speech
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import RawBoost, SpeechActivity
@@ -35,16 +35,14 @@ class ClipAndDraws(NamedTuple):
 
 
 class ClipPlan(NamedTuple):
-    """What a clip is made of: `samples` of a recording from sample `start` on.
+    """What a clip is made of: `samples` of a recording's speech from sample `start` on.
 
     Attributes:
-        length: of the recording, in samples, after speech activity detection.
         speed: that it is to be played at, in percent.
         draws: the clip's own generator, for what is still to be drawn.
     """
 
     path: Path
-    length: int
     start: int
     samples: int
     speed: int
@@ -90,7 +88,7 @@ class TrainingClips(Dataset):
         samples = source_samples(self.clip_size, speed)
         length = int(self.lengths[index])
         start = 0 if self.position == "start" else crop_start(length, samples, draws)
-        return ClipPlan(self.utterances.path(index), length, start, samples, speed, draws)
+        return ClipPlan(self.utterances.path(index), start, samples, speed, draws)
 
     def read(
         self, plan: ClipPlan, room: np.ndarray | None = None
@@ -107,31 +105,24 @@ class TrainingClips(Dataset):
         return clip if noises is None else boost(clip, noises, self.rawboost)
 
     def _clip(self, plan: ClipPlan, room: np.ndarray | None) -> np.ndarray:
-        if self.sad.mode == "off":
-            clip = read_audio(plan.path, plan.start, min(plan.length, plan.samples), room)
-        else:
-            clip = apply_speech_activity(read_audio(plan.path), self.sad)[
-                plan.start : plan.start + plan.samples
-            ]
+        clip = read_speech(plan.path, self.sad, plan.start, plan.samples, room)
         return repeat_to(clip, plan.samples, room)
 
 
 class WholeUtterances(Dataset):
     """The first samples of utterances, repeated where there are fewer. Key: (utterance, samples)."""
 
-    def __init__(self, utterances: UtteranceList, lengths: np.ndarray, sad: SpeechActivity) -> None:
-        self.utterances, self.lengths, self.sad = utterances.packed(), lengths, sad
+    def __init__(self, utterances: UtteranceList, sad: SpeechActivity) -> None:
+        self.utterances, self.sad = utterances.packed(), sad
 
     def __len__(self) -> int:
         return len(self.utterances)
 
     def __getitem__(self, key: tuple[int, int]) -> np.ndarray | AsdfError:
         index, samples = key
-        path, length = self.utterances.path(index), int(self.lengths[index])
+        path = self.utterances.path(index)
         try:
-            if self.sad.mode == "off":
-                return repeat_to(read_audio(path, 0, min(length, samples)), samples)
-            return repeat_to(apply_speech_activity(read_audio(path), self.sad)[:samples], samples)
+            return repeat_to(read_speech(path, self.sad, 0, samples), samples)
         except AsdfError as error:
             return error
 

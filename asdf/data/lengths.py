@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from asdf.archives import file_size, file_state
-from asdf.audio import audio_length, decoded_length, fallbacks, read_audio
-from asdf.audio.speech_activity import apply as apply_speech_activity
+from asdf.audio import fallbacks
+from asdf.audio.speech import measure_speech, needs_whole_recording
 from asdf.audio.speech_activity import identity
 from asdf.data.decoders import tell_fallbacks
 from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
@@ -109,14 +109,12 @@ def _measure(
     path: Path, sad: SpeechActivity, check: bool, saved: np.ndarray | None
 ) -> Row | AsdfError:
     try:
-        if sad.mode == "off" and not check:
-            return audio_length(path), NOT_DECODED, NOT_DECODED
+        if not check and not needs_whole_recording(sad):
+            return measure_speech(path, sad).speech, NOT_DECODED, NOT_DECODED
         size, changed = file_state(path) or (NOT_DECODED, NOT_DECODED)
         if saved is not None and size >= 0 and saved[1:].tolist() == [size, changed]:
             return int(saved[0]), size, changed
-        if sad.mode == "off":
-            return decoded_length(path), size, changed
-        return len(apply_speech_activity(read_audio(path), sad)), size, changed
+        return measure_speech(path, sad, decode=True).speech, size, changed
     except AsdfError as error:
         return error
 

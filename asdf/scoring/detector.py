@@ -111,7 +111,8 @@ class Detector:
         heard = hear(self._scorer, recording, sample_rate)
         raw = float(self._scorer.scores([heard.waveform])[0])
         silent = is_silent(heard.waveform)
-        result = self._summary.trial(0, None, raw, heard.speech, heard.total, silent)
+        length = heard.length
+        result = self._summary.trial(0, None, raw, length.speech, length.recording, silent)
         if result.remark:
             LOG.warning("%s: %s", recording if is_path(recording) else "an array", result.remark)
         return self._final(raw)

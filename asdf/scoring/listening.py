@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from asdf.archives import find_member
-from asdf.audio import audio_length, read_audio, repeat_to
+from asdf.audio import read_audio, repeat_to
 from asdf.audio.blocks import read_blocks
 from asdf.audio.resampling import SAMPLE_RATE
+from asdf.audio.speech import (
+    Beginning,
+    SpeechLength,
+    find_beginning,
+    measure_speech,
+    read_beginning,
+    read_speech,
+)
 from asdf.errors import AsdfError, UsageError
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveforms import as_waveform
@@ -24,50 +31,25 @@ from asdf.scoring.whole_recording import is_silent
 _BLOCK = 30 * SAMPLE_RATE
 
 
-@dataclass(frozen=True)
-class Heard:
-    """The beginning of a recording, as a trial.
-
-    Attributes:
-        waveform: (T,) of speech, before it is repeated.
-        speech: samples of speech in the whole recording.
-        total: samples of the recording.
-    """
-
-    waveform: np.ndarray
-    speech: int
-    total: int
-
-
-def measure(scorer: Scorer, path: Path) -> tuple[int, int]:
+def measure(scorer: Scorer, path: Path) -> SpeechLength:
     """Samples of speech in a file, and of the file; without speech activity detection from the header alone.
 
     Raises:
         AsdfError: the file cannot be read.
     """
-    if not scorer.whole:
-        length = audio_length(present(path))
-        return length, length
-    waveform = read_audio(present(path))
-    return len(scorer.speech(waveform)), len(waveform)
+    return measure_speech(present(path), scorer.sad)
 
 
-def hear(scorer: Scorer, recording: Any, sample_rate: int | None = None) -> Heard:
+def hear(scorer: Scorer, recording: Any, sample_rate: int | None = None) -> Beginning:
     """As much of a recording as counts in a trial.
 
     Raises:
         AsdfError: it cannot be read, or is no recording.
     """
-    most = scorer.most
-    if is_path(recording) and not scorer.whole:
+    if is_path(recording):
         _refuse_rate(sample_rate)
-        waveform = read_audio(present(recording), 0, most)
-        # Only a recording that was cut needs a second look at the file.
-        total = len(waveform) if len(waveform) < most else audio_length(recording)
-        return Heard(waveform, total, total)
-    waveform = whole_waveform(recording, sample_rate)
-    speech = scorer.speech(waveform)
-    return Heard(speech[:most], len(speech), len(waveform))
+        return read_beginning(present(recording), scorer.sad, scorer.most)
+    return find_beginning(as_waveform(recording, sample_rate), scorer.sad, scorer.most)
 
 
 def hear_repeated(scorer: Scorer, path: Path, samples: int) -> tuple[np.ndarray, bool]:
@@ -76,10 +58,7 @@ def hear_repeated(scorer: Scorer, path: Path, samples: int) -> tuple[np.ndarray,
     Raises:
         AsdfError: the file cannot be read.
     """
-    if scorer.whole:
-        speech = scorer.speech(read_audio(path))[:samples]
-    else:
-        speech = read_audio(path, 0, samples)
+    speech = read_speech(path, scorer.sad, 0, samples)
     return repeat_to(speech, samples), is_silent(speech)
 
 

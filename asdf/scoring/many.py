@@ -134,10 +134,10 @@ def _measure_portion(
 
 def _measured(scorer: Scorer, file: File) -> File:
     try:
-        speech, total = measure(scorer, file.path)
+        length = measure(scorer, file.path)
     except _FAILURES as error:
         return replace(file, error=why_failed(file.path, error))
-    return replace(file, speech=speech, total=total)
+    return replace(file, speech=length.speech, total=length.recording)
 
 
 def _part(scorer: Scorer, file: File) -> tuple[np.ndarray, bool] | str | None:

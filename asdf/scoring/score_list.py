@@ -62,7 +62,7 @@ def score_list(
         lengths, plan, lambda samples: scoring_length(network, samples), smallest_gpu(world)
     )
     local = batches[world.rank :: world.size]
-    dataset = WholeUtterances(utterances, lengths, settings.sad)
+    dataset = WholeUtterances(utterances, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
     keys = [[(trial, batch.samples) for trial in batch.trials.tolist()] for batch in local]
     scores = []

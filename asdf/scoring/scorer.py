@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from asdf.audio import repeat_to
-from asdf.audio.speech_activity import apply as apply_speech_activity
-from asdf.audio.speech_activity import check_detector
+from asdf.audio.speech import needs_whole_recording
+from asdf.audio.speech_activity import check_detector, cut_to_speech
 from asdf.data.scoring_plan import ScoringBatch, scoring_batches
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.reading import fetch_later, send
@@ -36,6 +36,7 @@ class Scorer:
     Attributes:
         least: samples up to which a shorter recording is repeated, after speech activity detection.
         most: samples beyond which nothing counts.
+        sad: the settings of speech activity detection.
         whole: whether speech activity detection needs a whole recording before its first samples are known.
         precision: what scores are computed in, and why.
     """
@@ -58,8 +59,8 @@ class Scorer:
         self.precision = choose_scoring_precision(precision, device)
         self._network = network.to(device).eval()
         check_detector(settings.sad)
-        self._sad = settings.sad
-        self.whole = settings.sad.mode != "off"
+        self.sad = settings.sad
+        self.whole = needs_whole_recording(settings.sad)
         self.least, self.most = _lengths(network, settings.network, full_length)
         self._plan = replace(
             settings.network,
@@ -70,7 +71,7 @@ class Scorer:
 
     def speech(self, waveform: np.ndarray) -> np.ndarray:
         """What of `waveform` (T,) the network is to hear."""
-        return apply_speech_activity(waveform, self._sad)
+        return cut_to_speech(waveform, self.sad)
 
     def batches(self, lengths: Sequence[int]) -> list[ScoringBatch]:
         """Batches of recordings with so many samples of speech."""

@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from asdf.audio import apply, segments, speech_mask
+from asdf.audio import cut_to_speech, segments, speech_mask
 from asdf.audio.silero import WINDOW, speech_probabilities
 from asdf.audio.speech_activity import check_detector, identity
 from asdf.demo.voices import draw_speaker, speak
@@ -92,7 +92,7 @@ def test_threshold_and_hangover(recording: np.ndarray) -> None:
 @installed
 def test_a_recording_without_speech_is_left_whole() -> None:
     silence = np.zeros(5000, np.float32)
-    assert apply(silence, SILERO) is silence
+    assert cut_to_speech(silence, SILERO) is silence
 
 
 @installed

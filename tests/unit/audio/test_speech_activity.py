@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from asdf.audio import apply, segments, speech_mask
+from asdf.audio import cut_to_speech, segments, speech_mask
 from asdf.settings.sections import SpeechActivity
 
 FRAME = 320  # 20 ms
@@ -52,12 +52,12 @@ def test_modes() -> None:
     x = burst_at(3, 12)
     x += np.arange(len(x), dtype=np.float32) * 1e-9  # so that every sample is told from every other
     sad = SpeechActivity(hangover_s=0.0)
-    assert apply(x, sad) is x
+    assert cut_to_speech(x, sad) is x
     assert_array_equal(
-        apply(x, SpeechActivity("endpoint", hangover_s=0)), x[3 * FRAME : 13 * FRAME]
+        cut_to_speech(x, SpeechActivity("endpoint", hangover_s=0)), x[3 * FRAME : 13 * FRAME]
     )
     speech_only = np.concatenate([x[3 * FRAME : 4 * FRAME], x[12 * FRAME : 13 * FRAME]])
-    assert_array_equal(apply(x, SpeechActivity("on", hangover_s=0)), speech_only)
+    assert_array_equal(cut_to_speech(x, SpeechActivity("on", hangover_s=0)), speech_only)
 
 
 @pytest.mark.parametrize("mode", ["off", "endpoint", "on"])
@@ -65,4 +65,4 @@ def test_modes() -> None:
 def test_digital_silence_is_left_whole(mode: str, level: float) -> None:
     x = np.full(1001, level, np.float32)
     assert segments(x, SpeechActivity(mode)).shape == (0, 2)
-    assert_array_equal(apply(x, SpeechActivity(mode)), x)
+    assert_array_equal(cut_to_speech(x, SpeechActivity(mode)), x)

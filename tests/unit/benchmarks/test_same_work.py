@@ -162,9 +162,7 @@ def test_transformers_network_has_the_sizes_of_ours() -> None:
 
 def test_whole_utterances_are_what_single_scoring_reads() -> None:
     with temporary_corpus(2, 0.5) as corpus:
-        whole = WholeUtterances(
-            corpus.utterances, corpus.lengths, nets.make_settings("tiny", 2).sad
-        )
+        whole = WholeUtterances(corpus.utterances, nets.make_settings("tiny", 2).sad)
         assert_array_equal(
             whole[0, int(corpus.lengths[0])], soundfile.read(corpus.paths[0], dtype="float32")[0]
         )

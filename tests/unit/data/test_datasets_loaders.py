@@ -86,13 +86,11 @@ def test_speech_activity_detection_comes_before_the_crop(tmp_path):
     sad = SpeechActivity("endpoint", hangover_s=0.0)
     clip = TrainingClips(utterances, np.array([3200]), 3200, RawBoost(), sad, 0)[1, 0]
     assert np.array_equal(clip, read_audio(tmp_path / "x.wav")[8000:11200])
-    assert np.array_equal(
-        WholeUtterances(utterances, np.array([3200]), sad)[0, 6400], np.tile(clip, 2)
-    )
+    assert np.array_equal(WholeUtterances(utterances, sad)[0, 6400], np.tile(clip, 2))
 
 
 def test_a_whole_utterance_has_as_many_samples_as_asked_for(utterances):
-    data = WholeUtterances(utterances, LENGTHS, OFF)
+    data = WholeUtterances(utterances, OFF)
     whole = read_audio(utterances.path(1))
     assert np.array_equal(data[1, 1500], whole) and np.array_equal(data[1, 1000], whole[:1000])
     assert np.array_equal(data[1, 3200], np.concatenate([whole, whole, whole[:200]]))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.audio import apply, read_audio
+from asdf.audio import cut_to_speech, read_audio, speech
 from asdf.data import lengths as room
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.demo.voices import draw_speaker, speak
@@ -54,7 +54,7 @@ def test_a_recording_takes_some_dozens_of_bytes(tmp_path, monkeypatch):
     count = 50_000
     ids = [f"{index:06d}.wav" for index in range(count)]
     utterances = UtteranceList("many", tmp_path, ids, np.ones(count, np.int8))
-    monkeypatch.setattr(room, "audio_length", lambda path: 16_000 + int(path.stem))
+    monkeypatch.setattr(speech, "audio_length", lambda path: 16_000 + int(path.stem))
     tracemalloc.start()
     try:
         lengths = measure_lengths(utterances, OFF, tmp_path / "sad", World())
@@ -82,7 +82,7 @@ def test_in_several_threads_silero_measures_what_is_read_later(tmp_path):
     silero = SpeechActivity("on", detector="silero")
     lengths = measure_lengths(utterances, silero, tmp_path / "sad", World())
     assert lengths.tolist() == [
-        len(apply(read_audio(utterances.path(index)), silero)) for index in range(12)
+        len(cut_to_speech(read_audio(utterances.path(index)), silero)) for index in range(12)
     ]
     assert (lengths < 31000).all() and len(set(lengths.tolist())) > 4
     assert lengths_file(tmp_path, utterances, silero) != lengths_file(
@@ -92,7 +92,7 @@ def test_in_several_threads_silero_measures_what_is_read_later(tmp_path):
 
 def test_a_measurement_is_used_again(utterances, tmp_path, monkeypatch):
     first = measure_lengths(utterances, OFF, tmp_path / "sad", World())
-    monkeypatch.setattr(room, "audio_length", lambda path: pytest.fail("measured again"))
+    monkeypatch.setattr(speech, "audio_length", lambda path: pytest.fail("measured again"))
     assert np.array_equal(measure_lengths(utterances, OFF, tmp_path / "sad", World()), first)
 
 
@@ -176,7 +176,7 @@ def test_a_damaged_file_is_passed_over_and_made_anew(utterances, tmp_path, log, 
 def test_a_file_of_the_first_version_is_used(utterances, tmp_path, monkeypatch):
     path = lengths_file(tmp_path, utterances, OFF)
     path.write_text("a.wav\t5000\nb.wav\t10000\nc.wav\t32000\n")
-    monkeypatch.setattr(room, "audio_length", lambda path: pytest.fail("measured again"))
+    monkeypatch.setattr(speech, "audio_length", lambda path: pytest.fail("measured again"))
     assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == [5000, 10000, 32000]
 
 
@@ -220,7 +220,7 @@ def decoded_with(monkeypatch) -> list[str]:
         return lambda path, *rest: names.append(path.name) or function(path, *rest)
 
     for name in ("decoded_length", "read_audio"):
-        monkeypatch.setattr(room, name, noted(getattr(room, name)))
+        monkeypatch.setattr(speech, name, noted(getattr(speech, name)))
     return names
 
 
@@ -274,7 +274,7 @@ def test_a_stop_does_not_wait_for_a_file_that_does_not_open(utterances, tmp_path
         stop.reason = "a test"
         return os.open(tmp_path / "pipe", os.O_RDONLY)  # as of a file server that has gone
 
-    monkeypatch.setattr(room, "audio_length", measured)
+    monkeypatch.setattr(speech, "audio_length", measured)
     with pytest.raises(Stopped, match="stopped by a test while measuring mine"):
         measure_lengths(utterances, OFF, tmp_path / "sad", World(), stop)
     os.close(os.open(tmp_path / "pipe", os.O_WRONLY))  # lets the thread go

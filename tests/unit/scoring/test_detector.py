@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import asdf
 from asdf.audio import audio_length, read_audio
-from asdf.audio.speech_activity import apply as apply_speech_activity
+from asdf.audio.speech_activity import cut_to_speech
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
@@ -39,7 +39,7 @@ def stage_2(path: Path, folder: Path, precision: str = "fp32") -> dict[str, floa
     names = sorted(file.name for file in folder.iterdir())
     (folder / "list.lst").write_text("".join(f"{name} 1\n" for name in names))
     utterances = read_list(folder / "list.lst", folder)
-    waveforms = [apply_speech_activity(read_audio(folder / name), settings.sad) for name in names]
+    waveforms = [cut_to_speech(read_audio(folder / name), settings.sad) for name in names]
     lengths = np.array([len(waveform) for waveform in waveforms])
     scores = score_list(network, utterances, lengths, settings, World(), StopRequest())
     (folder / "list.lst").unlink()
