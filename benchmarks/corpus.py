@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 RATE = 16000
 
@@ -24,7 +24,7 @@ RATE = 16000
 class TemporaryCorpus:
     """A list of recordings and their lengths in samples."""
 
-    utterances: UtteranceList
+    utterances: TrialList
     lengths: np.ndarray
 
     @property
@@ -47,7 +47,9 @@ def temporary_corpus(count: int, seconds: float | None = None) -> Iterator[Tempo
         for name, length in zip(ids, lengths.tolist(), strict=True):
             soundfile.write(Path(folder) / name, speechlike(length, rng), RATE, subtype="PCM_16")
         labels = (np.arange(count) % 10 == 0).astype(np.int8)
-        yield TemporaryCorpus(UtteranceList("benchmark", Path(folder), ids, labels), lengths)
+        yield TemporaryCorpus(
+            TrialList(ids, labels, name="benchmark", folder=Path(folder)), lengths
+        )
 
 
 def speechlike(length: int, rng: np.random.Generator) -> np.ndarray:

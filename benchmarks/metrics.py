@@ -61,7 +61,7 @@ def rows(quick: bool) -> Iterator[Row]:
 def make_scores(trials: int) -> Scores:
     """Trials whose scores are two normal distributions."""
     rng = np.random.default_rng(1)
-    labels = (rng.random(trials) < 0.1).astype(np.int64)
+    labels = (rng.random(trials) < 0.1).astype(np.int8)
     return Scores(
         [str(i) for i in range(trials)], labels, rng.standard_normal(trials) + APART * labels
     )

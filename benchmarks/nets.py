@@ -6,7 +6,6 @@ All weights are random: they take as long as trained ones.
 from __future__ import annotations
 
 from itertools import repeat
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from asdf.settings.sections import Sections
 from asdf.training.last_step import LastStep
 from asdf.training.progress import Progress
 from asdf.training.step import Step
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 SAMPLES = 64600
 # As XLS-R, with layer norms throughout, so that an utterance's scoring length is known to a frame; but small.
@@ -74,8 +73,10 @@ class AsdfSteps:
         world = world or World(device=waveforms.device)
         size, whole = len(labels), len(labels) * world.size
         names = [str(index) for index in range(whole)]
-        utterances = UtteranceList(
-            "benchmark", Path(), names, np.tile(labels.cpu().numpy(), world.size).astype(np.int8)
+        utterances = TrialList(
+            names,
+            np.tile(labels.cpu().numpy(), world.size).astype(np.int8),
+            name="benchmark",
         )
         self._step = Step(network.train(), utterances, settings, world)
         self._window = Window(

@@ -30,8 +30,9 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
 from asdf.settings.sections import Computing, Network, SpeechActivity
-from asdf.trials.lists import UtteranceList, check_files, join, read_list
-from asdf.trials.trials import Trials, read_trials, write_trials
+from asdf.trials.lists import check_files, read_list
+from asdf.trials.table import read_trials, write_trials
+from asdf.trials.trial_list import TrialList, join
 from benchmarks.resident import copied_by_a_fork, peak, settled
 
 T = TypeVar("T")
@@ -120,7 +121,7 @@ def _plans(clips: int) -> Iterator[Cost]:
 
 def _evaluation(clips: int, folder: Path) -> Iterator[Cost]:
     rng = np.random.default_rng(1)
-    labels = (rng.random(clips) < 0.1).astype(np.int64)
+    labels = (rng.random(clips) < 0.1).astype(np.int8)
     scores = (rng.standard_normal(clips) + APART * labels).astype(np.float32).astype(np.float64)
     ids = [_name(i) for i in range(clips)]
     scored = Scores(ids, labels, scores)
@@ -144,7 +145,7 @@ def _evaluation(clips: int, folder: Path) -> Iterator[Cost]:
         "attack": ["-" if _label(i) else f"A{i % 16:02d}" for i in range(clips)],
     }
     path = folder / "trials.tsv"
-    write = partial(write_trials, path, Trials(ids, labels, columns))
+    write = partial(write_trials, path, TrialList(ids, labels, columns=columns))
     yield _measured("write a table of trials", "validation", "main rank", write)[0]
     del write, columns, ids, scored, bootstrap
     yield _measured("read a table of trials", "report", "main rank", partial(read_trials, path))[0]
@@ -157,7 +158,9 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
     (folder / "flac_T").mkdir()
     for name in names:
         (folder / name).touch()
-    look = partial(check_files, [UtteranceList("few", folder, names, np.zeros(few, np.int8))])
+    look = partial(
+        check_files, [TrialList(names, np.zeros(few, np.int8), name="few", folder=folder)]
+    )
     yield _of_few("look for the files", "start", "main rank", look, clips / few)
     archive = folder / "few.tar"
     with tarfile.open(archive, "w") as tar:

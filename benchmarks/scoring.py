@@ -26,7 +26,7 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.scoring.score_list import score_list
 from asdf.settings.sections import Sections
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 from benchmarks.corpus import RATE, speechlike
 from benchmarks.harness import in_turns
 from benchmarks.loader import cut_or_tile
@@ -79,7 +79,9 @@ def _on(
             soundfile.write(
                 Path(folder) / utterance, speechlike(length, rng), RATE, subtype="PCM_16"
             )
-        utterances = UtteranceList("benchmark", Path(folder), ids, np.zeros(len(ids), np.int8))
+        utterances = TrialList(
+            ids, np.zeros(len(ids), np.int8), name="benchmark", folder=Path(folder)
+        )
         ways = scoring_ways(network, utterances, samples, settings, device)
         scores = {way: score() for way, score in ways.items()}  # which warms up, too
         times = in_turns(ways, rounds, warm_up=0)
@@ -116,7 +118,7 @@ def busiest(network: nn.Module, device: torch.device, shown: int = 4) -> str:
 
 def scoring_ways(
     network: nn.Module,
-    utterances: UtteranceList,
+    utterances: TrialList,
     lengths: np.ndarray,
     settings: Sections,
     device: torch.device,

@@ -43,9 +43,10 @@ from asdf.corpora import (
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import atomic_write
 from asdf.text import lines_and_more
-from asdf.trials.lists import UtteranceList, read_list
+from asdf.trials.lists import read_list
+from asdf.trials.table import write_trials
 from asdf.trials.trees import Tree, open_tree
-from asdf.trials.trials import write_trials
+from asdf.trials.trial_list import TrialList
 
 _SHOWN = 5  # names of each kind of trouble
 _VALUES = 60  # a column of more values is told by how many there are
@@ -176,7 +177,7 @@ def _check(part: Chosen | Path, given: argparse.Namespace, screen: TextIO, alone
     write_outputs(
         [
             (given.list, partial(_write_list, utterances)),
-            (given.trials, partial(write_trials, trials=utterances.trials())),
+            (given.trials, partial(write_trials, trials=utterances)),
         ]
     )
     lines = [name, f"  folder       {tree.root}", f"  trials       {_kinds(utterances.labels)}"]
@@ -195,7 +196,7 @@ def _check(part: Chosen | Path, given: argparse.Namespace, screen: TextIO, alone
     return int(bool(apart or disk.missing))
 
 
-def _write_list(utterances: UtteranceList, path: Path) -> None:
+def _write_list(utterances: TrialList, path: Path) -> None:
     with atomic_write(path) as file:
         file.writelines(
             f"{utterance} {label}\n"
@@ -203,13 +204,13 @@ def _write_list(utterances: UtteranceList, path: Path) -> None:
         )
 
 
-def _read(part: Chosen | Path, folder: Path) -> tuple[UtteranceList, Reading, Tree]:
+def _read(part: Chosen | Path, folder: Path) -> tuple[TrialList, Reading, Tree]:
     if isinstance(part, Chosen):
         tree = find_tree(part.corpus, folder, itself=True)
         return *read_known(part, tree), tree
     utterances = read_list(part, folder, part.stem)
     folders = sorted({utterance.rpartition("/")[0] for utterance in utterances.ids})
-    return utterances, Reading(utterances.trials(), folders), open_tree(folder)
+    return utterances, Reading(utterances, folders), open_tree(folder)
 
 
 def _kinds(labels: np.ndarray) -> str:
@@ -234,7 +235,7 @@ def _values(reading: Reading, column: str) -> list[str]:
     return [f"  {column:<12} {', '.join(shown)}"]
 
 
-def _durations(utterances: UtteranceList, missing: set[str]) -> list[str]:
+def _durations(utterances: TrialList, missing: set[str]) -> list[str]:
     places = [place for place, utterance in enumerate(utterances.ids) if utterance not in missing]
     seconds, wrong = durations_s([utterances.path(place) for place in places])
     labels = utterances.labels[places]

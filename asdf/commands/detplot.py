@@ -30,7 +30,7 @@ from asdf.runs.streams import show_error
 if TYPE_CHECKING:
     from asdf.metrics.detection import Floats
     from asdf.trials.score_file import Scores
-    from asdf.trials.trials import Trials
+    from asdf.trials.trial_list import TrialList
 
     # The scores of the bona fide trials and of the spoofs.
     Curve = tuple[Floats, Floats]
@@ -92,7 +92,7 @@ def _curves(args: argparse.Namespace) -> dict[str, Curve]:
     return curves
 
 
-def _condition_curves(scores: Scores, trials: Trials | None, column: str) -> dict[str, Curve]:
+def _condition_curves(scores: Scores, trials: TrialList | None, column: str) -> dict[str, Curve]:
     """Return the scores of each condition of a column, as `evaluate` takes them."""
     from asdf.metrics.conditions import conditions_of, trials_of
     from asdf.metrics.summary import known_columns

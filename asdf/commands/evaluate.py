@@ -53,7 +53,7 @@ from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.scored_length import parse_scored_length
 from asdf.trials.submission import FORMATS, write_submission
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 
 def main(arguments: list[str]) -> int:
@@ -112,7 +112,7 @@ def _summarise(
 
 
 def _leading(
-    summaries: Sequence[Summary], trials: Trials | None, replicates: int
+    summaries: Sequence[Summary], trials: TrialList | None, replicates: int
 ) -> dict[str, int]:
     """Return the index of the best system for each metric in which one system is the best."""
 
@@ -131,7 +131,7 @@ def _write(
     args: argparse.Namespace,
     summaries: Sequence[Summary],
     leading: Mapping[str, int],
-    trials: Trials | None,
+    trials: TrialList | None,
 ) -> None:
     scores = summaries[0].scores
     write_outputs(
@@ -249,7 +249,7 @@ def _outputs(args: argparse.Namespace) -> list[Path | None]:
     return [args.json, args.csv, args.latex, args.submission]
 
 
-def _columns(requested: str | None, trials: Trials | None) -> tuple[str, ...]:
+def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:
     """Return the columns that --by names; the attack without --by.
 
     Raises:

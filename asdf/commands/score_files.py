@@ -15,7 +15,7 @@ from asdf.runs.streams import show_error
 
 if TYPE_CHECKING:
     from asdf.trials.score_file import Scores
-    from asdf.trials.trials import Trials
+    from asdf.trials.trial_list import TrialList
 
 UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
 """Why a column has no conditions, see `asdf.metrics.conditions.conditions_of`."""
@@ -61,8 +61,8 @@ class Protocol:
         whole: all trials of the file.
     """
 
-    trials: Trials | None = None
-    whole: Trials | None = None
+    trials: TrialList | None = None
+    whole: TrialList | None = None
 
 
 def named_systems(words: Sequence[str]) -> list[System]:

@@ -15,7 +15,7 @@ from asdf.corpora.protocols import choose_subset, read_from
 from asdf.errors import AsdfError
 from asdf.facts import PUBLISHED, Published
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 SUBSETS = ("eval", "progress", "hidden", "all")
 _PARTS = 4  # the archives of the DF audio, each of which unpacks into the same folder
@@ -45,7 +45,7 @@ def _audio(track: str) -> Iterator[str]:
     )
 
 
-def _find_keys(tree: Tree, track: str) -> tuple[str, Trials]:
+def _find_keys(tree: Tree, track: str) -> tuple[str, TrialList]:
     own = {"LA": "transmission", "DF": "compression"}[track]
     for name in dict.fromkeys(_keys(track)):
         if is_there(tree, name):

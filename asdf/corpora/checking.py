@@ -15,7 +15,7 @@ from asdf.data.threads import threads
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 _THREADS = 8  # reading headers is waiting for the file system
 
@@ -37,7 +37,7 @@ def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
     )
 
 
-def counts(trials: Trials, column: str) -> dict[str, tuple[int, int]]:
+def counts(trials: TrialList, column: str) -> dict[str, tuple[int, int]]:
     """How many bona fide trials and spoofs have each value of a column, sorted by value."""
     found = Counter(zip(trials.columns[column], trials.labels.tolist(), strict=True))
     return {

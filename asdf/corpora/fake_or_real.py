@@ -16,7 +16,7 @@ from asdf.corpora.known import (
 from asdf.errors import AsdfError
 from asdf.facts import PUBLISHED, Published
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 SUBSETS = ("training", "validation", "testing")
 # What the folders of a variant are called in its archives.
@@ -50,7 +50,8 @@ def _read(variant: str, tree: Tree, subset: str) -> Reading:
         labels += [label] * len(there)
     columns = {"subset": [subset] * len(names), "variant": [f"for-{variant}"] * len(names)}
     return Reading(
-        Trials(names, np.array(labels, np.int64), columns), (f"{found}/real", f"{found}/fake")
+        TrialList(names, np.array(labels, np.int8), columns=columns),
+        (f"{found}/real", f"{found}/fake"),
     )
 
 

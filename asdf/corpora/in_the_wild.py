@@ -6,7 +6,7 @@ from asdf.corpora.known import KnownCorpus, Reading, first_there
 from asdf.corpora.protocols import read_from
 from asdf.facts import PUBLISHED
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 _INNER = "release_in_the_wild"
 
@@ -16,7 +16,7 @@ def _read(tree: Tree, subset: str) -> Reading:
     trials = read_from(tree, meta)
     home = meta.removesuffix("meta.csv")
     return Reading(
-        Trials([home + name for name in trials.ids], trials.labels, trials.columns),
+        TrialList([home + name for name in trials.ids], trials.labels, columns=trials.columns),
         (home.rstrip("/"),),
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from asdf.facts import AUDIO_SUFFIXES, Published
 from asdf.trials.trees import Tree, open_tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Reading:
         notes: what the user should know of the corpus at hand.
     """
 
-    trials: Trials
+    trials: TrialList
     audio: Sequence[str] = ()
     others: frozenset[str] = frozenset()
     notes: Sequence[str] = ()
@@ -100,7 +100,7 @@ def _part(tree: Tree, name: str) -> tuple[Tree, str, str]:
     return tree, "", name
 
 
-def with_files(trials: Trials, tree: Tree, folders: Sequence[str]) -> Trials:
+def with_files(trials: TrialList, tree: Tree, folders: Sequence[str]) -> TrialList:
     """`trials` with the names that their recordings have in `folders`, whatever the suffix; UTT.flac without any.
 
     Of several of one name that in the first folder counts: an archive may be left where it was unpacked.
@@ -112,7 +112,7 @@ def with_files(trials: Trials, tree: Tree, folders: Sequence[str]) -> Trials:
         }
     default = folders[0]
     ids = [there.get(utterance) or f"{default}/{utterance}.flac" for utterance in trials.ids]
-    return Trials(ids, trials.labels, trials.columns)
+    return TrialList(ids, trials.labels, columns=trials.columns)
 
 
 def join_name(folder: str, name: str) -> str:

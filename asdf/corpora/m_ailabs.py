@@ -11,7 +11,7 @@ import numpy as np
 from asdf.corpora.known import KnownCorpus, Reading, is_there, recordings
 from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 LANGUAGES = ("de_DE", "en_UK", "en_US", "es_ES", "fr_FR", "it_IT", "pl_PL", "ru_RU", "uk_UK")
 
@@ -48,7 +48,9 @@ def _read(tree: Tree, subset: str) -> Reading:
             f"languages ({', '.join(LANGUAGES)}) each unpack into a folder of that name."
         )
     notes = _promised(tree, ids)
-    return Reading(Trials(ids, np.ones(len(ids), np.int64), columns), languages, notes=notes)
+    return Reading(
+        TrialList(ids, np.ones(len(ids), np.int8), columns=columns), languages, notes=notes
+    )
 
 
 def _promised(tree: Tree, ids: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from asdf.corpora.known import KnownCorpus, Reading, is_there, join_name, recordings
 from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 # What meta.csv calls a column, and its name here; transcripts and durations are left where they are.
 _META = {
@@ -54,7 +54,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             for key, column in _META.items():
                 columns[column].append(said.get(key, ""))
     kept = {name: values for name, values in columns.items() if any(values)}
-    return Reading(Trials(ids, np.zeros(len(ids), np.int64), kept), (audio,), notes=notes)
+    return Reading(TrialList(ids, np.zeros(len(ids), np.int8), columns=kept), (audio,), notes=notes)
 
 
 def _meta(tree: Tree, folder: str, there: set[str], notes: list[str]) -> dict[str, dict[str, str]]:

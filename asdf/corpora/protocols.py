@@ -10,7 +10,7 @@ the names that stand in the file.
     SPEAKER UTT GENDER CODEC CODEC_Q CODEC_SEED ATTACK_TAG ATTACK KEY -                       ASVspoof 5
     file,speaker,label                                                                        In-the-Wild
     file,speaker,attack                                                                       SpoofCeleb
-    utterance label ...                                            table of trials, see `asdf.trials.trials`
+    utterance label ...                                            table of trials, see `asdf.trials.table`
     UTT KEY                                 KEY is bonafide, bona-fide or spoof, or as in ASDF's lists 1 or 0
 """
 
@@ -20,14 +20,17 @@ import os
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from asdf.errors import UsageError
 from asdf.trials.label_lines import parse_protocol
 from asdf.trials.lines import numbered_lines
+from asdf.trials.table import is_trials_file, read_trials
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials, is_trials_file, read_trials
+from asdf.trials.trial_list import TrialList
 
 
-def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Trials:
+def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> TrialList:
     """Read any label file of the field, plain or gzipped.
 
     Args:
@@ -47,7 +50,7 @@ def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Tr
     return trials if subset is None else choose_subset(trials, subset, path)
 
 
-def read_from(tree: Tree, name: str) -> Trials:
+def read_from(tree: Tree, name: str) -> TrialList:
     """The trials in the label file `name` of a corpus.
 
     Raises:
@@ -56,7 +59,7 @@ def read_from(tree: Tree, name: str) -> Trials:
     return parse_protocol(tree.lines(name), tree.path(name))
 
 
-def choose_subset(trials: Trials, subset: str, path: str | os.PathLike[str]) -> Trials:
+def choose_subset(trials: TrialList, subset: str, path: str | os.PathLike[str]) -> TrialList:
     """The trials of one subset.
 
     Raises:
@@ -71,8 +74,4 @@ def choose_subset(trials: Trials, subset: str, path: str | os.PathLike[str]) -> 
             else "It has no column of subsets."
         )
         raise UsageError(f"{path}: no trial of a subset {subset!r}. {there}")
-    return Trials(
-        [trials.ids[i] for i in chosen],
-        trials.labels[chosen],
-        {name: [column[i] for i in chosen] for name, column in trials.columns.items()},
-    )
+    return trials.select(np.array(chosen))

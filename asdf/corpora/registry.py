@@ -23,9 +23,8 @@ from asdf.corpora.mlaad import MLAAD
 from asdf.corpora.spoofceleb import SPOOFCELEB
 from asdf.corpora.wavefake import WAVEFAKE
 from asdf.errors import AsdfError, UsageError
-from asdf.trials.lists import UtteranceList
 from asdf.trials.trees import Tree, open_tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 KNOWN: dict[str, KnownCorpus] = {
     "asvspoof19": ASVSPOOF19,
@@ -151,7 +150,7 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
     )
 
 
-def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[UtteranceList, Reading]:
+def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[TrialList, Reading]:
     """The list that was chosen, with what the reader says of it.
 
     Raises:
@@ -161,13 +160,13 @@ def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[UtteranceLis
     return as_list(reading.trials, tree, name or chosen.name), reading
 
 
-def as_list(trials: Trials, tree: Tree, name: str) -> UtteranceList:
+def as_list(trials: TrialList, tree: Tree, name: str) -> TrialList:
     """Trials whose ids are names in `tree` as a list."""
     ids = list(trials.ids)
     if not ids:
         raise AsdfError(f"{tree.root}: {name} has no trials. Was the corpus unpacked whole?")
     columns = {name: list(values) for name, values in trials.columns.items()}
-    return UtteranceList(name, tree.root, ids, trials.labels.astype(np.int8), columns)
+    return TrialList(ids, trials.labels, name=name, folder=tree.root, columns=columns)
 
 
 def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:

@@ -6,7 +6,7 @@ from asdf.corpora.known import KnownCorpus, Reading, first_there
 from asdf.corpora.protocols import read_from
 from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 # What the subsets are called in file and folder names.
 _NAMES = {"train": ("train",), "dev": ("development", "dev"), "eval": ("evaluation", "eval")}
@@ -25,7 +25,10 @@ def _read(tree: Tree, subset: str) -> Reading:
     home = meta[: meta.index("metadata/")]
     audio = first_there(tree, (f"{home}flac/{name}" for name in names)) or f"{home}flac/{names[0]}"
     return Reading(
-        Trials([f"{audio}/{name}" for name in trials.ids], trials.labels, trials.columns), (audio,)
+        TrialList(
+            [f"{audio}/{name}" for name in trials.ids], trials.labels, columns=trials.columns
+        ),
+        (audio,),
     )
 
 

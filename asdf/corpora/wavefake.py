@@ -18,7 +18,7 @@ from asdf.corpora.known import (
 from asdf.errors import AsdfError
 from asdf.facts import PUBLISHED
 from asdf.trials.trees import Tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 _LANGUAGES = {"ljspeech": "en", "jsut": "ja"}
 _AUDIO = "generated_audio"
@@ -41,7 +41,9 @@ def _read(tree: Tree, subset: str) -> Reading:
         )
     columns = [_describe(system) for system in systems]
     found = {name: [of[name] for of in columns] for name in columns[0]}
-    return Reading(Trials(names, np.zeros(len(names), np.int64), found), (join_name(home, subset),))
+    return Reading(
+        TrialList(names, np.zeros(len(names), np.int8), columns=found), (join_name(home, subset),)
+    )
 
 
 def _describe(system: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from asdf.audio.speech import read_speech
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import RawBoost, SpeechActivity
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 
 class ClipAndDraws(NamedTuple):
@@ -61,7 +61,7 @@ class TrainingClips(Dataset):
 
     def __init__(
         self,
-        utterances: UtteranceList,
+        utterances: TrialList,
         lengths: np.ndarray,
         clip_size: int,
         rawboost: RawBoost,
@@ -112,7 +112,7 @@ class TrainingClips(Dataset):
 class WholeUtterances(Dataset):
     """The first samples of utterances, repeated where there are fewer. Key: (utterance, samples)."""
 
-    def __init__(self, utterances: UtteranceList, sad: SpeechActivity) -> None:
+    def __init__(self, utterances: TrialList, sad: SpeechActivity) -> None:
         self.utterances, self.sad = utterances.packed(), sad
 
     def __len__(self) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from asdf.audio import fallbacks
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 
 def tell_fallbacks(
-    what: str, decoded: set[str], utterances: UtteranceList, total: int, world: World
+    what: str, decoded: set[str], utterances: TrialList, total: int, world: World
 ) -> None:
     """Log how many of the `total` recordings of `utterances` that were read FFmpeg decoded; nothing when none.
 

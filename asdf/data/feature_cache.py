@@ -23,7 +23,7 @@ from asdf.data.lengths import lengths_file
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.settings.sections import Sections
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 FORMAT = 1
 
@@ -107,7 +107,7 @@ class FeatureCache:
 
 def identity_of(
     front_end: Mapping[str, Any],
-    utterances: UtteranceList,
+    utterances: TrialList,
     lengths: np.ndarray,
     settings: Sections,
     dtype: str = "float16",

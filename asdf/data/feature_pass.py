@@ -36,7 +36,7 @@ from asdf.runs.log import LOG
 from asdf.runs.owner import owner_mark
 from asdf.runs.progress import track
 from asdf.settings.sections import Network
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 POLL_S = 5.0
 
@@ -68,7 +68,7 @@ class FeaturePass:
 
     front_end: Callable[[Tensor], Tensor | list[Tensor]]
     clips: BatchLoader
-    utterances: UtteranceList
+    utterances: TrialList
     settings: Network
     world: World
     stop: StopRequest

@@ -33,7 +33,7 @@ from asdf.runs.log import LOG
 from asdf.runs.progress import track
 from asdf.settings.sections import SpeechActivity
 from asdf.text import lines_and_more
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 _THREADS = 8
 _SHOWN = 10
@@ -41,7 +41,7 @@ _SIZES = 64
 _AT_ONCE = 16
 
 
-def lengths_file(folder: Path, utterances: UtteranceList, sad: SpeechActivity) -> Path:
+def lengths_file(folder: Path, utterances: TrialList, sad: SpeechActivity) -> Path:
     """Where the measured lengths of `utterances` are saved."""
     sample = range(0, len(utterances), max(1, len(utterances) // _SIZES))
     sizes = [_size(utterances.path(index)) for index in sample]
@@ -51,7 +51,7 @@ def lengths_file(folder: Path, utterances: UtteranceList, sad: SpeechActivity) -
 
 
 def measure_lengths(
-    utterances: UtteranceList,
+    utterances: TrialList,
     sad: SpeechActivity,
     folder: Path,
     world: World,
@@ -121,7 +121,7 @@ def _measure(
 
 def _save(
     path: Path,
-    utterances: UtteranceList,
+    utterances: TrialList,
     saved: np.ndarray | None,
     parts: Sequence[tuple[array[int], list[str]]],
 ) -> np.ndarray:

@@ -17,7 +17,7 @@ from asdf.audio import audio_length
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 NOT_DECODED = -1
 
@@ -48,7 +48,7 @@ def _lines(ids: Sequence[str], table: np.ndarray) -> Iterator[bytes]:
         yield f"{utterance}\t{samples}{decoded}\n".encode("utf-8", "surrogateescape")
 
 
-def read_table(path: Path, utterances: UtteranceList) -> np.ndarray | None:
+def read_table(path: Path, utterances: TrialList) -> np.ndarray | None:
     """What is saved in `path`, (N, 3) int64; None where nothing is, or what is there is damaged."""
     try:
         return _table(path, utterances)
@@ -59,7 +59,7 @@ def read_table(path: Path, utterances: UtteranceList) -> np.ndarray | None:
         return None
 
 
-def _table(path: Path, utterances: UtteranceList) -> np.ndarray:
+def _table(path: Path, utterances: TrialList) -> np.ndarray:
     """The table in the file `path`.
 
     Raises:
@@ -88,7 +88,7 @@ def _table(path: Path, utterances: UtteranceList) -> np.ndarray:
     return table
 
 
-def _check_longest(lengths: np.ndarray, utterances: UtteranceList) -> None:
+def _check_longest(lengths: np.ndarray, utterances: TrialList) -> None:
     """Raise an error if the longest utterance of a file without a checksum is longer than its recording."""
     longest = int(lengths.argmax())
     if lengths[longest] > audio_length(utterances.path(longest)):

@@ -52,7 +52,7 @@ def check_scores(
 
 
 def find_errors(
-    labels: npt.NDArray[np.int64], scores: Floats, ids: Sequence[str] | None = None
+    labels: npt.NDArray[np.integer], scores: Floats, ids: Sequence[str] | None = None
 ) -> list[Finding]:
     """Look for what leaves the metrics undefined; arguments as for `check_scores`."""
     if not scores.size:

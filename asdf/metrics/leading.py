@@ -13,7 +13,7 @@ from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT, paired_test
 from asdf.metrics.results import Result
 from asdf.trials.score_file import Scores
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 TESTED = ("eer", "min_dcf")
 """The metrics that `paired_test` is about."""
@@ -44,7 +44,7 @@ def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> 
     return leading
 
 
-def speakers_of(scores: Scores, trials: Trials | None) -> list[str] | None:
+def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
     """Return the speaker of each scored trial; None unless all are known and at least two differ."""
     column = trials.columns.get("speaker") if trials else None
     if trials is None or column is None:

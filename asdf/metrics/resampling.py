@@ -91,7 +91,7 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
 
 
 def trial_draws(
-    labels: npt.NDArray[np.int64], replicates: int, rng: np.random.Generator
+    labels: npt.NDArray[np.integer], replicates: int, rng: np.random.Generator
 ) -> Iterator[Weights]:
     """How often each bona fide and each spoof trial is drawn."""
     sizes = int((labels == 1).sum()), int((labels == 0).sum())
@@ -101,7 +101,7 @@ def trial_draws(
 
 
 def speaker_draws(
-    labels: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.integer],
     speakers: Sequence[str],
     replicates: int,
     rng: np.random.Generator,
@@ -115,7 +115,7 @@ def speaker_draws(
 
 def speaker_block_draws(
     blocks: Blocks,
-    labels: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.integer],
     speakers: Sequence[str],
     replicates: int,
     rng: np.random.Generator,
@@ -159,7 +159,7 @@ class _Pairs:
 
 
 def _speaker_of_trial(
-    labels: npt.NDArray[np.int64], speakers: Sequence[str]
+    labels: npt.NDArray[np.integer], speakers: Sequence[str]
 ) -> tuple[npt.NDArray[np.intp], int]:
     """The number of each trial's speaker, in alphabetical order, and how many speakers there are."""
     if len(speakers) != labels.size:

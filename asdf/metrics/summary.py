@@ -31,7 +31,7 @@ from asdf.trials.how_scored import NOT_KNOWN, HowScored, different_precisions
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_length import described
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 __all__ = [
     "Average",
@@ -135,7 +135,7 @@ def summarise(
     name: str,
     set: str,
     scores: Scores,
-    trials: Trials | None = None,
+    trials: TrialList | None = None,
     *,
     by: Sequence[str] = ("attack",),
     asv: AsvScores | None = None,
@@ -160,7 +160,7 @@ def summarise(
         raise AsdfError(f"{name}: {' '.join(error.message for error in errors)}")
     columns = known_columns(name, scores, trials)
     if any(columns.get("attack", ())):
-        scores = replace(scores, attacks=list(columns["attack"]))
+        scores = replace(scores, columns={**scores.columns, "attack": columns["attack"]})
     findings = find_warnings(scores.det_curve)
     conditions: list[Condition] = []
     for column in dict.fromkeys(by):
@@ -225,7 +225,9 @@ def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
     return [Finding("warning", f"{words}: score all in fp32 where a small difference counts.")]
 
 
-def known_columns(name: str, scores: Scores, trials: Trials | None) -> Mapping[str, Sequence[str]]:
+def known_columns(
+    name: str, scores: Scores, trials: TrialList | None
+) -> Mapping[str, Sequence[str]]:
     """The columns of the scored trials, in the order of `scores`; the score file's attacks where `trials` has none.
 
     Raises:

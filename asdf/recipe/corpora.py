@@ -27,15 +27,13 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import did_you_mean
 from asdf.trials.lists import (
-    UtteranceList,
     check_both_classes,
-    join,
     read_asvspoof2019_protocol,
     read_list,
     same_recording,
 )
 from asdf.trials.trees import open_tree
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList, join
 
 _SHOWN = 5
 
@@ -72,7 +70,7 @@ class Corpus:
         """Where it is looked for."""
         return database_folder / self.folder / self.list
 
-    def read(self, name: str, database_folder: Path) -> UtteranceList:
+    def read(self, name: str, database_folder: Path) -> TrialList:
         """The utterances of this corpus; what the user should know of them goes to the log.
 
         Raises:
@@ -84,7 +82,7 @@ class Corpus:
             LOG.info("warning: %s", note)
         return utterances
 
-    def read_noted(self, name: str, database_folder: Path) -> tuple[UtteranceList, Sequence[str]]:
+    def read_noted(self, name: str, database_folder: Path) -> tuple[TrialList, Sequence[str]]:
         """The utterances, and what the user should know of them; errors as for `read`."""
         folder = database_folder / self.folder
         if self.reader:
@@ -106,7 +104,7 @@ class Corpus:
             else _with_columns(utterances, trials, folder / self.protocol)
         ), []
 
-    def _trials(self, folder: Path) -> Trials | None:
+    def _trials(self, folder: Path) -> TrialList | None:
         """What `protocol` says; None where it is not there."""
         if not self.protocol:
             return None
@@ -176,7 +174,7 @@ def is_checked(name: str, settings: Sections) -> bool:
     )
 
 
-def check_classes(lists: Sequence[UtteranceList], settings: Sections) -> None:
+def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     """Raise an AsdfError when one of `lists` lacks a class that the stages need, or would be trained on twice."""
     recipe = settings.recipe
     scored = {*validation_sets(settings), *recipe.evaluation_sets}
@@ -195,7 +193,7 @@ def _first(notes: Sequence[str], name: str) -> list[str]:
     return [*notes[:_SHOWN], more] if len(notes) > _SHOWN else list(notes)
 
 
-def _check_counted_once(training: Sequence[UtteranceList]) -> None:
+def _check_counted_once(training: Sequence[TrialList]) -> None:
     """Raise an AsdfError when two of the lists share recordings, as 'asvspoof19' and 'asvspoof19:train' do."""
     for one, other in combinations(training, 2):
         shared = _shared_recordings(one, other)
@@ -206,7 +204,7 @@ def _check_counted_once(training: Sequence[UtteranceList]) -> None:
             )
 
 
-def _shared_recordings(one: UtteranceList, other: UtteranceList) -> int:
+def _shared_recordings(one: TrialList, other: TrialList) -> int:
     """How many recordings two lists have in common, in whatever way they are spelled."""
     climbs = any(".." in utterance for utterance in chain(one.ids, other.ids))
     if one.folder == other.folder and not climbs:
@@ -219,12 +217,12 @@ def _shared_recordings(one: UtteranceList, other: UtteranceList) -> int:
     return len(set(_files(one)).intersection(_files(other)))
 
 
-def _files(utterances: UtteranceList) -> Iterator[str]:
+def _files(utterances: TrialList) -> Iterator[str]:
     """The recordings of a list, each spelled in one way."""
     return (same_recording(f"{utterances.folder}/{utterance}") for utterance in utterances.ids)
 
 
-def _with_columns(utterances: UtteranceList, trials: Trials, protocol: Path) -> UtteranceList:
+def _with_columns(utterances: TrialList, trials: TrialList, protocol: Path) -> TrialList:
     """`utterances` with the columns of `trials`, those of the label file `protocol`; '' where it says nothing.
 
     Raises:

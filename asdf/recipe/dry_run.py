@@ -27,7 +27,8 @@ from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Sections
 from asdf.text import lines_and_more
 from asdf.training.callbacks import find_callbacks
-from asdf.trials.lists import UtteranceList, check_files
+from asdf.trials.lists import check_files
+from asdf.trials.trial_list import TrialList
 
 _MOST_DEVICES = 16
 
@@ -102,9 +103,9 @@ def _add(
 
 def _add_corpora(
     plan: Plan, settings: Sections, folders: Folders, corpora: Mapping[str, Corpus]
-) -> dict[str, UtteranceList]:
+) -> dict[str, TrialList]:
     """Add the corpora that the stages read, and return the lists of those that are there."""
-    lists: dict[str, UtteranceList] = {}
+    lists: dict[str, TrialList] = {}
     plan.lines += ["", "corpora"]
     for name in sets_in_use(settings):
         try:
@@ -116,7 +117,7 @@ def _add_corpora(
 
 
 def _corpus(
-    name: str, corpus: Corpus, database: Path, lists: dict[str, UtteranceList]
+    name: str, corpus: Corpus, database: Path, lists: dict[str, TrialList]
 ) -> Iterator[str]:
     place = corpus.place(database)
     if corpus.make is not None and not place.exists():
@@ -130,7 +131,7 @@ def _corpus(
     yield from (f"    warning: {note}" for note in notes)
 
 
-def _batches(settings: Sections, lists: Mapping[str, UtteranceList], world_size: int) -> list[str]:
+def _batches(settings: Sections, lists: Mapping[str, TrialList], world_size: int) -> list[str]:
     """What an optimiser step consists of, and an epoch, if the number of training utterances is known.
 
     Raises:

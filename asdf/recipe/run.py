@@ -23,7 +23,8 @@ from asdf.recipe.folders import Folders
 from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections, Settings
-from asdf.trials.lists import UtteranceList, check_both_classes, check_files, join
+from asdf.trials.lists import check_both_classes, check_files
+from asdf.trials.trial_list import TrialList, join
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,8 +50,8 @@ class Run:
     recipe_folder: Path
     world: World
     stop: StopRequest
-    _lists: dict[str, UtteranceList] = field(default_factory=dict)
-    _lengths: dict[str, tuple[UtteranceList, np.ndarray]] = field(default_factory=dict)
+    _lists: dict[str, TrialList] = field(default_factory=dict)
+    _lengths: dict[str, tuple[TrialList, np.ndarray]] = field(default_factory=dict)
     _augmentation: Chain | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
@@ -81,7 +82,7 @@ class Run:
         """Names of the corpora that the chosen stages read."""
         return sets_in_use(self.settings)
 
-    def utterances(self, name: str) -> UtteranceList:
+    def utterances(self, name: str) -> TrialList:
         """The list of a corpus of the recipe; a corpus that can be made is made first."""
         if name not in self._lists:
             corpus = find_corpus(name, self.corpora)
@@ -91,7 +92,7 @@ class Run:
             self._lists[name] = corpus.read(name, self.folders.database)
         return self._lists[name]
 
-    def lengths(self, utterances: UtteranceList) -> np.ndarray:
+    def lengths(self, utterances: TrialList) -> np.ndarray:
         """Lengths in samples, measured now unless an earlier run did (see `asdf.data.lengths`).
 
         The recordings of a training set are decoded to their ends, once, if recipe.check_recordings says so.
@@ -125,7 +126,7 @@ class Run:
             self._augmentation = self.world.run_on_main(lambda: open_chain(section, base))
         return self._augmentation
 
-    def training_utterances(self) -> tuple[UtteranceList, np.ndarray]:
+    def training_utterances(self) -> tuple[TrialList, np.ndarray]:
         """All training sets as one list, without utterances that are too short or too long, and their lengths."""
         import numpy as np
 

@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from asdf.data.loaders import BatchLoader
     from asdf.training.callback_group import CallbackGroup
     from asdf.training.loop import Trainer
-    from asdf.trials.lists import UtteranceList
     from asdf.trials.scored_length import ScoredLength
+    from asdf.trials.trial_list import TrialList
 
 
-def train_network(
-    run: Run, network: nn.Module, utterances: UtteranceList, lengths: np.ndarray
-) -> None:
+def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> None:
     """Train `network`, going on from where `network.resume_epoch` says, and validate it on the way."""
     from asdf.data.datasets import TrainingClips
     from asdf.data.loaders import BatchLoader
@@ -97,7 +95,7 @@ def train_network(
 
 
 def _kept_features(
-    run: Run, network: nn.Module, clips: BatchLoader, utterances: UtteranceList, lengths: np.ndarray
+    run: Run, network: nn.Module, clips: BatchLoader, utterances: TrialList, lengths: np.ndarray
 ) -> BatchLoader:
     """A loader of the front end's features of `clips`, which are computed now unless an earlier run did."""
     from asdf.data.feature_cache import FeatureCache, identity_of
@@ -137,7 +135,7 @@ def evaluate_network(
     from asdf.trials.how_scored import HowScored, in_precision
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
-    from asdf.trials.trials import write_trials
+    from asdf.trials.table import write_trials
 
     eers: dict[str, float] = {}
     precision = agree_on_precision(run.settings.computing.scoring_precision, run.world).name
@@ -148,15 +146,13 @@ def evaluate_network(
         scores = score_list(network, utterances, lengths, run.settings, run.world, run.stop)
         path = run.folders.scores(name, corpus)
 
-        def write(
-            utterances: UtteranceList = utterances, scores: np.ndarray | None = scores
-        ) -> float:
+        def write(utterances: TrialList = utterances, scores: np.ndarray | None = scores) -> float:
             assert scores is not None  # the main rank has them
             remove_how_scored(path)  # noqa: B023 (called at once)
             write_scores(path, utterances.ids, utterances.labels, scores)  # noqa: B023
             write_how_scored(path, scored)  # noqa: B023
             if utterances.columns:
-                write_trials(run.folders.trials(utterances.name), utterances.trials())
+                write_trials(run.folders.trials(utterances.name), utterances)
             return eer(scores[utterances.labels == 1], scores[utterances.labels == 0])[0]
 
         eers[corpus] = run.world.run_on_main(write)

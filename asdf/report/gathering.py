@@ -36,7 +36,7 @@ from asdf.report.names import labels_of
 from asdf.trials.run_folder import SCORES, RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 _MOST_VALUES = 64
 _MOST_CURVES = 800
@@ -193,7 +193,7 @@ def _leading(gathered: Gathered, name: str, replicates: int) -> dict[str, str]:
     return {metric: measured[index].system for metric, index in found.items()}
 
 
-def shown_columns(trials: Trials | None) -> list[str]:
+def shown_columns(trials: TrialList | None) -> list[str]:
     """The attack first, then the other columns that have few enough values to be a table."""
     columns = {} if trials is None else trials.columns
     few = [

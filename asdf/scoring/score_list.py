@@ -28,14 +28,14 @@ from asdf.runs.progress import track
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import agree_on_precision
 from asdf.settings.sections import Network, Sections
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 _SHOWN = 5
 
 
 def score_list(
     network: nn.Module,
-    utterances: UtteranceList,
+    utterances: TrialList,
     lengths: np.ndarray,
     settings: Sections,
     world: World,
@@ -123,7 +123,7 @@ def _scores(logits_B2: Tensor, settings: Network) -> Tensor:
     return logits_B2[:, 1] - logits_B2[:, 0]
 
 
-def _assemble(parts: list[tuple[np.ndarray, np.ndarray]], utterances: UtteranceList) -> np.ndarray:
+def _assemble(parts: list[tuple[np.ndarray, np.ndarray]], utterances: TrialList) -> np.ndarray:
     trials = np.concatenate([trials for trials, _ in parts])
     if not np.array_equal(np.sort(trials), np.arange(len(utterances))):
         raise RuntimeError(f"{utterances.name}: {len(trials)} scores for {len(utterances)} trials")

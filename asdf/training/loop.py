@@ -31,7 +31,7 @@ from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
 from asdf.training.saving import Saving
 from asdf.training.step import Step
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 Evaluate = Callable[[nn.Module, str], dict[str, float]]
 
@@ -50,7 +50,7 @@ class Trainer:
     def __init__(
         self,
         step: Step,
-        utterances: UtteranceList,
+        utterances: TrialList,
         loader: BatchLoader,
         settings: Sections,
         world: World,

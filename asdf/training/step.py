@@ -44,7 +44,7 @@ from asdf.training.optimisers import build_optimiser, load_optimiser_state, set_
 from asdf.training.passes import Passes
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 _SHOWN = 8
 
@@ -64,7 +64,7 @@ class Step:
     def __init__(
         self,
         network: nn.Module,
-        utterances: UtteranceList,
+        utterances: TrialList,
         settings: Sections,
         world: World,
         from_features: bool = False,

@@ -87,7 +87,7 @@ def read_keyed_scores(path: str | os.PathLike[str], *, both_classes: bool = True
         attacks.append(columns[1])
         labels.append(KEYS[columns[2]])
         scores.append(parse_score(columns[3], path, line))
-    found = Scores(ids, np.array(labels, np.int64), np.array(scores), attacks)
+    found = Scores(ids, np.array(labels, np.int8), np.array(scores), columns={"attack": attacks})
     return checked(path, lines, found, both_classes=both_classes)
 
 
@@ -117,7 +117,7 @@ def read_unlabelled_scores(
         [lines[i] for i in known],
         Scores(
             [ids[i] for i in known],
-            np.array([labels[ids[i]] for i in known], np.int64),
+            np.array([labels[ids[i]] for i in known], np.int8),
             np.array([scores[i] for i in known]),
         ),
     )
@@ -131,7 +131,7 @@ def read_two_columns(path: str | os.PathLike[str]) -> tuple[list[str], npt.NDArr
     """
     lines, ids, scores = _two_columns(path)
     # There is no class to look at yet; all else is checked here, where the lines are known.
-    found = Scores(ids, np.zeros(len(ids), np.int64), np.array(scores))
+    found = Scores(ids, np.zeros(len(ids), np.int8), np.array(scores))
     return ids, checked(path, lines, found, both_classes=False).scores
 
 

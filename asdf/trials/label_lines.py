@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 LABELS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, "1": 1, "0": 0}
 
@@ -49,7 +49,7 @@ _KNOWN = (
 )
 
 
-def parse_protocol(lines: Iterable[tuple[int, str]], path: Path) -> Trials:
+def parse_protocol(lines: Iterable[tuple[int, str]], path: Path) -> TrialList:
     """The trials in the numbered lines of a label file `path` that is no table of trials.
 
     Raises:
@@ -105,14 +105,14 @@ class _Collected:
             value = "-" if label and name in ("attack", "vocoder") else row[place]
             self.columns[name].append(self.same.setdefault(value, value))
 
-    def trials(self) -> Trials:
+    def trials(self) -> TrialList:
         # A column of '-' alone says nothing, such as the third one of ASVspoof 2019 LA.
         columns = {
             name: values
             for name, values in self.columns.items()
             if name == "attack" or set(values) != {"-"}
         }
-        return Trials(self.ids, np.array(self.labels, np.int64), columns)
+        return TrialList(self.ids, np.array(self.labels, np.int8), columns=columns)
 
 
 def _read_csv(rows: Iterator[tuple[int, str]], header: list[str], found: _Collected) -> None:

@@ -18,7 +18,7 @@ from asdf.errors import AsdfError
 from asdf.text import quoted_and_more
 from asdf.trials.formats import read_keyed_scores, read_two_columns, score_format
 from asdf.trials.score_file import Scores, missing_class, read_scores
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import Labels, TrialList
 
 _SHOWN = 5
 Indices = npt.NDArray[np.intp]
@@ -28,17 +28,17 @@ Indices = npt.NDArray[np.intp]
 class _ScoreFile:
     """What a score file of any format says; labels and attacks are None where it has none."""
 
-    ids: list[str]
+    ids: Sequence[str]
     scores: npt.NDArray[np.float64]
-    labels: npt.NDArray[np.int64] | None = None
-    attacks: list[str] | None = None
+    labels: Labels | None = None
+    attacks: Sequence[str] | None = None
 
 
 def read_matched(
     path: str | os.PathLike[str],
-    trials: Trials,
+    trials: TrialList,
     *,
-    whole: Trials | None = None,
+    whole: TrialList | None = None,
     ignore_others: bool = False,
 ) -> tuple[Scores, int]:
     """Read a score file of any format, with the labels of `trials`.
@@ -59,9 +59,10 @@ def read_matched(
     file = _read_any(path, whole or trials)
     indices = _match(file.ids, trials)
     used = np.flatnonzero(indices >= 0)
+    chosen = used.tolist()
     if used.size < len(file.ids) and not ignore_others:
         _refuse_others(path, file.ids, indices, whole)
-    ids = [file.ids[i] for i in used]
+    ids = [file.ids[i] for i in chosen]
     _refuse_missing(path, indices[used], trials)
     _refuse_repeated(str(path), ids, indices[used], trials)
     labels = trials.labels[indices[used]]
@@ -72,13 +73,13 @@ def read_matched(
         raise AsdfError(
             f"{path}: not one of the {len(ids)} trials is {missing}. Error rates need both classes."
         )
-    attacks = None
+    columns = {}
     if file.attacks:
-        attacks = [file.attacks[i] for i in used]
-    return Scores(ids, labels, file.scores[used], attacks), len(file.ids) - len(ids)
+        columns["attack"] = [file.attacks[i] for i in chosen]
+    return Scores(ids, labels, file.scores[used], columns=columns), len(file.ids) - len(ids)
 
 
-def columns_of(name: str, scores: Scores, trials: Trials) -> dict[str, Sequence[str]]:
+def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequence[str]]:
     """Return each column of `trials`, in the order of `scores`.
 
     Raises:
@@ -100,7 +101,7 @@ def columns_of(name: str, scores: Scores, trials: Trials) -> dict[str, Sequence[
     return columns
 
 
-def _read_any(path: str | os.PathLike[str], known: Trials) -> _ScoreFile:
+def _read_any(path: str | os.PathLike[str], known: TrialList) -> _ScoreFile:
     """Read a file in the format of its first line; `known` decides where that is ambiguous."""
     kind, _ = score_format(path, lambda utterance: known.index_of(utterance) is not None)
     if kind == "two columns":
@@ -110,7 +111,7 @@ def _read_any(path: str | os.PathLike[str], known: Trials) -> _ScoreFile:
     return _ScoreFile(scores.ids, scores.scores, scores.labels, scores.attacks)
 
 
-def _match(ids: Sequence[str], trials: Trials) -> Indices:
+def _match(ids: Sequence[str], trials: TrialList) -> Indices:
     """Return the index in `trials` of each utterance; -1 where there is none."""
     # Most files have the protocol's own names, and bare names of a million trials take seconds.
     exact = {utterance: index for index, utterance in enumerate(trials.ids)}
@@ -133,7 +134,7 @@ def _match(ids: Sequence[str], trials: Trials) -> Indices:
 
 
 def _refuse_others(
-    path: str | os.PathLike[str], ids: Sequence[str], indices: Indices, whole: Trials | None
+    path: str | os.PathLike[str], ids: Sequence[str], indices: Indices, whole: TrialList | None
 ) -> None:
     others = [ids[i] for i in np.flatnonzero(indices < 0).tolist()]
     if whole is not None:
@@ -146,7 +147,7 @@ def _refuse_others(
         )
 
 
-def _refuse_missing(path: str | os.PathLike[str], indices: Indices, trials: Trials) -> None:
+def _refuse_missing(path: str | os.PathLike[str], indices: Indices, trials: TrialList) -> None:
     scored = np.zeros(len(trials), bool)
     scored[indices] = True
     missing = np.flatnonzero(~scored)
@@ -159,7 +160,7 @@ def _refuse_missing(path: str | os.PathLike[str], indices: Indices, trials: Tria
         )
 
 
-def _refuse_repeated(name: str, ids: Sequence[str], indices: Indices, trials: Trials) -> None:
+def _refuse_repeated(name: str, ids: Sequence[str], indices: Indices, trials: TrialList) -> None:
     """Refuse two utterances of one trial, such as `flac/a.flac` and `a`."""
     counts = np.bincount(indices, minlength=len(trials))
     repeated = np.flatnonzero(counts[indices] > 1)
@@ -175,8 +176,8 @@ def _refuse_repeated(name: str, ids: Sequence[str], indices: Indices, trials: Tr
 def _compare_labels(
     name: str,
     ids: Sequence[str],
-    in_file: npt.NDArray[np.int64],
-    in_protocol: npt.NDArray[np.int64],
+    in_file: Labels,
+    in_protocol: Labels,
 ) -> None:
     different = np.flatnonzero(in_file != in_protocol)
     if not different.size:

@@ -16,7 +16,8 @@ from asdf.runs.json_lines import read_json_lines
 from asdf.runs.layout import METRICS
 from asdf.settings.blocks import parse_assignments
 from asdf.trials.score_file import Scores, read_scores
-from asdf.trials.trials import Trials, read_trials
+from asdf.trials.table import read_trials
+from asdf.trials.trial_list import TrialList
 
 SCORES, TRIALS = "scores", "trials"
 
@@ -85,7 +86,7 @@ class RunFolder:
         """
         return read_scores(self.path / SCORES / network / f"{name}.txt", both_classes=False)
 
-    def trials(self, name: str) -> Trials | None:
+    def trials(self, name: str) -> TrialList | None:
         """What the corpus says of the trials of the set `name`; None where the run has not kept it."""
         path = self.path / TRIALS / f"{name}.tsv"
         return read_trials(path) if path.exists() else None

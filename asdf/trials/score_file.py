@@ -22,34 +22,39 @@ from asdf.metrics.detection import DetCurve
 from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more
 from asdf.trials.lines import numbered_lines
+from asdf.trials.trial_list import TrialList
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """The scored trials of one evaluation set, in the order of their file.
+class Scores(TrialList):
+    """Trials with a score each, in the order of their file.
 
-    `labels` is 1 for bona fide and 0 for spoof; the higher a score, the more bona fide; `attacks` names the attack of
-    each trial where the file tells it.
+    Attributes:
+        scores: (trials,), the higher, the more bona fide.
     """
 
-    ids: list[str]
-    labels: npt.NDArray[np.int64]
     scores: npt.NDArray[np.float64]
-    attacks: list[str] | None = None
 
     def __post_init__(self) -> None:
-        if (
-            not len(self.ids)
-            == len(self.labels)
-            == len(self.scores)
-            == len(self.attacks or self.ids)
-        ):
-            raise ValueError("ids, labels, scores and attacks must have the same length")
+        super().__post_init__()
+        if len(self.scores) != len(self.ids):
+            raise ValueError(f"{len(self.scores)} scores for {len(self.ids)} trials")
 
-    def __len__(self) -> int:
-        return len(self.ids)
+    @classmethod
+    def of(cls, trials: TrialList, scores: npt.NDArray[np.float64]) -> Scores:
+        """Return these trials with these scores."""
+        return cls(trials.ids, trials.labels, scores, columns=trials.columns)
+
+    def select(self, indices: npt.NDArray[np.integer]) -> Scores:
+        """Return the scored trials at `indices`, in that order."""
+        return Scores.of(super().select(indices), self.scores[indices])
+
+    @property
+    def attacks(self) -> Sequence[str] | None:
+        """The attack of each trial; None where it is not known."""
+        return self.columns.get("attack")
 
     @property
     def bona_fide(self) -> npt.NDArray[np.float64]:
@@ -99,7 +104,7 @@ def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> S
     return checked(
         path,
         lines,
-        Scores(ids, np.array(labels, np.int64), np.array(scores)),
+        Scores(ids, np.array(labels, np.int8), np.array(scores)),
         both_classes=both_classes,
     )
 
@@ -141,7 +146,7 @@ def checked(
     return scores
 
 
-def missing_class(labels: npt.NDArray[np.int64]) -> str:
+def missing_class(labels: npt.NDArray[np.integer]) -> str:
     """Return 'bona fide' or 'spoof', whichever class has no trial; '' where both have some."""
     if not (labels == 1).any():
         return "bona fide"

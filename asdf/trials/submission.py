@@ -21,14 +21,14 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more
 from asdf.trials.score_file import Scores, score_texts
-from asdf.trials.trials import Trials, bare_name
+from asdf.trials.trial_list import TrialList, bare_name
 
 FORMATS = ("asvspoof2019", "asvspoof2021", "asvspoof5")
 _SHOWN = 5
 
 
 def write_submission(
-    path: str | os.PathLike[str], kind: str, scores: Scores, trials: Trials | None = None
+    path: str | os.PathLike[str], kind: str, scores: Scores, trials: TrialList | None = None
 ) -> None:
     """Write the scores in one of the `FORMATS`, atomically.
 

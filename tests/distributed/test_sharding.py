@@ -27,7 +27,7 @@ from asdf.training.checkpoints import collect_checkpoint
 from asdf.training.host_copies import HostCopies
 from asdf.training.progress import Progress
 from asdf.training.step import Step
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 from tests import small_networks
 from tests.distributed.test_exactness import assert_equal_runs
 
@@ -109,7 +109,7 @@ def make_step(
     if world.size > 1:
         network = synchronise_batch_norm(network)
     labels = np.arange(SIZE, dtype=np.int8) % 2
-    utterances = UtteranceList("noise", Path(), [f"{i}.wav" for i in range(SIZE)], labels)
+    utterances = TrialList([f"{i}.wav" for i in range(SIZE)], labels, name="noise")
     step = Step(network.train(), utterances, settings, world)
     if start is not None:
         # Training would change the tensors that it was given.
@@ -160,7 +160,9 @@ def score(world: World, folder: Path, sharded: bool, start: dict[str, Any]) -> l
     with step.whole_network() as network:
         for size in (2, 7):
             names = [f"{i}.wav" for i in range(size)]
-            utterances = UtteranceList("noise", folder, names, np.arange(size, dtype=np.int8) % 2)
+            utterances = TrialList(
+                names, np.arange(size, dtype=np.int8) % 2, name="noise", folder=folder
+            )
             lengths = np.array(LENGTHS[:size])
             scored = score_list(
                 network.float(), utterances, lengths, step.settings, world, StopRequest()

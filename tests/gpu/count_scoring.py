@@ -23,7 +23,7 @@ from asdf.interchange.network_file import write_network
 from asdf.networks import build_network
 from asdf.scoring.score_list import score_list
 from asdf.scoring.scorer import Scorer
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 from tests.gpu.count_training import settings_of
 from tests.gpu.null_gpu.watch import Watch
 
@@ -33,7 +33,7 @@ SAMPLES = 16000
 def main() -> None:
     files = sorted(Path(sys.argv[1]).rglob("*.flac"))[:8]
     labels = np.arange(len(files), dtype=np.int8) % 2
-    utterances = UtteranceList("counted", Path("/"), [str(path) for path in files], labels)
+    utterances = TrialList([str(path) for path in files], labels, name="counted", folder=Path("/"))
     lengths = np.full(len(files), SAMPLES)
     settings = settings_of({"network.network_class": "asdf.networks.SSL_MHFA"})
     settings.network.minibatch_size, settings.network.eval_minibatch_size_factor = 2, 1

@@ -4,8 +4,6 @@ CASES are JSON: a list of dictionaries of settings. The last line printed is JSO
 operations and collectives of a step, and memory of the allocator in bytes, on the main rank.
 """
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
@@ -18,7 +16,7 @@ from asdf.training.checkpoints import collect_checkpoint
 from asdf.training.host_copies import HostCopies
 from asdf.training.progress import Progress
 from asdf.training.step import Step
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 from tests.gpu.count_training import settings_of
 from tests.gpu.null_gpu.watch import Watch
 from tests.gpu.on_processes import print_results
@@ -30,7 +28,7 @@ def make_step(settings: Sections, world: World) -> tuple[Step, int]:
     """A step whose network comes from the CPU, as a run builds it; and the network's bytes."""
     size = settings.network.minibatch_size * world.size * STEPS
     labels = np.arange(size, dtype=np.int8) % 2
-    utterances = UtteranceList("counted", Path(), [f"{i}.wav" for i in range(size)], labels)
+    utterances = TrialList([f"{i}.wav" for i in range(size)], labels, name="counted")
     network = synchronise_batch_norm(build_network(settings).train())
     weights = 4 * summary(network).total
     return Step(network, utterances, settings, world), weights

@@ -24,7 +24,7 @@ from asdf.training.checkpoints import read_checkpoint
 from asdf.training.progress import Progress
 from asdf.training.saving import Saving
 from asdf.training.step import Step
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 from tests.gpu.null_gpu.watch import Watch
 from tests.gpu.on_processes import print_results
 
@@ -48,7 +48,7 @@ def settings_of(case: dict[str, object]) -> Sections:
 
 def make_step(settings: Sections, world: World, size: int) -> Step:
     labels = np.arange(size, dtype=np.int8) % 2
-    utterances = UtteranceList("counted", Path(), [f"{i}.wav" for i in range(size)], labels)
+    utterances = TrialList([f"{i}.wav" for i in range(size)], labels, name="counted")
     with torch.device(world.device):
         network = build_network(settings).train()
     if world.size > 1:

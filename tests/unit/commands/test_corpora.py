@@ -11,7 +11,7 @@ import soundfile
 from asdf.__main__ import main
 from asdf.corpora import KNOWN
 from asdf.trials.lists import read_list
-from asdf.trials.trials import read_trials
+from asdf.trials.table import read_trials
 
 AUDIO = "ASVspoof2021_LA_eval/flac"
 KEYS = """LA_0009 LA_E_1 alaw ita_tx A07 spoof notrim eval

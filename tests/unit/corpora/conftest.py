@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from asdf.corpora import Reading, choose, read_known
-from asdf.trials.lists import UtteranceList
 from asdf.trials.trees import open_tree
+from asdf.trials.trial_list import TrialList
 
 Lay = Callable[..., Path]
-Read = Callable[[str, Path], tuple[UtteranceList, Reading]]
+Read = Callable[[str, Path], tuple[TrialList, Reading]]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def lay(tmp_path: Path) -> Lay:
 
 @pytest.fixture
 def read() -> Read:
-    def read(name: str, folder: Path) -> tuple[UtteranceList, Reading]:
+    def read(name: str, folder: Path) -> tuple[TrialList, Reading]:
         return read_known(choose(name), open_tree(folder))
 
     return read

@@ -21,7 +21,8 @@ from asdf.distributed.world import World
 from asdf.runs.log import LOG
 from asdf.scoring.score_list import score_list
 from asdf.settings.sections import RawBoost, Sections, SpeechActivity
-from asdf.trials.lists import UtteranceList, read_list
+from asdf.trials.lists import read_list
+from asdf.trials.trial_list import TrialList
 from tests.unit.audio.test_flac import damage
 
 pytest.importorskip("av")
@@ -32,7 +33,7 @@ BY_FFMPEG = (1, 4)
 
 
 @pytest.fixture
-def utterances(tmp_path: Path) -> UtteranceList:
+def utterances(tmp_path: Path) -> TrialList:
     """Six recordings; libsndfile refuses two of them."""
     rng = np.random.default_rng(1)
     for index in range(6):
@@ -58,7 +59,7 @@ def log() -> Iterator[list[str]]:
     LOG.setLevel(level)
 
 
-def clips(utterances: UtteranceList):
+def clips(utterances: TrialList):
     from asdf.data.datasets import TrainingClips
 
     return TrainingClips(utterances, LENGTHS, 6000, RawBoost(), OFF, 0)

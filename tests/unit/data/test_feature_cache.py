@@ -27,7 +27,8 @@ from asdf.errors import AsdfError
 from asdf.runs.owner import owner_mark
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections
-from asdf.trials.lists import UtteranceList, read_list
+from asdf.trials.lists import read_list
+from asdf.trials.trial_list import TrialList
 
 SIZE, SAMPLES = 7, 400
 LENGTHS = np.array([500 - 20 * index for index in range(SIZE)])
@@ -62,7 +63,7 @@ class After(StopRequest):
 
 
 @pytest.fixture
-def utterances(tmp_path) -> UtteranceList:
+def utterances(tmp_path) -> TrialList:
     rng = np.random.default_rng(1)
     for index, length in enumerate(LENGTHS):
         soundfile.write(

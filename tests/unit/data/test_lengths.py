@@ -18,7 +18,8 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity
-from asdf.trials.lists import UtteranceList, read_list
+from asdf.trials.lists import read_list
+from asdf.trials.trial_list import TrialList
 
 OFF = SpeechActivity()
 
@@ -53,7 +54,7 @@ def test_it_does_not_matter_how_many_are_measured_at_once(
 def test_a_recording_takes_some_dozens_of_bytes(tmp_path, monkeypatch):
     count = 50_000
     ids = [f"{index:06d}.wav" for index in range(count)]
-    utterances = UtteranceList("many", tmp_path, ids, np.ones(count, np.int8))
+    utterances = TrialList(ids, np.ones(count, np.int8), name="many", folder=tmp_path)
     monkeypatch.setattr(speech, "audio_length", lambda path: 16_000 + int(path.stem))
     tracemalloc.start()
     try:

@@ -13,7 +13,7 @@ from asdf.metrics.detection import pessimistic_order
 from asdf.metrics.resampling import speaker_block_draws, speaker_draws
 from asdf.metrics.summary import summarise
 from asdf.metrics.tandem import asv_rates
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 RNG = np.random.default_rng(3)
 COUNT = 240
@@ -31,10 +31,10 @@ COLUMNS = {
 }
 # The protocol in another order, with folders, and with trials that have no score.
 ORDER = RNG.permutation(COUNT)
-TRIALS = Trials(
+TRIALS = TrialList(
     [f"flac/u{i}.flac" for i in ORDER] + ["flac/more.flac"],
     np.append(LABELS[ORDER], 1),
-    {name: [values[i] for i in ORDER] + ["else"] for name, values in COLUMNS.items()},
+    columns={name: [values[i] for i in ORDER] + ["else"] for name, values in COLUMNS.items()},
 )
 
 
@@ -97,7 +97,7 @@ def test_average_counts_each_value_the_same():
 
 
 def test_attacks_of_the_score_file_do_without_a_protocol():
-    scores = Scores(SCORES.ids, SCORES.labels, SCORES.scores, COLUMNS["attack"])
+    scores = Scores(SCORES.ids, SCORES.labels, SCORES.scores, columns={"attack": COLUMNS["attack"]})
     with_protocol = summarise("system", "set", SCORES, TRIALS, replicates=0)
     assert summarise("system", "set", scores, replicates=0).conditions == with_protocol.conditions
 
@@ -116,10 +116,12 @@ def test_intervals_are_those_of_the_bootstrap():
 
 def test_no_interval_over_speakers_unless_all_are_known():
     columns = {"speaker": ["", *COLUMNS["speaker"][1:]]}
-    summary = summarise("s", "", SCORES, Trials(SCORES.ids, LABELS, columns), replicates=20)
+    summary = summarise(
+        "s", "", SCORES, TrialList(SCORES.ids, LABELS, columns=columns), replicates=20
+    )
     assert summary.intervals is not None
     assert summary.speaker_intervals is None
-    alone = Trials(SCORES.ids, LABELS, {"speaker": ["one"] * COUNT})
+    alone = TrialList(SCORES.ids, LABELS, columns={"speaker": ["one"] * COUNT})
     assert summarise("s", "", SCORES, alone, replicates=20).speaker_intervals is None
 
 
@@ -168,11 +170,11 @@ def test_errors_name_the_system():
     with pytest.raises(
         AsdfError, match=r"^mine: 239 of 240 scored trials are not in the protocol: 'u1', 'u2'"
     ):
-        summarise("mine", "", SCORES, Trials(["u0"], LABELS[:1]))
+        summarise("mine", "", SCORES, TrialList(["u0"], LABELS[:1]))
     with pytest.raises(
         AsdfError, match=r"^mine: 240 of 240 trials are labelled otherwise .* All of them"
     ):
-        summarise("mine", "", SCORES, Trials(SCORES.ids, 1 - LABELS))
+        summarise("mine", "", SCORES, TrialList(SCORES.ids, 1 - LABELS))
 
 
 def test_scores_turned_round_are_a_finding():
@@ -185,7 +187,7 @@ def test_scores_turned_round_are_a_finding():
 def test_trials_of_several_subsets_are_a_finding():
     subsets = ["eval"] * 100 + ["hidden"] * 60 + ["progress"] * 80
     findings = summarise(
-        "s", "", SCORES, Trials(SCORES.ids, LABELS, {"subset": subsets}), replicates=0
+        "s", "", SCORES, TrialList(SCORES.ids, LABELS, columns={"subset": subsets}), replicates=0
     ).findings
     assert len(findings) == 1
     assert "240 trials of all subsets (eval 100, hidden 60, progress 80)" in findings[0].message
@@ -194,7 +196,7 @@ def test_trials_of_several_subsets_are_a_finding():
         in findings[0].message
     )
     for one in ("eval", "progress"):
-        alone = Trials(SCORES.ids, LABELS, {"subset": [one] * COUNT})
+        alone = TrialList(SCORES.ids, LABELS, columns={"subset": [one] * COUNT})
         assert summarise("s", "", SCORES, alone, replicates=0).findings == ()
 
 

@@ -14,7 +14,8 @@ from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only,
 from asdf.recipe.folders import folders_of
 from asdf.runs.log import LOG
 from asdf.settings.sections import Paths, Sections
-from asdf.trials.lists import UtteranceList, check_files
+from asdf.trials.lists import check_files
+from asdf.trials.trial_list import TrialList
 
 
 def settings(start: int = 0, end: int = 3, resume="auto", validation=("v",)) -> Sections:
@@ -184,10 +185,14 @@ def test_what_is_in_two_training_sets_would_be_trained_on_twice(tmp_path):
 
 
 def test_a_recording_in_two_training_sets_is_found_from_another_folder_too(tmp_path):
-    inner = UtteranceList("t1", tmp_path / "LA", ["a.flac", "b.flac"], np.array([0, 1], np.int8))
-    outer = UtteranceList("t2", tmp_path, ["LA/b.flac", "c.flac"], np.array([1, 0], np.int8))
-    climbing = UtteranceList(
-        "t2", tmp_path / "DF", ["../LA/a.flac", "x"], np.array([0, 1], np.int8)
+    inner = TrialList(
+        ["a.flac", "b.flac"], np.array([0, 1], np.int8), name="t1", folder=tmp_path / "LA"
+    )
+    outer = TrialList(
+        ["LA/b.flac", "c.flac"], np.array([1, 0], np.int8), name="t2", folder=tmp_path
+    )
+    climbing = TrialList(
+        ["../LA/a.flac", "x"], np.array([0, 1], np.int8), name="t2", folder=tmp_path / "DF"
     )
     for other in (outer, climbing):
         with pytest.raises(AsdfError, match="1 utterances are both in t1 and in t2"):
@@ -197,7 +202,7 @@ def test_a_recording_in_two_training_sets_is_found_from_another_folder_too(tmp_p
 def test_lists_of_different_folders_are_not_spelled_out_to_be_compared(tmp_path):
     labels = np.arange(100_000, dtype=np.int8) % 2
     ids = [f"{index}.flac" for index in range(100_000)]
-    lists = [UtteranceList(name, tmp_path / name, ids, labels) for name in ("t1", "t2")]
+    lists = [TrialList(ids, labels, name=name, folder=tmp_path / name) for name in ("t1", "t2")]
     tracemalloc.start()
     try:
         check_classes(lists, settings(1, 1))

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from asdf.evaluation import evaluate, read_scores, write_results, write_scores
-from asdf.trials.trials import Trials, write_trials
+from asdf.trials.table import write_trials
+from asdf.trials.trial_list import TrialList
 
 HOSTILE = "</script><b onclick=alert(1)>&\u2028'\"{{data}}"
 """An attack whose name would break a page that does not escape it."""
@@ -56,7 +57,7 @@ def make_run(
         records += [loss, {**eer, "eer": {"dev": 0.5 / epoch}}]
     for name in sets:
         columns = {"speaker": speakers, "attack": of_trial, "codec": codecs}
-        write_trials(folder / "trials" / f"{name}.tsv", Trials(ids, labels, columns))
+        write_trials(folder / "trials" / f"{name}.tsv", TrialList(ids, labels, columns=columns))
     write_results(folder / "results", rows)
     records.append({"kind": "end", "step": 20, "epoch": 2.0, "reason": "network.max_epochs = 2"})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))

@@ -57,7 +57,7 @@ def test_conditions_and_the_pooled_result():
 
 def test_an_attack_called_pooled_keeps_its_own_result():
     attacks = ["-"] * 4 + ["pooled"] * 3 + ["b"] * 2
-    one = summarise("a", "", Scores(IDS, LABELS, VALUES, attacks), replicates=0)
+    one = summarise("a", "", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=0)
     rate = {condition.value: condition.result.eer for condition in one.conditions}["pooled"]
     head, row = cells(to_latex([one]))[-2:]
     assert head == ["System", "b", "'pooled'", "pooled"]
@@ -76,7 +76,9 @@ def test_the_scored_length_is_named():
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex on this machine")
 def test_tex_sets_it_without_an_overfull_box(tmp_path):
     attacks = ["-"] * 4 + ["A07", "<b>", "x^2~y", "VALL-E_X", "Diffusion_Vocoder-MELGAN" * 3]
-    wide = summarise("w", "", Scores(IDS, LABELS, VALUES, attacks), replicates=50)
+    wide = summarise(
+        "w", "", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=50
+    )
     conditions = [
         replace(wide.conditions[i % 5], value=f"{wide.conditions[i % 5].value}{i}")
         for i in range(20)

@@ -20,18 +20,26 @@ IDS, LABELS = list("abcdefghi"), np.array([1, 1, 1, 1, 0, 0, 0, 0, 0])
 VALUES = np.array([2, 1, 0.5, -0.2, -1, -2, 0.1, 0.6, -3])
 ATTACKS = ["-"] * 4 + ["A_1", "A_1", "A_1", "A_2", "A_2"]
 ASV = AsvScores(np.array([2.0, 3, -1]), np.array([-2.0, -3, 0]), np.array([2.0, -2]))
-FIRST = summarise("first_one", "dev", Scores(IDS, LABELS, VALUES, ATTACKS), asv=ASV, replicates=50)
+FIRST = summarise(
+    "first_one",
+    "dev",
+    Scores(IDS, LABELS, VALUES, columns={"attack": ATTACKS}),
+    asv=ASV,
+    replicates=50,
+)
 SECOND = summarise(
     "second",
     "dev",
-    Scores(IDS, LABELS, VALUES + 0.8 * LABELS, ATTACKS),
+    Scores(IDS, LABELS, VALUES + 0.8 * LABELS, columns={"attack": ATTACKS}),
     replicates=50,
     scored=HowScored(PUBLISHED, "bf16"),
 )
 
 
 def test_text_of_one_system():
-    plain = summarise("system", "", Scores(IDS, LABELS, VALUES, ATTACKS), replicates=0)
+    plain = summarise(
+        "system", "", Scores(IDS, LABELS, VALUES, columns={"attack": ATTACKS}), replicates=0
+    )
     assert summary_text(plain) == (
         "system\n"
         "  trials         9: 4 bona fide, 5 spoof\n"
@@ -113,7 +121,10 @@ def test_eighty_columns_hold_many_systems_with_long_names():
 
 def test_an_attack_called_as_the_pooled_result_is_not_it():
     attacks = ["-"] * 4 + ["pooled"] * 3 + ["mean"] * 2
-    both = [summarise(n, "", Scores(IDS, LABELS, VALUES, attacks), replicates=0) for n in "ab"]
+    both = [
+        summarise(n, "", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=0)
+        for n in "ab"
+    ]
     rates = {one.value: f"{100 * one.result.eer:.9f}" for one in both[0].conditions}
     rows = rows_of(summary_text(both[0]))
     assert rows["'pooled'"][0][0] == rates["pooled"]
@@ -175,7 +186,9 @@ def test_json_and_csv_name_the_scored_length():
 
 def test_no_text_of_a_csv_is_a_formula():
     attacks = ["-"] * 4 + ['=HYPERLINK("http://x","y")'] * 3 + ["@SUM(1)", "-2+3"]
-    summary = summarise("+1+1", "=a", Scores(IDS, LABELS, VALUES, attacks), replicates=0)
+    summary = summarise(
+        "+1+1", "=a", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=0
+    )
     rows = list(csv.DictReader(io.StringIO(to_csv([summary]))))
     assert (rows[0]["system"], rows[0]["set"]) == ("'+1+1", "'=a")
     assert [row["value"] for row in rows[1:4]] == [

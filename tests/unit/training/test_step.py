@@ -1,7 +1,6 @@
 """The gradient of a step is that of the mean loss over its whole window, however the window is divided."""
 
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +16,12 @@ from asdf.training.instruments.clock import FORWARD
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
 from asdf.training.step import Step
-from asdf.trials.lists import UtteranceList
+from asdf.trials.trial_list import TrialList
 
 SIZE = 11
 WAVEFORMS = torch.randn(SIZE, 6, generator=torch.Generator().manual_seed(1))
 LABELS = np.array([0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0], np.int8)
-UTTERANCES = UtteranceList("mine", Path(), [f"{i}.wav" for i in range(SIZE)], LABELS)
+UTTERANCES = TrialList([f"{i}.wav" for i in range(SIZE)], LABELS, name="mine")
 
 
 class Net(nn.Module):

@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.trials.lists import (
-    UtteranceList,
-    check_both_classes,
-    check_files,
-    join,
-    read_asvspoof2019_protocol,
-    read_list,
-)
+from asdf.trials.lists import check_both_classes, check_files, read_asvspoof2019_protocol, read_list
+from asdf.trials.trial_list import join
 
 
 @pytest.fixture
@@ -109,12 +103,6 @@ def test_a_table_of_trials_is_a_list_with_its_columns(write, tmp_path):
     assert utterances.ids == ["a b.flac", "c.flac"] and utterances.labels.tolist() == [1, 0]
     assert utterances.labels.dtype == np.int8 and utterances.path(0) == tmp_path / "a b.flac"
     assert utterances.columns == {"attack": ["-", "A01"], "codec": ["opus", ""]}
-    again = utterances.trials()
-    assert (
-        again.ids == utterances.ids
-        and again.columns == utterances.columns
-        and again.labels.dtype == np.int64
-    )
 
 
 def test_columns_follow_their_utterances(write, tmp_path):
@@ -124,24 +112,6 @@ def test_columns_follow_their_utterances(write, tmp_path):
     assert table.select(np.array([1])).columns == {"codec": ["gsm"]}
     both = join([read_list(write("c 0\n"), tmp_path, "plain"), table])
     assert both.columns == {"codec": ["", "opus", "gsm"]}  # '' where a list says nothing
-
-
-def test_joined_lists_keep_their_files_apart(write, tmp_path):
-    one = read_list(write("a.flac 1\nb.flac 0\n"), tmp_path / "one", "one")
-    two = read_list(write("a.flac 0\n"), tmp_path / "two", "two")
-    both = join([one, two])
-    assert both.ids == ["one:a.flac", "one:b.flac", "two:a.flac"] and both.labels.tolist() == [
-        1,
-        0,
-        0,
-    ]
-    assert [both.path(i) for i in (0, 2)] == [
-        tmp_path / "one" / "a.flac",
-        tmp_path / "two" / "a.flac",
-    ]
-    some = both.select(np.array([2, 0]))
-    assert some.ids == ["two:a.flac", "one:a.flac"] and some.path(0) == tmp_path / "two" / "a.flac"
-    assert some.labels.tolist() == [0, 1] and some.digest() != both.digest()
 
 
 def test_the_digest_does_not_depend_on_where_the_recordings_lie(write, tmp_path):
@@ -200,15 +170,6 @@ def test_a_table_too_names_a_recording_once(write, tmp_path):
         f"{path}, line 4: './a/b.flac' stands already in line 2 as 'a/b.flac' (1 line repeats an utterance). "
         "Every trial counts once: remove the repeated lines."
     )
-
-
-def test_names_that_are_no_text_have_a_digest(tmp_path):
-    """Corpora that are read from their folders may hold such."""
-    one, other = (
-        UtteranceList("l", tmp_path, [f"a{last}.flac"], np.ones(1, np.int8))
-        for last in ("\udcff", "\udcfe")
-    )
-    assert one.digest() != other.digest()
 
 
 def test_a_nul_character_in_a_list(write, tmp_path):

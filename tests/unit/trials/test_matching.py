@@ -9,9 +9,9 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.trials.matching import read_matched
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
-TRIALS = Trials(["my take 1", "LA_2", "LA_3"], np.array([1, 0, 1]))
+TRIALS = TrialList(["my take 1", "LA_2", "LA_3"], np.array([1, 0, 1]))
 
 
 def _read(tmp_path, text, trials=TRIALS, **options):
@@ -88,7 +88,7 @@ def test_others_are_left_out_when_asked_to(tmp_path):
 
 
 def test_trials_of_other_subsets_are_left_out_and_strangers_are_not(tmp_path):
-    part = Trials(TRIALS.ids[1:], TRIALS.labels[1:])
+    part = TrialList(TRIALS.ids[1:], TRIALS.labels[1:])
     scores, left_out = _read(tmp_path, "LA_2 1\nmy take 1 5\nLA_3 2\n", part, whole=TRIALS)
     assert (scores.ids, left_out) == (["LA_2", "LA_3"], 1)
     with pytest.raises(AsdfError, match="1 of 4 scored trials are not in the protocol: 'x'"):
@@ -96,8 +96,8 @@ def test_trials_of_other_subsets_are_left_out_and_strangers_are_not(tmp_path):
 
 
 def test_recordings_of_one_name_in_two_folders(tmp_path):
-    whole = Trials(["x/a.flac", "y/a.flac", "x/b.flac", "y/b.flac"], np.array([1, 0, 0, 1]))
-    part = Trials(whole.ids[::2], whole.labels[::2])
+    whole = TrialList(["x/a.flac", "y/a.flac", "x/b.flac", "y/b.flac"], np.array([1, 0, 0, 1]))
+    part = TrialList(whole.ids[::2], whole.labels[::2])
     text = "y/a.flac 9\nx/b.flac -1\nx/a.flac 1\ny/b.flac 8\n"
     scores, left_out = _read(tmp_path, text, part, whole=whole)
     assert (scores.ids, scores.scores.tolist(), left_out) == (["x/b.flac", "x/a.flac"], [-1, 1], 2)
@@ -106,4 +106,4 @@ def test_recordings_of_one_name_in_two_folders(tmp_path):
 
 def test_one_class_alone(tmp_path):
     with pytest.raises(AsdfError, match="not one of the 1 trials is bona fide"):
-        _read(tmp_path, "LA_2 1\n", Trials(["LA_2"], np.array([0])))
+        _read(tmp_path, "LA_2 1\n", TrialList(["LA_2"], np.array([0])))

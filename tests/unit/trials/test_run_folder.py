@@ -20,7 +20,8 @@ from asdf.trials.how_scored import HowScored
 from asdf.trials.run_folder import open_run_folder
 from asdf.trials.scored_files import write_how_scored
 from asdf.trials.scored_length import PUBLISHED, ScoredLength
-from asdf.trials.trials import Trials, write_trials
+from asdf.trials.table import write_trials
+from asdf.trials.trial_list import TrialList
 
 IDS = [f"flac/U{number:03d}.flac" for number in range(120)]
 LABELS = [number % 3 == 0 for number in range(120)]
@@ -136,7 +137,9 @@ def test_whole_speakers_are_drawn_where_they_are_known(tmp_path):
     names = [
         name.removeprefix("flac/").removesuffix(".flac") for name in IDS
     ]  # bare, as in a protocol
-    trials = Trials(names, np.array(LABELS, np.int64), {"speaker": SPEAKERS, "attack": [""] * 120})
+    trials = TrialList(
+        names, np.array(LABELS, np.int64), columns={"speaker": SPEAKERS, "attack": [""] * 120}
+    )
     write_trials(folders[1] / "trials" / "dev.tsv", trials)
     first, second = map(open_run_folder, folders)
     assert speakers_of(first.scores("average", "dev"), second.trials("dev")) == SPEAKERS
@@ -149,8 +152,11 @@ def test_whole_speakers_are_drawn_where_they_are_known(tmp_path):
 def test_an_unknown_speaker_leaves_the_trials_to_be_drawn(tmp_path):
     scores = open_run_folder(make_run(tmp_path / "a")).scores("average", "dev")
     speakers = ["", *SPEAKERS[1:]]
-    assert speakers_of(scores, Trials(IDS, scores.labels, {"speaker": speakers})) is None
-    assert speakers_of(scores, Trials(IDS, scores.labels, {"speaker": ["one"] * 120})) is None
+    assert speakers_of(scores, TrialList(IDS, scores.labels, columns={"speaker": speakers})) is None
+    assert (
+        speakers_of(scores, TrialList(IDS, scores.labels, columns={"speaker": ["one"] * 120}))
+        is None
+    )
     assert speakers_of(scores, None) is None
 
 

@@ -192,5 +192,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_scores_of_unlike_lengths_are_a_bug():
     with pytest.raises(ValueError, match="same length"):
         Scores(["a"], np.array([1, 0]), np.array([0.5]))
+    with pytest.raises(ValueError, match="2 scores for 1 trials"):
+        Scores(["a"], np.array([1]), np.array([0.5, 1.5]))
     with pytest.raises(ValueError, match="same length"):
-        Scores(["a"], np.array([1]), np.array([0.5]), attacks=["A01", "A02"])
+        Scores(["a"], np.array([1]), np.array([0.5]), columns={"attack": ["A01", "A02"]})

@@ -9,15 +9,15 @@ from asdf.errors import AsdfError
 from asdf.evaluation import Scores, read_keyed_scores
 from asdf.trials.matching import read_matched
 from asdf.trials.submission import write_submission
-from asdf.trials.trials import Trials
+from asdf.trials.trial_list import TrialList
 
 SCORES = Scores(
     ["flac/E_3.flac", "flac/E_1.flac", "flac/E_2.flac"],
     np.array([0, 1, 0]),
     np.array([np.float32(0.1), -2.5, 1e-7], np.float32).astype(float),
-    ["A07", "", "A08"],
+    columns={"attack": ["A07", "", "A08"]},
 )
-PROTOCOL = Trials(["E_1", "E_2", "E_3"], np.array([1, 0, 0]))
+PROTOCOL = TrialList(["E_1", "E_2", "E_3"], np.array([1, 0, 0]))
 EXPECTED = {
     "asvspoof2019": "E_1 - bonafide -2.5\nE_2 A08 spoof 1e-07\nE_3 A07 spoof 0.1\n",
     "asvspoof2021": "E_1 -2.5\nE_2 1e-07\nE_3 0.1\n",
@@ -44,7 +44,12 @@ def test_without_a_protocol_the_order_is_that_of_the_scores(tmp_path):
 
 def test_what_the_packages_could_not_read_is_refused(tmp_path):
     path = tmp_path / "s"
-    spaced = Scores(["my take.wav", "b"], np.array([1, 0]), np.array([1.0, 2.0]), ["-", "A01"])
+    spaced = Scores(
+        ["my take.wav", "b"],
+        np.array([1, 0]),
+        np.array([1.0, 2.0]),
+        columns={"attack": ["-", "A01"]},
+    )
     for kind in ("asvspoof2019", "asvspoof2021"):
         with pytest.raises(
             AsdfError, match=rf"1 names cannot stand in a file of {kind}: 'my take'"

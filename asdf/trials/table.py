@@ -1,77 +1,24 @@
-"""Trials and what a corpus says of each: the table that results by attack, codec or speaker are made from.
+"""The table of trials: an utterance per row, with its label and what its corpus says of it.
 
-Invariant: a trial stands in it once, with a label that is 0 or 1 and a value in every column; what is written is read
-back the same. Utterances are found by their id or by their bare name (`flac/LA_0001.flac` and `LA_0001` are the same
-trial), since score files of others hold the bare names of the protocols; two trials of one bare name are found by
-their whole ids only.
+Invariant: a trial is in the table once, with a label that is 0 or 1 and a value in every column; what
+is written is read back the same.
 
-The file is a table with TABs: `utterance`, `label` (1 bona fide, 0 spoof), then the corpus's own columns.
+The file has TABs between its columns: `utterance`, `label` (1 bona fide, 0 spoof), then the columns
+of the corpus, which results are broken down by.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from asdf.errors import AsdfError
-from asdf.facts import AUDIO_SUFFIXES
 from asdf.runs.files import atomic_write
 from asdf.trials.lines import numbered_lines
+from asdf.trials.trial_list import TrialList
 
 HEADER = ("utterance", "label")
-
-
-@dataclass(frozen=True)
-class Trials:
-    """Trials of an evaluation set.
-
-    Attributes:
-        labels: 1 bona fide, 0 spoof.
-        columns: 'speaker', 'attack' ('-' for bona fide), 'codec' ...: one value a trial, '' where it is not known.
-    """
-
-    ids: Sequence[str]
-    labels: npt.NDArray[np.int64]
-    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def index_of(self, utterance: str) -> int | None:
-        """Return the index of the trial with this id, or else with this bare name, or None."""
-        index = self._indices.get(utterance)
-        if index is None:
-            return self._indices.get(bare_name(utterance))
-        return index
-
-    @cached_property
-    def _indices(self) -> dict[str, int]:
-        """The index of each id, and of each bare name that a single trial has."""
-        indices: dict[str, int] = {}
-        ambiguous = set()
-        for index, utterance in enumerate(self.ids):
-            name = bare_name(utterance)
-            if name in indices:
-                ambiguous.add(name)
-            indices[name] = index
-        for name in ambiguous:
-            del indices[name]
-        # Whole ids come last: the id of one trial may be the bare name of another.
-        for index, utterance in enumerate(self.ids):
-            indices[utterance] = index
-        return indices
-
-
-def bare_name(utterance: str) -> str:
-    """`LA_0001` of `flac/LA_0001.flac`; only the suffixes of recordings are taken off."""
-    name = utterance.rsplit("/", 1)[-1]
-    stem, suffix = os.path.splitext(name)  # noqa: PTH122 (three times as fast as a path, a million times over)
-    return stem if suffix.lower() in AUDIO_SUFFIXES else name
 
 
 def is_trials_file(first_line: str) -> bool:
@@ -79,7 +26,7 @@ def is_trials_file(first_line: str) -> bool:
     return tuple(first_line.split("\t")[:2]) == HEADER
 
 
-def read_trials(path: str | os.PathLike[str]) -> Trials:
+def read_trials(path: str | os.PathLike[str]) -> TrialList:
     """Read a table of trials, plain or gzipped.
 
     Raises:
@@ -115,10 +62,10 @@ def read_trials(path: str | os.PathLike[str]) -> Trials:
             column.append(same.setdefault(value, value))
     if not first:
         raise AsdfError(f"{path}: no trial in it, only the names of the columns.")
-    return Trials(list(first), np.array(labels, np.int64), columns)
+    return TrialList(list(first), np.array(labels, np.int8), columns=columns)
 
 
-def write_trials(path: str | os.PathLike[str], trials: Trials) -> None:
+def write_trials(path: str | os.PathLike[str], trials: TrialList) -> None:
     """Write a table of trials atomically.
 
     Raises:

@@ -1,0 +1,39 @@
+"""The former home of lists: what code beside a recipe of version 0.1 imports from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.trials.lists import (
+    check_both_classes,
+    check_files,
+    read_asvspoof2019_protocol,
+    read_list,
+)
+from asdf.trials.trial_list import TrialList, join
+
+__all__ = [
+    "UtteranceList",
+    "check_both_classes",
+    "check_files",
+    "join",
+    "read_asvspoof2019_protocol",
+    "read_list",
+]
+
+
+def UtteranceList(
+    name: str,
+    folder: Path,
+    ids: Sequence[str],
+    labels: npt.ArrayLike,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> TrialList:
+    """Return a `TrialList`, from arguments in the order that version 0.1 had."""
+    return TrialList(
+        ids, np.asarray(labels, np.int8), columns=columns or {}, name=name, folder=folder
+    )

@@ -1,0 +1,116 @@
+"""Lists of trials: what is selected, joined and packed keeps its recordings, labels and columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asdf.data.lists import UtteranceList
+from asdf.trials.trial_list import TrialList, bare_name, join
+
+
+def test_labels_are_int8_whatever_they_were_made_from() -> None:
+    for labels in ([1, 0], np.array([1, 0]), np.array([True, False])):
+        trials = TrialList(["a", "b"], labels)
+        assert trials.labels.dtype == np.int8 and trials.labels.tolist() == [1, 0]
+
+
+def test_lists_of_unlike_lengths_are_a_bug() -> None:
+    with pytest.raises(ValueError, match="same length"):
+        TrialList(["a"], np.array([1, 0]))
+    with pytest.raises(ValueError, match="'codec': 2"):
+        TrialList(["a"], np.array([1]), columns={"codec": ["opus", "gsm"]})
+
+
+def test_a_list_made_as_in_version_0_1_is_the_same_list(tmp_path: Path) -> None:
+    columns = {"speaker": ["x", "y"]}
+    made = UtteranceList("mine", tmp_path, ["a.wav", "b.wav"], np.array([1, 0]), columns)
+    assert made.name == "mine" and made.ids == ["a.wav", "b.wav"] and made.columns == columns
+    assert made.path(1) == tmp_path / "b.wav" and made.labels.tolist() == [1, 0]
+
+
+def test_a_packed_list_names_the_same_recordings(tmp_path):
+    one = TrialList(
+        ["a.wav", "b.wav"],
+        np.array([1, 0], np.int8),
+        name="one",
+        folder=tmp_path / "1",
+        columns={"speaker": ["x", "y"]},
+    )
+    two = TrialList(["c.wav"], np.array([1], np.int8), name="two", folder=tmp_path / "2")
+    for whole in (one, join([one, two]), join([one, two]).select(np.array([2, 0]))):
+        packed = whole.packed()
+        assert [packed.path(i) for i in range(len(packed))] == [
+            whole.path(i) for i in range(len(whole))
+        ]
+        assert packed.ids == whole.ids and packed.labels is whole.labels
+
+
+def test_joined_lists_can_be_joined(tmp_path):
+    one, two = (
+        TrialList(["a.wav"], np.zeros(1, np.int8), name=name, folder=tmp_path / name)
+        for name in ("a", "b:c")
+    )
+    both = join([join([one, two]), one])
+    assert both.ids == ["a+b:c:a:a.wav", "a+b:c:b:c:a.wav", "a:a.wav"]
+    assert [both.path(i) for i in range(3)] == [
+        tmp_path / name / "a.wav" for name in ("a", "b:c", "a")
+    ]
+
+
+def test_joined_lists_keep_their_files_apart(tmp_path):
+    one = TrialList(["a.flac", "b.flac"], [1, 0], name="one", folder=tmp_path / "one")
+    two = TrialList(["a.flac"], [0], name="two", folder=tmp_path / "two")
+    both = join([one, two])
+    assert both.ids == ["one:a.flac", "one:b.flac", "two:a.flac"] and both.labels.tolist() == [
+        1,
+        0,
+        0,
+    ]
+    assert [both.path(i) for i in (0, 2)] == [
+        tmp_path / "one" / "a.flac",
+        tmp_path / "two" / "a.flac",
+    ]
+    some = both.select(np.array([2, 0]))
+    assert some.ids == ["two:a.flac", "one:a.flac"] and some.path(0) == tmp_path / "two" / "a.flac"
+    assert some.labels.tolist() == [0, 1] and some.digest() != both.digest()
+
+
+def test_names_that_are_no_text_have_a_digest(tmp_path):
+    """Corpora that are read from their folders may hold such."""
+    one, other = (
+        TrialList([f"a{last}.flac"], np.ones(1, np.int8), name="l", folder=tmp_path)
+        for last in ("\udcff", "\udcfe")
+    )
+    assert one.digest() != other.digest()
+
+
+@pytest.mark.parametrize(
+    ("utterance", "name"),
+    [
+        ("flac/LA_0001.flac", "LA_0001"),
+        ("LA_0001", "LA_0001"),
+        ("a/b c.WAV", "b c"),
+        ("a/speech.v2", "speech.v2"),
+        ("file1.wav_16k.wav", "file1.wav_16k"),
+    ],
+)
+def test_only_suffixes_of_recordings_are_no_part_of_a_name(utterance: str, name: str) -> None:
+    assert bare_name(utterance) == name
+
+
+def test_a_trial_is_found_by_its_id_or_its_bare_name() -> None:
+    trials = TrialList(["flac/a.flac", "flac/b.flac", "x/c.wav", "y/c.wav"], np.array([1, 0, 1, 0]))
+    assert [trials.index_of(name) for name in ("flac/b.flac", "b", "elsewhere/b.wav")] == [1, 1, 1]
+    assert [trials.index_of(name) for name in ("x/c.wav", "y/c.wav", "c", "d")] == [
+        2,
+        3,
+        None,
+        None,
+    ]
+
+
+def test_a_bare_name_that_is_the_id_of_another_trial_means_that_one() -> None:
+    assert TrialList(["a.wav", "a"], np.array([1, 0])).index_of("a") == 1
