@@ -176,7 +176,7 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
     made = archive_index.Index(
         places * 2 * block, np.full(clips, block), headers, places * size, text
     )
-    archive_index._keep(hole, made, hole.stat())
+    archive_index.save_index(hole, made, hole.stat())
     del made, text, places, headers
     yield _measured("read an archive's index", "start", "every rank", partial(_index, hole))[0]
 

@@ -1,7 +1,9 @@
 """Tars read in place: paths that go on into an archive, as `corpus.tar/flac/a.flac`."""
 
-from asdf.archives.members import (
-    Archive,
+from asdf.archives.members import Archive, Member
+from asdf.archives.paths import (
+    FileState,
+    FolderInArchive,
     file_size,
     file_state,
     find_folder,
@@ -13,6 +15,9 @@ from asdf.archives.members import (
 
 __all__ = [
     "Archive",
+    "FileState",
+    "FolderInArchive",
+    "Member",
     "file_size",
     "file_state",
     "find_folder",

@@ -1,12 +1,13 @@
 """Where the members of an uncompressed tar lie, so that each is read in place.
 
-Invariant: an index is used only for the archive that it was made from, and as it was written. It holds a checksum of
-itself, the archive's size and time of change and a checksum of every member's header: all but the last are held against
-the archive when it is opened, as is a sample of the headers, and a member's own header each time that it is read
-(`asdf.archives.members`). One that does not fit, or is damaged in any way, is passed over and made anew.
+Invariant: an index is used only for the archive that it was made from, and as it was written. It
+holds a checksum of itself, the archive's size and time of change and a checksum of every member's
+header: all but the last are compared with the archive when it is opened, as is a sample of the
+headers, and a member's own header each time that it is read (`asdf.archives.members`). An index
+that does not fit, or is damaged in any way, is ignored and made anew.
 
-Building reads headers alone, and is done once: the index is kept beside the archive as `NAME.tar.index`, or, where
-that folder cannot be written, in the user's cache folder.
+Building reads headers alone, and is done once: the index is saved next to the archive as
+`NAME.tar.index`, or, where that folder cannot be written, in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -20,28 +21,40 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from asdf.archives.headers import BLOCK, scan
+from asdf.archives.headers import BLOCK, Location, scan
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
 
 _MAGIC = b"index of a tar for ASDF, version 2\n"
-_FACTS = 5
 _SAMPLE = 64
+# Of the five arrays of an index, in the order in which they are saved.
 _TYPES = tuple(np.dtype(kind) for kind in ("<i8", "<i8", "<u4", "<i8", "u1"))
+
+
+class _Facts(NamedTuple):
+    """What a saved index states of the archive, and of its own arrays; int64 in the file."""
+
+    archive_size: int
+    archive_changed_ns: int
+    members: int
+    letters: int
+    checksum: int
 
 
 @dataclass(frozen=True)
 class Index:
-    """Members in the order of their names: a million of them are some 80 MB, and are found by bisection.
+    """Members in the order of their names, as arrays: a million of them take some 80 MB.
 
     Attributes:
         offsets, sizes: of the members' bytes in the archive, int64.
         headers: checksums of the header blocks before these bytes, uint32.
-        ends: where each name ends in `names`, int64; `names` is all of them in UTF-8, one after another.
+        ends: where each name ends in `names`, int64.
+        names: all names in UTF-8, one after another.
     """
 
     offsets: np.ndarray
@@ -53,68 +66,109 @@ class Index:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def name(self, place: int) -> str:
-        return _text(self._name(place))
+    def name(self, position: int) -> str:
+        return self._name(position).decode("utf-8", "surrogateescape")
+
+    def location(self, position: int) -> Location:
+        return Location(
+            self.offsets.item(position), self.sizes.item(position), self.headers.item(position)
+        )
 
     def find(self, name: str) -> int | None:
-        """The place of the member `name`."""
-        wanted = _bytes(name)
-        place = self._first(wanted)
-        return place if place < len(self) and self._name(place) == wanted else None
+        """Return the position of the member `name`."""
+        wanted = _encode(name)
+        position = self._first_from(wanted)
+        if position < len(self) and self._name(position) == wanted:
+            return position
+        return None
 
     def below(self, folder: str) -> range:
-        """The places of the members of the folder `folder` and below it; '' is all of them."""
+        """Return the positions of the members in `folder` and below it; '' is all of them."""
         if not folder:
             return range(len(self))
         # '0' is the character after '/'.
-        return range(self._first(_bytes(folder + "/")), self._first(_bytes(folder + "0")))
+        start = self._first_from(_encode(folder + "/"))
+        stop = self._first_from(_encode(folder + "0"))
+        return range(start, stop)
 
     def all_below(self, folder: str) -> bool:
         """Whether there are members and all of them are in `folder` or below it."""
         return len(self) > 0 and len(self.below(folder)) == len(self)
 
-    def header_fits(self, place: int, block: bytes) -> bool:
+    def header_fits(self, position: int, block: bytes) -> bool:
         """Whether `block`, which lies before a member's bytes, is the header that was indexed."""
-        return zlib.crc32(block) == self.headers.item(place)
+        return zlib.crc32(block) == self.headers.item(position)
 
-    def _first(self, name: bytes) -> int:
+    def _first_from(self, name: bytes) -> int:
+        """Return the position of the first member whose name is not before `name`."""
         return bisect_left(range(len(self)), name, key=self._name)
 
-    def _name(self, place: int) -> bytes:
-        return self.names[self.ends.item(place - 1) if place else 0 : self.ends.item(place)]
+    def _name(self, position: int) -> bytes:
+        start = self.ends.item(position - 1) if position else 0
+        return self.names[start : self.ends.item(position)]
 
 
 def read_index(path: Path, descriptor: int) -> Index:
-    """The index of the open archive `path`: the kept one if it fits, else a new one, which is then kept.
+    """Return the index of the open archive `path`.
+
+    It is the saved one if that fits, else a new one, which is saved.
 
     Raises:
         AsdfError: the archive is compressed, cut off, damaged, or holds sparse files.
     """
-    kept = _fitting(path, descriptor)
-    if kept is not None:
-        return kept
+    saved = _read_fitting(path, descriptor)
+    if saved is not None:
+        return saved
     with _one_at_a_time(descriptor):
-        kept = _fitting(path, descriptor)  # another process may have made it meanwhile
-        if kept is not None:
-            return kept
+        # Another process may have made it meanwhile.
+        saved = _read_fitting(path, descriptor)
+        if saved is not None:
+            return saved
         status = os.fstat(descriptor)
-        index = _sorted(scan(path, descriptor))
-        _keep(path, index, status)
+        index = _build_index(scan(path, descriptor))
+        save_index(path, index, status)
     LOG.info("indexed %s: %d members", path, len(index))
     return index
 
 
-def _sorted(members: dict[bytes, tuple[int, int, int]]) -> Index:
+def save_index(path: Path, index: Index, status: os.stat_result) -> None:
+    """Save the index of the archive `path`, which had `status` when it was indexed."""
+    arrays = _arrays_of(index)
+    facts = np.array(_state_facts(status, arrays), "<i8")
+    problems = []
+    for index_path in _index_paths(path):
+        try:
+            with atomic_write(index_path, "wb") as file:
+                file.write(_MAGIC)
+                for array in (facts, *arrays):
+                    file.write(array.data)
+            return
+        except AsdfError as error:
+            problems.append(str(error.__cause__ or error))
+    LOG.warning(
+        "the index of %s cannot be saved (%s): every process reads the archive's headers anew. "
+        "Set XDG_CACHE_HOME to a folder that you may write.",
+        path,
+        "; ".join(problems),
+    )
+
+
+def _build_index(members: dict[bytes, Location]) -> Index:
     names = sorted(members)
     table = np.array([members[name] for name in names], np.int64).reshape(-1, 3)
-    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-    offsets, sizes = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
-    return Index(offsets, sizes, table[:, 2].astype(np.uint32), ends, b"".join(names))
+    return Index(
+        offsets=np.ascontiguousarray(table[:, 0]),
+        sizes=np.ascontiguousarray(table[:, 1]),
+        headers=table[:, 2].astype(np.uint32),
+        ends=np.cumsum([len(name) for name in names], dtype=np.int64),
+        names=b"".join(names),
+    )
 
 
-def _places(path: Path) -> list[Path]:
-    """Where the index of `path` may be kept."""
-    path = Path(os.path.abspath(path))  # noqa: PTH100 (a link may lie in a folder that can be written)
+def _index_paths(path: Path) -> list[Path]:
+    """Return where the index of `path` may be saved, in the order in which it is tried."""
+    # Links are not resolved: a link may lie in a folder that can be written.
+    path = Path(os.path.abspath(path))  # noqa: PTH100
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
     return [
@@ -123,50 +177,31 @@ def _places(path: Path) -> list[Path]:
     ]
 
 
-def _keep(path: Path, index: Index, status: os.stat_result) -> None:
-    arrays = _arrays(index)
-    facts = np.array(_facts(status, arrays), "<i8")
-    problems = []
-    for place in _places(path):
-        try:
-            with atomic_write(place, "wb") as file:
-                file.write(_MAGIC)
-                for array in (facts, *arrays):
-                    file.write(array.data)
-            return
-        except AsdfError as error:
-            problems.append(str(error.__cause__ or error))
-    LOG.warning(
-        "the index of %s cannot be kept (%s): every process reads the archive's headers anew. "
-        "Set XDG_CACHE_HOME to a folder that you may write.",
-        path,
-        "; ".join(problems),
-    )
-
-
-def _arrays(index: Index) -> list[np.ndarray]:
-    arrays = [index.offsets, index.sizes, index.headers, index.ends]
-    arrays.append(np.frombuffer(index.names, np.uint8))
+def _arrays_of(index: Index) -> list[np.ndarray]:
+    names = np.frombuffer(index.names, np.uint8)
+    arrays = [index.offsets, index.sizes, index.headers, index.ends, names]
     return [array.astype(kind, copy=False) for array, kind in zip(arrays, _TYPES, strict=True)]
 
 
-def _facts(status: os.stat_result, arrays: Sequence[np.ndarray]) -> list[int]:
-    """What a kept index states of the archive, and of its own `arrays`."""
+def _state_facts(status: os.stat_result, arrays: Sequence[np.ndarray]) -> _Facts:
+    # A checksum of each array after that of the last: two arrays exchanged give another one.
     checksum = 0
     for array in arrays:
         checksum = zlib.crc32(array.data, checksum)
-    return [status.st_size, status.st_mtime_ns, len(arrays[0]), len(arrays[-1]), checksum]
+    members = len(arrays[0])
+    letters = len(arrays[-1])
+    return _Facts(status.st_size, status.st_mtime_ns, members, letters, checksum)
 
 
-def _fitting(path: Path, descriptor: int) -> Index | None:
-    """The first kept index that fits the archive."""
+def _read_fitting(path: Path, descriptor: int) -> Index | None:
+    """Return the first saved index that fits the archive."""
     status = os.fstat(descriptor)
-    for place in _places(path):
+    for index_path in _index_paths(path):
         try:
-            facts, arrays = _read_arrays(place)
-        except (OSError, ValueError):  # ValueError: fewer bytes than its first numbers take
+            facts, arrays = _read_arrays(index_path)
+        except (OSError, ValueError):
             continue
-        if not arrays or facts != _facts(status, arrays):
+        if facts != _state_facts(status, arrays):
             continue
         offsets, sizes, headers, ends, names = arrays
         index = Index(offsets, sizes, headers, ends, names.tobytes())
@@ -175,39 +210,50 @@ def _fitting(path: Path, descriptor: int) -> Index | None:
     return None
 
 
-def _read_arrays(place: Path) -> tuple[list[int], list[np.ndarray]]:
-    """What a kept index states, and its arrays; none where the file is not of the size that its numbers ask for."""
-    with place.open("rb") as file:
+def _read_arrays(index_path: Path) -> tuple[_Facts, list[np.ndarray]]:
+    """Read what a saved index states, and its arrays.
+
+    Raises:
+        ValueError: it is no index, or its size is not what its numbers say.
+    """
+    count = len(_Facts._fields)
+    with index_path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
-            return [], []
-        facts: list[int] = np.frombuffer(file.read(8 * _FACTS), "<i8", _FACTS).tolist()
-        *_, members, letters, _ = facts
-        counts = [members] * (len(_TYPES) - 1) + [letters]
+            raise ValueError("no index of this version")
+        facts = _Facts(*np.frombuffer(file.read(8 * count), "<i8", count).tolist())
+        counts = [facts.members] * (len(_TYPES) - 1) + [facts.letters]
+        if min(counts) < 0:
+            raise ValueError("negative numbers of members or letters")
         sizes = [count * kind.itemsize for count, kind in zip(counts, _TYPES, strict=True)]
-        if min(counts) < 0 or file.tell() + sum(sizes) != os.fstat(file.fileno()).st_size:
-            return [], []
-        return facts, [
-            np.frombuffer(file.read(size), kind) for size, kind in zip(sizes, _TYPES, strict=True)
-        ]
+        # Before anything is read: a damaged number may ask for more memory than there is.
+        if file.tell() + sum(sizes) != os.fstat(file.fileno()).st_size:
+            raise ValueError("the file is not of the size that its numbers state")
+        arrays = []
+        for size, kind in zip(sizes, _TYPES, strict=True):
+            arrays.append(np.frombuffer(file.read(size), kind))
+        return facts, arrays
 
 
 def _sample_fits(index: Index, descriptor: int) -> bool:
-    sample = np.unique(
-        np.linspace(0, len(index) - 1, min(_SAMPLE, len(index))).astype(int)
-    ).tolist()
-    if len(index) and index.offsets.min() < BLOCK:
+    """Whether a sample of the headers, with the first and the last, is that of the archive."""
+    if len(index) == 0:
+        return True
+    if index.offsets.min() < BLOCK:
         return False
-    return all(
-        index.header_fits(place, os.pread(descriptor, BLOCK, index.offsets.item(place) - BLOCK))
-        for place in sample
-    )
+    evenly_spaced = np.linspace(0, len(index) - 1, min(_SAMPLE, len(index)))
+    for position in np.unique(evenly_spaced.astype(int)).tolist():
+        header = os.pread(descriptor, BLOCK, index.offsets.item(position) - BLOCK)
+        if not index.header_fits(position, header):
+            return False
+    return True
 
 
 @contextmanager
 def _one_at_a_time(descriptor: int) -> Iterator[None]:
-    """Of several processes that open an archive together one reads its headers; the lock goes with its process.
+    """Let one of several processes that open an archive together read its headers.
 
-    File systems that know no such locks give an error: then each process does it for itself.
+    The lock ends with its process. File systems without such locks give an error: then each process
+    does it for itself.
     """
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -218,9 +264,5 @@ def _one_at_a_time(descriptor: int) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _bytes(name: str) -> bytes:
+def _encode(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")

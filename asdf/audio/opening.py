@@ -166,7 +166,7 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
 
 def _is_folder_of_archive(path: Path) -> bool:
     found = find_folder(path)
-    return found is not None and found[0].is_folder(found[1])
+    return found is not None and found.archive.is_folder(found.name)
 
 
 def _why_not_decoded(path: Path, reason: str, second: pyav.NotDecoded) -> str:

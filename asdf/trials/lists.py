@@ -180,7 +180,7 @@ def _entries(folder: Path) -> set[str]:
         return (
             set()
             if found is None
-            else {name for name in found[0].names(found[1]) if "/" not in name}
+            else {name for name in found.archive.names(found.name) if "/" not in name}
         )
     except OSError as error:
         raise AsdfError(

@@ -95,7 +95,7 @@ def open_tree(folder: Path) -> Tree:
         if folder.is_dir():
             return Tree(folder)
     found = find_folder(folder)
-    if found is not None and found[0].is_folder(found[1]):
+    if found is not None and found.archive.is_folder(found.name):
         archive, inner = found
         return TarTree(archive.path / inner, archive, inner)
     tar = "" if folder.suffix == ".tar" else f", nor {folder.name}.tar"

@@ -1,4 +1,4 @@
-"""The index of a tar: made once, and never believed about another one."""
+"""The index of a tar: made once, and never used for another archive."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def test_an_index_is_made_once(corpus: Path, monkeypatch: pytest.MonkeyPatch) ->
     archive = pack(corpus)
     first = open_archive(archive)
     assert index_of(archive).is_file() and not list(archive.parent.glob(".*"))
-    monkeypatch.setattr(archive_index, "scan", lambda *given: pytest.fail("headers read again"))
+    monkeypatch.setattr(archive_index, "scan", lambda *arguments: pytest.fail("headers read again"))
     again = archive_index.read_index(archive, first.descriptor)
-    for one, other in zip(vars(again).values(), vars(first.index).values(), strict=True):
-        assert_array_equal(np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8))
+    for array, other in zip(vars(again).values(), vars(first.index).values(), strict=True):
+        assert_array_equal(np.frombuffer(array, np.uint8), np.frombuffer(other, np.uint8))
 
 
 def other_archive(corpus: Path, archive: Path) -> None:
-    """Put another archive of the same size and time in its place: the same members in another order."""
+    """Replace an archive by one of the same size and time: the same members in another order."""
     status = archive.stat()
     moved = archive.with_name("moved.tar")
     with tarfile.open(archive) as old, tarfile.open(moved, "w") as new:
@@ -90,9 +90,9 @@ def test_an_index_with_any_byte_changed_is_made_anew(corpus: Path) -> None:
     archive = pack(corpus)
     opened = open_archive(archive)
     whole = index_of(archive).read_bytes()
-    for place in range(0, len(whole), 37):
+    for position in range(0, len(whole), 37):
         content = bytearray(whole)
-        content[place] ^= 1
+        content[position] ^= 1
         index_of(archive).write_bytes(content)
         again = archive_index.read_index(archive, opened.descriptor)
         assert [again.name(at) for at in range(len(again))] == [
@@ -132,9 +132,9 @@ def test_where_the_folder_cannot_be_written_the_users_cache_has_the_index(
     archive = pack(corpus)
     index_of(archive).mkdir()  # permissions do not stop root
     assert len(read_audio(archive / "b.wav")) == 3040
-    [kept] = (tmp_path / "cache" / "asdf").iterdir()
-    assert kept.name.startswith("LA.tar.") and kept.name.endswith(".index")
-    monkeypatch.setattr(archive_index, "scan", lambda *given: pytest.fail("headers read again"))
+    [saved] = (tmp_path / "cache" / "asdf").iterdir()
+    assert saved.name.startswith("LA.tar.") and saved.name.endswith(".index")
+    monkeypatch.setattr(archive_index, "scan", lambda *arguments: pytest.fail("headers read again"))
     assert (
         archive_index.read_index(archive, open_archive(archive).descriptor).find("LA/b.wav")
         is not None
@@ -149,4 +149,4 @@ def test_where_no_folder_can_be_written_a_warning_says_what_it_costs(
     archive = pack(corpus)
     index_of(archive).mkdir()
     assert len(read_audio(archive / "b.wav")) == 3040
-    assert any("cannot be kept" in line and "XDG_CACHE_HOME" in line for line in log)
+    assert any("cannot be saved" in line and "XDG_CACHE_HOME" in line for line in log)

@@ -1,100 +1,25 @@
-"""Recordings read out of tars, held against the same files in a folder."""
+"""Open archives: opened once, shared by threads and processes, and anew when they change."""
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.archives.members import (
-    file_size,
-    find_folder,
-    find_member,
-    open_archive,
-    open_file,
-)
-from asdf.audio import audio_length, fallbacks, read_audio
+from asdf.archives import FolderInArchive
+from asdf.archives.members import known_folder, open_archive, remember_folder
+from asdf.audio import read_audio
 from asdf.errors import AsdfError
 from tests.conftest import PATIENCE_S
-from tests.unit.archives.conftest import NAMES, WRITERS, noise, pack, system_tar
-from tests.unit.audio.test_flac import damage, flac
-
-
-@pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: f"{writer[0]}-{writer[1]}")
-@pytest.mark.parametrize("members", ["LA", "./LA", ".", ""])
-def test_every_format_gives_the_files_that_were_packed(
-    corpus: Path, writer: tuple, members: str
-) -> None:
-    program, how = writer
-    archive, inside = corpus.parents[1] / "LA.tar", members.endswith("LA")
-    if program == "python":
-        with tarfile.open(archive, "w", format=how) as tar:
-            for child in [corpus] if inside else sorted(corpus.iterdir()):
-                tar.add(child, members if inside else f"{members}/{child.name}".lstrip("/"))
-    else:
-        what = (
-            [members]
-            if inside
-            else sorted(child.name for child in corpus.iterdir())
-            if not members
-            else ["."]
-        )
-        system_tar(
-            "-C", corpus.parent if inside else corpus, f"--format={how}", "-cf", archive, *what
-        )
-    for name in NAMES:
-        whole = read_audio(corpus / name)
-        for path in (archive / name, archive.with_suffix("") / name):
-            assert_array_equal(read_audio(path), whole)
-            assert_array_equal(read_audio(path, 1000, 700), whole[1000:1700])
-            assert audio_length(path) == len(whole)
-            assert file_size(path) == (corpus / name).stat().st_size
-            with open_file(path) as file:
-                assert file.read() == (corpus / name).read_bytes()
-    assert sorted(open_archive(archive).names()) == sorted(NAMES)
-
-
-@pytest.mark.parametrize("program", ["python", "tar"])
-def test_ustar(corpus: Path, program: str) -> None:
-    shutil.rmtree(corpus / "flac" / "sprächen")
-    long = (
-        "y" * 60 + "/" + "x" * 90 + ".flac"
-    )  # which splits into no more than 155 and 100 characters
-    (corpus / long).parent.mkdir()
-    (corpus / NAMES[1]).rename(corpus / long)
-    (corpus / NAMES[1]).parent.rmdir()
-    archive = corpus.parents[1] / "LA.tar"
-    if program == "python":
-        with tarfile.open(archive, "w", format=tarfile.USTAR_FORMAT) as tar:
-            tar.add(corpus, "LA")
-    else:
-        system_tar("-C", corpus.parent, "--format=ustar", "-cf", archive, "LA")
-    for name in (long, NAMES[2]):
-        assert_array_equal(read_audio(archive / name), read_audio(corpus / name))
-
-
-def test_members_that_begin_with_the_folders_name_may_be_named_as_tar_names_them(
-    corpus: Path,
-) -> None:
-    archive = pack(corpus)
-    assert_array_equal(read_audio(archive / "LA" / "b.wav"), read_audio(corpus / "b.wav"))
-    found = find_folder(archive / "LA" / "flac")
-    assert found is not None
-    assert sorted(found[0].names(found[1])) == sorted(
-        name[5:] for name in NAMES if name.startswith("flac/")
-    )
-    assert sorted(found[0].names("flac")) == sorted(found[0].names("LA/flac"))
+from tests.unit.archives.conftest import NAMES, noise, pack
 
 
 def test_a_folder_of_the_archives_own_name_does_not_eat_the_names_that_begin_like_it(
@@ -106,155 +31,6 @@ def test_a_folder_of_the_archives_own_name_does_not_eat_the_names_that_begin_lik
     archive = open_archive(pack(corpus))
     assert archive.root == "LA/"
     assert next(archive.names("LA")) == "LA_dev/a.wav" == next(archive.names())
-
-
-def test_a_window_is_a_file(corpus: Path) -> None:
-    content = bytes(np.random.default_rng(1).integers(0, 256, 300_000, np.uint8))
-    (corpus / "long.bin").write_bytes(content)
-    with open_file(pack(corpus) / "long.bin") as file:
-        for place, size in (
-            (0, 10),
-            (32760, 20),
-            (299_990, 100),
-            (5, 200_000),
-            (150_000, 0),
-            (70_000, 7),
-        ):
-            assert file.seek(place) == place and file.read(size) == content[place : place + size]
-            assert file.tell() == min(place + size, len(content))
-        assert file.seek(-3, io.SEEK_END) == len(content) - 3 and file.read() == content[-3:]
-        file.seek(len(content) + 5)
-        assert file.read(1) == b""
-        assert file.seek(10) + 5 == file.seek(5, io.SEEK_CUR)
-        with pytest.raises(OSError, match="Invalid"):
-            file.seek(-1)
-
-
-def test_only_the_part_of_a_long_recording_is_read(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    soundfile.write(corpus / "long.wav", noise(2_000_000, 9), 16000, subtype="PCM_16")
-    path = pack(corpus) / "long.wav"
-    find_member(path)
-    read, pread = [], os.pread
-    monkeypatch.setattr(os, "pread", lambda *given: read.append(given[1]) or pread(*given))
-    part = read_audio(path, 1_900_000, 16000)
-    assert_array_equal(part, read_audio(corpus / "long.wav", 1_900_000, 16000))
-    assert 32000 <= sum(read) < 250_000
-
-
-def test_ffmpeg_reads_members_too(corpus: Path) -> None:
-    pytest.importorskip("av")
-    from tests.unit.audio.test_pyav import encode, sine
-
-    samples, path = flac(corpus / "checksum.flac", 1)
-    damage(path, back=1)
-    encode(corpus / "a.m4a", sine(16000)[None], 16000, "aac")
-    archive = pack(corpus)
-    fallbacks.take()
-    assert_array_equal(
-        read_audio(archive / "checksum.flac", 15000, 5000), samples[15000:, 0] / 32768
-    )
-    assert_array_equal(read_audio(archive / "a.m4a"), read_audio(corpus / "a.m4a"))
-    noted = {str(archive / "checksum.flac"), str(archive / "a.m4a"), str(corpus / "a.m4a")}
-    assert fallbacks.take() == noted
-
-
-def test_damage_in_a_member_is_told_as_in_a_file(corpus: Path) -> None:
-    _, path = flac(corpus / "wrong.flac", 1)
-    damage(path, back=200)
-    (corpus / "empty.wav").touch()
-    (corpus / "text.wav").write_text("no such page" * 100)
-    archive = pack(corpus)
-    for name, words in (
-        ("wrong.flac", "cannot be decoded to its end"),
-        ("empty.wav", r"is empty \(0 bytes\)"),
-        ("text.wav", "is not audio that libsndfile can read"),
-        ("none.wav", "there is no file"),
-        ("flac/none/a.wav", "there is no file"),
-        ("flac", "is a folder"),
-        ("b.wav/x.wav", "there is no file"),
-    ):
-        for path in (archive / name, archive.with_suffix("") / name):
-            with pytest.raises(AsdfError, match=words) as told:
-                read_audio(path)
-            assert str(path) in str(told.value) and "\n" not in str(told.value)
-
-
-def test_a_folder_counts_before_a_tar(corpus: Path) -> None:
-    archive = pack(corpus)
-    folder = archive.with_suffix("")
-    folder.mkdir()
-    soundfile.write(folder / "b.wav", np.zeros(5), 16000)
-    assert audio_length(folder / "b.wav") == 5 and audio_length(archive / "b.wav") == 3040
-    assert find_folder(folder) is None
-    with pytest.raises(AsdfError, match="there is no file"):
-        read_audio(folder / "flac" / "a.flac")
-
-
-def test_ordinary_files_are_never_looked_for_in_archives(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read_audio(pack(corpus) / "b.wav")  # an archive is in use
-    monkeypatch.setattr(
-        "asdf.archives.members.find_folder", lambda folder: pytest.fail("looked for an archive")
-    )
-    monkeypatch.setattr(
-        "asdf.archives.members.find_member", lambda path: pytest.fail("looked for an archive")
-    )
-    assert len(read_audio(corpus / "b.wav")) == 3040
-
-
-def test_relative_paths_are_those_of_the_folder_that_one_is_in(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pack(corpus)
-    other = corpus.parents[1] / "other"
-    other.mkdir()
-    soundfile.write(corpus / "b.wav", np.zeros(7), 16000)
-    shutil.move(pack(corpus, "new.tar"), other / "LA.tar")
-    for folder, length in ((corpus.parents[1], 3040), (other, 7)):
-        monkeypatch.chdir(folder)
-        assert audio_length("LA.tar/b.wav") == length and audio_length("LA/b.wav") == length
-
-
-def test_links_lead_to_their_files_or_are_left_out_with_a_message(
-    corpus: Path, log: list[str]
-) -> None:
-    (corpus / "link.wav").symlink_to("flac/../b.wav")
-    (corpus / "link2.wav").symlink_to("link.wav")
-    (corpus / "flac" / "up.wav").symlink_to("../b.wav")
-    os.link(corpus / "b.wav", corpus / "hard.wav")
-    (corpus / "out.wav").symlink_to("../../b.wav")
-    (corpus / "root.wav").symlink_to("/LA/b.wav")
-    (corpus / "loop.wav").symlink_to("loop.wav")
-    os.mkfifo(corpus / "pipe")
-    archive = pack(corpus)
-    for name in ("link.wav", "link2.wav", "flac/up.wav", "hard.wav"):
-        assert len(read_audio(archive / name)) == 3040
-    for name in ("out.wav", "root.wav", "loop.wav", "pipe"):
-        assert find_member(archive / name) is None
-    [line] = [line for line in log if "left out" in line]
-    assert "and 1 more" in line and "LA/pipe (a device or pipe)" in line
-
-
-def test_of_two_members_of_one_name_the_later_counts(corpus: Path) -> None:
-    archive = pack(corpus)
-    soundfile.write(corpus / "b.wav", np.zeros(7), 16000)
-    with tarfile.open(archive, "a") as tar:
-        tar.add(corpus / "b.wav", "LA/b.wav")
-    assert audio_length(archive / "b.wav") == 7
-
-
-def test_files_of_macos_are_not_there(corpus: Path) -> None:
-    (corpus / "flac" / "._a.flac").write_bytes(b"\0\5\26\7")
-    archive = pack(corpus)
-    with tarfile.open(archive, "a") as tar:
-        tar.addfile(tarfile.TarInfo("./._LA"))
-    assert not [name for name in open_archive(archive).names() if "._" in name]
-    assert (
-        audio_length(archive / "b.wav") == 3040
-    )  # '._LA' does not hide that all members begin with 'LA/'
 
 
 def test_an_empty_archive_has_no_members(tmp_path: Path) -> None:
@@ -290,7 +66,7 @@ if __name__ == "__main__":
 
 
 def test_forked_processes_read_side_by_side(corpus: Path) -> None:
-    """They share one descriptor, whose place in the file no one uses."""
+    """They share one descriptor, whose position in the file is not used."""
     ended = subprocess.run(
         [sys.executable, "-c", FORKED, str(pack(corpus)), *NAMES],
         capture_output=True,
@@ -303,3 +79,14 @@ def test_an_archive_is_sent_to_another_process_by_its_path(corpus: Path) -> None
     archive = open_archive(pack(corpus))
     sent = pickle.dumps(archive)
     assert len(sent) < 1000 and pickle.loads(sent) is archive
+
+
+def test_a_folder_of_an_archive_that_was_changed_meanwhile_is_not_remembered(corpus: Path) -> None:
+    path = pack(corpus)
+    outdated = FolderInArchive(open_archive(path), "flac")
+    remember_folder("/before/the/change", outdated)
+    assert known_folder("/before/the/change") is outdated
+    os.utime(path, (0, 0))
+    open_archive(path)
+    remember_folder("/after/the/change", outdated)
+    assert known_folder("/before/the/change") is known_folder("/after/the/change") is None

@@ -28,9 +28,9 @@ def test_a_tar_that_ends_early_is_named(corpus: Path, cut: str) -> None:
     with archive.open("r+b") as file:
         file.truncate(size)
     for _ in range(2):
-        with pytest.raises(AsdfError, match="is not a whole tar archive") as told:
+        with pytest.raises(AsdfError, match="is not a whole tar archive") as caught:
             read_audio(archive / "b.wav")
-        assert str(archive) in str(told.value)
+        assert str(archive) in str(caught.value)
     assert not index_of(archive).exists()
 
 

@@ -1,0 +1,177 @@
+"""Files inside an uncompressed tar, under paths that go on into it: `corpora/LA.tar/flac/a.flac`.
+
+Invariant: a path means the same bytes whether its folder is unpacked or is `folder.tar`; where both
+exist, the folder counts. `corpora/LA/flac/a.flac` is found in `corpora/LA.tar` too; members may or
+may not begin with `LA/`.
+
+On parallel file systems hundreds of thousands of small files are slow and over quota; a single
+archive is not. Ordinary files are opened first and cost nothing more; an archive is looked for once
+for each folder that does not exist.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from asdf.archives.headers import COMPRESSED
+from asdf.archives.members import (
+    FolderInArchive,
+    Member,
+    any_folder_is_known,
+    known_folder,
+    open_archive,
+    remember_folder,
+)
+from asdf.errors import AsdfError
+
+AnyPath = str | os.PathLike[str]
+
+_MISSING = (FileNotFoundError, NotADirectoryError)
+
+
+class FileState(NamedTuple):
+    """Bytes of a file and its time of change in ns; a member has the time of its archive."""
+
+    size: int
+    changed_ns: int
+
+
+def find_folder(folder: AnyPath) -> FolderInArchive | None:
+    """Return the folder of an archive that a path leads to; None where it leads into none.
+
+    Raises:
+        AsdfError: there is a compressed archive, or one that cannot be read.
+    """
+    with suppress(PermissionError):
+        return _find_archive(Path(os.path.abspath(folder)))  # noqa: PTH100
+    return None
+
+
+def _find_archive(path: Path) -> FolderInArchive | None:
+    """Look for an archive at `path` and at each folder above it, up to the first that exists."""
+    for parent in (path, *path.parents):
+        # Where a folder exists, it counts, even for files that it lacks.
+        if parent.is_dir():
+            return None
+        inner = "/".join(path.parts[len(parent.parts) :])
+        # A path may name the tar itself, or the folder that it was made from.
+        for candidate in (parent, parent.with_name(parent.name + ".tar")):
+            if candidate.suffix.lower() == ".tar" and candidate.is_file():
+                return FolderInArchive(open_archive(candidate), inner)
+        _refuse_compressed(parent)
+    return None
+
+
+def _refuse_compressed(folder: Path) -> None:
+    """Raise an AsdfError where `folder` is a compressed archive, or where one has its name."""
+    for suffix, program in COMPRESSED.items():
+        compressed = folder
+        if not folder.name.endswith(suffix):
+            compressed = folder.with_name(folder.name + suffix)
+        if compressed.is_file():
+            raise AsdfError(
+                f"{compressed} is compressed: a recording cannot be read out of the middle of it. "
+                f"`{program} {compressed}` makes a plain tar of it, which is read in place."
+            )
+
+
+def known_member(path: AnyPath) -> Member | None:
+    """Return `path` as a file of an archive whose folder is known already; without reading."""
+    if not any_folder_is_known():
+        return None
+    folder_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
+    folder = known_folder(folder_path)
+    return None if folder is None else folder.find(name)
+
+
+def find_member(path: AnyPath) -> Member | None:
+    """Return `path`, which is no ordinary file, as a file of an archive.
+
+    Raises:
+        AsdfError: as `find_folder`.
+    """
+    member = known_member(path)
+    if member is not None:
+        return member
+    folder_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
+    folder = find_folder(folder_path)
+    if folder is None:
+        return None
+    remember_folder(folder_path, folder)
+    return folder.find(name)
+
+
+def open_source(path: AnyPath) -> int | BinaryIO:
+    """Open `path`: as a descriptor, which the caller closes, or as a member of an archive.
+
+    Raises:
+        OSError: as the built-in `open`.
+        AsdfError: as `find_folder`; or `path` is a pipe, a device or a socket.
+    """
+    member = known_member(path)
+    if member is None:
+        # An ordinary file costs no look into archives.
+        try:
+            return _open_ordinary(path)
+        except _MISSING:
+            member = find_member(path)
+            if member is None:
+                raise
+    return member.open()
+
+
+def open_file(path: AnyPath) -> BinaryIO:
+    """Open `path`, an ordinary file or a member of an archive.
+
+    Raises:
+        OSError, AsdfError: as `open_source`.
+    """
+    source = open_source(path)
+    return os.fdopen(source, "rb") if isinstance(source, int) else source
+
+
+def _open_ordinary(path: AnyPath) -> int:
+    # Without O_NONBLOCK the opening of a pipe waits for someone to write to it, maybe for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise AsdfError(not_ordinary(path))
+
+
+def not_ordinary(path: AnyPath) -> str:
+    """Return the message on a path that is a pipe, a device or a socket."""
+    return (
+        f"{path} is no ordinary file, but a pipe, a device or a socket, which is not read. "
+        "Put a file there instead, or leave it out."
+    )
+
+
+def file_state(path: AnyPath) -> FileState | None:
+    """Return the size and time of change of `path`; None where there is no such file."""
+    member = known_member(path)
+    if member is None:
+        try:
+            status = Path(path).stat()
+            return FileState(status.st_size, status.st_mtime_ns)
+        except _MISSING:
+            member = find_member(path)
+        except OSError:
+            return None
+    if member is None:
+        return None
+    return FileState(member.size, member.archive.state.changed_ns)
+
+
+def file_size(path: AnyPath) -> int | None:
+    """Return how many bytes `path` has; None where there is no such file."""
+    state = file_state(path)
+    return None if state is None else state.size

@@ -1,0 +1,56 @@
+"""A member is read as a file of its own, and no more of it than is needed."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.testing import assert_array_equal
+
+from asdf.archives import find_member, open_file
+from asdf.audio import read_audio
+from tests.unit.archives.conftest import noise, pack
+
+
+def test_a_window_is_a_file(corpus: Path) -> None:
+    content = bytes(np.random.default_rng(1).integers(0, 256, 300_000, np.uint8))
+    (corpus / "long.bin").write_bytes(content)
+    with open_file(pack(corpus) / "long.bin") as file:
+        for position, size in (
+            (0, 10),
+            (32760, 20),
+            (299_990, 100),
+            (5, 200_000),
+            (150_000, 0),
+            (70_000, 7),
+        ):
+            assert (
+                file.seek(position) == position
+                and file.read(size) == content[position : position + size]
+            )
+            assert file.tell() == min(position + size, len(content))
+        assert file.seek(-3, io.SEEK_END) == len(content) - 3 and file.read() == content[-3:]
+        file.seek(len(content) + 5)
+        assert file.read(1) == b""
+        assert file.seek(10) + 5 == file.seek(5, io.SEEK_CUR)
+        with pytest.raises(OSError, match="Invalid"):
+            file.seek(-1)
+
+
+def test_only_the_part_of_a_long_recording_is_read(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soundfile.write(corpus / "long.wav", noise(2_000_000, 9), 16000, subtype="PCM_16")
+    path = pack(corpus) / "long.wav"
+    find_member(path)
+    read, pread = [], os.pread
+    monkeypatch.setattr(
+        os, "pread", lambda *arguments: read.append(arguments[1]) or pread(*arguments)
+    )
+    part = read_audio(path, 1_900_000, 16000)
+    assert_array_equal(part, read_audio(corpus / "long.wav", 1_900_000, 16000))
+    assert 32000 <= sum(read) < 250_000
