@@ -42,7 +42,7 @@ DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 DOORS |= {f"asdf.report.{name}" for name in ("exports", "latex", "names", "tables")}
 # Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
 NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report"}
-PENDING = {("networks", "interchange"), ("trials", "metrics")}
+PENDING = {("networks", "interchange")}
 
 
 def room_of(path: Path) -> str:

@@ -11,6 +11,7 @@ for 71,237 trials), which makes the bootstrap and min Cllr cheap.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,36 +19,49 @@ import numpy.typing as npt
 from asdf.metrics.detection import DetCurve
 
 Counts = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.intp]
+
+
+class Weights(NamedTuple):
+    """How often trials are counted, for each trial or block of one class and of the other."""
+
+    bona_fide: Counts
+    spoof: Counts
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """The block of each trial, in the order of the curve's arguments; blocks ascend by score."""
 
-    of_bona_fide: npt.NDArray[np.intp]
-    of_spoof: npt.NDArray[np.intp]
+    of_bona_fide: Indices
+    of_spoof: Indices
     count: int
 
-    def sums(self, bona_fide: npt.NDArray, spoof: npt.NDArray) -> tuple[Counts, Counts]:
+    def sums(self, bona_fide: npt.NDArray, spoof: npt.NDArray) -> Weights:
         """Sum integer weights of the trials over each block: two arrays of shape (blocks,)."""
-        return (
-            np.bincount(self.of_bona_fide, bona_fide, self.count).astype(np.int64),
-            np.bincount(self.of_spoof, spoof, self.count).astype(np.int64),
-        )
+        bona_fide_sums = np.bincount(self.of_bona_fide, bona_fide, self.count)
+        spoof_sums = np.bincount(self.of_spoof, spoof, self.count)
+        return Weights(bona_fide_sums.astype(np.int64), spoof_sums.astype(np.int64))
 
-    def counts(self) -> tuple[Counts, Counts]:
+    def counts(self) -> Weights:
         """Count the bona fide and the spoof trials of each block: two arrays of shape (blocks,)."""
-        return (
-            np.bincount(self.of_bona_fide, minlength=self.count),
-            np.bincount(self.of_spoof, minlength=self.count),
+        return Weights(
+            bona_fide=np.bincount(self.of_bona_fide, minlength=self.count),
+            spoof=np.bincount(self.of_spoof, minlength=self.count),
         )
 
 
 def into_blocks(curve: DetCurve) -> Blocks:
     """Put the trials of both classes into blocks."""
     is_bona_fide = curve.is_bona_fide
-    opens = np.concatenate([[False], is_bona_fide[1:] & ~is_bona_fide[:-1]])
+    follows_spoof = ~is_bona_fide[:-1]
+    opens = is_bona_fide[1:] & follows_spoof
+    block_in_order = np.concatenate([[0], np.cumsum(opens)])
     block = np.empty(curve.order.size, np.intp)
-    block[curve.order] = np.cumsum(opens)
+    block[curve.order] = block_in_order
     split = curve.bona_fide.size
-    return Blocks(block[:split], block[split:], int(opens.sum()) + 1)
+    return Blocks(
+        of_bona_fide=block[:split],
+        of_spoof=block[split:],
+        count=int(opens.sum()) + 1,
+    )

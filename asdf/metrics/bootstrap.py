@@ -11,17 +11,17 @@ evaluation", ICASSP 2004.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks, into_blocks
+from asdf.metrics.blocks import Blocks, Weights, into_blocks
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
 from asdf.metrics.detection import DetCurve, Floats
 from asdf.metrics.resampling import (
-    Weights,
     block_draws,
     speaker_block_draws,
     speaker_draws,
@@ -65,8 +65,9 @@ def confidence_intervals(
     seed: int = 0,
     cost: DetectionCost = ASVSPOOF5,
     progress: Callable[[int], None] | None = None,
+    curve: DetCurve | None = None,
 ) -> Intervals:
-    """Bootstrap intervals of EER and minDCF.
+    """Return bootstrap intervals of EER and minDCF.
 
     Without `speakers` bona fide and spoof trials are drawn separately, so that each class keeps its
     size; with `speakers` (one per trial) speakers are drawn with all their trials. The same seed
@@ -74,25 +75,57 @@ def confidence_intervals(
 
     Args:
         progress: called with the number of replicates drawn since its last call.
+        curve: the DET curve of `scores`, if it is computed already.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or there are fewer than two speakers.
     """
-    rng = np.random.default_rng(seed)
-    blocks = into_blocks(scores.det_curve)
+    if curve is None:
+        curve = DetCurve.of_scores(scores)
     if speakers is None:
-        draws = block_draws(blocks, replicates, rng)
-    else:
-        draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
+        return curve_intervals(
+            curve, replicates=replicates, level=level, seed=seed, cost=cost, progress=progress
+        )
+    blocks = into_blocks(curve)
+    rng = np.random.default_rng(seed)
+    draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
+    return _intervals(curve, draws, level, cost, progress)
+
+
+def curve_intervals(
+    curve: DetCurve,
+    *,
+    replicates: int,
+    level: float = 0.95,
+    seed: int = 0,
+    cost: DetectionCost = ASVSPOOF5,
+    progress: Callable[[int], None] | None = None,
+) -> Intervals:
+    """Return the intervals over the trials of a curve: see `confidence_intervals`."""
+    rng = np.random.default_rng(seed)
+    draws = block_draws(into_blocks(curve), replicates, rng)
+    return _intervals(curve, draws, level, cost, progress)
+
+
+def _intervals(
+    curve: DetCurve,
+    draws: Iterable[Weights],
+    level: float,
+    cost: DetectionCost,
+    progress: Callable[[int], None] | None,
+) -> Intervals:
     parts = []
     for counts in draws:
-        part = weighted_metrics(*counts, cost)
+        part = weighted_metrics(counts.bona_fide, counts.spoof, cost)
         parts.append(part)
         if progress is not None:
             progress(part.shape[1])
     drawn = np.concatenate(parts, axis=1)
-    rate, dcf = _values(scores.det_curve, cost)
-    return Intervals(_interval(rate, drawn[0], level), _interval(dcf, drawn[1], level))
+    measured = _values(curve, cost)
+    return Intervals(
+        eer=_interval(measured.eer, drawn[0], level),
+        min_dcf=_interval(measured.min_dcf, drawn[1], level),
+    )
 
 
 def paired_test(
@@ -116,44 +149,54 @@ def paired_test(
     Raises:
         AsdfError: the systems were not scored on the same trials; or as `confidence_intervals`.
     """
-    second = _aligned(first, second)
+    first_curve = DetCurve.of_scores(first)
+    second_curve = DetCurve.of_scores(_align(first, second))
+    first_blocks = into_blocks(first_curve)
+    second_blocks = into_blocks(second_curve)
     rng = np.random.default_rng(seed)
-    first_blocks = into_blocks(first.det_curve)
-    second_blocks = into_blocks(second.det_curve)
     if speakers is None:
         draws = trial_draws(first.labels, replicates, rng)
     else:
         draws = speaker_draws(first.labels, speakers, replicates, rng)
     parts = []
     for weights in draws:
-        before = _metrics(first_blocks, weights, cost)
-        after = _metrics(second_blocks, weights, cost)
+        before = _replicate_metrics(first_blocks, weights, cost)
+        after = _replicate_metrics(second_blocks, weights, cost)
         parts.append(after - before)
     drawn = np.concatenate(parts, axis=1)
-    first_rate, first_dcf = _values(first.det_curve, cost)
-    second_rate, second_dcf = _values(second.det_curve, cost)
+    first_values = _values(first_curve, cost)
+    second_values = _values(second_curve, cost)
+    eer_difference = second_values.eer - first_values.eer
+    dcf_difference = second_values.min_dcf - first_values.min_dcf
     return Intervals(
-        _interval(second_rate - first_rate, drawn[0], level, tested=True),
-        _interval(second_dcf - first_dcf, drawn[1], level, tested=True),
+        eer=_tested_interval(eer_difference, drawn[0], level),
+        min_dcf=_tested_interval(dcf_difference, drawn[1], level),
     )
 
 
-def _values(curve: DetCurve, cost: DetectionCost) -> tuple[float, float]:
+class _Values(NamedTuple):
+    eer: float
+    min_dcf: float
+
+
+def _values(curve: DetCurve, cost: DetectionCost) -> _Values:
     """Return EER and minDCF of the trials themselves."""
     rate, _ = curve.eer()
-    return rate, min_dcf_of(curve, cost)
+    return _Values(rate, min_dcf_of(curve, cost))
 
 
-def _aligned(first: Scores, second: Scores) -> Scores:
+def _align(first: Scores, second: Scores) -> Scores:
     """Return `second` in the order of trials of `first`."""
-    positions = {utterance: i for i, utterance in enumerate(second.ids)}
-    if len(first) != len(second) or any(one not in positions for one in first.ids):
-        only = sorted(set(first.ids) ^ set(second.ids))[:5]
+    positions = {utterance: index for index, utterance in enumerate(second.ids)}
+    in_second = [positions.get(utterance) for utterance in first.ids]
+    if len(first) != len(second) or None in in_second:
+        differing = sorted(set(first.ids) ^ set(second.ids))
+        names = ", ".join(repr(utterance) for utterance in differing[:5])
         raise AsdfError(
             f"the systems were not scored on the same trials ({len(first)} and {len(second)}; in "
-            f"one only: {', '.join(map(repr, only))}). Compare score files of the same set."
+            f"one only: {names}). Compare score files of the same set."
         )
-    index = np.array([positions[utterance] for utterance in first.ids])
+    index = np.array(in_second, np.intp)
     differs = np.flatnonzero(second.labels[index] != first.labels)
     if differs.size:
         raise AsdfError(
@@ -163,17 +206,22 @@ def _aligned(first: Scores, second: Scores) -> Scores:
     return Scores(first.ids, first.labels, second.scores[index])
 
 
-def _metrics(blocks: Blocks, weights: Weights, cost: DetectionCost) -> Floats:
+def _replicate_metrics(blocks: Blocks, weights: Weights, cost: DetectionCost) -> Floats:
     """Return EER and minDCF, (2, 1), of one replicate with these weights of its trials."""
-    bona_fide, spoof = blocks.sums(*weights)
-    return weighted_metrics(bona_fide[None], spoof[None], cost)
+    sums = blocks.sums(weights.bona_fide, weights.spoof)
+    return weighted_metrics(sums.bona_fide[None], sums.spoof[None], cost)
 
 
-def _interval(value: float, drawn: Floats, level: float, *, tested: bool = False) -> Interval:
+def _interval(value: float, drawn: Floats, level: float) -> Interval:
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    if not tested:
-        return Interval(value, float(low), float(high))
+    return Interval(value, float(low), float(high))
+
+
+def _tested_interval(difference: float, drawn: Floats, level: float) -> Interval:
+    """Return the interval of a difference with the p-value of its being zero."""
+    below = (drawn <= 0).sum()
+    above = (drawn >= 0).sum()
     # The sample itself counts as a replicate: no finite bootstrap can give a p of 0.
-    smaller_side = min((drawn <= 0).sum(), (drawn >= 0).sum())
-    tail = (1 + smaller_side) / (1 + drawn.size)
-    return Interval(value, float(low), float(high), float(min(1.0, 2 * tail)))
+    tail = (1 + min(below, above)) / (1 + drawn.size)
+    p_value = float(min(1.0, 2 * tail))
+    return replace(_interval(difference, drawn, level), p_value=p_value)

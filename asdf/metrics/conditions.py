@@ -1,23 +1,23 @@
-"""The results of a system by attack, codec, ...: which spoofs are held against which bona fide trials.
+"""The results of a system by attack, codec, ...: which spoofs are compared with which bona fide trials.
 
-Invariant: a condition is never of one class alone. Where a column tells spoofs apart only, as 'attack' does, the spoofs
-of each value are held against all bona fide trials. Where bona fide trials have its values as well, as those of a
-codec, spoofs are held against the bona fide trials of the same value, and a value that only one class has is left out
-and named in a finding. The package of ASVspoof 2021 does the same for what it calls factors of 'spoof' and of 'both'.
+Invariant: a condition is never of one class alone. Where a column tells spoofs apart only, as
+'attack' does, the spoofs of each value are compared with all bona fide trials. Where bona fide
+trials have its values as well, as those of a codec, spoofs are compared with the bona fide trials of
+the same value, and a value that only one class has is left out and named in a finding. The package
+of ASVspoof 2021 does the same for what it calls factors of 'spoof' and of 'both'.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.metrics.bootstrap import Interval
+from asdf.metrics.bootstrap import Interval, curve_intervals
 from asdf.metrics.checks import Finding
-from asdf.metrics.detection import Floats
-from asdf.metrics.results import Result, by_condition
+from asdf.metrics.detection import DetCurve, Floats
+from asdf.metrics.results import BonaFide, Result, condition_trials, result_of
 from asdf.trials.score_file import Scores
 
 _SHOWN = 8
@@ -30,14 +30,14 @@ class Condition:
     """The result of one value of one column.
 
     Attributes:
-        bona_fide: against which bona fide trials: all, or those of the same value.
-        interval: of the EER, over trials; None where it was not asked for.
+        bona_fide: which bona fide trials its spoofs are compared with.
+        interval: of the EER, over trials; None where it was not requested.
     """
 
     column: str
     value: str
     result: Result
-    bona_fide: Literal["all", "same"] = "all"
+    bona_fide: BonaFide = "all"
     interval: Interval | None = None
 
     @property
@@ -57,51 +57,89 @@ class Average:
 
 
 def average(conditions: Sequence[Condition]) -> Average:
-    """The means over at least one condition."""
-    results = [condition.result for condition in conditions]
+    """Return the means over at least one condition."""
+
+    def mean(metric: str) -> float:
+        values = [getattr(condition.result, metric) for condition in conditions]
+        return float(np.mean(values))
+
     return Average(
-        *(float(np.mean([getattr(r, field.name) for r in results])) for field in fields(Average))
+        eer=mean("eer"),
+        min_dcf=mean("min_dcf"),
+        act_dcf=mean("act_dcf"),
+        cllr=mean("cllr"),
     )
 
 
 def conditions_of(
-    scores: Scores, column: str, values: Sequence[str]
+    scores: Scores, column: str, values: Sequence[str], *, replicates: int = 0, seed: int = 0
 ) -> tuple[list[Condition], list[Finding]]:
-    """The conditions of one column, in alphabetical order, and a finding about values that are left out.
+    """Return the conditions of one column, in alphabetical order, and a finding about values left out.
 
-    `values` has the value of each trial, '' where it is not known. With fewer than two values, the `-` of bona fide
-    trials counting as one, there are no conditions.
+    With fewer than two values, the `-` of bona fide trials counting as one, there are no conditions.
+
+    Args:
+        values: the value of each trial, '' where it is not known.
+        replicates: of the bootstrap of each EER; 0: no intervals.
     """
-    labelled = list(zip(values, scores.labels.tolist(), strict=False))
-    of_bona_fide = {value for value, label in labelled if label == 1 and value}
-    of_spoof = {value for value, label in labelled if label == 0 and value}
-    if len(of_bona_fide | of_spoof) < 2:
+    classes = _values_of_classes(scores, values)
+    if len(classes.bona_fide | classes.spoof) < 2:
         return [], []
-    both = of_bona_fide & of_spoof
-    if column == "attack" or not both:
-        results = by_condition(scores, values)
-        return [Condition(column, value, result) for value, result in results.items() if value], []
-    results = by_condition(scores, values, bona_fide="same")
-    conditions = [
-        Condition(column, value, result, "same") for value, result in results.items() if value
-    ]
-    alone = sorted(of_bona_fide ^ of_spoof)
-    if not alone:
-        return conditions, []
-    shown = alone[:_SHOWN]
-    if len(alone) > _SHOWN:
+    chosen = classes.spoof
+    alone: set[str] = set()
+    bona_fide: BonaFide = "all"
+    if column != "attack" and classes.bona_fide & classes.spoof:
+        chosen = classes.bona_fide & classes.spoof
+        alone = classes.bona_fide ^ classes.spoof
+        bona_fide = "same"
+    column_values = np.asarray(values)
+    conditions = []
+    for value in sorted(chosen):
+        trials = condition_trials(scores, column_values, value, bona_fide)
+        curve = DetCurve.of(*trials)
+        interval = None
+        if replicates:
+            interval = curve_intervals(curve, replicates=replicates, seed=seed).eer
+        conditions.append(Condition(column, value, result_of(curve), bona_fide, interval))
+    return conditions, _find_left_out(column, sorted(alone))
+
+
+@dataclass(frozen=True)
+class _ValuesOfClasses:
+    """The known values that trials of each class have."""
+
+    bona_fide: set[str]
+    spoof: set[str]
+
+
+def _values_of_classes(scores: Scores, values: Sequence[str]) -> _ValuesOfClasses:
+    classes = _ValuesOfClasses(set(), set())
+    # Values are empty where the corpus has no such column.
+    for value, label in zip(values, scores.labels.tolist(), strict=False):
+        if value and label == 1:
+            classes.bona_fide.add(value)
+        elif value:
+            classes.spoof.add(value)
+    return classes
+
+
+def _find_left_out(column: str, values: Sequence[str]) -> list[Finding]:
+    if not values:
+        return []
+    shown = list(values[:_SHOWN])
+    if len(values) > _SHOWN:
         shown.append("...")
     message = (
-        f"by {column}: left out because bona fide or spoof trials are missing: {', '.join(shown)} "
-        f"({len(alone)} values)."
+        f"by {column}: left out because bona fide or spoof trials are missing: "
+        f"{', '.join(shown)} ({len(values)} values)."
     )
-    return conditions, [Finding("warning", message)]
+    return [Finding("warning", message)]
 
 
 def trials_of(condition: Condition, scores: Scores, values: Sequence[str]) -> tuple[Floats, Floats]:
-    """The scores of the (bona fide, spoof) trials that a condition is about; `values` as for `conditions_of`."""
-    column = np.asarray(values)
-    of_bona_fide, of_spoof = column[scores.labels == 1], column[scores.labels == 0]
-    same = condition.bona_fide == "same"
-    bona_fide = scores.bona_fide[of_bona_fide == condition.value] if same else scores.bona_fide
-    return bona_fide, scores.spoof[of_spoof == condition.value]
+    """Return the scores of the (bona fide, spoof) trials of a condition.
+
+    Args:
+        values: as for `conditions_of`.
+    """
+    return condition_trials(scores, np.asarray(values), condition.value, condition.bona_fide)

@@ -26,7 +26,8 @@ class DetectionCost:
     false_alarm: float = 10.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.spoof_prior < 1 and self.miss > 0 and self.false_alarm > 0):
+        is_prior = 0 < self.spoof_prior < 1
+        if not is_prior or self.miss <= 0 or self.false_alarm <= 0:
             raise ValueError(f"a prior lies between 0 and 1, costs are positive: {self}")
 
     @property
@@ -68,8 +69,9 @@ def min_dcf(
 
 def min_dcf_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> float:
     """Return `min_dcf` of the trials of a curve."""
-    costs = cost.miss_weight * curve.frr + cost.false_alarm_weight * curve.far
-    return float(costs.min() / cost.default)
+    misses = cost.miss_weight * curve.frr
+    false_alarms = cost.false_alarm_weight * curve.far
+    return float((misses + false_alarms).min() / cost.default)
 
 
 def act_dcf(
@@ -82,9 +84,11 @@ def act_dcf(
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    miss = np.mean(as_scores("bona fide", bona_fide) < cost.threshold)
-    false_alarm = np.mean(as_scores("spoof", spoof) >= cost.threshold)
-    return float((cost.miss_weight * miss + cost.false_alarm_weight * false_alarm) / cost.default)
+    frr = np.mean(as_scores("bona fide", bona_fide) < cost.threshold)
+    far = np.mean(as_scores("spoof", spoof) >= cost.threshold)
+    misses = cost.miss_weight * frr
+    false_alarms = cost.false_alarm_weight * far
+    return float((misses + false_alarms) / cost.default)
 
 
 def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
@@ -115,13 +119,15 @@ def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
 
 def min_cllr_of(curve: DetCurve) -> float:
     """Return `min_cllr` of the trials of a curve."""
-    pools = np.array(_pools_of_both_classes(curve), dtype=np.float64).reshape(-1, 2)
-    bona_fide, spoof = pools.T
+    pools = np.array(_pools_of_both_classes(curve), dtype=np.float64)
+    bona_fide, spoof = pools.reshape(-1, 2).T
     all_bona_fide = curve.bona_fide.size
     all_spoof = curve.spoof.size
     ratio = (bona_fide / all_bona_fide) / (spoof / all_spoof)
-    miss = (bona_fide * np.log1p(1 / ratio)).sum() / all_bona_fide
-    false_alarm = (spoof * np.log1p(ratio)).sum() / all_spoof
+    misses = bona_fide * np.log1p(1 / ratio)
+    false_alarms = spoof * np.log1p(ratio)
+    miss = misses.sum() / all_bona_fide
+    false_alarm = false_alarms.sum() / all_spoof
     return float((miss + false_alarm) / 2 / np.log(2))
 
 
@@ -134,7 +140,8 @@ def _pools_of_both_classes(curve: DetCurve) -> list[tuple[int, int]]:
     """
     pools: list[tuple[int, int]] = []
     counts = into_blocks(curve).counts()
-    for bona_fide, spoof in zip(counts[0].tolist(), counts[1].tolist(), strict=True):
+    blocks = zip(counts.bona_fide.tolist(), counts.spoof.tolist(), strict=True)
+    for bona_fide, spoof in blocks:
         # Cross-multiplied, so that no count of spoofs is divided by.
         while pools and pools[-1][0] * spoof >= bona_fide * pools[-1][1]:
             before = pools.pop()

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
+from asdf.trials.score_file import Scores
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,10 +35,9 @@ def as_scores(name: str, values: npt.ArrayLike) -> Floats:
         raise AsdfError(
             f"there is no {name} trial: error rates need both classes. Check the labels of the set."
         )
-    if not np.isfinite(scores).all():
-        raise AsdfError(
-            f"{(~np.isfinite(scores)).sum()} {name} scores are NaN or infinite. Score in fp32."
-        )
+    finite = np.isfinite(scores)
+    if not finite.all():
+        raise AsdfError(f"{(~finite).sum()} {name} scores are NaN or infinite. Score in fp32.")
     return scores
 
 
@@ -75,17 +75,23 @@ class DetCurve:
         bona_fide = as_scores("bona fide", bona_fide)
         spoof = as_scores("spoof", spoof)
         order = pessimistic_order(bona_fide, spoof)
+        scores = np.concatenate([bona_fide, spoof])[order]
         missed = np.cumsum(order < bona_fide.size)
         rejected = np.arange(1, order.size + 1) - missed
-        scores = np.concatenate([bona_fide, spoof])[order]
+        accepted = spoof.size - rejected
         return cls(
-            bona_fide,
-            spoof,
-            order,
-            frr=np.concatenate([[0.0], missed / bona_fide.size]),
-            far=np.concatenate([[1.0], (spoof.size - rejected) / spoof.size]),
-            thresholds=np.concatenate([[scores[0] - 0.001], scores]),
+            bona_fide=bona_fide,
+            spoof=spoof,
+            order=order,
+            frr=_prepend(0.0, missed / bona_fide.size),
+            far=_prepend(1.0, accepted / spoof.size),
+            thresholds=_prepend(scores[0] - 0.001, scores),
         )
+
+    @classmethod
+    def of_scores(cls, scores: Scores) -> DetCurve:
+        """Compute the curve of scored trials; raises as `of`."""
+        return cls.of(scores.bona_fide, scores.spoof)
 
     @property
     def is_bona_fide(self) -> npt.NDArray[np.bool_]:
@@ -97,7 +103,8 @@ class DetCurve:
 
         It is taken where |frr - far| has its first minimum on the curve.
         """
-        best = int(np.argmin(np.abs(self.frr - self.far)))
+        difference = np.abs(self.frr - self.far)
+        best = int(np.argmin(difference))
         rate = (self.frr[best] + self.far[best]) / 2
         return float(rate), float(self.thresholds[best])
 
@@ -109,15 +116,24 @@ class DetCurve:
         spoof = self.thresholds[1:][~self.is_bona_fide]
         below = np.searchsorted(spoof, self.bona_fide, side="left").sum()
         not_above = np.searchsorted(spoof, self.bona_fide, side="right").sum()
-        return float((below + not_above) / 2 / (self.bona_fide.size * spoof.size))
+        pairs = self.bona_fide.size * spoof.size
+        return float((below + not_above) / 2 / pairs)
 
     def miss_at(self, false_alarms: Sequence[float]) -> list[float]:
         """Return, for each false alarm rate, the lowest miss rate reachable at or below it.
 
         All of them are fractions.
         """
-        # Along the curve the miss rate rises and the false alarm rate falls.
-        return [float(self.frr[np.argmax(self.far <= limit)]) for limit in false_alarms]
+        misses = []
+        for limit in false_alarms:
+            # Along the curve the miss rate rises and the false alarm rate falls.
+            first = np.argmax(self.far <= limit)
+            misses.append(float(self.frr[first]))
+        return misses
+
+
+def _prepend(value: float, values: npt.NDArray) -> Floats:
+    return np.concatenate([[value], values])
 
 
 def det_curve(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:

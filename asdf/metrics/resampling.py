@@ -1,7 +1,8 @@
-"""Replicates of a set of trials, as how often each trial, or a trial of each block, is drawn; and their metrics.
+"""Replicates of a set of trials: how often each trial, or a trial of each block, is drawn.
 
-Invariant: a replicate's EER is the official one of the trials written out as often as they were drawn. Repeats of one
-trial are steps of the DET curve too, so the point of equal rates may lie between them; it is found by counting.
+Invariant: a replicate's EER is the official one of the trials written out as often as they were
+drawn. Repeats of one trial are steps of the DET curve too, so the point of equal rates may lie
+between them; it is located by counting.
 """
 
 from __future__ import annotations
@@ -13,69 +14,98 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
-from asdf.metrics.blocks import Blocks
+from asdf.metrics.blocks import Blocks, Counts, Indices, Weights
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost
 from asdf.metrics.detection import Floats
 
-Counts = npt.NDArray[np.int64]
-# Of the bona fide trials (or their blocks) and of the spoof trials.
-Weights = tuple[Counts, Counts]
-# Trials of a block that are drawn one by one in the time of one binomial number.
+# So many trials of a block are drawn one by one in the time of one binomial number.
 _SMALL_BLOCK = 12
 # Numbers that are held at a time, so that replicates of a million trials need no gigabytes.
-_AT_ONCE = 2_000_000
+_NUMBERS_AT_ONCE = 2_000_000
 
 
 def weighted_metrics(bona_fide: Counts, spoof: Counts, cost: DetectionCost = ASVSPOOF5) -> Floats:
-    """EER and minDCF of replicates of which only the counts of each block are known.
+    """Return EER and minDCF of replicates of which only the counts of each block are known.
 
     Args:
         bona_fide, spoof: (replicates, blocks), each row with at least one trial of each class.
 
     Returns:
-        (2, replicates): the values of `eer` and `min_dcf` for the trials written out, to the last bit of the EER.
+        (2, replicates): the values of `eer` and `min_dcf` for the trials written out, to the last
+        bit of the EER.
     """
-    bona_fide, spoof = (
-        np.pad(counts, ((0, 0), (1, 0))).cumsum(axis=1) for counts in (bona_fide, spoof)
-    )
-    all_b, all_s = bona_fide[:, -1:], spoof[:, -1:]
-    dcf = cost.miss_weight * (bona_fide / all_b) + cost.false_alarm_weight * (
-        (all_s - spoof) / all_s
-    )
-    # The curve crosses frr = far inside the first block whose end has frr >= far: along its bona fide trials (misses
-    # grow) or, if they do not suffice, along its spoof trials. In whole numbers: excess = (frr - far) * all_b * all_s.
-    excess = bona_fide * all_s - (all_s - spoof) * all_b
+    missed = _running_total(bona_fide)
+    rejected = _running_total(spoof)
+    accepted = rejected[:, -1:] - rejected
+    frr = missed / missed[:, -1:]
+    far = accepted / rejected[:, -1:]
+    costs = cost.miss_weight * frr + cost.false_alarm_weight * far
+    return np.stack([_equal_error_rates(missed, rejected), costs.min(axis=1) / cost.default])
+
+
+def _running_total(counts: Counts) -> Counts:
+    """Return how many trials lie in the first 0, 1, ... blocks: (replicates, blocks + 1)."""
+    none_and_counts = np.pad(counts, ((0, 0), (1, 0)))
+    return none_and_counts.cumsum(axis=1)
+
+
+def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
+    """Return the EER of each replicate from its counts at the ends of blocks, in whole numbers.
+
+    The curve crosses frr = far inside the first block whose end has frr >= far: along its bona fide
+    trials (misses grow) or, if they do not suffice, along its spoof trials.
+    """
+    all_bona_fide = missed[:, -1:]
+    all_spoof = rejected[:, -1:]
+    accepted = all_spoof - rejected
+    # (frr - far) * all_bona_fide * all_spoof
+    excess = missed * all_spoof - accepted * all_bona_fide
     end = (excess >= 0).argmax(axis=1)[:, None]
-    b0, s0 = (np.take_along_axis(counts, end - 1, axis=1) for counts in (bona_fide, spoof))
-    b1 = np.take_along_axis(bona_fide, end, axis=1)
-    lack = (all_s - s0) * all_b - b0 * all_s
-    steps_b = -(-lack // all_s)
-    steps_s = -(-(lack - (b1 - b0) * all_s) // all_b)
-    crosses = steps_b <= b1 - b0
+    missed_before = np.take_along_axis(missed, end - 1, axis=1)
+    missed_after = np.take_along_axis(missed, end, axis=1)
+    rejected_before = np.take_along_axis(rejected, end - 1, axis=1)
+    lack = -np.take_along_axis(excess, end - 1, axis=1)
+    # Trials from the start of the block to the first one at which frr >= far, rounded up.
+    bona_fide_in_block = missed_after - missed_before
+    bona_fide_steps = -(-lack // all_spoof)
+    lack_at_spoofs = lack - bona_fide_in_block * all_spoof
+    spoof_steps = -(-lack_at_spoofs // all_bona_fide)
+    is_among_bona_fide = bona_fide_steps <= bona_fide_in_block
+    # The EER is at that trial or at the one before it, whichever has the closer rates.
     last_two = np.array([-1, 0])
-    b_near = np.where(crosses, b0 + steps_b + last_two, b1)
-    s_near = np.where(crosses, s0, s0 + steps_s + last_two)
-    frr, far = b_near / all_b, (all_s - s_near) / all_s
-    nearer = np.abs(frr - far).argmin(axis=1)[:, None]
-    eers = np.take_along_axis((frr + far) / 2, nearer, axis=1)[:, 0]
-    return np.stack([eers, dcf.min(axis=1) / cost.default])
+    missed_near = missed_before + bona_fide_steps + last_two
+    missed_near = np.where(is_among_bona_fide, missed_near, missed_after)
+    rejected_near = rejected_before + spoof_steps + last_two
+    rejected_near = np.where(is_among_bona_fide, rejected_before, rejected_near)
+    frr = missed_near / all_bona_fide
+    far = (all_spoof - rejected_near) / all_spoof
+    closer = np.abs(frr - far).argmin(axis=1)[:, None]
+    return np.take_along_axis((frr + far) / 2, closer, axis=1)[:, 0]
 
 
 def block_draws(blocks: Blocks, replicates: int, rng: np.random.Generator) -> Iterator[Weights]:
-    """Counts of each block, (some replicates, blocks): trials drawn with replacement are multinomial over blocks."""
+    """Draw trials with replacement, which makes the counts of blocks multinomial.
+
+    Yields:
+        counts of each block, (some replicates, blocks).
+    """
     counts = blocks.counts()
-    step = max(1, _AT_ONCE // blocks.count)
+    step = max(1, _NUMBERS_AT_ONCE // blocks.count)
     for start in range(0, replicates, step):
         size = min(step, replicates - start)
-        bona_fide, spoof = (_multinomial(c, size, rng) for c in counts)
-        yield bona_fide, spoof
+        bona_fide = _multinomial(counts.bona_fide, size, rng)
+        spoof = _multinomial(counts.spoof, size, rng)
+        yield Weights(bona_fide, spoof)
 
 
 def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> Counts:
-    """Counts of the blocks when all trials are drawn with replacement from `counts` (blocks,): (replicates, blocks).
+    """Draw all trials with replacement from blocks of `counts` (blocks,) trials.
 
-    A binomial number for each block takes longer than the trials of a small block drawn one by one. So the small blocks
-    share one number, and its trials are dealt out among them.
+    A binomial number for each block takes longer than drawing the trials of a small block one by
+    one. So the small blocks share one number, and its trials are dealt out among them.
+
+    Returns:
+        the counts of the blocks, (replicates, blocks).
     """
     large = np.flatnonzero(counts > _SMALL_BLOCK)
     small = np.flatnonzero(counts <= _SMALL_BLOCK)
@@ -84,8 +114,8 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
     drawn = rng.multinomial(counts.sum(), shares / counts.sum(), size=replicates)
     result = np.empty((replicates, counts.size), np.int64)
     for row, trials in zip(result, drawn[:, -1], strict=True):
-        chosen = block_of_trial[rng.integers(max(1, block_of_trial.size), size=trials)]
-        row[:] = np.bincount(chosen, minlength=counts.size)
+        indices = rng.integers(max(1, block_of_trial.size), size=trials)
+        row[:] = np.bincount(block_of_trial[indices], minlength=counts.size)
     result[:, large] = drawn[:, :-1]
     return result
 
@@ -93,11 +123,18 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
 def trial_draws(
     labels: npt.NDArray[np.integer], replicates: int, rng: np.random.Generator
 ) -> Iterator[Weights]:
-    """How often each bona fide and each spoof trial is drawn."""
-    sizes = int((labels == 1).sum()), int((labels == 0).sum())
+    """Draw trials with replacement; yield how often each bona fide and each spoof one is drawn."""
+    count_bona_fide = int((labels == 1).sum())
+    count_spoof = int((labels == 0).sum())
     for _ in range(replicates):
-        bona_fide, spoof = (np.bincount(rng.integers(n, size=n), minlength=n) for n in sizes)
-        yield bona_fide, spoof
+        bona_fide = _times_drawn(count_bona_fide, rng)
+        spoof = _times_drawn(count_spoof, rng)
+        yield Weights(bona_fide, spoof)
+
+
+def _times_drawn(count: int, rng: np.random.Generator) -> Counts:
+    """Draw `count` of `count` things with replacement; return how often each is drawn."""
+    return np.bincount(rng.integers(count, size=count), minlength=count)
 
 
 def speaker_draws(
@@ -106,11 +143,10 @@ def speaker_draws(
     replicates: int,
     rng: np.random.Generator,
 ) -> Iterator[Weights]:
-    """The same, where whole speakers are drawn."""
-    index, count = _speaker_of_trial(labels, speakers)
-    bona_fide, spoof = index[labels == 1], index[labels == 0]
-    for times in _speaker_times(bona_fide, spoof, count, replicates, rng):
-        yield times[bona_fide], times[spoof]
+    """Draw whole speakers; yield how often each bona fide and each spoof trial is drawn."""
+    classes = _SpeakersOfClasses(labels, speakers)
+    for times in classes.draw(replicates, rng):
+        yield Weights(times[classes.bona_fide], times[classes.spoof])
 
 
 def speaker_block_draws(
@@ -120,70 +156,79 @@ def speaker_block_draws(
     replicates: int,
     rng: np.random.Generator,
 ) -> Iterator[Weights]:
-    """Counts of each block, (some replicates, blocks), in the draws that `speaker_draws` makes with this `rng`.
+    """Yield counts of each block, (some replicates, blocks), in the draws of `speaker_draws`.
 
-    How many trials each speaker has in each block is counted once, so that a replicate costs as much as there are such
-    pairs, not trials.
+    How many trials each speaker has in each block is counted once, so the cost of a replicate grows
+    with the number of such pairs, not of trials.
     """
-    index, count = _speaker_of_trial(labels, speakers)
-    bona_fide, spoof = index[labels == 1], index[labels == 0]
-    pairs = (
-        _Pairs(blocks.of_bona_fide, bona_fide, blocks.count),
-        _Pairs(blocks.of_spoof, spoof, blocks.count),
-    )
-    step = max(1, _AT_ONCE // max(blocks.count, *(len(p.speakers) for p in pairs)))
-    rows = _speaker_times(bona_fide, spoof, count, replicates, rng)
-    while len(times := np.array(list(islice(rows, step)), np.int64)):
-        yield pairs[0].counts(times), pairs[1].counts(times)
+    classes = _SpeakersOfClasses(labels, speakers)
+    bona_fide = _Pairs(blocks.of_bona_fide, classes.bona_fide, blocks.count)
+    spoof = _Pairs(blocks.of_spoof, classes.spoof, blocks.count)
+    largest = max(blocks.count, bona_fide.speakers.size, spoof.speakers.size)
+    step = max(1, _NUMBERS_AT_ONCE // largest)
+    draws = classes.draw(replicates, rng)
+    times = list(islice(draws, step))
+    while times:
+        times_drawn = np.array(times, np.int64)
+        yield Weights(bona_fide.counts(times_drawn), spoof.counts(times_drawn))
+        times = list(islice(draws, step))
+
+
+class _SpeakersOfClasses:
+    """The speaker of each bona fide and of each spoof trial, as a number in alphabetical order."""
+
+    def __init__(self, labels: npt.NDArray[np.integer], speakers: Sequence[str]) -> None:
+        if len(speakers) != labels.size:
+            raise ValueError(f"{len(speakers)} speakers for {labels.size} trials")
+        names, index = np.unique(np.asarray(speakers), return_inverse=True)
+        if names.size < 2:
+            raise AsdfError(
+                "an interval over speakers needs at least two speakers; leave speakers out to draw "
+                "trials."
+            )
+        self.bona_fide = index[labels == 1]
+        self.spoof = index[labels == 0]
+        self._count = names.size
+
+    def draw(self, replicates: int, rng: np.random.Generator) -> Iterator[Counts]:
+        """Yield how often each speaker is drawn, (speakers,).
+
+        A draw that lacks a class has no EER and is drawn again.
+        """
+        has_bona_fide = np.bincount(self.bona_fide, minlength=self._count) > 0
+        has_spoof = np.bincount(self.spoof, minlength=self._count) > 0
+        done = 0
+        while done < replicates:
+            times = _times_drawn(self._count, rng)
+            drawn = times > 0
+            if (has_bona_fide & drawn).any() and (has_spoof & drawn).any():
+                done += 1
+                yield times
 
 
 class _Pairs:
-    """The pairs (block, speaker) that trials of a class have, in the order of blocks, and how many trials each has."""
+    """The pairs (block, speaker) of one class's trials, in the order of blocks.
 
-    def __init__(
-        self, block: npt.NDArray[np.intp], speaker: npt.NDArray[np.intp], blocks: int
-    ) -> None:
-        names = int(speaker.max()) + 1
-        pairs, self.trials = np.unique(block * names + speaker, return_counts=True)
-        block, self.speakers = np.divmod(pairs, names)
-        self._filled, self._starts = np.unique(block, return_index=True)
+    Attributes:
+        speakers, trials: (pairs,), the speaker of each pair and how many trials it has.
+    """
+
+    def __init__(self, block: Indices, speaker: Indices, blocks: int) -> None:
+        base = int(speaker.max()) + 1
+        pairs, self.trials = np.unique(block * base + speaker, return_counts=True)
+        block_of_pair, self.speakers = np.divmod(pairs, base)
+        self._filled, self._starts = np.unique(block_of_pair, return_index=True)
         self._blocks = blocks
 
     def counts(self, times: Counts) -> Counts:
-        """Trials of each block, (replicates, blocks), for `times` (replicates, speakers) that each speaker is drawn."""
+        """Count the trials of each block, (replicates, blocks).
+
+        Args:
+            times: (replicates, speakers), how often each speaker is drawn.
+        """
         result = np.zeros((len(times), self._blocks), np.int64)
         # A row at a time: it stays in the cache.
         for row, drawn in zip(result, times, strict=True):
-            row[self._filled] = np.add.reduceat(drawn[self.speakers] * self.trials, self._starts)
+            weights = drawn[self.speakers] * self.trials
+            row[self._filled] = np.add.reduceat(weights, self._starts)
         return result
-
-
-def _speaker_of_trial(
-    labels: npt.NDArray[np.integer], speakers: Sequence[str]
-) -> tuple[npt.NDArray[np.intp], int]:
-    """The number of each trial's speaker, in alphabetical order, and how many speakers there are."""
-    if len(speakers) != labels.size:
-        raise ValueError(f"{len(speakers)} speakers for {labels.size} trials")
-    names, index = np.unique(np.asarray(speakers), return_inverse=True)
-    if names.size < 2:
-        raise AsdfError(
-            "an interval over speakers needs at least two speakers; leave speakers out to draw trials."
-        )
-    return index, names.size
-
-
-def _speaker_times(
-    bona_fide: npt.NDArray[np.intp],
-    spoof: npt.NDArray[np.intp],
-    count: int,
-    replicates: int,
-    rng: np.random.Generator,
-) -> Iterator[Counts]:
-    """How often each speaker is drawn, (speakers,); a draw that lacks a class has no EER and is drawn again."""
-    classes = np.stack([np.bincount(index, minlength=count) > 0 for index in (bona_fide, spoof)])
-    done = 0
-    while done < replicates:
-        times = np.bincount(rng.integers(count, size=count), minlength=count)
-        if (classes & (times > 0)).any(axis=1).all():
-            done += 1
-            yield times

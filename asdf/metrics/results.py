@@ -1,8 +1,8 @@
-"""The results of a run: one row a system or epoch and evaluation set, for the eye and for programs.
+"""The results of a run: a row per system or epoch and evaluation set, as text and for programs.
 
-Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and no digit that the
-official packages print is rounded away (JSON keeps all of them). EERs are fractions everywhere but in the text, and
-each is named with how it was scored.
+Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and no
+digit that the official packages print is rounded away (JSON has all of them). EERs are fractions
+everywhere but in the text, and each is named with how it was scored.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_of
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import DetCurve, Floats
 from asdf.runs.files import write_text
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.score_file import Scores
+
+BonaFide = Literal["all", "same"]
+"""Which bona fide trials the spoofs of a condition are compared with: all, or those of its value."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Result:
     spoof: int
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """One line of a table of results; `scored` holds what is known of how."""
 
     epoch: str
@@ -48,89 +53,37 @@ class Row(NamedTuple):
 AnyRow = Row | tuple[str, str, Result]
 """A row, or the first three values of one."""
 
-_COLUMNS = ("epoch", "set", "EER %", "minDCF", "threshold", "bona fide", "spoof", "scored")
+
+@dataclass(frozen=True)
+class _Cells:
+    """The texts of a row, named as the columns of the table."""
+
+    epoch: str
+    set: str
+    eer: str
+    min_dcf: str
+    threshold: str
+    bona_fide: str
+    spoof: str
+    scored: str
+
+
+_HEADER = _Cells("epoch", "set", "EER %", "minDCF", "threshold", "bona fide", "spoof", "scored")
+_NAMES = 2
+"""The first columns hold names, which are aligned to the left."""
 
 
 def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
-    """The metrics of `scores`.
+    """Return the metrics of `scores`.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    return _result(scores.det_curve, cost)
+    return result_of(DetCurve.of_scores(scores), cost)
 
 
-def by_condition(
-    scores: Scores,
-    values: Sequence[str],
-    *,
-    bona_fide: Literal["all", "same"] = "all",
-    cost: DetectionCost = ASVSPOOF5,
-) -> dict[str, Result]:
-    """The metrics of each condition: the spoofs of each value, in alphabetical order, against bona fide trials.
-
-    `values` names the attack, codec, ... of each trial. 'all': against all bona fide trials, as results by attack are
-    published. 'same': against those of the same value, as for codecs; a value that only one class has is left out.
-
-    Raises:
-        AsdfError: there is no bona fide or no spoof trial, or a score is not finite.
-    """
-    column = np.asarray(values)
-    if column.shape != (len(scores),):
-        raise ValueError(f"{column.size} values for {len(scores)} trials")
-    of_bona_fide, of_spoof = column[scores.labels == 1], column[scores.labels == 0]
-    results = {}
-    for value in np.unique(of_spoof):
-        trials = scores.bona_fide if bona_fide == "all" else scores.bona_fide[of_bona_fide == value]
-        if trials.size or bona_fide == "all":
-            curve = DetCurve.of(trials, scores.spoof[of_spoof == value])
-            results[str(value)] = _result(curve, cost)
-    return results
-
-
-def results_table(rows: Sequence[AnyRow]) -> str:
-    """The rows (epoch or system, set, result) as aligned text, with a header; ends with a line break."""
-    cells = [_COLUMNS, *(_cells(Row(*row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for *names_and_numbers, scored in cells:
-        padded = [
-            cell.ljust(width) if index < 2 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(names_and_numbers, widths, strict=False))
-        ]
-        lines.append("  ".join([*padded, scored]) + "\n")
-    return "".join(lines)
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    result = row.result
-    return (
-        row.epoch,
-        row.set,
-        f"{100 * result.eer:.9f}",
-        f"{result.min_dcf:.10f}",
-        f"{result.eer_threshold:.10f}",
-        str(result.bona_fide),
-        str(result.spoof),
-        row.scored.describe(),
-    )
-
-
-def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> None:
-    """Write `results.txt` and `results.json` into `folder`, each atomically and the same bytes for the same rows."""
-    records = [_record(Row(*row)) for row in rows]
-    write_text(
-        Path(folder) / "results.json", json.dumps(records, indent=2, ensure_ascii=False) + "\n"
-    )
-    write_text(Path(folder) / "results.txt", results_table(rows))
-
-
-def _record(row: Row) -> dict[str, Any]:
-    names = {"epoch": row.epoch, "set": row.set}
-    return {**names, **asdict(row.result), **row.scored.record()}
-
-
-def _result(curve: DetCurve, cost: DetectionCost) -> Result:
+def result_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> Result:
+    """Return the metrics of the trials of a curve."""
     rate, threshold = curve.eer()
     return Result(
         eer=rate,
@@ -141,3 +94,108 @@ def _result(curve: DetCurve, cost: DetectionCost) -> Result:
         bona_fide=curve.bona_fide.size,
         spoof=curve.spoof.size,
     )
+
+
+def by_condition(
+    scores: Scores,
+    values: Sequence[str],
+    *,
+    bona_fide: BonaFide = "all",
+    cost: DetectionCost = ASVSPOOF5,
+) -> dict[str, Result]:
+    """Return the metrics of each condition: the spoofs of each value, in alphabetical order.
+
+    Args:
+        values: the attack, codec, ... of each trial.
+        bona_fide: 'all' compares them with all bona fide trials, as results by attack are
+            published; 'same' with those of the same value, as for codecs, without values that only
+            one class has.
+
+    Raises:
+        AsdfError: there is no bona fide or no spoof trial, or a score is not finite.
+    """
+    column = np.asarray(values)
+    if column.shape != (len(scores),):
+        raise ValueError(f"{column.size} values for {len(scores)} trials")
+    of_bona_fide = set(column[scores.labels == 1].tolist())
+    results = {}
+    for value in sorted(set(column[scores.labels == 0].tolist())):
+        if bona_fide == "all" or value in of_bona_fide:
+            trials = condition_trials(scores, column, value, bona_fide)
+            results[value] = result_of(DetCurve.of(*trials), cost)
+    return results
+
+
+def condition_trials(
+    scores: Scores, column: npt.NDArray[np.str_], value: str, bona_fide: BonaFide
+) -> tuple[Floats, Floats]:
+    """Return the scores of the bona fide trials and of the spoofs of one condition.
+
+    Args:
+        column: (trials,), of which the spoofs of `value` are taken.
+        bona_fide: as for `by_condition`.
+    """
+    is_of_value = column == value
+    spoof = scores.scores[(scores.labels == 0) & is_of_value]
+    if bona_fide == "all":
+        return scores.bona_fide, spoof
+    return scores.scores[(scores.labels == 1) & is_of_value], spoof
+
+
+def results_table(rows: Sequence[AnyRow]) -> str:
+    """Return the rows as aligned text, with a header; it ends with a line break."""
+    table = [astuple(_HEADER)]
+    for row in rows:
+        table.append(astuple(_cells(_as_row(row))))
+    widths = []
+    for column in zip(*table, strict=True):
+        widths.append(max(len(cell) for cell in column))
+    return "".join(_text_line(cells, widths) for cells in table)
+
+
+def _text_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = []
+    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        padded.append(cell.ljust(width) if index < _NAMES else cell.rjust(width))
+    # The last column is a sentence, which nothing is aligned after.
+    padded[-1] = cells[-1]
+    return "  ".join(padded) + "\n"
+
+
+def _as_row(row: AnyRow) -> Row:
+    return row if isinstance(row, Row) else Row(*row)
+
+
+def _cells(row: Row) -> _Cells:
+    result = row.result
+    return _Cells(
+        epoch=row.epoch,
+        set=row.set,
+        eer=f"{100 * result.eer:.9f}",
+        min_dcf=f"{result.min_dcf:.10f}",
+        threshold=f"{result.eer_threshold:.10f}",
+        bona_fide=str(result.bona_fide),
+        spoof=str(result.spoof),
+        scored=row.scored.describe(),
+    )
+
+
+def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> None:
+    """Write `results.txt` and `results.json` into `folder`.
+
+    Each is written atomically, the same bytes for the same rows.
+    """
+    records = [_record(_as_row(row)) for row in rows]
+    content = json.dumps(records, indent=2, ensure_ascii=False)
+    write_text(Path(folder) / "results.json", content + "\n")
+    write_text(Path(folder) / "results.txt", results_table(rows))
+
+
+def _record(row: Row) -> dict[str, Any]:
+    """Return a row for JSON."""
+    return {
+        "epoch": row.epoch,
+        "set": row.set,
+        **asdict(row.result),
+        **row.scored.record(),
+    }

@@ -1,15 +1,19 @@
 """Metrics of a countermeasure together with speaker verification (ASV): t-DCF, a-DCF, t-EER.
 
-Invariant: each value is that of the official package named beside it, given the same scores; rates are fractions.
+Invariant: each value is that of the official package named with it, for the same scores; rates are
+fractions. Functions whose names end in `_of` take a `DetCurve`, which several metrics can share.
 
-    min_tdcf_legacy   Kinnunen et al., "t-DCF: a detection cost function for the tandem assessment of spoofing
-                      countermeasures and automatic speaker verification", Odyssey 2018; the package of ASVspoof 2019
-    min_tdcf          Kinnunen et al., "Tandem assessment of spoofing countermeasures and automatic speaker
-                      verification: fundamentals", IEEE/ACM TASLP 28, 2020; the packages of ASVspoof 2021 and 5
-    min_a_dcf         Shim et al., "a-DCF: an architecture agnostic metric with application to spoofing-robust speaker
-                      verification", Odyssey 2024; the package of ASVspoof 5
-    t_eer             Kinnunen et al., "t-EER: parameter-free tandem evaluation of countermeasures and biometric
-                      comparators", IEEE TPAMI 2023; the package of ASVspoof 5 (`compute_teer`)
+    min_tdcf_legacy   Kinnunen et al., "t-DCF: a detection cost function for the tandem assessment
+                      of spoofing countermeasures and automatic speaker verification", Odyssey 2018;
+                      the package of ASVspoof 2019
+    min_tdcf          Kinnunen et al., "Tandem assessment of spoofing countermeasures and automatic
+                      speaker verification: fundamentals", IEEE/ACM TASLP 28, 2020; the packages of
+                      ASVspoof 2021 and 5
+    min_a_dcf         Shim et al., "a-DCF: an architecture agnostic metric with application to
+                      spoofing-robust speaker verification", Odyssey 2024; the package of ASVspoof 5
+    t_eer             Kinnunen et al., "t-EER: parameter-free tandem evaluation of countermeasures
+                      and biometric comparators", IEEE TPAMI 2023; the package of ASVspoof 5
+                      (`compute_teer`)
 """
 
 from __future__ import annotations
@@ -46,19 +50,28 @@ class AsvRates:
 
 
 TANDEM = TandemCost()
-# Of the organisers' ASV system on the evaluation set of ASVspoof 5: its min t-DCF is taken with these.
+# The rates of the organisers' ASV system on the evaluation set of ASVspoof 5, which its min t-DCF
+# is defined with.
 ASVSPOOF5_ASV = AsvRates(
-    miss=0.01880141010575793, false_alarm=0.01881016557566423, spoof_false_alarm=0.4607082907604729
+    miss=0.01880141010575793,
+    false_alarm=0.01881016557566423,
+    spoof_false_alarm=0.4607082907604729,
 )
 
 
 def asv_rates(asv: AsvScores) -> AsvRates:
     """Return the rates of an ASV system at the threshold of its EER, target against nontarget."""
     _, threshold = eer(asv.target, asv.nontarget)
+    return asv_rates_at(asv, threshold)
+
+
+def asv_rates_at(asv: AsvScores, threshold: float) -> AsvRates:
+    """Return the rates of an ASV system that accepts scores from `threshold` on."""
+    spoof = as_scores("ASV spoof", asv.spoof)
     return AsvRates(
         miss=float(np.mean(asv.target < threshold)),
         false_alarm=float(np.mean(asv.nontarget >= threshold)),
-        spoof_false_alarm=float(np.mean(as_scores("ASV spoof", asv.spoof) >= threshold)),
+        spoof_false_alarm=float(np.mean(spoof >= threshold)),
     )
 
 
@@ -76,13 +89,14 @@ def min_tdcf_legacy(
 
 def min_tdcf_legacy_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
     """Return `min_tdcf_legacy` of the trials of a curve."""
-    c1 = (
-        cost.target_prior * (cost.miss - cost.miss * asv.miss)
-        - cost.nontarget_prior * cost.false_alarm * asv.false_alarm
-    )
+    accepted_targets = cost.target_prior * (cost.miss - cost.miss * asv.miss)
+    accepted_nontargets = cost.nontarget_prior * cost.false_alarm * asv.false_alarm
+    c1 = accepted_targets - accepted_nontargets
     c2 = cost.spoof_false_alarm * cost.spoof_prior * asv.spoof_false_alarm
-    _check_weights(min(c1, c2), asv)
-    return float((c1 * curve.frr + c2 * curve.far).min() / min(c1, c2))
+    lower = min(c1, c2)
+    _check_weights(lower, asv)
+    costs = c1 * curve.frr + c2 * curve.far
+    return float(costs.min() / lower)
 
 
 def min_tdcf(
@@ -99,14 +113,15 @@ def min_tdcf(
 
 def min_tdcf_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
     """Return `min_tdcf` of the trials of a curve."""
-    c0 = (
-        cost.target_prior * cost.miss * asv.miss
-        + cost.nontarget_prior * cost.false_alarm * asv.false_alarm
-    )
+    missed_targets = cost.target_prior * cost.miss * asv.miss
+    accepted_nontargets = cost.nontarget_prior * cost.false_alarm * asv.false_alarm
+    c0 = missed_targets + accepted_nontargets
     c1 = cost.target_prior * cost.miss - c0
     c2 = cost.spoof_prior * cost.spoof_false_alarm * asv.spoof_false_alarm
-    _check_weights(min(c1, c2), asv)
-    return float((c0 + c1 * curve.frr + c2 * curve.far).min() / (c0 + min(c1, c2)))
+    lower = min(c1, c2)
+    _check_weights(lower, asv)
+    costs = c0 + c1 * curve.frr + c2 * curve.far
+    return float(costs.min() / (c0 + lower))
 
 
 def min_a_dcf(
@@ -119,18 +134,18 @@ def min_a_dcf(
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    miss, false_alarm, spoof_false_alarm, thresholds = _tandem_curves(
-        target, nontarget, spoof, below=1e-8
-    )
+    curve = _TandemCurve.of(target, nontarget, spoof, below=1e-8)
     miss_weight = cost.miss * cost.target_prior
     nontarget_weight = cost.false_alarm * cost.nontarget_prior
     spoof_weight = cost.spoof_false_alarm * cost.spoof_prior
-    costs = miss_weight * miss + nontarget_weight * false_alarm + spoof_weight * spoof_false_alarm
+    misses = miss_weight * curve.miss
+    false_alarms = nontarget_weight * curve.false_alarm
+    spoof_false_alarms = spoof_weight * curve.spoof_false_alarm
     # The cost of the better of accepting every trial and rejecting every trial.
     default = min(nontarget_weight + spoof_weight, miss_weight)
-    a_dcf = costs / default
-    best = int(np.argmin(a_dcf))
-    return float(a_dcf[best]), float(thresholds[best])
+    costs = (misses + false_alarms + spoof_false_alarms) / default
+    best = int(np.argmin(costs))
+    return float(costs[best]), float(curve.thresholds[best])
 
 
 def t_eer(asv: AsvScores, cm: AsvScores) -> float:
@@ -148,66 +163,94 @@ def t_eer(asv: AsvScores, cm: AsvScores) -> float:
         AsdfError: a class is empty, a score is not finite, or no pair of thresholds has equal
             rates.
     """
-    asv_miss, asv_fa, asv_spoof_fa, _ = _tandem_curves(
-        asv.target, asv.nontarget, asv.spoof, below=0.001
-    )
-    cm_curve = DetCurve.of(np.concatenate([cm.target, cm.nontarget]), cm.spoof)
-    cm_miss = cm_curve.frr
-    cm_fa = cm_curve.far
+    speech = np.concatenate([cm.target, cm.nontarget])
+    return t_eer_of(asv, DetCurve.of(speech, cm.spoof))
 
-    def excess(at: npt.NDArray[np.intp]) -> Floats:
-        miss = cm_miss[at] + (1 - cm_miss[at]) * asv_miss
-        return miss - (0.5 * (1 - cm_miss[at]) * asv_fa + 0.5 * cm_fa[at] * asv_spoof_fa)
 
-    # The excess of misses rises along the CM curve, so all ASV thresholds are bisected at once.
-    low = np.zeros(asv_miss.size, np.intp)
-    high = np.full(asv_miss.size, cm_miss.size - 1)
-    while (low < high).any():
-        middle = (low + high) // 2
-        reached = excess(middle) >= 0
-        low = np.where(reached, low, middle + 1)
-        high = np.where(reached, middle, high)
-    before = np.maximum(low - 1, 0)
-    at = np.where(np.abs(excess(before)) <= np.abs(excess(low)), before, low)
-    allowed = asv_miss < 0.5 * asv_fa + 0.5 * asv_spoof_fa
+def t_eer_of(asv: AsvScores, cm: DetCurve) -> float:
+    """Return `t_eer` for the curve of a countermeasure, targets and nontargets being bona fide."""
+    tandem = _TandemCurve.of(asv.target, asv.nontarget, asv.spoof, below=0.001)
+    cm_index = _equal_tandem_rates(tandem, cm)
+    impostors = 0.5 * tandem.false_alarm + 0.5 * tandem.spoof_false_alarm
+    is_allowed = tandem.miss < impostors
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = np.where(
-            allowed, np.abs(asv_fa / asv_spoof_fa - cm_fa[at] / (1 - cm_miss[at])), np.inf
-        )
+        asv_ratio = tandem.false_alarm / tandem.spoof_false_alarm
+        cm_ratio = cm.far[cm_index] / (1 - cm.frr[cm_index])
+        gap = np.where(is_allowed, np.abs(asv_ratio - cm_ratio), np.inf)
     best = int(np.argmin(np.nan_to_num(gap, nan=np.inf)))
     if not np.isfinite(gap[best]):
         raise AsdfError(
-            "the t-EER is not defined: no ASV threshold misses fewer targets than it accepts impostors."
+            "the t-EER is not defined: no ASV threshold misses fewer targets than it accepts "
+            "impostors."
         )
-    return float(asv_spoof_fa[best] * cm_fa[at[best]])
+    return float(tandem.spoof_false_alarm[best] * cm.far[cm_index[best]])
 
 
-def _tandem_curves(
-    target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, *, below: float
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return miss, nontarget and spoof false alarm rates, and thresholds, each (trials + 1,).
+def _equal_tandem_rates(tandem: _TandemCurve, cm: DetCurve) -> npt.NDArray[np.intp]:
+    """Return the index of the CM threshold with equal tandem rates, for each ASV threshold."""
 
-    Ties stay in the order target, nontarget, spoof, as the packages have them.
-    """
-    classes = (
-        as_scores("target", target),
-        as_scores("nontarget", nontarget),
-        as_scores("spoof", spoof),
-    )
-    scores = np.concatenate(classes)
-    kinds = np.repeat([0, 1, 2], [c.size for c in classes])
-    order = np.argsort(scores, kind="stable")
-    miss, fa, spoof_fa = (
-        np.concatenate([[0.0], np.cumsum(kinds[order] == kind) / c.size])
-        for kind, c in enumerate(classes)
-    )
-    thresholds = np.concatenate([[scores[order[0]] - below], scores[order]])
-    return miss, 1 - fa, 1 - spoof_fa, thresholds
+    def excess(index: npt.NDArray[np.intp]) -> Floats:
+        """Return the tandem's miss rate minus its false alarm rate at these CM thresholds."""
+        frr = cm.frr[index]
+        miss = frr + (1 - frr) * tandem.miss
+        nontargets = 0.5 * (1 - frr) * tandem.false_alarm
+        spoofs = 0.5 * cm.far[index] * tandem.spoof_false_alarm
+        return miss - (nontargets + spoofs)
+
+    # The excess of misses rises along the CM curve, so all ASV thresholds are bisected at once.
+    low = np.zeros(tandem.miss.size, np.intp)
+    high = np.full(tandem.miss.size, cm.frr.size - 1)
+    while (low < high).any():
+        middle = (low + high) // 2
+        is_reached = excess(middle) >= 0
+        low = np.where(is_reached, low, middle + 1)
+        high = np.where(is_reached, middle, high)
+    before = np.maximum(low - 1, 0)
+    is_closer_before = np.abs(excess(before)) <= np.abs(excess(low))
+    return np.where(is_closer_before, before, low)
 
 
-def _check_weights(least: float, asv: AsvRates) -> None:
-    if least <= 0:
+@dataclass(frozen=True, eq=False)
+class _TandemCurve:
+    """Rates of one system on target, nontarget and spoof trials, each (trials + 1,)."""
+
+    miss: Floats
+    false_alarm: Floats
+    spoof_false_alarm: Floats
+    thresholds: Floats
+
+    @classmethod
+    def of(
+        cls, target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, *, below: float
+    ) -> _TandemCurve:
+        """Sort the trials; the first threshold lies `below` the lowest score.
+
+        Ties stay in the order target, nontarget, spoof, as the packages have them.
+        """
+        classes = (
+            as_scores("target", target),
+            as_scores("nontarget", nontarget),
+            as_scores("spoof", spoof),
+        )
+        scores = np.concatenate(classes)
+        order = np.argsort(scores, kind="stable")
+        kinds = np.repeat([0, 1, 2], [trials.size for trials in classes])[order]
+        rejected = []
+        for kind, trials in enumerate(classes):
+            rates = np.cumsum(kinds == kind) / trials.size
+            rejected.append(np.concatenate([[0.0], rates]))
+        lowest = scores[order[0]]
+        return cls(
+            miss=rejected[0],
+            false_alarm=1 - rejected[1],
+            spoof_false_alarm=1 - rejected[2],
+            thresholds=np.concatenate([[lowest - below], scores[order]]),
+        )
+
+
+def _check_weights(lower: float, asv: AsvRates) -> None:
+    if lower <= 0:
         raise AsdfError(
-            f"the t-DCF is not defined for an ASV system of {asv}: it must accept some spoofs, and err rarely enough "
-            "on target and nontarget trials. Check the ASV scores and their keys."
+            f"the t-DCF is not defined for an ASV system of {asv}: it must accept some spoofs, and "
+            "err rarely enough on target and nontarget trials. Check the ASV scores and their keys."
         )

@@ -8,7 +8,7 @@ silently.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -213,7 +213,7 @@ def _measurement(
     summary: Summary,
     attacks: dict[str, npt.NDArray[np.float64]],
 ) -> Measurement:
-    pooled = summary.scores.det_curve
+    pooled = summary.curve
     curves = {"": thinned_det(pooled)}
     for name, spoof in attacks.items():
         curves[name] = thinned_det(DetCurve.of(pooled.bona_fide, spoof))
@@ -221,7 +221,7 @@ def _measurement(
         run=run,
         system=system,
         network=network,
-        summary=replace(summary, scores=Scores([], np.empty(0, np.int64), np.empty(0))),
+        summary=summary.without_trials(),
         misses=pooled.miss_at([tick / 100 for tick in DET_TICKS]),
         curves=curves,
         histogram=histogram(pooled.bona_fide, pooled.spoof, attacks, summary.result.eer_threshold),

@@ -11,14 +11,12 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
-from asdf.metrics.detection import DetCurve
 from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more
 from asdf.trials.lines import numbered_lines
@@ -65,15 +63,6 @@ class Scores(TrialList):
     def spoof(self) -> npt.NDArray[np.float64]:
         """The scores of the spoof trials, in the order of the file."""
         return self.scores[self.labels == 0]
-
-    @cached_property
-    def det_curve(self) -> DetCurve:
-        """The DET curve, computed once for all metrics of these trials.
-
-        Raises:
-            AsdfError: a class is empty, or a score is not finite.
-        """
-        return DetCurve.of(self.bona_fide, self.spoof)
 
 
 def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> Scores:

@@ -9,7 +9,7 @@ from asdf.errors import AsdfError
 from asdf.evaluation import AsvScores, Scores, confidence_intervals, eer, evaluate, min_tdcf, t_eer
 from asdf.metrics import detection
 from asdf.metrics.blocks import into_blocks
-from asdf.metrics.detection import pessimistic_order
+from asdf.metrics.detection import DetCurve, pessimistic_order
 from asdf.metrics.resampling import speaker_block_draws, speaker_draws
 from asdf.metrics.summary import summarise
 from asdf.metrics.tandem import asv_rates
@@ -126,7 +126,7 @@ def test_no_interval_over_speakers_unless_all_are_known():
 
 
 def test_speakers_drawn_in_blocks_are_speakers_drawn_with_their_trials():
-    blocks = into_blocks(SCORES.det_curve)
+    blocks = into_blocks(DetCurve.of_scores(SCORES))
     trials = speaker_draws(LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
     expected = [blocks.sums(*weights) for weights in trials]
     found = list(
@@ -210,8 +210,9 @@ def test_the_pooled_trials_are_sorted_once(monkeypatch):
 
     monkeypatch.setattr(detection, "pessimistic_order", count)
     asv = AsvScores(RNG.normal(4, 1, 50), RNG.normal(0, 1, 51), RNG.normal(3, 1, 52))
-    summarise("system", "set", SCORES, TRIALS, by=["codec"], asv=asv, replicates=25)
-    # The pooled trials; three values of the codec, one of them not known; the ASV system's targets
-    # against nontargets, for its rates and for its EER; the t-EER, whose countermeasure may have
-    # nontargets.
-    assert sizes == [COUNT, 3, 117, 118, 101, 101, COUNT]
+    options = {"by": ["codec"], "asv": asv, "replicates": 25, "condition_replicates": 25}
+    summary = summarise("system", "set", SCORES, TRIALS, **options)
+    assert all(condition.interval is not None for condition in summary.conditions)
+    assert summary.speaker_intervals is not None
+    # The pooled trials, two values of the codec, the ASV system's targets against nontargets.
+    assert sizes == [COUNT, 117, 118, 101]

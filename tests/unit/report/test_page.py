@@ -14,6 +14,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import Result, Scores, evaluate, read_scores
+from asdf.metrics.detection import DetCurve
 from asdf.metrics.summary import Summary
 from asdf.report import gather, report_page, runs_in
 from asdf.report.conditions import heat_step
@@ -372,9 +373,15 @@ def published_next_to(scored: ScoredLength | None) -> str:
     """What the page says of the literature on ASVspoof 2021 LA next to a system scored so."""
     known = KNOWN_SETS["asvspoof21-la:eval"]
     result = Result(0.1, 0.0, 0.1, 0.1, 0.1, known.trials.bona_fide, known.trials.spoof)
-    empty = Scores([], np.empty(0, np.int64), np.empty(0))
     summary = Summary(
-        "net", "asvspoof21-la:eval", empty, result, 0.9, 0.1, scored=HowScored(scored)
+        name="net",
+        set="asvspoof21-la:eval",
+        scores=Scores(["a", "b"], np.array([1, 0]), np.array([1.0, 0.0])),
+        curve=DetCurve.of([1.0], [0.0]),
+        result=result,
+        auc=0.9,
+        min_cllr=0.1,
+        scored=HowScored(scored),
     )
     measured = Measurement(0, "net", "epoch.1", summary, [], {}, Histogram(0, 1, [1], {"": [1]}))
     return str(published("asvspoof21-la:eval", [measured]))
