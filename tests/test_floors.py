@@ -42,7 +42,6 @@ DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 DOORS |= {f"asdf.report.{name}" for name in ("exports", "latex", "names", "tables")}
 # Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
 NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report"}
-PENDING = {("networks", "interchange")}
 
 
 def room_of(path: Path) -> str:
@@ -65,9 +64,7 @@ def test_imports_point_downward(path: Path) -> None:
     for module in imported_modules(path):
         parts = module.split(".")
         if parts[0] == "asdf" and len(parts) > 1 and parts[1] != own:
-            assert FLOOR[parts[1]] < FLOOR[own] or (own, parts[1]) in PENDING, (
-                f"{own} imports {module}, which stands above it"
-            )
+            assert FLOOR[parts[1]] < FLOOR[own], f"{own} imports {module}, which stands above it"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -25,6 +25,7 @@ from asdf.networks.aasist import AASIST
 from asdf.networks.architectures import KNOWN
 from asdf.networks.nes2net import SSL_Nes2NetX
 from asdf.networks.ssl_detector import SSLDetector
+from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 
 PUBLISHED = ("SSL_AASIST", "SSL_AASIST_L", "SSL_SLS", "SSL_Nes2NetX")
 _FRONT_END = "front_end.model."
@@ -104,7 +105,13 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
         raise AsdfError(
             f"{type(network).__name__} has no layout of SSL_Anti-spoofing; those that have are {kinds}."
         )
-    state, architecture = network.state_dict(), network.front_end.architecture
+    if not isinstance(network.front_end, Wav2Vec2FrontEnd):
+        raise AsdfError(
+            f"{type(network.front_end).__name__} has no layout of SSL_Anti-spoofing, which is of "
+            "front ends of the wav2vec 2.0 family."
+        )
+    state = network.state_dict()
+    architecture = network.front_end.architecture
     front_end = {
         name[len(_FRONT_END) :]: tensor
         for name, tensor in state.items()

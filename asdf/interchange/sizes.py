@@ -79,7 +79,7 @@ def back_end_sizes(
         )
         published = architecture.frames(samples) // 3 == pooled
         # Three lengths in frames, and 320 times as many in samples, are pooled to one: the shortest of them.
-        samples = samples if published else architecture.shortest(3 * max(pooled, 1))
+        samples = samples if published else architecture.min_samples(3 * max(pooled, 1))
         why = (
             "as published"
             if published

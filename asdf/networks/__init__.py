@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
     from asdf.networks.build import build_network, summary
-    from asdf.networks.front_end import Wav2Vec2FrontEnd
+    from asdf.networks.front_end import FrontEnd
     from asdf.networks.interface import (
         DetectorNetwork,
         fixed_samples,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from asdf.networks.sls import SSL_SLS, SLSBackEnd
     from asdf.networks.ssl_aasist import SSL_AASIST, SSL_AASIST_L, AASISTBackEnd, AASISTLBackEnd
     from asdf.networks.ssl_detector import BackEnd, SSLDetector
+    from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 
 __all__ = [
     "AASIST",
@@ -39,6 +40,7 @@ __all__ = [
     "ASPBackEnd",
     "BackEnd",
     "DetectorNetwork",
+    "FrontEnd",
     "MHFABackEnd",
     "Nes2NetXBackEnd",
     "SLSBackEnd",
@@ -66,11 +68,12 @@ _HOMES = {
     "ASPBackEnd": "pooling",
     "BackEnd": "ssl_detector",
     "DetectorNetwork": "interface",
+    "FrontEnd": "front_end",
     "MHFABackEnd": "mhfa",
     "Nes2NetXBackEnd": "nes2net",
     "SLSBackEnd": "sls",
     "SSLDetector": "ssl_detector",
-    "Wav2Vec2FrontEnd": "front_end",
+    "Wav2Vec2FrontEnd": "wav2vec2",
     "build_network": "build",
     "fixed_samples": "interface",
     "front_end_parameters": "interface",

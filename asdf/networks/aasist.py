@@ -10,6 +10,8 @@ Shapes: B utterances, T samples, then times; F frequencies, C channels, E embedd
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -29,6 +31,8 @@ class AASIST(GraphBackEnd, DetectorNetwork):
 
     sizes = Sizes(SPECTRAL_NODES, pool_ratios=(0.5, 0.7, 0.5))
     paper = "Jung et al., ICASSP 2022"
+    # So front_end.weights are not even read.
+    front_end_class: ClassVar[None] = None
     frequency_masking = False
     """In training, silence up to 19 neighbouring filters. A derived class may turn it on."""
 

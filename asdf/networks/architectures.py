@@ -126,8 +126,8 @@ class Architecture:
             samples = max(0, (samples - kernel) // stride + 1)
         return samples
 
-    def shortest(self, frames: int) -> int:
-        """The fewest samples that give `frames` frames: 400 for 1, and 320 more for each further one."""
+    def min_samples(self, frames: int) -> int:
+        """Return the fewest samples that give `frames` frames: 400 for 1, and 320 more for each further one."""
         return _samples_below(self.conv_layers, frames)
 
     def used_samples(self, samples: int) -> int:

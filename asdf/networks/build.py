@@ -13,10 +13,11 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.freezing import freeze_front_end
-from asdf.networks.front_end import Wav2Vec2FrontEnd
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.interface import unused_parameters
 from asdf.settings.class_path import describe_error, find_class
-from asdf.settings.sections import FrontEnd, Sections
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+from asdf.settings.sections import Sections
 
 SETTING = "network.network_class"
 
@@ -33,9 +34,10 @@ class Summary:
 
 
 def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
-    """The network of `settings.network.network_class`, with its pretrained weights if the settings name any.
+    """Build the network of `settings.network.network_class` with random weights; no file is read.
 
-    Weights are drawn from torch's default generator: after the same `torch.manual_seed` they are the same.
+    Weights are drawn from torch's default generator: after the same `torch.manual_seed` they are
+    the same. `asdf.interchange.pretrained.build_pretrained` also loads `front_end.weights`.
 
     Args:
         settings: all sections; the class gets them as they are.
@@ -43,7 +45,7 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
 
     Raises:
         UsageError: as `find_network_class`.
-        AsdfError: the class's module or its constructor fails, or the weights do not load.
+        AsdfError: the class's module or its constructor fails.
     """
     class_path = settings.network.network_class
     network_class = find_network_class(class_path, folder)
@@ -53,8 +55,9 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
         raise
     except Exception as error:
         raise AsdfError(
-            f"{SETTING}: {class_path}(settings) failed: {describe_error(error, __file__)}. "
-            "A network's constructor takes one argument, the settings; see asdf.networks.DetectorNetwork."
+            f"{SETTING}: {class_path}(settings) failed: {describe_error(error, __file__)}. A "
+            "network's constructor takes one argument, the settings; see "
+            "asdf.networks.DetectorNetwork."
         ) from error
     for parameter in unused_parameters(network):
         parameter.requires_grad_(False)
@@ -88,10 +91,14 @@ def summary(network: nn.Module) -> Summary:
     return Summary(sum(size for size, _ in sizes), sum(size for size, learns in sizes if learns))
 
 
-def self_contained(front_end: FrontEnd, network: nn.Module) -> FrontEnd:
-    """The section with which `network` can be built again from its own state dict, without the pretrained weights."""
-    built = (module for module in network.modules() if isinstance(module, Wav2Vec2FrontEnd))
-    architectures = {module.architecture.to_text() for module in built}
+def self_contained(settings: FrontEndSettings, network: nn.Module) -> FrontEndSettings:
+    """Return the section that builds `network` again without its pretrained weights.
+
+    Its own state dict then holds all numbers.
+    """
+    architectures = {
+        module.architecture_setting for module in network.modules() if isinstance(module, FrontEnd)
+    }
     if len(architectures) != 1:
-        return replace(front_end, weights=None)
-    return replace(front_end, weights=None, architecture=architectures.pop())
+        return replace(settings, weights=None)
+    return replace(settings, weights=None, architecture=architectures.pop())

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from torch import nn
 
-from asdf.networks.front_end import Wav2Vec2FrontEnd
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.interface import front_end_parameters, unused_parameters
-from asdf.settings.sections import FrontEnd
+from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
-def frozen_in_epoch(settings: FrontEnd, epochs: int) -> bool:
+def frozen_in_epoch(settings: FrontEndSettings, epochs: int) -> bool:
     """Whether the front end is frozen in the epoch that follows `epochs` whole ones."""
     frozen_epochs = settings.unfreeze_after_epochs
     return settings.frozen or (frozen_epochs is not None and epochs < frozen_epochs)
@@ -26,7 +26,7 @@ def freeze_front_end(network: nn.Module, frozen: bool) -> None:
     A front end of a user's own takes part with what its network names in `front_end_parameters`.
     """
     for module in network.modules():
-        if isinstance(module, Wav2Vec2FrontEnd):
+        if isinstance(module, FrontEnd):
             module.freeze(frozen)
             module.train(network.training)
     unused = {id(parameter) for parameter in unused_parameters(network)}

@@ -1,84 +1,141 @@
-"""The self-supervised front end: waveforms in, features out, of one encoder layer or of all.
+"""The interface of front ends: waveforms in, features out, of one layer or of all.
 
-Invariant: in `eval()` mode an utterance's features depend on that utterance alone, and a frozen front end is always
-in that mode. The last layer's features are taken after the encoder's final layer norm, where fairseq takes them.
+Invariant: in `eval()` mode an utterance's features depend on that utterance alone, and a frozen
+front end is always in that mode. What is the same for every kind of front end is done here, once:
+the choice of layers, freezing, masks, short and normalised waveforms, and which samples count.
 
 Shapes: B utterances, T samples, L frames, C feature values.
 """
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from asdf.errors import UsageError
-from asdf.interchange.fitting import load_layers
-from asdf.interchange.front_end_weights import read_front_end_weights, tell_normalization
-from asdf.networks.architectures import Architecture
-from asdf.networks.casting import weights_cast_together
+from asdf.errors import AsdfError, UsageError
 from asdf.networks.interface import repeat_short
-from asdf.networks.layers import WeightedSum, encoder_states
+from asdf.networks.layers import WeightedSum
 from asdf.networks.masking import Masking
-from asdf.settings.sections import FrontEnd
+from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
-class Wav2Vec2FrontEnd(nn.Module):
-    """wav2vec 2.0 (Baevski et al., NeurIPS 2020), HuBERT or WavLM in any size, from scratch or pretrained.
+class FrontEnd(nn.Module, ABC):
+    """A front end of any kind; ours, and a model for yours.
+
+    A class of your own says its sizes, makes the module that holds its numbers, and computes states:
+
+        class FilterBank(FrontEnd):
+            dimension = 40
+            window = 400
+            hop = 160
+
+            def make_model(self, settings):
+                return MyFilters()
+
+            def states(self, waveforms_BT):
+                yield self.mask(self.model(waveforms_BT))
 
     Attributes:
-        dimension: C, the number of values of a frame.
-        layers: how many encoder layers are computed; `front_end.layer` may leave the upper ones out.
-        architecture: what was built; read from the weights where these tell it.
+        dimension: C, the number of values per frame.
+        window: samples that the first frame needs.
+        hop: samples from the start of a frame to the start of the next.
+        encoder_layers: how many layers it has, beside the state that enters the first one.
+        layers: how many of them are computed; `front_end.layer` may leave the upper ones out.
+        cacheable: whether its features depend on the waveform, the numbers of `model`, the code of
+            its module and `feature_settings()` alone, so that those of a frozen one may be cached.
+            A derived class does not inherit it, but must say it again.
+        architecture_setting: the value of `front_end.architecture` that builds it again.
+        unloaded_weights: the pretrained weights that it is to start from and has not yet got, as
+            `front_end.weights` names them; None once they are loaded, and where there are none.
         frozen: see `freeze`.
     """
 
-    def __init__(self, settings: FrontEnd) -> None:
-        """Build it and load `settings.weights`, if any.
+    dimension: int
+    window: int
+    hop: int
+    encoder_layers: int = 0
+    cacheable: ClassVar[bool] = False
+
+    def __init__(self, settings: FrontEndSettings) -> None:
+        """Build it with random weights; `asdf.interchange.pretrained` loads those of the settings.
 
         Raises:
-            UsageError: the architecture is not known, or has no such layer.
-            AsdfError: the weights cannot be read or fetched, or do not fit layer by layer.
+            UsageError: the settings name no architecture of this kind, or a layer that it lacks.
         """
         super().__init__()
-        architecture = Architecture.from_text(settings.architecture)
-        weights = (
-            read_front_end_weights(settings.weights, architecture) if settings.weights else None
-        )
-        self.architecture = weights.architecture if weights else architecture
-        self.dimension = self.architecture.dimension
-        self.layers = (
-            settings.layer if isinstance(settings.layer, int) else self.architecture.layers
-        )
-        if self.layers > self.architecture.layers:
-            raise UsageError(
-                f"front_end.layer = {self.layers}: this front end has {self.architecture.layers} encoder layers. "
-                "Choose one of them, 0 for the input of the first, 'last' or 'weighted'."
-            )
-        self.layer_drop = settings.layer_drop
-        self.gradient_checkpointing = settings.gradient_checkpointing
+        self.architecture_setting = settings.architecture
+        self.unloaded_weights = settings.weights
         self.normalize_waveforms = settings.normalize_waveforms
-        self.model = self.architecture.build(settings.dropout)
-        if weights:
-            load_layers(self.model, weights.layers, weights.source)
-            tell_normalization(weights, settings.normalize_waveforms)
-        masks = settings.time_mask_proportion or settings.channel_mask_proportion
-        self.masking = (
-            Masking(settings, self.dimension, weights.mask_embedding if weights else None)
-            if masks
-            else None
-        )
-        self.layer_sum = WeightedSum(self.layers + 1) if settings.layer == "weighted" else None
+        self.set_sizes(settings)
+        self.layers = _choose_layers(settings, self.encoder_layers)
+        # The order of these three is the order in which random numbers are drawn.
+        self.model = self.make_model(settings)
+        self.masking: Masking | None = None
+        if settings.time_mask_proportion or settings.channel_mask_proportion:
+            self.masking = Masking(settings, self.dimension)
+        self.layer_sum: WeightedSum | None = None
+        if settings.layer == "weighted":
+            self.layer_sum = WeightedSum(self.layers + 1)
         self.frozen = False
         self.freeze(settings.frozen)
 
-    def train(self, mode: bool = True) -> Wav2Vec2FrontEnd:
-        """Training mode, unless the front end is frozen: then it stays without dropout and masks."""
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Set `dimension`, `window`, `hop` and `encoder_layers`, where the settings choose them."""
+
+    @abstractmethod
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the module that holds all numbers of the front end; what learns and freezes."""
+
+    @abstractmethod
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the state that enters the first layer, and the output of each of `layers` layers.
+
+        Args:
+            waveforms_BT: (batch, samples) float32 at 16 kHz, at least `window` samples.
+
+        Yields:
+            (batch, frames, dimension), `layers` + 1 times. `mask` belongs before the first layer.
+        """
+
+    def final_norm(self, x_BLC: Tensor) -> Tensor:
+        """Return the last layer's output as its features: what its encoder ends with, if anything."""
+        return x_BLC
+
+    def final_norm_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of `final_norm`, which `layer_outputs` does not use."""
+        return iter(())
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of layers that `front_end.layer` leaves out."""
+        return iter(())
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the plain values that features depend on, next to the numbers of `model`."""
+        return {
+            "architecture": self.architecture_setting,
+            "layers": self.layers,
+            "normalize_waveforms": self.normalize_waveforms,
+        }
+
+    def load_weights(self, weights: str) -> None:
+        """Load the pretrained weights that `front_end.weights` names.
+
+        Raises:
+            UsageError: a front end of this kind takes none.
+        """
+        raise UsageError(
+            f"front_end.weights = {weights!r}: {type(self).__name__} takes no pretrained weights. "
+            "Set front_end.weights = None, or give the class a method load_weights(weights)."
+        )
+
+    def train(self, mode: bool = True) -> FrontEnd:
+        """Choose training mode, unless it is frozen: then it stays without dropout and masks."""
         return super().train(mode and not self.frozen)
 
     def freeze(self, frozen: bool) -> None:
@@ -92,100 +149,84 @@ class Wav2Vec2FrontEnd(nn.Module):
             self.train(False)
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
-        """Features (batch, frames, dimension) of waveforms (batch, samples) at 16 kHz, as `front_end.layer` says.
+        """Return features (batch, frames, dimension), of the layers that `front_end.layer` chooses.
 
-        A frame sees 400 samples, and there is one every 320 samples. Waveforms shorter than one frame are repeated.
+        Waveforms (batch, samples) at 16 kHz; those shorter than `window` are repeated.
         """
         if self.layer_sum is not None:
             features_BLC: Tensor = self.layer_sum(self.hidden_states(waveforms_BT))
             return features_BLC
         with self._gradients():
-            # Of the states before the last one, none is held.
-            return self._final_norm(deque(self._states(waveforms_BT), maxlen=1).pop())
+            # Holds one state at a time, and not all until the last is computed.
+            last_BLC = deque(self._prepared_states(waveforms_BT), maxlen=1).pop()
+            return self.final_norm(last_BLC)
 
     def hidden_states(self, waveforms_BT: Tensor) -> list[Tensor]:
-        """The first encoder layer's input and each layer's output up to `layers`, each (batch, frames, dimension).
+        """Return the first layer's input and the outputs of `layers` layers: (batch, frames, dimension).
 
         As in SUPERB, the last layer's is taken after the encoder's final layer norm.
         """
         with self._gradients():
-            *states, last_BLC = self._states(waveforms_BT)
-            return [*states, self._final_norm(last_BLC)]
+            *states, last_BLC = self._prepared_states(waveforms_BT)
+            return [*states, self.final_norm(last_BLC)]
 
     def layer_outputs(self, waveforms_BT: Tensor) -> list[Tensor]:
-        """Each encoder layer's output up to `layers`, without the final layer norm: fairseq's `layer_results`."""
+        """Return the outputs of `layers` layers without `final_norm`: fairseq's `layer_results`."""
         with self._gradients():
-            return list(self._states(waveforms_BT))[1:]
+            return list(self._prepared_states(waveforms_BT))[1:]
 
-    def final_norm_parameters(self) -> Iterator[nn.Parameter]:
-        """Those of a pre-norm encoder's final layer norm, which `layer_outputs` does without."""
-        if self.architecture.layer_norm_first:
-            yield from self.model.encoder.transformer.layer_norm.parameters()
+    def mask(self, x_BLC: Tensor) -> Tensor:
+        """Return features (batch, frames, dimension) with the masks of the settings, in training."""
+        if self.masking is None:
+            return x_BLC
+        masked_BLC: Tensor = self.masking(x_BLC)
+        return masked_BLC
 
-    def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Those of the encoder layers above `layers`, and of the final layer norm then."""
-        if self.layers < self.architecture.layers:
-            yield from self.model.encoder.transformer.layers[self.layers :].parameters()
-            yield from self.final_norm_parameters()
+    def frames(self, samples: int) -> int:
+        """Return how many frames `samples` samples give."""
+        if samples < self.window:
+            return 0
+        return (samples - self.window) // self.hop + 1
+
+    def min_samples(self, frames: int) -> int:
+        """Return the fewest samples that give `frames` frames."""
+        return (frames - 1) * self.hop + self.window
 
     def scoring_length(self, samples: int) -> int:
-        """How many leading samples the features of an utterance of `samples` samples depend on."""
-        return samples if self.normalize_waveforms else self.architecture.used_samples(samples)
+        """Return how many leading samples the features of `samples` samples depend on."""
+        if self.normalize_waveforms or samples < self.window:
+            return samples
+        return self.used_samples(samples)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the frames of `window` samples or more look at."""
+        return self.min_samples(self.frames(samples))
 
     def _gradients(self) -> torch.set_grad_enabled:
         return torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen)
 
-    def _states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        waveforms_BT = repeat_short(waveforms_BT, self.architecture.shortest(frames=1))
+    def _prepared_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        if self.unloaded_weights is not None:
+            raise AsdfError(
+                f"front_end.weights = {self.unloaded_weights!r} are not loaded, and the front end "
+                "would compute with random ones. Build the network with "
+                "asdf.interchange.pretrained.build_pretrained(settings), or call "
+                "load_pretrained(network) of the same module first."
+            )
+        waveforms_BT = repeat_short(waveforms_BT, self.window)
         if self.normalize_waveforms:
+            samples = int(waveforms_BT.shape[-1])  # int: ONNX wants a constant
             # Each row by itself: torchaudio's bundles normalise a batch as a whole.
-            waveforms_BT = F.layer_norm(
-                waveforms_BT, [int(waveforms_BT.shape[-1])]
-            )  # int: ONNX wants a constant
-        x_BLC = self.model.encoder.feature_projection(self._convolved(waveforms_BT))
-        if self.masking is not None:
-            x_BLC = self.masking(x_BLC)
-        yield from encoder_states(
-            self.model.encoder.transformer,
-            x_BLC,
-            self.architecture.layer_norm_first,
-            self.layers,
-            self.layer_drop,
-            self.gradient_checkpointing,
+            waveforms_BT = F.layer_norm(waveforms_BT, [samples])
+        return self.states(waveforms_BT)
+
+
+def _choose_layers(settings: FrontEndSettings, encoder_layers: int) -> int:
+    if not isinstance(settings.layer, int):
+        return encoder_layers
+    if settings.layer > encoder_layers:
+        raise UsageError(
+            f"front_end.layer = {settings.layer}: this front end has {encoder_layers} encoder "
+            "layers. Choose one of them, 0 for the input of the first, 'last' or 'weighted'."
         )
-
-    def _convolved(self, waveforms_BT: Tensor) -> Tensor:
-        """The convolutional stem's output; recomputed in the backward pass where memory is to be saved.
-
-        Its seven layers keep 127 frames for each that the encoder sees: more than all encoder layers do once these are
-        recomputed. A few utterances at a time, which its norms allow, only those of a few are ever there.
-        """
-        if not (self.gradient_checkpointing and torch.is_grad_enabled()):
-            return self._stem(waveforms_BT)
-        parts = [
-            # It draws no random numbers, so there is no state of them to go back to.
-            checkpoint(self._stem, part, use_reentrant=False, preserve_rng_state=False)
-            for part in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT)))
-        ]
-        return torch.cat(parts)
-
-    def _stem(self, waveforms_BT: Tensor) -> Tensor:
-        stem = self.model.feature_extractor
-        with weights_cast_together(stem, waveforms_BT.device):
-            features_BLC: Tensor = stem(waveforms_BT, None)[0]
-        return features_BLC
-
-    def _final_norm(self, x_BLC: Tensor) -> Tensor:
-        if not self.architecture.layer_norm_first or self.layers < self.architecture.layers:
-            return x_BLC
-        normed_BLC: Tensor = self.model.encoder.transformer.layer_norm(x_BLC)
-        return normed_BLC
-
-
-def _recomputed_at_a_time(utterances: int) -> int:
-    """A quarter of a minibatch, and four utterances at most.
-
-    Each part costs a GPU the same number of launches: with 14 utterances, one at a time would cost
-    half as many again for a whole step. More than four save few launches, and take more memory.
-    """
-    return min(4, math.ceil(utterances / 4))
+    return settings.layer

@@ -19,17 +19,17 @@ from asdf.settings.sections import FrontEnd
 class Masking(nn.Module):
     """Masked frames become a learned vector, which pretrained networks bring along; masked bands become 0."""
 
-    def __init__(
-        self, settings: FrontEnd, dimension: int, pretrained: Tensor | None = None
-    ) -> None:
-        """`pretrained`: the vector (dimension,) that pretraining put in the place of masked frames."""
+    def __init__(self, settings: FrontEnd, dimension: int) -> None:
         super().__init__()
         self.time = settings.time_mask_proportion, settings.time_mask_length
         self.channels = settings.channel_mask_proportion, settings.channel_mask_length
         if self.time[0]:
             self.embedding = nn.Parameter(torch.rand(dimension))
-            if pretrained is not None:
-                self.embedding.data.copy_(pretrained)
+
+    def load_embedding(self, embedding: Tensor) -> None:
+        """Take over the vector (dimension,) that pretraining put at masked frames."""
+        if self.time[0]:
+            self.embedding.data.copy_(embedding)
 
     def forward(self, x_BLC: Tensor) -> Tensor:
         """Masked features (batch, frames, dimension); each utterance has masks of its own."""

@@ -54,7 +54,7 @@ class SSL_SLS(SSLDetector):
 
     def make_back_end(self, settings: Sections) -> BackEnd:
         self.fixed_samples = settings.back_end.sls_samples
-        frames = self.front_end.architecture.frames(self.fixed_samples)
+        frames = self.front_end.frames(self.fixed_samples)
         if frames < POOL or self.front_end.layers == 0:
             raise UsageError(
                 f"SSL_SLS needs {POOL} frames and one encoder layer at least: back_end.sls_samples = "

@@ -9,13 +9,15 @@ Shapes: B utterances.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, cast
+import inspect
+import sys
+from typing import Any, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.front_end import Wav2Vec2FrontEnd
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.ssl_detector import SSLDetector
 
 
@@ -40,53 +42,90 @@ class FromFeatures(nn.Module):
 
 
 def check_split(network_class: type[nn.Module]) -> None:
-    """Make sure that the class computes features with ASDF's front end, and all the rest from these alone.
+    """Make sure that features of the class's front end may be cached, and are all that the rest sees.
 
     Raises:
-        UsageError: it does not, or that is not known of it.
+        UsageError: that is not so, or not known of it.
     """
     name = f"front_end.cache_features = True: {network_class.__name__}"
     advice = "Set front_end.cache_features = False"
     if not issubclass(network_class, SSLDetector):
         raise UsageError(
-            f"{name} is not known to have a front end of ASDF's whose features could be kept. {advice}, choose "
-            "another network.network_class, or derive your own from asdf.networks.SSLDetector."
+            f"{name} is not known to have a front end of ASDF's whose features could be cached. "
+            f"{advice}, choose another network.network_class, or derive your own from "
+            "asdf.networks.SSLDetector."
+        )
+    front_end_class = network_class.front_end_class
+    if not _is_cacheable(front_end_class):
+        raise UsageError(
+            f"{name} has the front end {front_end_class.__name__}, whose class does not say "
+            f"cacheable = True: nothing makes sure that its features stay the same. {advice}."
         )
     for method in ("forward", "front_end_features"):
         if getattr(network_class, method) is not getattr(SSLDetector, method):
             raise UsageError(
-                f"{name} has a {method} of its own, which training on kept features would leave out. {advice}, or "
-                "move what it does into the back end, or into forward_features."
+                f"{name} has a {method} of its own, which training on cached features would leave "
+                f"out. {advice}, or move what it does into the back end, or into forward_features."
             )
 
 
 def feature_identity(network: SSLDetector) -> dict[str, Any]:
-    """All that `network.front_end_features` depends on beside the waveforms: plain values, weights by their digest.
+    """Return all that `network.front_end_features` depends on, next to the waveforms.
+
+    Returns:
+        Plain values; numbers of weights and the code of a user's front end by their digests.
 
     Raises:
-        UsageError: the front end learns, or is another than ASDF's.
+        UsageError: the front end learns, or its features may not be cached.
     """
     front_end: nn.Module = network.front_end
-    if type(front_end) is not Wav2Vec2FrontEnd or not front_end.frozen:
+    if not _stays_the_same(front_end):
         raise UsageError(
-            f"front_end.cache_features = True: the front end of {type(network).__name__} is not frozen, or not ASDF's: "
-            "nothing makes sure that its features stay the same. Set front_end.cache_features = False."
+            f"front_end.cache_features = True: the front end of {type(network).__name__} is not "
+            "frozen, or its class does not say cacheable = True: nothing makes sure that its "
+            "features stay the same. Set front_end.cache_features = False."
         )
     return {
         "weights": state_digest(front_end.model),
-        "architecture": front_end.architecture.to_text(),
-        "layers": front_end.layers,
-        "given": network.given,
-        "normalize_waveforms": front_end.normalize_waveforms,
+        **front_end.feature_settings(),
+        **_describe_code(type(front_end)),
+        # The key under which caches of earlier versions have it.
+        "given": network.feature_kind,
         "shortest_input": network.shortest_input,
         "fixed_samples": network.fixed_samples,
     }
 
 
 def state_digest(module: nn.Module) -> str:
-    """A name for the content of the module's state: names, types, shapes and numbers."""
+    """Return a name for the content of the module's state: names, types, shapes and numbers."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def _stays_the_same(front_end: nn.Module) -> TypeGuard[FrontEnd]:
+    if not isinstance(front_end, FrontEnd):
+        return False
+    return front_end.frozen and _is_cacheable(type(front_end))
+
+
+def _is_cacheable(front_end_class: type[FrontEnd]) -> bool:
+    # Not inherited: a derived class may compute something else of the same weights.
+    return bool(vars(front_end_class).get("cacheable", False))
+
+
+def _describe_code(front_end_class: type[FrontEnd]) -> dict[str, str]:
+    """Return a digest of the module of a user's front end, which changes between two runs.
+
+    The project's own front ends compute the same in all versions.
+    """
+    module = sys.modules[front_end_class.__module__]
+    if module.__name__.startswith("asdf.networks."):
+        return {}
+    source = inspect.getsource(module)
+    return {
+        "front_end_class": f"{module.__name__}.{front_end_class.__qualname__}",
+        "code": hashlib.sha256(source.encode()).hexdigest(),
+    }

@@ -103,10 +103,10 @@ def build_with_weights(settings: Sections, folders: Folders, recipe_folder: Path
         AsdfError: the weights are not there, cannot be read or do not fit; the constructor of the
             class fails.
     """
-    from asdf.networks import build_network
+    from asdf.interchange.pretrained import build_pretrained
 
     weights = folders.weights(settings.front_end.weights)
     if weights is not None and not is_bundle(weights) and not Path(weights).exists():
         raise AsdfError(missing_weights(Path(weights)))
     front_end = replace(settings.front_end, weights=weights)
-    return build_network(replace(settings, front_end=front_end), recipe_folder)
+    return build_pretrained(replace(settings, front_end=front_end), recipe_folder)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LATER = (
     "asdf.data.feature_pass",
-    "asdf.networks.build",
+    "asdf.interchange.pretrained",
     "asdf.evaluation",
     "asdf.scoring.score_list",
     "asdf.training.loop",

@@ -17,7 +17,7 @@ from torchaudio.pipelines import Wav2Vec2Bundle
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import download
 from asdf.interchange.download import bundle_architecture, download_bundle
-from asdf.networks import Wav2Vec2FrontEnd
+from asdf.interchange.pretrained import build_front_end
 from asdf.networks.architectures import KNOWN, stem
 from asdf.settings.sections import FrontEnd
 
@@ -101,7 +101,7 @@ def check(server, bundle, waveforms, make):
     original = make(**bundle._params).eval()
     torch.save(original.state_dict(), server.folder / "small_bundle.pth")
     for _ in range(2):
-        model = Wav2Vec2FrontEnd(FrontEnd(weights="torchaudio:SMALL_BUNDLE")).eval()
+        model = build_front_end(FrontEnd(weights="torchaudio:SMALL_BUNDLE")).eval()
         assert (model.architecture.dimension, model.architecture.layers) == (64, 2)
         with torch.no_grad():
             torch.testing.assert_close(model(waveforms), original(waveforms)[0], atol=1e-5, rtol=0)

@@ -12,6 +12,7 @@ import torch
 from asdf.errors import AsdfError
 from asdf.interchange.fairseq import architecture_told, conv_layers
 from asdf.interchange.front_end_weights import read_front_end_weights
+from asdf.interchange.pretrained import build_front_end, build_pretrained
 from asdf.interchange.published import load_detector_weights
 from asdf.networks import SSL_AASIST, Wav2Vec2FrontEnd
 from asdf.networks.architectures import KNOWN
@@ -31,7 +32,7 @@ def expected(reference, recorded):
 
 def load(content, tmp_path, **settings) -> Wav2Vec2FrontEnd:
     torch.save(content, tmp_path / "weights.pt")
-    return Wav2Vec2FrontEnd(FrontEnd(weights=str(tmp_path / "weights.pt"), **settings)).eval()
+    return build_front_end(FrontEnd(weights=str(tmp_path / "weights.pt"), **settings)).eval()
 
 
 def check(model, expected):
@@ -189,7 +190,7 @@ def test_the_back_end_is_the_same_with_and_without_pretrained_weights(reference)
     settings = Sections()
     settings.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
     torch.manual_seed(3)
-    pretrained = SSL_AASIST(settings)
+    pretrained = build_pretrained(settings)
     settings.front_end = replace(
         settings.front_end, weights=None, architecture=pretrained.front_end.architecture.to_text()
     )

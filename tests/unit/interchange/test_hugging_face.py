@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
+from asdf.interchange.pretrained import build_front_end, build_pretrained
 from asdf.interchange.safetensors import read_safetensors, write_safetensors
-from asdf.networks import SSL_AASIST, Wav2Vec2FrontEnd
+from asdf.networks import Wav2Vec2FrontEnd
 from asdf.settings.sections import FrontEnd, Sections
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -69,7 +70,7 @@ def folder(tmp_path) -> Path:
 
 
 def build(path: Path | str, **settings) -> Wav2Vec2FrontEnd:
-    return Wav2Vec2FrontEnd(FrontEnd(weights=str(path), **settings)).eval()
+    return build_front_end(FrontEnd(weights=str(path), **settings)).eval()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -217,7 +218,7 @@ def test_a_detector_of_any_front_end_keeps_it_in_its_settings(folder, tmp_path, 
 
     settings = Sections()
     settings.front_end.weights = str(folder)
-    network = SSL_AASIST(settings).eval()
+    network = build_pretrained(settings).eval()
     write_network(tmp_path / "net.pt", network, settings)
     read, _ = read_network(tmp_path / "net.pt")
     assert read.front_end.architecture == network.front_end.architecture

@@ -39,7 +39,7 @@ def test_stem_frames():
         49,
         201,
     ]
-    assert [tiny.shortest(n) for n in (1, 2, 49)] == [400, 720, 15760]
+    assert [tiny.min_samples(n) for n in (1, 2, 49)] == [400, 720, 15760]
 
 
 @pytest.mark.parametrize("name", sorted(set(KNOWN) - {"wav2vec2_large_lv60k", "hubert_base"}))

@@ -7,6 +7,7 @@ import torch
 
 from asdf.errors import UsageError
 from asdf.interchange.fitting import load_layers
+from asdf.interchange.pretrained import build_pretrained
 from asdf.interchange.published import load_detector_weights
 from asdf.networks import (
     SSL_SLS,
@@ -15,7 +16,6 @@ from asdf.networks import (
     MHFABackEnd,
     Nes2NetXBackEnd,
     SSLDetector,
-    build_network,
     fixed_samples,
     scoring_length,
 )
@@ -41,7 +41,7 @@ def small(tiny):
 def build(settings, name):
     settings.network.network_class = f"asdf.networks.{name}"
     torch.manual_seed(0)
-    return build_network(settings)
+    return build_pretrained(settings)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_published_nes2net_x_checkpoint_loads(small, reference, tmp_path):
 def test_sls_is_the_published_one(small, reference, recorded):
     small.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
     small.back_end.sls_samples, small.back_end.sls_hidden = 16000, 64
-    network = SSL_SLS(small).eval()
+    network = build(small, "SSL_SLS").eval()
     load_detector_weights(network, reference("sls.pth"))
     expected = recorded("sls.npz")
     with torch.no_grad():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from asdf.networks import build_network, front_end, layers, residual_blocks
+from asdf.networks import build_network, layers, residual_blocks, wav2vec2
 from asdf.networks.casting import weights_cast_together
 from asdf.settings.sections import Sections
 
@@ -54,12 +54,12 @@ def test_numbers_are_those_of_autocast(choices, monkeypatch):
         setattr(settings.front_end, name, value)
     # For several parts of a minibatch, autocast adds up a weight's gradients in bfloat16, as it casts the weight once
     # for all of them. Here each part casts it for itself, so they are added up in float32.
-    monkeypatch.setattr(front_end, "_recomputed_at_a_time", lambda utterances: utterances)
+    monkeypatch.setattr(wav2vec2, "_recomputed_at_a_time", lambda utterances: utterances)
     torch.manual_seed(1)
     network, waveforms = build_network(settings).train(), torch.randn(2, 8000)
     with Casts() as counted:
         together = gradients(network, waveforms)
-    for module in (front_end, layers, residual_blocks):
+    for module in (wav2vec2, layers, residual_blocks):
         monkeypatch.setattr(module, "weights_cast_together", lambda *_: nullcontext())
     with Casts() as plain:
         alone = gradients(network, waveforms)

@@ -1,150 +1,189 @@
-"""The front end: features equal to fairseq's and transformers', and what training switches do to them."""
+"""The interface of front ends: what a front end of another kind gets without writing it."""
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
-from torchaudio.models.wav2vec2.utils import import_huggingface_model
 
-from asdf.networks import Wav2Vec2FrontEnd
-from asdf.networks.architectures import Architecture, stem
-from asdf.settings.sections import FrontEnd
+from asdf.errors import AsdfError, UsageError
+from asdf.interchange.pretrained import load_pretrained
+from asdf.networks import SSL_ASP, SSL_MHFA, FrontEnd, Wav2Vec2FrontEnd, build_network
+from asdf.networks.build import self_contained
+from asdf.networks.freezing import freeze_front_end
+from asdf.networks.split import FromFeatures, check_split, feature_identity
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+from asdf.settings.sections import Sections
 
-GROUP_NORM = Architecture(stem(16), "group_norm", False, 24, 2, 2, 48, False, 16, 4)
-LAYER_NORM = Architecture(stem(16), "layer_norm", True, 24, 2, 2, 48, True, 16, 4)
+
+class Frames(FrontEnd):
+    """Windows of 40 samples every 16 through a linear map, and one more layer behind it."""
+
+    dimension = 6
+    window = 40
+    hop = 16
+    encoder_layers = 1
+    cacheable = True
+
+    def make_model(self, settings):
+        return torch.nn.ModuleList([torch.nn.Linear(40, 6), torch.nn.Linear(6, 6)])
+
+    def states(self, waveforms_BT):
+        x_BLC = self.mask(self.model[0](waveforms_BT.unfold(1, self.window, self.hop)))
+        yield x_BLC
+        if self.layers:
+            yield self.model[1](x_BLC).tanh()
+
+    def load_weights(self, weights):
+        self.model.load_state_dict(torch.load(weights, weights_only=True))
 
 
-def front_end(architecture: Architecture = LAYER_NORM, **settings) -> Wav2Vec2FrontEnd:
+class FramesASP(SSL_ASP):
+    front_end_class = Frames
+
+
+def front_end(kind: type[FrontEnd] = Frames, **settings) -> FrontEnd:
     torch.manual_seed(0)
-    return Wav2Vec2FrontEnd(FrontEnd(architecture=architecture.to_text(), **settings))
+    return kind(FrontEndSettings(**settings))
 
 
-@pytest.mark.parametrize("name", ["fairseq_xlsr_like", "fairseq_base_like"])
-def test_features_are_fairseqs(name, reference, recorded):
-    model = Wav2Vec2FrontEnd(FrontEnd(weights=str(reference(f"{name}.pt")))).eval()
-    expected = recorded(f"{name}.npz")
-    with torch.no_grad():
-        features = model(expected["waveforms"])
-    torch.testing.assert_close(features, expected["features"], atol=1e-5, rtol=0)
-    assert model.dimension == features.shape[-1]
+def test_frames_and_samples_are_counted_by_window_and_hop(waveforms):
+    model = front_end()
+    for samples in (40, 55, 56, 8000):
+        assert model(waveforms[:, :samples]).shape == (2, model.frames(samples), 6)
+    assert [model.frames(samples) for samples in (39, 40, 55, 56)] == [0, 1, 1, 2]
+    assert [model.min_samples(frames) for frames in (1, 2, 3)] == [40, 56, 72]
 
 
-@pytest.mark.parametrize("layer_norm_first", [False, True])
-def test_features_are_transformers(layer_norm_first, tmp_path, waveforms):
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    config = transformers.Wav2Vec2Config(
-        hidden_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=48,
-        conv_dim=(16,) * 7,
-        num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4,
-        do_stable_layer_norm=layer_norm_first,
-        feat_extract_norm="layer" if layer_norm_first else "group",
-        conv_bias=layer_norm_first,
-    )
-    original = transformers.Wav2Vec2Model(config).eval()
-    torch.save(import_huggingface_model(original).state_dict(), tmp_path / "weights.pt")
-    model = front_end(
-        LAYER_NORM if layer_norm_first else GROUP_NORM, weights=str(tmp_path / "weights.pt")
-    ).eval()
-    with torch.no_grad():
-        expected = original(waveforms).last_hidden_state
-        torch.testing.assert_close(model(waveforms), expected, atol=2e-5, rtol=0)
+def test_wav2vec2s_window_and_hop_give_the_frames_of_its_convolutions():
+    model = front_end(Wav2Vec2FrontEnd, architecture="tiny")
+    assert isinstance(model, Wav2Vec2FrontEnd)
+    assert (model.window, model.hop) == (400, 320)
+    for samples in (0, 399, 400, 719, 720, 8000, 64600):
+        assert model.frames(samples) == model.architecture.frames(samples)
 
 
-def test_a_frozen_front_end_stays_as_it_is(waveforms):
-    model = front_end(dropout=0.5, frozen=True)
-    reference_features = front_end().eval()(waveforms)
-    model.train()
-    features = model(waveforms)
-    assert torch.equal(features, reference_features)
-    assert not features.requires_grad
-    assert not any(parameter.requires_grad for parameter in model.parameters())
-    assert not any(module.training for module in model.modules())
-
-
-def test_dropout_acts_in_training_only(waveforms):
-    model = front_end(dropout=0.5)
-    assert not torch.allclose(model.train()(waveforms), model(waveforms))
-    assert torch.equal(model.eval()(waveforms), model(waveforms))
-
-
-def test_training_without_dropout_draws_no_random_numbers(waveforms):
-    model = front_end().train()
-    before = torch.get_rng_state()
-    features = model(waveforms)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(features, model.eval()(waveforms))
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_gradient_checkpointing_changes_nothing_but_rounding(dropout, waveforms):
-    plain = front_end(dropout=dropout).train()
-    saving = copy.deepcopy(plain)
-    saving.gradient_checkpointing = True
-    gradients = []
-    for model in (plain, saving):
-        torch.manual_seed(5)
-        model(waveforms).square().mean().backward()
-        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
-    assert gradients[0].keys() == gradients[1].keys()
-    # The stem's are summed over the batch in another order; some of its sums all but cancel out.
-    rounding = 1e-6 * max(float(gradient.abs().max()) for gradient in gradients[0].values())
-    for name, gradient in gradients[0].items():
-        assert gradient is not None
-        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=rounding, msg=name)
-
-
-def test_gradient_checkpointing_saves_the_layers_inner_values(waveforms):
-    kept = []
-    for checkpointing in (False, True):
-        model = front_end(gradient_checkpointing=checkpointing).train()
-        sizes: list[int] = []
-        with torch.autograd.graph.saved_tensors_hooks(
-            lambda t, sizes=sizes: sizes.append(t.numel()) or t, lambda t: t
-        ):
-            model(waveforms)
-        kept.append(sum(sizes))
-    assert kept[1] < kept[0] / 5
-
-
-@pytest.mark.parametrize("architecture", [LAYER_NORM, GROUP_NORM], ids=["layer_norm", "group_norm"])
-@pytest.mark.parametrize("samples", [8000, 7761, 7760, 7759, 720, 719, 400])
-def test_scoring_length_ends_where_the_features_stop_to_depend_on_the_waveform(
-    architecture, samples, waveforms
-):
-    model = front_end(architecture).eval()
+@pytest.mark.parametrize("samples", [20, 40, 55, 56, 199])
+def test_the_scoring_length_ends_with_the_last_whole_window(samples, waveforms):
+    model = front_end().eval()
     x = waveforms[:1, :samples].requires_grad_()
     model(x).pow(3).sum().backward()
     assert x.grad is not None
     assert model.scoring_length(samples) == int(x.grad[0].abs().nonzero().max()) + 1
 
 
-@pytest.mark.parametrize(("samples", "length"), [(8000, 7760), (720, 720), (719, 400), (401, 400)])
-def test_windows_are_400_samples_every_320(samples, length):
-    assert front_end().scoring_length(samples) == length
-
-
-def test_short_waveforms_are_repeated_to_one_frame(waveforms):
-    model = front_end().eval()
-    features = model(waveforms[:, :150])
-    assert features.shape == (2, 1, 24)
-    assert torch.equal(features, model(waveforms[:, :150].repeat(1, 3)[:, :400]))
-
-
-def test_normalisation_is_of_each_waveform(waveforms):
+def test_normalised_waveforms_depend_on_all_samples(waveforms):
     model = front_end(normalize_waveforms=True).eval()
-    plain = front_end().eval()
-    scaled = torch.stack([3 + 5 * waveforms[0], waveforms[1]])
-    normalised = (waveforms - waveforms.mean(1, keepdim=True)) / waveforms.std(
-        1, keepdim=True, correction=0
-    )
-    torch.testing.assert_close(model(scaled), plain(normalised), atol=2e-3, rtol=0)
-    torch.testing.assert_close(model(waveforms)[1:], model(waveforms[1:]), atol=1e-5, rtol=0)
-    assert not torch.allclose(plain(scaled), plain(waveforms), atol=1e-2)
-    assert model.scoring_length(8000) == 8000
+    assert model.scoring_length(199) == 199
+    torch.testing.assert_close(model(3 + 5 * waveforms), model(waveforms), atol=1e-2, rtol=0)
+    torch.testing.assert_close(model(waveforms)[1:], model(waveforms[1:]), atol=1e-6, rtol=0)
+
+
+def test_waveforms_shorter_than_a_window_are_repeated(waveforms):
+    model = front_end().eval()
+    short = waveforms[:, :15]
+    assert torch.equal(model(short), model(short.repeat(1, 3)[:, :40]))
+
+
+def test_layers_are_chosen_and_summed(waveforms):
+    states = front_end().hidden_states(waveforms)
+    assert len(states) == 2
+    assert torch.equal(front_end()(waveforms), states[1])
+    assert torch.equal(front_end(layer=0)(waveforms), states[0])
+    (output,) = front_end().layer_outputs(waveforms)
+    assert torch.equal(output, states[1])
+    summed = front_end(layer="weighted")(waveforms)
+    torch.testing.assert_close(summed, (states[0] + states[1]) / 2)
+    with pytest.raises(UsageError, match=r"front_end\.layer = 2: this front end has 1 encoder"):
+        front_end(layer=2)
+
+
+def test_frozen_it_runs_without_masks_and_only_the_sum_of_layers_learns(waveforms):
+    masks = {"time_mask_proportion": 0.5, "time_mask_length": 2, "layer": "weighted"}
+    expected = front_end(layer="weighted").eval()(waveforms)
+    model = front_end(frozen=True, **masks).train()
+    features = model(waveforms)
+    assert torch.equal(features, expected)
+    features.square().sum().backward()
+    learns = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert learns == ["layer_sum.weights"]
+    assert not torch.equal(front_end(**masks).train()(waveforms), expected)
+
+
+def test_a_networks_front_end_of_any_kind_is_frozen_and_unfrozen(waveforms):
+    network = FramesASP(Sections()).train()
+    freeze_front_end(network, True)
+    assert not any(parameter.requires_grad for parameter in network.front_end.parameters())
+    assert not network.front_end.training
+    freeze_front_end(network, False)
+    assert all(parameter.requires_grad for parameter in network.parameters())
+    assert network.front_end.training
+    embeddings_BE, logits_B2 = network(waveforms)
+    assert embeddings_BE.shape == (2, 12) and logits_B2.shape == (2, 2)
+
+
+def test_a_back_end_that_weighs_layers_gets_all_of_them(waveforms):
+    class FramesMHFA(SSL_MHFA):
+        front_end_class = Frames
+
+    network = FramesMHFA(Sections()).eval()
+    assert network.back_end.weights_k.shape == (2,)
+    states = network.front_end.hidden_states(waveforms)
+    assert torch.equal(network(waveforms)[1], network.back_end(states)[1])
+
+
+def test_features_of_a_class_that_says_so_are_cached(waveforms):
+    settings = Sections()
+    settings.front_end.frozen = True
+    network = FramesASP(settings).eval()
+    check_split(FramesASP)
+    identity = feature_identity(network)
+    assert identity["front_end_class"].endswith("test_front_end.Frames")
+    features = network.front_end_features(waveforms)
+    assert torch.equal(FromFeatures(network)(features)[1], network(waveforms)[1])
+    with torch.no_grad():
+        network.front_end.model[1].bias[0] += 1
+    assert feature_identity(network) != identity
+
+
+def test_a_derived_class_has_to_say_again_that_its_features_can_be_cached():
+    class Louder(Wav2Vec2FrontEnd):
+        def states(self, waveforms_BT):
+            return super().states(2 * waveforms_BT)
+
+    class LouderASP(SSL_ASP):
+        front_end_class = Louder
+
+    with pytest.raises(UsageError, match="has the front end Louder, whose class does not say"):
+        check_split(LouderASP)
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    settings.front_end.frozen = True
+    with pytest.raises(UsageError, match="or its class does not say cacheable = True"):
+        feature_identity(LouderASP(settings))
+
+
+def test_a_constructor_reads_no_weights_and_random_ones_are_not_computed_with(tiny, waveforms):
+    tiny.front_end.weights = "no/such/file.pt"
+    network = build_network(tiny)
+    with pytest.raises(AsdfError, match=r"front_end\.weights = 'no/such/file\.pt' are not loaded"):
+        network(waveforms)
+
+
+def test_a_front_end_of_another_kind_loads_its_weights_by_itself(tmp_path, waveforms):
+    pretrained = front_end()
+    torch.save(pretrained.model.state_dict(), tmp_path / "frames.pt")
+    settings = Sections()
+    settings.front_end.weights = str(tmp_path / "frames.pt")
+    torch.manual_seed(1)
+    network = FramesASP(settings)
+    load_pretrained(network)
+    assert torch.equal(network.front_end(waveforms), pretrained(waveforms))
+    assert self_contained(settings.front_end, network).weights is None
+
+
+def test_a_front_end_that_takes_no_weights_refuses_them():
+    class Bare(Frames):
+        load_weights = FrontEnd.load_weights
+
+    with pytest.raises(UsageError, match=r"front_end\.weights = 'x\.pt': Bare takes no pretrained"):
+        load_pretrained(front_end(Bare, weights="x.pt"))

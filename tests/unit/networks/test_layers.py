@@ -9,6 +9,7 @@ import torch
 from torchaudio.models.wav2vec2.utils import import_huggingface_model
 
 from asdf.errors import UsageError
+from asdf.interchange.pretrained import build_front_end
 from asdf.networks import Wav2Vec2FrontEnd, build_network, front_end_parameters
 from asdf.networks.architectures import Architecture, stem
 from asdf.settings.sections import FrontEnd
@@ -23,7 +24,7 @@ BOTH = pytest.mark.parametrize("architecture", [PRE_NORM, POST_NORM], ids=["pre_
 
 def front_end(architecture: Architecture = PRE_NORM, **settings) -> Wav2Vec2FrontEnd:
     torch.manual_seed(0)
-    return Wav2Vec2FrontEnd(FrontEnd(architecture=architecture.to_text(), **settings))
+    return build_front_end(FrontEnd(architecture=architecture.to_text(), **settings))
 
 
 @BOTH

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from asdf.interchange.pretrained import build_pretrained
 from asdf.interchange.published import load_detector_weights
-from asdf.networks import Wav2Vec2FrontEnd, build_network
+from asdf.networks import Wav2Vec2FrontEnd
 from asdf.networks.masking import Masking, draw_spans
 from asdf.settings.sections import FrontEnd
 
@@ -103,7 +104,7 @@ def test_the_vector_of_pretraining_is_taken_over(tiny, reference):
     for name, value in MASKS.items():
         setattr(tiny.front_end, name, value)
     tiny.front_end.weights = str(path)
-    network = build_network(tiny)
+    network = build_pretrained(tiny)
     assert torch.equal(network.front_end.masking.embedding, pretrained)
     published = reference("ssl_aasist.pth")
     network.front_end.masking.embedding.data.zero_()

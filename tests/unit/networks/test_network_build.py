@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError, UsageError
+from asdf.interchange.pretrained import build_pretrained
 from asdf.networks import build_network, summary
 from asdf.networks.build import self_contained
 
@@ -175,7 +176,7 @@ def test_the_same_seed_gives_the_same_weights(tiny):
 
 def test_a_network_is_built_again_without_its_pretrained_weights(tiny, reference):
     tiny.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
-    network = build_network(tiny)
+    network = build_pretrained(tiny)
     tiny.front_end = self_contained(tiny.front_end, network)
     assert tiny.front_end.weights is None
     again = build_network(tiny)

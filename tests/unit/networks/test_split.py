@@ -169,7 +169,8 @@ def test_networks_that_cannot_be_split_are_refused(tiny):
         check_split(AASIST_L)
     for kind, method in ((Whole, "forward"), (Louder, "front_end_features")):
         with pytest.raises(
-            UsageError, match=rf"{kind.__name__} has a {method} of its own, which training on kept"
+            UsageError,
+            match=rf"{kind.__name__} has a {method} of its own, which training on cached",
         ):
             check_split(kind)
 
@@ -177,10 +178,10 @@ def test_networks_that_cannot_be_split_are_refused(tiny):
 def test_a_front_end_that_learns_or_is_another_has_no_identity(tiny):
     network = build(tiny)
     network.front_end.freeze(False)
-    with pytest.raises(UsageError, match="the front end of SSL_ASP is not frozen, or not ASDF's"):
+    with pytest.raises(UsageError, match="the front end of SSL_ASP is not frozen, or its class"):
         feature_identity(network)
     network.front_end.freeze(True)
     feature_identity(network)
     network.front_end = nn.Sequential(network.front_end)
-    with pytest.raises(UsageError, match="is not frozen, or not ASDF's"):
+    with pytest.raises(UsageError, match="is not frozen, or its class"):
         feature_identity(network)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from asdf.interchange.pretrained import build_pretrained
 from asdf.interchange.published import load_detector_weights
 from asdf.networks import SSL_AASIST, build_network, front_end_parameters, scoring_length
 from asdf.networks.architectures import KNOWN
@@ -26,7 +27,7 @@ def test_published_layout_scores_as_the_published_code_does(
         {prefix + name: tensor for name, tensor in state.items()}, tmp_path / "published.pth"
     )
     tiny.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
-    network = SSL_AASIST(tiny)
+    network = build_pretrained(tiny)
     left_out = load_detector_weights(network, tmp_path / "published.pth")
     assert {name.removeprefix("ssl_model.model.").partition(".")[0] for name in left_out} == {
         "mask_emb",

@@ -1,0 +1,130 @@
+"""Pretrained weights in a network: built first, loaded after.
+
+Invariant: a network is built with random weights, drawn as without pretrained ones, and every front
+end in it then has the numbers that its settings name, or the build ends with an error. Weights are
+read before memory is taken for the network, so that unusable ones fail early, and its architecture
+may be theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from torch import nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.fitting import load_layers
+from asdf.interchange.front_end_weights import (
+    FrontEndWeights,
+    read_front_end_weights,
+    tell_normalization,
+)
+from asdf.networks.architectures import Architecture
+from asdf.networks.build import build_network, find_network_class
+from asdf.networks.front_end import FrontEnd
+from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+from asdf.settings.sections import Sections
+
+
+def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Module:
+    """Build the network of the settings, with the pretrained weights that they name.
+
+    Args:
+        settings: as for `build_network`. The network gets them with the weights' architecture.
+        folder: the recipe's folder, where a user's own modules lie; it is searched first.
+
+    Raises:
+        UsageError, AsdfError: as `build_network` and `load_pretrained`.
+    """
+    weights = _read_before_building(settings, folder)
+    if weights is None:
+        network = build_network(settings, folder)
+        load_pretrained(network)
+        return network
+    front_end = replace(settings.front_end, architecture=weights.architecture.to_text())
+    network = build_network(replace(settings, front_end=front_end), folder)
+    load_pretrained(network, {weights.source: weights})
+    return network
+
+
+def build_front_end(settings: FrontEndSettings) -> Wav2Vec2FrontEnd:
+    """Build a front end by itself, with the pretrained weights that its settings name.
+
+    For scripts: `build_pretrained` does it for whole networks.
+
+    Raises:
+        UsageError: the architecture is not known, or has no such layer.
+        AsdfError: as `load_pretrained`.
+    """
+    if settings.weights is None:
+        return Wav2Vec2FrontEnd(settings)
+    weights = _read(settings)
+    architecture = weights.architecture.to_text()
+    front_end = Wav2Vec2FrontEnd(replace(settings, architecture=architecture))
+    load_pretrained(front_end, {weights.source: weights})
+    return front_end
+
+
+def load_pretrained(
+    network: nn.Module, already_read: Mapping[str, FrontEndWeights] | None = None
+) -> None:
+    """Load the weights that the front ends in `network` are to start from, where they lack them.
+
+    Args:
+        already_read: weights by what `front_end.weights` calls them; others are read.
+
+    Raises:
+        UsageError: a front end takes no weights.
+        AsdfError: weights cannot be read or fetched, do not fit layer by layer, or are of another
+            architecture than the front end.
+    """
+    weights = dict(already_read or {})
+    for module in network.modules():
+        if not isinstance(module, FrontEnd) or module.unloaded_weights is None:
+            continue
+        source = module.unloaded_weights
+        if not isinstance(module, Wav2Vec2FrontEnd):
+            module.load_weights(source)
+        else:
+            if source not in weights:
+                weights[source] = read_front_end_weights(source, module.architecture)
+            _fill_front_end(module, weights[source])
+        module.unloaded_weights = None
+
+
+def _read_before_building(settings: Sections, folder: Path | None) -> FrontEndWeights | None:
+    """Read the weights, if the network's class may have a front end that takes them."""
+    if settings.front_end.weights is None:
+        return None
+    network_class = find_network_class(settings.network.network_class, folder)
+    if not hasattr(network_class, "front_end_class"):
+        # A user's class of any kind: it may also read what front_end.weights names by itself.
+        with suppress(AsdfError):
+            return _read(settings.front_end)
+        return None
+    front_end_class = network_class.front_end_class
+    if isinstance(front_end_class, type) and issubclass(front_end_class, Wav2Vec2FrontEnd):
+        return _read(settings.front_end)
+    return None
+
+
+def _read(settings: FrontEndSettings) -> FrontEndWeights:
+    assert settings.weights is not None
+    return read_front_end_weights(settings.weights, Architecture.from_text(settings.architecture))
+
+
+def _fill_front_end(front_end: Wav2Vec2FrontEnd, weights: FrontEndWeights) -> None:
+    if weights.architecture != front_end.architecture:
+        raise AsdfError(
+            f"weights {weights.source} are of the architecture {weights.architecture.to_text()}, "
+            f"and the front end was built as {front_end.architecture.to_text()}. Build it with "
+            "front_end.architecture set to that of the weights."
+        )
+    load_layers(front_end.model, weights.layers, weights.source)
+    tell_normalization(weights, front_end.normalize_waveforms)
+    if front_end.masking is not None and weights.mask_embedding is not None:
+        front_end.masking.load_embedding(weights.mask_embedding)
