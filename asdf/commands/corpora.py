@@ -1,17 +1,18 @@
-"""The corpora that are known by name, and whether one of them is whole.
+"""List the corpora that are known by name, and check whether one of them is complete.
 
-    python -m asdf corpora                                     the names, and what each corpus needs
-    python -m asdf corpora asvspoof21-la                       all that is known of one
-    python -m asdf corpora asvspoof21-la:eval FOLDER           check it: trials, attacks, speakers, missing files
-    python -m asdf corpora asvspoof5 FOLDER                    check every subset
-    python -m asdf corpora mlaad:de FOLDER --list de.txt       write its list, 'path label' a line
-    python -m asdf corpora my_list.txt FOLDER                  check a list of your own
+    python -m asdf corpora                                 the names, and what each corpus needs
+    python -m asdf corpora asvspoof21-la                   details of one corpus
+    python -m asdf corpora asvspoof21-la:eval FOLDER       check it: trials, attacks, missing files
+    python -m asdf corpora asvspoof5 FOLDER                check every subset
+    python -m asdf corpora mlaad:de FOLDER --list de.txt   write its list, 'path label' per line
+    python -m asdf corpora my_list.txt FOLDER              check a list of your own
 
-FOLDER is the corpus's folder, or one that holds it, such as paths.database_folder. Paths in a list that is written are
-relative to the folder that is shown. Names are those that a recipe knows in recipe.training_sets and its like.
+FOLDER is the corpus's folder, or one that holds it, such as paths.database_folder. Paths in a list
+that is written are relative to the folder that is shown. Names are those of recipe.training_sets,
+recipe.validation_sets and recipe.evaluation_sets.
 
-Exit status: 0 all is there, 1 recordings are missing or there are not as many trials as were published, 2 a mistake in
-the command.
+Exit status: 0 complete, 1 recordings are missing or the number of trials is not the published one,
+2 a mistake in the command.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TextIO
 
 import numpy as np
 
+from asdf.commands.options import command_parser
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.corpora import (
     ALIASES,
@@ -42,47 +44,45 @@ from asdf.corpora import (
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import atomic_write
-from asdf.text import lines_and_more
+from asdf.text import aligned, lines_and_more
 from asdf.trials.lists import read_list
 from asdf.trials.table import write_trials
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
-_SHOWN = 5  # names of each kind of trouble
-_VALUES = 60  # a column of more values is told by how many there are
+# Names shown of each kind of trouble.
+_SHOWN = 5
+# Of a column with more values than these, only their number is shown.
+_MAX_VALUES = 60
 
 
 def main(arguments: list[str]) -> int:
-    """Tell of the corpora, or check one; 1 if something is missing, else 0.
+    """Show the corpora, or check one; return 1 if something is missing, else 0.
 
     Raises:
         UsageError: a mistake in the name or the options.
         AsdfError: the corpus is not in the folder, is malformed, or an output cannot be written.
     """
-    given = _parser().parse_args(arguments)
-    outputs = [option for option in ("list", "trials") if getattr(given, option)]
-    if given.folder is None:
-        if outputs or given.durations:
+    args = _parser().parse_args(arguments)
+    outputs = [option for option in ("list", "trials") if getattr(args, option)]
+    if args.folder is None:
+        if outputs or args.durations:
             raise UsageError("say where the corpus is: python -m asdf corpora NAME FOLDER ...")
-        show(_overview() if given.name is None else _details(given.name))
+        show(_overview() if args.name is None else _details(args.name))
         return 0
-    screen = text_stream([given.list, given.trials])
-    own_list = Path(given.name) if _is_list(given.name) else None
-    chosen = [] if own_list else _subsets(given.name)
+    screen = text_stream([args.list, args.trials])
+    own_list = Path(args.name) if _is_list(args.name) else None
+    chosen = [] if own_list else _subsets(args.name)
     if len(chosen) > 1 and outputs:
-        names = ", ".join(one.name for one in chosen)
+        names = ", ".join(subset.name for subset in chosen)
         raise UsageError(f"--{outputs[0]} is for one subset: name one of {names}.")
     parts: list[Chosen | Path] = [own_list] if own_list else [*chosen]
-    return max([_check(part, given, screen, alone=len(parts) == 1) for part in parts])
+    statuses = [_check(part, args, screen, alone=len(parts) == 1) for part in parts]
+    return max(statuses)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m asdf corpora",
-        usage="python -m asdf corpora [NAME [FOLDER]] [options]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("corpora", __doc__, "[NAME [FOLDER]] [options]")
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="a corpus, or corpus:subset, or a list file"
     )
@@ -109,65 +109,66 @@ def _is_list(name: str) -> bool:
 
 
 def _subsets(name: str) -> list[Chosen]:
-    """What a name stands for here; that of a corpus alone, all of it."""
+    """Return the subsets that a name means; the name of a corpus alone means all of it."""
     corpus = KNOWN.get(name)
     if corpus is None or not corpus.subsets:
         return [choose(name)]
-    whole = "all" in corpus.subsets
-    return [Chosen(name, subset) for subset in (("all",) if whole else corpus.subsets)]
+    if "all" in corpus.subsets:
+        return [Chosen(name, "all")]
+    return [Chosen(name, subset) for subset in corpus.subsets]
 
 
 def _overview() -> str:
-    width = max(map(len, KNOWN)) + 2
-    blocks = []
+    rows = []
     for key, corpus in KNOWN.items():
-        lines = [corpus.title, _sizes(corpus), f"needs {corpus.needs}"]
-        blocks.append(
-            "\n".join(
-                f"{key if not number else '':<{width}}{line}" for number, line in enumerate(lines)
-            )
-        )
-    width = max(map(len, ALIASES)) + 2
-    short = [f"{alias:<{width}}{name}" for alias, name in ALIASES.items()]
+        rows.append((key, corpus.title))
+        rows.append(("", _sizes(corpus)))
+        rows.append(("", f"needs {corpus.needs}"))
     introduction = "A list is corpus:subset where there are subsets. Other names:"
-    return "\n".join([*blocks, "", introduction, *short])
+    return "\n".join([*aligned(rows), "", introduction, *aligned(list(ALIASES.items()))])
 
 
 def _sizes(corpus: KnownCorpus) -> str:
-    told = []
+    """Return the subsets with their published numbers of trials, in words."""
+    parts = []
     for subset in corpus.subsets or ("",):
-        size = corpus.published.get(subset)
-        words = [subset] if subset else ["everything" * bool(corpus.subset_of)]
-        if size:
-            bona_fide = f" ({size.bona_fide:,} bona fide)" if size.bona_fide is not None else ""
-            words.append(f"{size.trials:,} trials{bona_fide}")
-        told.append(" ".join(filter(None, words)))
-    told += [f"or any {corpus.subset_of} of it"] if corpus.subset_of else []
-    return ", ".join(told)
+        words = []
+        if subset:
+            words.append(subset)
+        elif corpus.subset_of:
+            words.append("everything")
+        if size := corpus.published.get(subset):
+            words.append(f"{size.trials:,} trials")
+            if size.bona_fide is not None:
+                words.append(f"({size.bona_fide:,} bona fide)")
+        parts.append(" ".join(words))
+    if corpus.subset_of:
+        parts.append(f"or any {corpus.subset_of} of it")
+    return ", ".join(parts)
 
 
 def _details(name: str) -> str:
-    # A mistake in the subset is told here too.
+    # Also refuses a wrong subset.
     corpus = _subsets(name)[0].corpus
+    folders = ", ".join(folder or "itself" for folder in corpus.folders)
     rows = {
         "title": corpus.title,
         "subsets": _sizes(corpus),
         "published": f"numbers are of subset {corpus.usual}" if corpus.usual else "",
         "counts from": corpus.source,
         "needs": corpus.needs,
-        "looked for": "in paths.database_folder: "
-        + ", ".join(folder or "itself" for folder in corpus.folders),
+        "looked for": f"in paths.database_folder: {folders}",
         "homepage": corpus.homepage,
         "licence": corpus.licence,
     }
-    return "\n".join(f"{what:<13}{told}" for what, told in rows.items() if told)
+    return "\n".join(f"{heading:<13}{text}" for heading, text in rows.items() if text)
 
 
-def _check(part: Chosen | Path, given: argparse.Namespace, screen: TextIO, alone: bool) -> int:
+def _check(part: Chosen | Path, args: argparse.Namespace, screen: TextIO, alone: bool) -> int:
     name = part.name if isinstance(part, Chosen) else str(part)
     show(f"{name}: reading ...", sys.stderr)
     try:
-        utterances, reading, tree = _read(part, given.folder)
+        utterances, reading, tree = _read(part, args.folder)
         disk = compare_with_disk(reading, tree)
     except AsdfError as error:
         if alone:
@@ -176,32 +177,32 @@ def _check(part: Chosen | Path, given: argparse.Namespace, screen: TextIO, alone
         return 1
     write_outputs(
         [
-            (given.list, partial(_write_list, utterances)),
-            (given.trials, partial(write_trials, trials=utterances)),
+            (args.list, partial(_write_list, utterances)),
+            (args.trials, partial(write_trials, trials=utterances)),
         ]
     )
-    lines = [name, f"  folder       {tree.root}", f"  trials       {_kinds(utterances.labels)}"]
-    lines += [line for column in utterances.columns for line in _values(reading, column)]
-    if given.durations:
-        lines += _durations(utterances, set(disk.missing))
-    apart = differences(part, utterances.labels) if isinstance(part, Chosen) else []
-    lines += [f"  DIFFERENCE   {told}" for told in apart]
-    lines += _names("MISSING", disk.missing, "named and not on disk")
-    lines += _names("not named", disk.unnamed, "on disk and not named")
+    lines = [name, f"  folder       {tree.root}", f"  trials       {_classes(utterances.labels)}"]
+    for column in utterances.columns:
+        lines.append(f"  {column:<12} {_describe_column(reading, column)}")
+    if args.durations:
+        lines += _duration_lines(utterances, set(disk.missing))
+    deviations = differences(part, utterances.labels) if isinstance(part, Chosen) else []
+    lines += [f"  DIFFERENCE   {deviation}" for deviation in deviations]
+    lines += _name_lines("MISSING", disk.missing, "named and not on disk")
+    lines += _name_lines("not named", disk.unnamed, "on disk and not named")
     lines += [f"  note         {note}" for note in reading.notes]
-    if not apart and not disk.missing:
-        published = isinstance(part, Chosen) and part.subset in part.corpus.published
-        lines.append("  all there" + (", as many trials as published" if published else ""))
+    is_complete = not deviations and not disk.missing
+    if is_complete:
+        is_published = isinstance(part, Chosen) and part.subset in part.corpus.published
+        lines.append("  all there" + (", as many trials as published" if is_published else ""))
     show("\n".join(lines) + "\n", screen)
-    return int(bool(apart or disk.missing))
+    return 0 if is_complete else 1
 
 
 def _write_list(utterances: TrialList, path: Path) -> None:
     with atomic_write(path) as file:
-        file.writelines(
-            f"{utterance} {label}\n"
-            for utterance, label in zip(utterances.ids, utterances.labels, strict=True)
-        )
+        for utterance, label in zip(utterances.ids, utterances.labels, strict=True):
+            file.write(f"{utterance} {label}\n")
 
 
 def _read(part: Chosen | Path, folder: Path) -> tuple[TrialList, Reading, Tree]:
@@ -213,45 +214,45 @@ def _read(part: Chosen | Path, folder: Path) -> tuple[TrialList, Reading, Tree]:
     return utterances, Reading(utterances, folders), open_tree(folder)
 
 
-def _kinds(labels: np.ndarray) -> str:
+def _classes(labels: np.ndarray) -> str:
     bona_fide = int((labels == 1).sum())
     return f"{len(labels):,}: {bona_fide:,} bona fide, {len(labels) - bona_fide:,} spoof"
 
 
-def _values(reading: Reading, column: str) -> list[str]:
-    """A column's values with their numbers; of speakers and of columns with many values only how many there are."""
-    found = counts(reading.trials, column)
-    found.pop("", None)
-    if column == "speaker" or len(found) > _VALUES:
-        return [f"  {column:<12} {len(found):,} of them"]
+def _describe_column(reading: Reading, column: str) -> str:
+    """Return a column's values with their numbers of trials; of speakers only how many there are."""
+    trials_of = counts(reading.trials, column)
+    trials_of.pop("", None)
+    if column == "speaker" or len(trials_of) > _MAX_VALUES:
+        return f"{len(trials_of):,} of them"
     shown = []
-    for value, (bona_fide, spoof) in found.items():
-        both = (
-            f"{bona_fide + spoof:,} ({bona_fide:,} bona fide)"
-            if bona_fide and spoof
-            else f"{bona_fide + spoof:,}"
-        )
-        shown.append(f"{value} {both}")
-    return [f"  {column:<12} {', '.join(shown)}"]
+    for value, (bona_fide, spoof) in trials_of.items():
+        text = f"{value} {bona_fide + spoof:,}"
+        if bona_fide and spoof:
+            text += f" ({bona_fide:,} bona fide)"
+        shown.append(text)
+    return ", ".join(shown)
 
 
-def _durations(utterances: TrialList, missing: set[str]) -> list[str]:
-    places = [place for place, utterance in enumerate(utterances.ids) if utterance not in missing]
-    seconds, wrong = durations_s([utterances.path(place) for place in places])
-    labels = utterances.labels[places]
+def _duration_lines(utterances: TrialList, missing: set[str]) -> list[str]:
+    indices = [index for index, name in enumerate(utterances.ids) if name not in missing]
+    seconds, unreadable = durations_s([utterances.path(index) for index in indices])
+    labels = utterances.labels[indices]
     lines = []
-    for kind, label in (("bona fide", 1), ("spoof", 0)):
-        those = seconds[(labels == label) & np.isfinite(seconds)]
-        if those.size:
+    for class_name, label in (("bona fide", 1), ("spoof", 0)):
+        of_class = seconds[(labels == label) & np.isfinite(seconds)]
+        if of_class.size:
             lines.append(
-                f"  durations    {kind}: {those.sum() / 3600:.2f} h, {those.min():.2f} s to {those.max():.2f} s, "
-                f"median {np.median(those):.2f} s"
+                f"  durations    {class_name}: {of_class.sum() / 3600:.2f} h, "
+                f"{of_class.min():.2f} s to {of_class.max():.2f} s, "
+                f"median {np.median(of_class):.2f} s"
             )
-    return lines + _names("unreadable", wrong, "cannot be read")
+    return lines + _name_lines("unreadable", unreadable, "cannot be read")
 
 
-def _names(what: str, names: Sequence[str], told: str) -> list[str]:
+def _name_lines(heading: str, names: Sequence[str], meaning: str) -> list[str]:
+    """Return the number of names and the first of them; nothing for no name."""
     if not names:
         return []
     shown = lines_and_more(names, _SHOWN, indent=" " * 15)
-    return [f"  {what:<12} {len(names):,} {told}:{shown}"]
+    return [f"  {heading:<12} {len(names):,} {meaning}:{shown}"]

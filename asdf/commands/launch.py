@@ -6,8 +6,8 @@
     python -m asdf launch RUN.PY a b c d --slots 2               two at a time on the CPU
     python -m asdf launch RUN.PY a b network.max_epochs=2        change a setting of all
 
-What a run prints goes to launch.log in its system folder. The same command again goes on with what
-is unfinished.
+What a run prints goes to launch.log in its system folder. The same command again continues the
+unfinished runs.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from asdf.commands.options import command_parser
 from asdf.commands.outputs import show
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.devices import (
@@ -40,31 +42,39 @@ from asdf.launcher import (
 from asdf.recipe.command_line import parse_command_line
 from asdf.recipe.folders import folders_of
 from asdf.settings import Settings
-from asdf.settings.sections import Computing
+from asdf.settings.sections import Computing, Sections
 
-# What the launcher decides for each run, by the option that tells it.
-_LAUNCHERS = {"gpu_ids": "--gpus", "processes": "--processes-per-run", "use_gpu": "--slots"}
+# Settings of `computing` that the launcher decides for each run, and the option for each.
+_LAUNCHERS_SETTINGS = {
+    "gpu_ids": "--gpus",
+    "processes": "--processes-per-run",
+    "use_gpu": "--slots",
+}
 
 
 def main(arguments: list[str]) -> int:
-    """Run the configs; 0 if none failed, also when a stop was asked for, 1 otherwise, 130 after a second SIGINT.
+    """Run the configs.
+
+    Returns:
+        0 if none failed, also after a requested stop; 1 if one failed; 130 after a second SIGINT.
 
     Raises:
         UsageError: a mistake in any config or option, before the first run starts.
     """
-    given = _parser().parse_intermixed_args(arguments)
-    recipe = Path(given.recipe).resolve()
+    args = _parser().parse_intermixed_args(arguments)
+    recipe = Path(args.recipe).resolve()
     if not recipe.is_file():
-        meant = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
-        raise UsageError(f"{given.recipe} is no file: name the run.py of a recipe{meant}")
-    _refuse_several(read_launch())
-    slots = _slots(given.gpus, given.slots)
-    jobs = _jobs(recipe, given.words, slots, given.processes_per_run, given.slots is not None)
-    if not slots.are_gpus and given.slots is None:
+        suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
+        raise UsageError(f"{args.recipe} is no file: name the run.py of a recipe{suggestion}")
+    _refuse_several_launchers(read_launch())
+    slots = _slots(args.gpus, args.slots)
+    jobs = _jobs(recipe, args.words, slots, args.processes_per_run, args.slots is not None)
+    if not slots.are_gpus and args.slots is None:
         show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
     for job in jobs:
         job.recall()
-    stop, interrupted = StopRequest(), False
+    interrupted = False
+    stop = StopRequest()
     with stop.listening():
         try:
             run_queue(jobs, slots, recipe, Table(sys.stdout), stop)
@@ -77,12 +87,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m asdf launch",
-        usage="python -m asdf launch RUN.PY CONFIG [CONFIG ...] [section.name=value ...] [options]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    usage = "RUN.PY CONFIG [CONFIG ...] [section.name=value ...] [options]"
+    parser = command_parser("launch", __doc__, usage)
     parser.add_argument(
         "recipe", metavar="RUN.PY", help="the recipe, e.g. recipes/wav2vec_aasist/run.py"
     )
@@ -90,9 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         "words", nargs="+", metavar="CONFIG", help="its run configs, and overrides for all of them"
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--gpus", metavar="IDS", help="which GPUs, e.g. 0,1,2,3; without it all that are visible"
-    )
+    where.add_argument("--gpus", metavar="IDS", help="which GPUs, e.g. 0,1,2,3 (all visible ones)")
     where.add_argument(
         "--slots", type=int, metavar="N", help="compute on the CPU, N runs at a time"
     )
@@ -100,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         "--processes-per-run",
         type=int,
         metavar="N",
-        help="processes a run; without it what its config says",
+        help="processes per run (what its config says)",
     )
     return parser
 
@@ -125,46 +129,35 @@ def _check_cpu(config: str, computing: Computing) -> None:
         ) from None
 
 
-def _refuse_several(launch: Launch) -> None:
+def _refuse_several_launchers(launch: Launch) -> None:
     if launch.size > 1:
         raise UsageError(
-            f"{launch.launcher} started {launch.size} launches of the same configs: start one, for "
-            "instance with srun --ntasks=1; it starts the processes of its runs itself."
+            f"{launch.launcher} started {launch.size} launches of the same configs: start a single "
+            "launch, for instance with srun --ntasks=1; it starts the processes of its runs itself."
         )
 
 
 def _jobs(
     recipe: Path, words: list[str], slots: Slots, processes: int | None, cpu_is_meant: bool = True
 ) -> list[Job]:
-    """A job for each config; every mistake in any of them is found here.
+    """Return a job per config; a mistake in any of them is reported here.
 
     Args:
-        cpu_is_meant: slots on the CPU were asked for; otherwise they are there because no GPU is.
+        cpu_is_meant: slots on the CPU were requested; otherwise they exist because no GPU does.
 
     Raises:
         UsageError: a mistake, two configs with one system folder, or no GPU for a config that
             should have one.
     """
     command = parse_command_line(words, "")
-    for name, option in _LAUNCHERS.items():
-        if any(
-            override.partition("=")[0].strip() == f"computing.{name}"
-            for override in command.overrides
-        ):
-            raise UsageError(f"computing.{name} is for the launcher to set: use {option}.")
-    on_cpu = not slots.are_gpus and cpu_is_meant
-    forced = ["computing.gpu_ids=None", *(["computing.use_gpu=False"] if on_cpu else [])]
-    forced += [] if processes is None else [f"computing.processes={processes}"]
-    Settings(recipe.parent / "configs" / "init_config.py")
-    run_configs, overrides = (
-        recipe.parent / "configs" / "run_configs.py",
-        [*command.overrides, *forced],
-    )
-    Settings().check(run_configs, command.configs, overrides)
+    _refuse_launchers_settings(command.overrides)
+    overrides = [*command.overrides, "computing.gpu_ids=None"]
+    if cpu_is_meant and not slots.are_gpus:
+        overrides.append("computing.use_gpu=False")
+    if processes is not None:
+        overrides.append(f"computing.processes={processes}")
     jobs: dict[Path, Job] = {}
-    turns = Settings().load_settings(run_configs, command.configs, overrides)
-    for config, _ in zip(command.configs, turns, strict=True):
-        settings = Settings().snapshot()
+    for config, settings in _settings_of(recipe, command.configs, overrides):
         system = folders_of(settings.paths, recipe.parent).system.resolve()
         if system in jobs:
             raise UsageError(
@@ -172,21 +165,51 @@ def _jobs(
                 f"{system}, and would overwrite each other: give one of them another "
                 "paths.system_folder."
             )
-        computing, own = settings.computing, []
+        computing = settings.computing
         if not slots.are_gpus:
             _check_cpu(config, computing)
-        needed = slots.needed(computing.processes)
-        if needed > len(slots.names):
-            raise UsageError(
-                f"config {config} runs in {computing.processes} processes, but there are only "
-                f"{len(slots.names)} GPUs ({', '.join(slots.names)}): name more with --gpus, or "
-                "use a smaller --processes-per-run."
-            )
+        gpus = _count_gpus(config, computing, slots)
+        job_overrides = list(overrides)
         if processes is None:
-            own.append(f"computing.processes={computing.processes}")
+            job_overrides.append(f"computing.processes={computing.processes}")
         if not slots.are_gpus and computing.threads is None:
-            # Runs that each start a thread for every core only keep each other waiting.
+            # Runs that each start a thread for every core would wait for each other.
             share = usable_cores() // (len(slots.names) * computing.processes)
-            own.append(f"computing.threads={max(1, share)}")
-        jobs[system] = Job(config, [*overrides, *own], system, settings_digest(settings), needed)
+            job_overrides.append(f"computing.threads={max(1, share)}")
+        jobs[system] = Job(config, job_overrides, system, settings_digest(settings), gpus)
     return list(jobs.values())
+
+
+def _refuse_launchers_settings(overrides: list[str]) -> None:
+    overridden = {override.partition("=")[0].strip() for override in overrides}
+    for name, option in _LAUNCHERS_SETTINGS.items():
+        if f"computing.{name}" in overridden:
+            raise UsageError(f"computing.{name} is set by the launcher: use {option}.")
+
+
+def _settings_of(
+    recipe: Path, configs: list[str], overrides: list[str]
+) -> Iterator[tuple[str, Sections]]:
+    """Yield each config with its settings, after all of them were checked."""
+    Settings(recipe.parent / "configs" / "init_config.py")
+    run_configs = recipe.parent / "configs" / "run_configs.py"
+    Settings().check(run_configs, configs, overrides)
+    turns = Settings().load_settings(run_configs, configs, overrides)
+    for config, _ in zip(configs, turns, strict=True):
+        yield config, Settings().snapshot()
+
+
+def _count_gpus(config: str, computing: Computing, slots: Slots) -> int:
+    """Return the number of slots that a run needs.
+
+    Raises:
+        UsageError: there are fewer.
+    """
+    needed = slots.needed(computing.processes)
+    if needed > len(slots.names):
+        raise UsageError(
+            f"config {config} runs in {computing.processes} processes, but there are only "
+            f"{len(slots.names)} GPUs ({', '.join(slots.names)}): name more with --gpus, or "
+            "use a smaller --processes-per-run."
+        )
+    return needed

@@ -1,8 +1,8 @@
-"""What a command puts out: the files that were asked for, and the text that it shows.
+"""The outputs of a command: the requested files, and the text that it shows.
 
-Invariant: every file is written before anything is shown, so that a screen that cannot show it
-costs no results; and what is written to standard output (the path '-') is alone there, so that
-another program can read it.
+Invariant: every file is written before anything is shown, so that a closed or full screen costs no
+results; and what is written to standard output (the path '-') is alone there, so that another
+program can read it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdf.text import printable
 
 
 def text_stream(outputs: Sequence[Path | None]) -> TextIO:
-    """The stream for the text of a command: standard output, or standard error where an output goes to the former.
+    """Return the stream for a command's text: standard output, unless an output goes there.
 
     Args:
         outputs: the paths of all outputs; None for those that were not requested.
@@ -29,8 +29,8 @@ def text_stream(outputs: Sequence[Path | None]) -> TextIO:
     streamed = [str(path) for path in outputs if path is not None and is_stdout(path)]
     if len(streamed) > 1:
         raise UsageError(
-            f"{len(streamed)} outputs go to standard output ({', '.join(streamed)}) and would be mixed: "
-            "write all but one to a file."
+            f"{len(streamed)} outputs go to standard output ({', '.join(streamed)}) and would be "
+            "mixed: write all but one to a file."
         )
     return sys.stderr if streamed else sys.stdout
 
@@ -41,14 +41,15 @@ def check_inputs(inputs: Iterable[Path | None]) -> None:
     Raises:
         UsageError: two inputs are '-'.
     """
-    if sum(path is not None and str(path) == STREAM for path in inputs) > 1:
+    streamed = [path for path in inputs if path is not None and str(path) == STREAM]
+    if len(streamed) > 1:
         raise UsageError(
             f"two inputs are '{STREAM}', and standard input can be read only once: name a file."
         )
 
 
 def check_file(path: Path) -> None:
-    """Refuse standard output for what is no text.
+    """Refuse standard output for an output that is no text.
 
     Raises:
         UsageError: `path` is '-'.
@@ -58,22 +59,23 @@ def check_file(path: Path) -> None:
 
 
 def write_outputs(outputs: Iterable[tuple[Path | None, Callable[[Path], object]]]) -> None:
-    """Write the outputs that were requested; that on standard output last, since `| head` may end the program there."""
+    """Write the requested outputs; None is the path of one that was not requested."""
+    # Standard output comes last: `| head` may end the program there.
     requested = [(path, write) for path, write in outputs if path is not None]
     for path, write in sorted(requested, key=lambda output: is_stdout(output[0])):
         write(path)
 
 
 def show(text: str, stream: TextIO | None = None) -> None:
-    """Print a text on `stream` (None: standard output), with no control characters of the names in it."""
+    """Print a text on `stream` (None: standard output); control characters in names are escaped."""
     print(printable(text), file=stream or sys.stdout)
 
 
 def input_name(path: Path) -> str:
-    """An input in the text that is shown."""
+    """Return the name of an input for a text that is shown."""
     return stream_name(STDIN) if str(path) == STREAM else str(path)
 
 
 def output_name(path: Path) -> str:
-    """An output in the text that is shown."""
+    """Return the name of an output for a text that is shown."""
     return stream_name(STDOUT) if str(path) == STREAM else str(path)

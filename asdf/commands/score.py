@@ -1,25 +1,28 @@
-"""Scores of recordings: the higher, the more bona fide.
+"""Score recordings: the higher the score, the more bona fide.
 
     python -m asdf score network.pt call.mp3                            one recording
-    python -m asdf score network.pt recordings/ more.wav                all audio in a folder, and one more
+    python -m asdf score network.pt recordings/ more.wav                a folder, and one file more
     python -m asdf score network.pt dev_list.txt --csv scores.csv       a list, into a table
     python -m asdf score network.pt call.mp3 --window 4 --hop 2         over time, with a picture
     python -m asdf score network.pt dev_list.txt --scores dev.txt       a score file, for calibrate
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -     standard input
 
-Any sampling rate and length, and any format that libsndfile reads; with `pip install av` also mp4, m4a, aac, webm
-and others. A list (.txt, .lst) holds one path per line, or is in ASDF's format, 'relative/path.flac 1'.
+Any sampling rate and length, and any format that libsndfile reads; with `pip install av` also mp4,
+m4a, aac, webm and others. A list (.txt, .lst) holds one path per line, or is in ASDF's format,
+'relative/path.flac 1'.
 
-Scores are of whole recordings: of one that is longer than what the network hears at a time, the mean over windows of
-that length, with the lowest of them. Of lists in ASDF's format, and with --scores or --trial, they are trial scores,
-of as much of each recording as the network's protocol hears. The first line on standard error says which.
+Scores are of whole recordings: the score of a recording that is longer than the network's input is
+the mean over windows of that length, and the lowest window is named. Lists in ASDF's format, and
+--scores or --trial, give trial scores, of as much of each recording as the network's protocol
+hears. The first line on standard error says which.
 
-One line per recording: path, score, with a threshold the verdict, and what there is to remark, separated by tabs.
-After `python -m asdf calibrate` scores are log-likelihood ratios (LLR) and the network brings its threshold along. A
-recording that cannot be scored is reported, and the rest go on. Stopped, by Ctrl-C, SIGTERM or a crash, the same
-command with --csv, --json or --scores goes on where it was.
+One line per recording, separated by tabs: path, score, with a threshold the verdict, and remarks.
+After `python -m asdf calibrate` scores are log-likelihood ratios (LLR), and the threshold is that of
+the network. A recording that cannot be scored is reported, and the rest go on. If Ctrl-C, SIGTERM or
+a crash stops the command, the same command with --csv, --json or --scores continues where it was.
 
-Exit status: 0 all are scored, 1 some could not be, 2 a mistake in the command, 130 Ctrl-C, 143 SIGTERM.
+Exit status: 0 all are scored, 1 some could not be, 2 a mistake in the command, 130 Ctrl-C, 143
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from asdf.commands.outputs import show, text_stream
-from asdf.commands.score_options import check, parser, window_of
+from asdf.commands.score_options import check_options, parser, window_option
 from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.runs.streams import STREAM, show_error
 
 if TYPE_CHECKING:
@@ -54,24 +58,27 @@ class Terminated(KeyboardInterrupt):
 
 
 def main(arguments: list[str]) -> int:
-    """Score what is named; 1 if a recording could not be scored, 130 or 143 if it was stopped, else 0.
+    """Score the named recordings.
+
+    Returns:
+        0 if all are scored, 1 if one could not be, 130 or 143 if a signal stopped the work.
 
     Raises:
-        UsageError: a mistake in the options, or something named that is not there, before anything is scored.
+        UsageError: a mistake in the options, or a path that does not exist, before anything is scored.
         AsdfError: the network cannot be read, or an output cannot be written.
     """
-    given = parser(__doc__).parse_args(arguments)
-    window = window_of(given)
-    check(given)
-    screen = text_stream([given.csv, given.json, given.scores])
-    with _standard_input(given.recordings) as (named, from_stdin):
-        return _score(given, named, from_stdin, window, screen)
+    args = parser(__doc__).parse_args(arguments)
+    window = window_option(args)
+    check_options(args)
+    screen = text_stream([args.csv, args.json, args.scores])
+    with _saved_standard_input(args.recordings) as (names, stdin_path):
+        return _score(args, names, stdin_path, window, screen)
 
 
 def _score(
-    given: argparse.Namespace,
-    named: list[str],
-    from_stdin: str,
+    args: argparse.Namespace,
+    names: list[str],
+    stdin_path: str,
     window: tuple[float, float] | None,
     screen: TextIO,
 ) -> int:
@@ -79,49 +86,55 @@ def _score(
     from asdf.audio import fallbacks
     from asdf.commands.score_recordings import find_recordings
     from asdf.commands.score_results import Outputs, Results
-    from asdf.scoring.detector import Detector
-    from asdf.scoring.windows import in_samples
     from asdf.trials.how_scored import HowScored
 
-    recordings = find_recordings(named, given.folder)
-    if given.scores and not recordings.are_labelled:
+    recordings = find_recordings(names, args.folder)
+    if args.scores and not recordings.are_labelled:
         raise UsageError(
-            "--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' a line."
+            "--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' per line."
         )
-    fallbacks.take()  # those of checking the recordings: each is to be counted once
-    detector = Detector(
-        given.network,
-        given.device,
-        given.network_folder,
-        given.threads,
-        given.full_length,
-        given.precision,
-    )
-    scored = HowScored(detector.length, detector.precision)
-    if window:
-        in_samples(*window, detector.length.max_samples)
-    trials = bool(given.trial or given.scores or recordings.are_labelled)
-    heading = _heading(detector, given.network, given.threshold, trials)
+    # Checking the recordings decoded some already; each is to be counted once.
+    fallbacks.take()
+    detector = _open_detector(args, window)
+    are_trials = bool(args.trial or args.scores or recordings.are_labelled)
+    heading = _heading(detector, args.network, args.threshold, are_trials)
     show(heading.scores, sys.stderr)
-    length = detector.length
     work = {
         "scores": heading.scores,
-        "length": [length.min_samples, length.max_samples],
+        "length": [detector.length.min_samples, detector.length.max_samples],
         "window": window,
-        "network_folder": given.network_folder,
+        "network_folder": args.network_folder,
     }
-    outputs = Outputs(given.csv, given.json, given.scores)
-    with closing(Results(recordings, heading, outputs, work, screen, from_stdin)) as results:
+    outputs = Outputs(args.csv, args.json, args.scores)
+    with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
-                _score_all(detector, recordings, results, not trials, window)
-                results.finish(scored)
+                _score_all(detector, recordings, results, not are_trials, window)
+                results.finish(HowScored(detector.length, detector.precision))
         except KeyboardInterrupt as stop:
-            return _stopped(results, len(recordings), stop)
+            return _report_stop(results, len(recordings), stop)
         decoded = fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings))
         if decoded:
             show_error(decoded)
         return int(results.failed > 0)
+
+
+def _open_detector(args: argparse.Namespace, window: tuple[float, float] | None) -> Detector:
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.windows import in_samples
+
+    detector = Detector(
+        args.network,
+        args.device,
+        args.network_folder,
+        args.threads,
+        args.full_length,
+        args.precision,
+    )
+    if window:
+        # A window that is longer than the network's input is refused before anything is scored.
+        in_samples(*window, detector.length.max_samples)
+    return detector
 
 
 def _score_all(
@@ -134,9 +147,9 @@ def _score_all(
     from asdf.runs.progress import track
 
     results.put_out()
-    left = len(recordings) - results.done
+    remaining = len(recordings) - results.done
     scored = detector.score_many(recordings.paths, whole, progress=True, is_known=results.is_known)
-    with closing(track(scored, left, "scoring", unit="recordings")) as tracked:
+    with closing(track(scored, remaining, "scoring", unit="recordings")) as tracked:
         for result in tracked:
             over_time: list[WindowScore] = []
             if window and not result.error:
@@ -144,16 +157,19 @@ def _score_all(
             results.add(result.place, result, over_time)
 
 
-def _stopped(results: Results, count: int, stop: KeyboardInterrupt) -> int:
-    cause, status = ("SIGTERM", 143) if isinstance(stop, Terminated) else ("Ctrl-C", 130)
-    how = results.stop()
-    show_error(f"stopped by {cause}: {results.done} of {count} recordings are done; {how}")
-    return status
+def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:
+    """Say how far the work is and how it goes on; return the exit status of the signal."""
+    how_to_continue = results.stop()
+    cause = "SIGTERM" if isinstance(stop, Terminated) else "Ctrl-C"
+    show_error(
+        f"stopped by {cause}: {results.done} of {count} recordings are done; {how_to_continue}"
+    )
+    return 143 if isinstance(stop, Terminated) else 130
 
 
 @contextmanager
 def _termination_is_an_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does: between two operations, with what is open closed."""
+    """Let SIGTERM end the block as Ctrl-C does: between two operations, closing what is open."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Terminated
@@ -166,14 +182,17 @@ def _termination_is_an_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def _standard_input(named: list[str]) -> Iterator[tuple[list[str], str]]:
-    """What is named, with a file in place of '-'; and its path, '' where it is not needed.
+def _saved_standard_input(names: list[str]) -> Iterator[tuple[list[str], str]]:
+    """Copy standard input to a file, if '-' is among the names.
+
+    Yields:
+        The names, '-' replaced by the path of that file; and the path, '' without one.
 
     Raises:
         AsdfError: standard input cannot be read.
     """
-    if not any(name in _STDIN for name in named):
-        yield named, ""
+    if not any(name in _STDIN for name in names):
+        yield names, ""
         return
     with tempfile.NamedTemporaryFile(prefix="asdf-") as file:
         try:
@@ -181,10 +200,12 @@ def _standard_input(named: list[str]) -> Iterator[tuple[list[str], str]]:
             file.flush()
         except OSError as error:
             raise AsdfError(f"cannot read standard input: {error.strerror or error}.") from None
-        yield [file.name if name in _STDIN else name for name in named], file.name
+        yield [file.name if name in _STDIN else name for name in names], file.name
 
 
-def _heading(detector: Detector, network: str, threshold: float | None, trials: bool) -> Heading:
+def _heading(
+    detector: Detector, network: str, threshold: float | None, are_trials: bool
+) -> Heading:
     from asdf.commands.score_result_files import Heading
     from asdf.trials.how_scored import in_precision
 
@@ -196,18 +217,19 @@ def _heading(detector: Detector, network: str, threshold: float | None, trials: 
     elif detector.calibration is not None:
         threshold = detector.calibration.threshold
         decision = detector.calibration.describe()
-    scores = f"{_what_is_scored(detector, trials)}{in_precision(detector.precision)}"
+    scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
     return Heading(scores, network, kind, threshold, decision, detector.precision)
 
 
-def _what_is_scored(detector: Detector, trials: bool) -> str:
-    from asdf.audio.resampling import SAMPLE_RATE
-
-    least, most = detector.length.min_samples, detector.length.max_samples or 0
-    length = f"{most:,} samples ({round(most / SAMPLE_RATE, 2):g} s)"
-    if not trials:
-        return f"scores of whole recordings; of one longer than {length}, the mean over windows of that length"
-    if least == most:
+def _describe_scores(detector: Detector, are_trials: bool) -> str:
+    samples = detector.length.max_samples or 0
+    length = f"{samples:,} samples ({round(samples / SAMPLE_RATE, 2):g} s)"
+    if not are_trials:
+        return (
+            f"scores of whole recordings; of those longer than {length}, the mean over windows of "
+            "that length"
+        )
+    if detector.length.min_samples == samples:
         return f"trial scores of the first {length}, shorter recordings repeated"
     return f"trial scores of whole recordings up to {length}, of longer ones the beginning"
 

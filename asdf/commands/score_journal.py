@@ -1,8 +1,8 @@
-"""Results of a long work as they become known, in a file next to its output, from which the same command goes on.
+"""Results of long work, saved as they become known, from which the same command continues.
 
-Invariant: what was added is there after any end of the process, `kill -9` among them; a line that
-was written in part is not. A journal is taken up only by the same work: the same network, options
-and recordings, in the same order.
+Invariant: what was added survives any end of the process, `kill -9` among them; a line that was
+written in part is dropped. Only the same work continues a journal: the same network, options and
+recordings, in the same order.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Entry = dict[str, Any]
 class Journal:
     """Entries by their index, in `.NAME.progress` next to the output NAME.
 
-    In memory there are 8 bytes for each index; entries are read back from the file.
+    Memory holds 8 bytes per index; entries are read back from the file.
 
     Attributes:
-        known: how many entries there are.
-        begins_anew: there were entries of other work, which are gone.
+        known: the number of entries.
+        begins_anew: the file held entries of other work, which are gone.
     """
 
     def __init__(
         self, output: Path, work: Mapping[str, Any], count: int, is_valid: Callable[[Entry], bool]
     ) -> None:
-        """Take up the journal of `output`, or begin one.
+        """Continue the journal of `output`, or begin one.
 
         Args:
             work: what the entries depend on; plain values.
-            count: indices go from 0 up to it.
-            is_valid: whether an entry of before still holds.
+            count: the number of indices.
+            is_valid: whether an entry of an earlier command still holds.
 
         Raises:
             UsageError: another process writes the same output.
@@ -55,7 +55,7 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b", buffering=0)
             self._lock(output)
-            self.begins_anew = not self._take_up(header, is_valid)
+            self.begins_anew = not self._read_entries(header, is_valid)
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
         self._reader = self.path.open("rb")
@@ -104,8 +104,12 @@ class Journal:
                 f"another process is writing {output}. Wait for it, or name another output."
             ) from None
 
-    def _take_up(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:
-        """Read what is there, up to a line that is not whole; whether it is of this work, or there was nothing."""
+    def _read_entries(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:
+        """Read the entries of the file, up to a line that is not whole.
+
+        Returns:
+            False if they were of other work, and are gone.
+        """
         with self.path.open("rb") as file:
             first = file.readline()
             if first != header:
@@ -114,7 +118,7 @@ class Journal:
                 return not first
             offset = len(header)
             for line in file:
-                entry = _entry(line)
+                entry = _parse_entry(line)
                 if entry is None or not 0 <= entry["index"] < len(self._offsets):
                     break
                 if is_valid(entry):
@@ -125,20 +129,23 @@ class Journal:
         return True
 
 
-def _entry(line: bytes) -> Entry | None:
-    """A whole line's entry; None for a torn or damaged one."""
+def _parse_entry(line: bytes) -> Entry | None:
+    """Return the entry of a whole line; None for a torn or damaged line."""
+    if not line.endswith(b"\n"):
+        return None
     try:
-        entry = json.loads(line) if line.endswith(b"\n") else None
+        entry = json.loads(line)
     except ValueError:
         return None
-    return entry if isinstance(entry, dict) and isinstance(entry.get("index"), int) else None
+    is_entry = isinstance(entry, dict) and isinstance(entry.get("index"), int)
+    return entry if is_entry else None
 
 
 class Passing:
-    """Entries of a work whose results are nowhere but on the screen: each is handed out once and forgotten.
+    """Entries of work whose results are shown on the screen alone: each is read once, then forgotten.
 
     Attributes:
-        known: how many entries were added.
+        known: the number of entries that were added.
     """
 
     def __init__(self) -> None:
@@ -152,7 +159,7 @@ class Passing:
         return self._entries.pop(index)
 
     def add(self, index: int, entry: Entry) -> None:
-        """Hold an entry until it is asked for."""
+        """Hold an entry until it is read."""
         self.known += 1
         self._entries[index] = entry
 
@@ -161,7 +168,7 @@ class Passing:
 
 
 def digest_of(path: Path) -> str:
-    """A file's content, or that of all files in a folder, as a short text.
+    """Digest a file's content, or that of all files in a folder.
 
     Raises:
         OSError: it cannot be read.
@@ -175,7 +182,7 @@ def digest_of(path: Path) -> str:
 
 
 def stamp_of(path: str) -> list[int]:
-    """What changes when a recording does: its size and the time of its last change, or those of its archive."""
+    """Return what changes when a recording does: its size and time of change, or its archive's."""
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):
             status = os.stat(candidate)  # noqa: PTH116

@@ -1,7 +1,7 @@
-"""Which recordings a command line means: files, folders with all that is in them, lists.
+"""The recordings that a command line names: files, folders with all that is in them, lists.
 
-Invariant: what is named by mistake (a file that is not there, a folder without audio, a malformed list) is found
-before anything is scored; each recording is scored once however often it is named.
+Invariant: a wrong name (a missing file, a folder without audio, a malformed list) is reported before
+anything is scored; each recording is scored once however often it is named.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIST_SUFFIXES = frozenset({".txt", ".lst"})
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording to score; `name` and `label` (1 bona fide, 0 spoof) are those of a list in ASDF's format."""
+    """A recording to score; `name` and `label` (1 bona fide) are those of a list in ASDF's format."""
 
     path: Path
     name: str = ""
@@ -34,7 +34,7 @@ class Recording:
 
 
 class Recordings(Sequence[Recording]):
-    """Many recordings in little memory: a path is a `str`, and a name that is one."""
+    """Many recordings in little memory: paths and names are `str`, labels one byte each."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -43,7 +43,7 @@ class Recordings(Sequence[Recording]):
         self._known: set[str] = set()
 
     def add(self, recording: Recording) -> None:
-        """Append a recording, unless it is there already."""
+        """Append a recording, unless its path was added before."""
         path = str(recording.path)
         if path in self._known:
             return
@@ -67,88 +67,91 @@ class Recordings(Sequence[Recording]):
 
     @property
     def are_labelled(self) -> bool:
-        """Whether each of them has a label."""
+        """Whether each recording has a label."""
         return -1 not in self._labels
 
     @property
     def names(self) -> Sequence[str]:
-        """The names that lists give them; '' without one."""
+        """The names of the recordings in lists; '' for those of no list."""
         return self._names
 
     @property
     def labels(self) -> Sequence[int]:
-        """1 bona fide, 0 spoof, -1 not known."""
+        """1 bona fide, 0 spoof, -1 not known, per recording."""
         return self._labels
 
     def digest(self) -> str:
-        """All paths, names and labels in their order, as a short text."""
+        """Digest all paths, names and labels in their order."""
         digest = hashlib.sha256(self._labels.tobytes())
         for text in chain(self.paths, self._names):
             digest.update(os.fsencode(text) + b"\0")
         return digest.hexdigest()
 
 
-def find_recordings(named: Iterable[str], folder: Path | None = None) -> Recordings:
-    """The recordings that `named` files, folders and lists (.txt, .lst) stand for, in their order.
+def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordings:
+    """Return the recordings of the named files, folders and lists (.txt, .lst), in their order.
 
-    Folders are searched to the bottom for files with a suffix of audio, in the order of their names, without macOS's
-    `._*`. A list holds one path per line, or is in ASDF's format (`relative/path.flac 1`), which its first line shows.
+    Folders are searched to the bottom for files with a suffix of audio, sorted by name, without
+    macOS's `._*`. A list holds one path per line, or is in ASDF's format (`relative/path.flac 1`),
+    as its first line shows.
 
     Args:
         folder: what the paths in lists are relative to; None: the list's own folder.
 
     Raises:
-        UsageError: there is no such file or folder, a folder holds no audio, or a list is empty or malformed.
+        UsageError: there is no such file or folder, a folder holds no audio, or a list is empty or
+            malformed.
     """
     recordings = Recordings()
-    for name in named:
-        for recording in _stands_for(Path(name), folder):
+    for name in names:
+        for recording in _recordings_of(Path(name), folder):
             recordings.add(recording)
     return recordings
 
 
-def _stands_for(path: Path, folder: Path | None) -> Iterable[Recording]:
+def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
     try:
-        is_folder, is_there = path.is_dir(), path.exists()
-    except OSError as error:  # a name that is too long, a folder that may not be searched
+        is_folder = path.is_dir()
+        exists = path.exists()
+    except OSError as error:
+        # A name that is too long, or a folder that may not be searched.
         name = shorten(str(path))
         raise UsageError(f"cannot look for {name}: {error.strerror}. Check the path.") from None
     if is_folder:
-        return _inside(path)
-    if not is_there:
+        return _recordings_in_folder(path)
+    if not exists:
         raise UsageError(f"there is no file or folder {path}; it is relative to {Path.cwd()}.")
     if path.suffix.lower() not in LIST_SUFFIXES:
         return [Recording(path)]
-    return _listed(path, path.parent if folder is None else folder)
+    return _recordings_in_list(path, path.parent if folder is None else folder)
 
 
-def _inside(folder: Path) -> Iterator[Recording]:
-    found = False
-    for file in _audio_in(folder):
-        found = True
+def _recordings_in_folder(folder: Path) -> Iterator[Recording]:
+    is_empty = True
+    for file in _audio_files(folder):
+        is_empty = False
         yield Recording(file)
-    if not found:
-        raise UsageError(
-            f"there is no audio in the folder {folder}. Looked for {' '.join(sorted(AUDIO_SUFFIXES))}"
-        )
+    if is_empty:
+        suffixes = " ".join(sorted(AUDIO_SUFFIXES))
+        raise UsageError(f"there is no audio in the folder {folder}. Looked for {suffixes}")
 
 
-def _audio_in(folder: Path) -> Iterator[Path]:
+def _audio_files(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise UsageError(
             f"cannot list the folder {error.filename}: {error.strerror}. Check its permissions."
         )
 
-    for place, folders, files in os.walk(folder, onerror=refuse):
+    for parent, folders, files in os.walk(folder, onerror=refuse):
         folders.sort()
         for name in sorted(files):
             if Path(name).suffix.lower() in AUDIO_SUFFIXES and not name.startswith("._"):
-                yield Path(place, name)
+                yield Path(parent, name)
 
 
-def _listed(path: Path, folder: Path) -> Iterator[Recording]:
+def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
     try:
-        # The name of a file is any bytes; one that is no UTF-8 is read as the file system's functions write it.
+        # A file's name is any bytes; those that are no UTF-8 are read as os.fsdecode reads them.
         lines = (line for _, line in numbered_lines(path, errors="surrogateescape"))
         first = next(lines, None)
         if first is None:

@@ -1,6 +1,7 @@
-"""Scores as CSV and JSON, and pictures next to them; a recording at a time, so that a list may have any length.
+"""Scores as CSV and JSON, and pictures next to them.
 
-Invariant: a number in a file is the very number that `Detector` gives; reading it back loses nothing.
+Invariant: a number in a file is the very number that `Detector` gives; reading it back loses
+nothing. Recordings are written one at a time, so that a list may have any length.
 """
 
 from __future__ import annotations
@@ -35,8 +36,16 @@ _COLUMNS_AFTER = (
 
 @dataclass(frozen=True)
 class Heading:
-    """What the scores are: of what (`scores`), 'score' or 'llr', of which network, decided how (`threshold` None: not
-    at all), computed in which precision."""
+    """What the scores of a table are.
+
+    Attributes:
+        scores: what was scored, in words: trials or whole recordings, and their length.
+        network: path of the network file.
+        kind: 'score' or 'llr'.
+        threshold: bona fide from this score on; None: no verdicts.
+        decision: the threshold in words.
+        precision: the number format that the network computed in.
+    """
 
     scores: str
     network: str
@@ -48,7 +57,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Line:
-    """What there is to say of a recording; `windows` is empty where none were requested."""
+    """Everything about one recording; `windows` is empty if none were requested."""
 
     path: str
     label: int | None
@@ -58,8 +67,10 @@ class Line:
 
 
 class CsvTable:
-    """A row for a recording, and one more for each window, which alone has start_s and end_s; the score's column is
-    named by its kind. Cells of text are no formulas, see `csv_text`."""
+    """A row per recording, and one more per window, which alone has start_s and end_s.
+
+    The column of the score is named by its kind. Cells of text are no formulas, see `csv_text`.
+    """
 
     def __init__(self, file: IO[str], heading: Heading) -> None:
         """Write the first row."""
@@ -69,7 +80,10 @@ class CsvTable:
 
     def add(self, line: Line) -> None:
         """Write the rows of a recording."""
-        result, lowest = line.result, line.result.lowest
+        result = line.result
+        lowest: list[float | str] = ["", "", ""]
+        if result.lowest:
+            lowest = [result.lowest.score, result.lowest.start_s, result.lowest.end_s]
         after = [
             line.verdict,
             _cell(line.label),
@@ -77,7 +91,7 @@ class CsvTable:
             _cell(result.seconds),
             _cell(result.seconds_scored),
             csv_text(result.remark),
-            *([lowest.score, lowest.start_s, lowest.end_s] if lowest else ["", "", ""]),
+            *lowest,
             self._precision,
         ]
         path = csv_text(line.path)
@@ -87,19 +101,21 @@ class CsvTable:
             self._rows.writerow([path, window.start_s, window.end_s, window.score, *empty])
 
     def end(self, complete: bool) -> None:
-        """A table says nothing of what is missing in it."""
+        """Do nothing: a CSV table has no place for what is missing in it."""
 
 
 class JsonTable:
-    """The heading's entries, `recordings`, and whether they are `complete`; what does not apply is null or left out."""
+    """The heading's entries, `recordings`, and whether they are `complete`.
+
+    What does not apply to a recording is null or left out.
+    """
 
     def __init__(self, file: IO[str], heading: Heading) -> None:
         """Write the heading."""
         self._file = file
         self._between = "\n"
-        file.write(
-            json.dumps(asdict(heading), indent=2).removesuffix("\n}") + ',\n  "recordings": ['
-        )
+        opened = json.dumps(asdict(heading), indent=2).removesuffix("\n}")
+        file.write(opened + ',\n  "recordings": [')
 
     def add(self, line: Line) -> None:
         """Write the entry of a recording."""
@@ -107,34 +123,37 @@ class JsonTable:
         self._between = ",\n"
 
     def end(self, complete: bool) -> None:
-        """Write what closes the file; `complete`: no recording is missing."""
+        """Write the end of the file; `complete`: no recording is missing."""
         self._file.write(f'\n  ],\n  "complete": {json.dumps(complete)}\n}}\n')
 
 
-def write_pictures(beside: Path, heading: Heading, lines: Iterable[Line]) -> int:
-    """Write an SVG of each recording that has windows, named `<beside> - <recording>.svg` in the folder of `beside`.
+def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
+    """Write an SVG of each recording that has windows, next to a table.
+
+    A picture is named `<table> - <recording>.svg`, with a number where two would have one name.
 
     Returns:
-        How many.
+        The number of pictures.
     """
+    kind = "LLR" if heading.kind == "llr" else heading.kind
     names: set[str] = set()
     for line in lines:
         if not line.windows:
             continue
-        name = first = f"{beside.stem} - {Path(line.path).stem}"
+        first = f"{table.stem} - {Path(line.path).stem}"
+        name = first
         number = 1
         while name in names:
             number += 1
             name = f"{first} ({number})"
         names.add(name)
-        kind = {"llr": "LLR"}.get(heading.kind, heading.kind)
         picture = svg_plot(line.windows, line.path, kind, heading.threshold)
-        write_text(beside.parent / f"{name}.svg", picture)
+        write_text(table.parent / f"{name}.svg", picture)
     return len(names)
 
 
 def _cell(value: float | None) -> str:
-    """A number in the shortest form that reads back as it."""
+    """Return a number in the shortest text that reads back as it."""
     return "" if value is None else repr(value)
 
 

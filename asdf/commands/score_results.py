@@ -1,8 +1,8 @@
-"""Where the scores of `python -m asdf score` go while they become known: the screen, tables, a score file.
+"""The outputs of `python -m asdf score` while scores become known: the screen, tables, a score file.
 
 Invariant: results go out in the order in which the recordings were named, and nothing that is known
 is lost, however the command ends: it is in the journal next to the first output. Tables are written
-again whenever there are twice as many results, and at the end, each time whole.
+again whenever the number of results has doubled, and at the end, each time whole.
 """
 
 from __future__ import annotations
@@ -26,26 +26,32 @@ from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
 from asdf.trials.scored_files import write_how_scored
 
-_KEPT = [field.name for field in fields(Scored) if field.name not in ("place", "path")]
+_SAVED_FIELDS = [field.name for field in fields(Scored) if field.name not in ("place", "path")]
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs that were requested; None: not."""
+    """The paths of the requested outputs; None for those that were not requested."""
 
     csv: Path | None
     json: Path | None
     scores: Path | None
 
     def tables(self) -> list[tuple[Path, type[CsvTable] | type[JsonTable]]]:
-        """Paths and kinds of the tables."""
-        kinds = ((self.csv, CsvTable), (self.json, JsonTable))
-        return [(path, kind) for path, kind in kinds if path is not None]
+        """Return paths and kinds of the tables."""
+        tables: list[tuple[Path, type[CsvTable] | type[JsonTable]]] = []
+        if self.csv is not None:
+            tables.append((self.csv, CsvTable))
+        if self.json is not None:
+            tables.append((self.json, JsonTable))
+        return tables
 
     def first_file(self) -> Path | None:
-        """The first output that is an ordinary file, next to which there may be others."""
-        paths = (self.csv, self.json, self.scores)
-        return next((path for path in paths if path is not None and not is_stream(path)), None)
+        """Return the first output that is an ordinary file, next to which others may be written."""
+        for path in (self.csv, self.json, self.scores):
+            if path is not None and not is_stream(path):
+                return path
+        return None
 
 
 def is_stream(path: Path) -> bool:
@@ -57,8 +63,8 @@ class Results:
     """Takes results as they come and puts them out in order.
 
     Attributes:
-        done: how many results there are.
-        failed: how many recordings of those that were put out have no score.
+        done: the number of results.
+        failed: the number of recordings without a score, of those that were put out.
     """
 
     def __init__(
@@ -68,14 +74,14 @@ class Results:
         outputs: Outputs,
         work: Mapping[str, Any],
         screen: TextIO,
-        from_stdin: str = "",
+        stdin_path: str = "",
     ) -> None:
-        """Take up what an earlier command with the same outputs has left.
+        """Continue from what an earlier command with the same outputs has saved.
 
         Args:
             work: what the scores depend on, apart from the network's file and the recordings.
             screen: where lines are shown.
-            from_stdin: the path of the file that standard input was copied to.
+            stdin_path: the path of the file that standard input was copied to.
 
         Raises:
             AsdfError: an output cannot be written.
@@ -84,7 +90,7 @@ class Results:
         self._heading = heading
         self._outputs = outputs
         self._screen = Screen(heading, screen)
-        self._from_stdin = from_stdin
+        self._stdin_path = stdin_path
         self._next = 0
         self._next_writing = 1
         self._raw = array("d", [0.0]) * (len(recordings) if outputs.scores else 0)
@@ -109,16 +115,17 @@ class Results:
                 remove_unfinished(path.resolve().parent, output=path.resolve().name)
         if journal.known:
             self._screen.say(
-                f"{journal.known} of {len(self._recordings)} recordings were scored before: going on from there"
+                f"{journal.known} of {len(self._recordings)} recordings were scored before: "
+                "going on from there"
             )
         elif journal.begins_anew:
             self._screen.say(
-                f"what another command began for {output} is of no use here: beginning anew"
+                f"another command with other scores was begun for {output}: beginning anew"
             )
         return journal
 
     def _still_holds(self, entry: Entry) -> bool:
-        """A recording that failed is tried again, and one that was changed is scored again."""
+        """Whether an entry is still right: recordings that failed or were changed are scored again."""
         path = self._recordings.paths[entry["index"]]
         return not entry["error"] and entry["stamp"] == stamp_of(path)
 
@@ -127,7 +134,7 @@ class Results:
         return self._entries.known
 
     def is_known(self, index: int) -> bool:
-        """Whether there is a result of the recording at `index` already."""
+        """Whether the recording at `index` has a result already."""
         return index in self._entries
 
     def add(self, index: int, result: Scored, windows: list[WindowScore]) -> None:
@@ -136,7 +143,7 @@ class Results:
         Raises:
             AsdfError: it cannot be written.
         """
-        entry: Entry = {name: getattr(result, name) for name in _KEPT}
+        entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
         entry["lowest"] = asdict(result.lowest) if result.lowest else None
         entry["over_time"] = [asdict(window) for window in windows]
         entry["stamp"] = stamp_of(self._recordings.paths[index])
@@ -144,7 +151,7 @@ class Results:
         self.put_out()
 
     def put_out(self) -> None:
-        """Show the next results, as far as they are known without a gap."""
+        """Show the next results, up to the first that is not known yet."""
         while self._next < len(self._recordings) and self._next in self._entries:
             index = self._next
             line = self._line(index)
@@ -161,7 +168,11 @@ class Results:
             self._write_tables(complete=False)
 
     def stop(self) -> str:
-        """Write what is known, and leave the rest to the same command; how it goes on, in words."""
+        """Write what is known, and leave the rest to the same command.
+
+        Returns:
+            How to continue, in words.
+        """
         self._write_tables(complete=False)
         self._end_streams(complete=False)
         if isinstance(self._entries, Journal):
@@ -169,7 +180,7 @@ class Results:
         return "with --csv or --json the same command would go on from there"
 
     def finish(self, scored: HowScored) -> None:
-        """Write the outputs, say what else there is to say, and forget how far the work was."""
+        """Write the outputs, show the closing remarks, and remove the journal."""
         self._write_tables(complete=True)
         self._end_streams(complete=True)
         if self._outputs.scores:
@@ -194,25 +205,29 @@ class Results:
         entry = self._entries[index]
         recording = self._recordings[index]
         lowest = WindowScore(**entry["lowest"]) if entry["lowest"] else None
-        values = {name: entry[name] for name in _KEPT}
-        values |= {"lowest": lowest, "error": self._shown(entry["error"])}
+        values = {name: entry[name] for name in _SAVED_FIELDS}
+        values |= {"lowest": lowest, "error": self._as_field(entry["error"])}
         result = Scored(index, recording.path, **values)
-        verdict = ""
-        threshold = self._heading.threshold
-        if result.score is not None and threshold is not None and result.judged:
-            verdict = "bona fide" if result.score >= threshold else "spoof"
         windows = [WindowScore(**window) for window in entry["over_time"]]
-        return Line(self._shown(str(recording.path)), recording.label, result, verdict, windows)
+        path = self._as_field(str(recording.path))
+        return Line(path, recording.label, result, self._verdict(result), windows)
 
-    def _shown(self, text: str) -> str:
-        """A text with a path in it as one field of one line: file names may hold anything, even what is no text."""
-        if self._from_stdin:
-            text = text.replace(self._from_stdin, "-")
+    def _verdict(self, result: Scored) -> str:
+        threshold = self._heading.threshold
+        if result.score is None or threshold is None or not result.judged:
+            return ""
+        return "bona fide" if result.score >= threshold else "spoof"
+
+    def _as_field(self, text: str) -> str:
+        """Make one field of one line of a text with a path in it; file names may hold any bytes."""
+        if self._stdin_path:
+            text = text.replace(self._stdin_path, "-")
         return printable(text, one_line=True)
 
     def _known_lines(self) -> Iterator[Line]:
-        known = (index for index in range(len(self._recordings)) if index in self._entries)
-        return (self._line(index) for index in known)
+        for index in range(len(self._recordings)):
+            if index in self._entries:
+                yield self._line(index)
 
     def _write_tables(self, complete: bool) -> None:
         if not isinstance(self._entries, Journal):
@@ -239,7 +254,7 @@ class Results:
         if tables:
             count = write_pictures(tables[0], self._heading, self._known_lines())
             if count:
-                self._screen.say(f"pictures beside {tables[0]}: {count}")
+                self._screen.say(f"pictures next to {tables[0]}: {count}")
 
     def _write_scores(self, path: Path, scored: HowScored) -> None:
         if self.failed:
@@ -247,7 +262,7 @@ class Results:
                 f"{path} is not written: a score file without some of its trials has another EER."
             )
             return
-        # The network's own scores, also when it is calibrated: a calibration is fitted on these.
+        # Raw scores, also of a calibrated network: calibrations are fitted on these.
         write_scores(path, self._recordings.names, self._recordings.labels, self._raw)
         if descriptor_of(path) is None:
             write_how_scored(path, scored)

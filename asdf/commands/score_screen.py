@@ -1,4 +1,4 @@
-"""Scores as lines for people and other programs: fields separated by tabs, above the progress bar if there is one."""
+"""Scores as lines of fields separated by tabs, shown above the progress bar if there is one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REMARKS_SHOWN = 20
 
 
 class Screen:
-    """Where lines are shown as they become known; what is wrong with a recording goes to standard error as well."""
+    """Shows lines as they become known; what is wrong with a recording goes to standard error too."""
 
     def __init__(self, heading: Heading, stream: TextIO) -> None:
         """`stream` takes the lines of recordings."""
@@ -22,7 +22,7 @@ class Screen:
         self._remarks = 0
 
     def show(self, line: Line) -> None:
-        """A recording's line: path, score, with a threshold the verdict, and remarks; or path and 'error'."""
+        """Show a recording: path, score, with a threshold the verdict, remarks; or path and 'error'."""
         result = line.result
         if result.error:
             self._write(f"{line.path}\terror")
@@ -31,7 +31,7 @@ class Screen:
         cells = [line.path, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.verdict)
-        notes = [note for note in (_lowest(line), result.remark) if note]
+        notes = [note for note in (_describe_lowest(line), result.remark) if note]
         if notes:
             cells.append("; ".join(notes))
         self._write("\t".join(cells))
@@ -43,15 +43,15 @@ class Screen:
                 self.say(f"{line.path}: {result.remark}")
 
     def end(self) -> None:
-        """Say how many remarks were not shown: of a list of trials, most may be longer than their protocol hears."""
+        """Say how many remarks were not shown; in a list of trials most recordings may have one."""
         more = self._remarks - _REMARKS_SHOWN
         if more > 0:
             self.say(
-                f"{more:,} more recordings have a remark: it is in their lines, and in --csv and --json"
+                f"{more:,} more recordings have a remark: see their lines, or --csv and --json"
             )
 
     def say(self, text: str) -> None:
-        """A line on standard error."""
+        """Write a line to standard error."""
         from tqdm import tqdm
 
         tqdm.write(printable(text), file=sys.stderr)
@@ -63,7 +63,7 @@ class Screen:
         self._stream.flush()
 
 
-def _lowest(line: Line) -> str:
+def _describe_lowest(line: Line) -> str:
     lowest = line.result.lowest
     if lowest is None:
         return ""

@@ -73,10 +73,10 @@ def test_calibrating_again_replaces_the_first(capsys, tmp_path, scores):
     assert asdf.Detector(path, "cpu").calibration == calibrate(BONA_FIDE, SPOOF)
 
 
-def test_scores_without_an_error_are_told(capsys, tmp_path, network):
+def test_scores_without_an_error_are_reported(capsys, tmp_path, network):
     write_scores(tmp_path / "s.txt", ["a", "b", "c"], [1, 1, 0], [1.0, 2.0, -1.0])
     _, out, _ = run(capsys, network, tmp_path / "s.txt")
-    assert "More trials would tell more" in out
+    assert "More trials would show more" in out
 
 
 def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):

@@ -22,7 +22,7 @@ from tests.unit.conftest import small_settings, sound, write_small_network
 NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]
 
 
-TOLD = "scores of whole recordings; of one longer than 16,000 samples (1 s), the mean over windows of that length\n"
+HEADING = "scores of whole recordings; of those longer than 16,000 samples (1 s), the mean over windows of that length\n"
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def trials(network, folder):
 
 def test_one_line_a_recording_in_order(folder, score, network):
     status, lines, errors = score("recordings")
-    assert (status, errors) == (0, TOLD)
+    assert (status, errors) == (0, HEADING)
     scores = expected(network, folder)
     assert [line.split("\t")[:2] for line in lines] == [
         [f"recordings/{name}", f"{value:.4f}"] for name, value in zip(NAMES, scores, strict=True)
@@ -214,7 +214,7 @@ def test_what_was_begun_in_another_precision_begins_anew(folder, score, monkeypa
         assert "2 of 5 recordings were scored before: going on from there" in errors
     status, _, errors = score(*words, "fp32")
     assert status == 0
-    assert "what another command began for s.csv is of no use here: beginning anew" in errors
+    assert "another command with other scores was begun for s.csv: beginning anew" in errors
     rows = list(csv.DictReader((folder.parent / "s.csv").open()))
     assert [row["precision"] for row in rows] == ["fp32"] * 5
 
@@ -263,7 +263,7 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
                 (w.start_s, w.end_s, w.score) for w in windows
             ]
     assert sum("█" in line for line in lines) > 2
-    assert "pictures beside o/out.csv: 2" in errors
+    assert "pictures next to o/out.csv: 2" in errors
     for name in ("a", "c"):
         root = ElementTree.parse(folder.parent / "o" / f"out - {name}.svg").getroot()
         sizes = [circle.get("r") for circle in root.iter("{http://www.w3.org/2000/svg}circle")]
