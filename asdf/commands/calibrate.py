@@ -5,10 +5,10 @@
     python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
                                                                       threshold of these costs
 
-The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from `python -m
-asdf score ... --scores`. Its recordings should be like those that are to be judged, and none of them
-one that the network was trained on. Mapping and threshold are saved in the network file; `score` and
-`asdf.Detector` then use them. Calibrating again replaces them.
+The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from `python
+-m asdf score ... --scores`. Its recordings should be like those that are to be judged, and none of
+them one that the network was trained on. Mapping and threshold are saved in the network file;
+`score` and `asdf.Detector` then use them. Calibrating again replaces them.
 """
 
 from __future__ import annotations

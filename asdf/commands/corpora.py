@@ -220,7 +220,7 @@ def _classes(labels: np.ndarray) -> str:
 
 
 def _describe_column(reading: Reading, column: str) -> str:
-    """Return a column's values with their numbers of trials; of speakers only how many there are."""
+    """Return a column's values with their numbers of trials; of speakers only their number."""
     trials_of = counts(reading.trials, column)
     trials_of.pop("", None)
     if column == "speaker" or len(trials_of) > _MAX_VALUES:

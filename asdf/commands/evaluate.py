@@ -3,14 +3,14 @@
     python -m asdf evaluate scores/epoch.20/asvspoof19-eval.txt
     python -m asdf evaluate scores.txt --protocol metadata.txt --subset eval --by attack,codec
     python -m asdf evaluate la_eval.txt --asv-scores ASVspoof2019.LA.asv.eval.gi.trl.scores.txt
-    python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol protocol.txt --latex table.tex
+    python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate scores.txt --protocol P --submission out.tsv --format asvspoof5
 
-A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or
-'UTT SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; the higher score means bona
-fide. The protocol is a label file of any corpus that ASDF knows. Where both files have labels they
-must agree, and every trial of the protocol needs its score. '-' is standard input; as an output it
-is standard output, and the tables are then shown on standard error.
+A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
+SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; the higher score
+means bona fide. The protocol is a label file of any corpus that ASDF knows. Where both files have
+labels they must agree, and every trial of the protocol needs its score. '-' is standard input; as
+an output it is standard output, and the tables are then shown on standard error.
 """
 
 from __future__ import annotations

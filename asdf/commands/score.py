@@ -17,9 +17,10 @@ the mean over windows of that length, and the lowest window is named. Lists in A
 hears. The first line on standard error says which.
 
 One line per recording, separated by tabs: path, score, with a threshold the verdict, and remarks.
-After `python -m asdf calibrate` scores are log-likelihood ratios (LLR), and the threshold is that of
-the network. A recording that cannot be scored is reported, and the rest go on. If Ctrl-C, SIGTERM or
-a crash stops the command, the same command with --csv, --json or --scores continues where it was.
+After `python -m asdf calibrate` scores are log-likelihood ratios (LLR), and the threshold is that
+of the network. A recording that cannot be scored is reported, and the rest go on. If Ctrl-C,
+SIGTERM or a crash stops the command, the same command with --csv, --json or --scores continues
+where it was.
 
 Exit status: 0 all are scored, 1 some could not be, 2 a mistake in the command, 130 Ctrl-C, 143
 SIGTERM.
@@ -64,7 +65,7 @@ def main(arguments: list[str]) -> int:
         0 if all are scored, 1 if one could not be, 130 or 143 if a signal stopped the work.
 
     Raises:
-        UsageError: a mistake in the options, or a path that does not exist, before anything is scored.
+        UsageError: before anything is scored, a mistake in the options, or a path does not exist.
         AsdfError: the network cannot be read, or an output cannot be written.
     """
     args = parser(__doc__).parse_args(arguments)
@@ -91,7 +92,8 @@ def _score(
     recordings = find_recordings(names, args.folder)
     if args.scores and not recordings.are_labelled:
         raise UsageError(
-            "--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' per line."
+            "--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' per "
+            "line."
         )
     # Checking the recordings decoded some already; each is to be counted once.
     fallbacks.take()

@@ -142,7 +142,7 @@ def _parse_entry(line: bytes) -> Entry | None:
 
 
 class Passing:
-    """Entries of work whose results are shown on the screen alone: each is read once, then forgotten.
+    """Entries of work whose results are only shown on the screen: each is read once, then gone.
 
     Attributes:
         known: the number of entries that were added.

@@ -1,4 +1,4 @@
-"""The command line of `python -m asdf score`, and its mistakes that show before anything is read."""
+"""The command line of `python -m asdf score`, and mistakes that show before anything is read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Scores over time as a picture: of text for a terminal, of SVG for everything else.
 
 Invariant: the lowest score shows, however short it was. A column of the text that stands for
-several windows shows the lowest of them, since a few seconds of spoof are what the reader looks for.
+several windows shows the lowest of them, since a few seconds of spoof are what the reader looks
+for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The recordings that a command line names: files, folders with all that is in them, lists.
 
-Invariant: a wrong name (a missing file, a folder without audio, a malformed list) is reported before
-anything is scored; each recording is scored once however often it is named.
+Invariant: a wrong name (a missing file, a folder without audio, a malformed list) is reported
+before anything is scored; each recording is scored once however often it is named.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIST_SUFFIXES = frozenset({".txt", ".lst"})
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording to score; `name` and `label` (1 bona fide) are those of a list in ASDF's format."""
+    """A recording to score; `name` and `label` (1 bona fide) come from a list in ASDF's format."""
 
     path: Path
     name: str = ""

@@ -1,4 +1,4 @@
-"""The outputs of `python -m asdf score` while scores become known: the screen, tables, a score file.
+"""The outputs of `python -m asdf score` while scores become known: screen, tables, score file.
 
 Invariant: results go out in the order in which the recordings were named, and nothing that is known
 is lost, however the command ends: it is in the journal next to the first output. Tables are written
@@ -125,7 +125,7 @@ class Results:
         return journal
 
     def _still_holds(self, entry: Entry) -> bool:
-        """Whether an entry is still right: recordings that failed or were changed are scored again."""
+        """Whether an entry is still right; recordings that failed or changed are scored again."""
         path = self._recordings.paths[entry["index"]]
         return not entry["error"] and entry["stamp"] == stamp_of(path)
 

@@ -13,7 +13,7 @@ _REMARKS_SHOWN = 20
 
 
 class Screen:
-    """Shows lines as they become known; what is wrong with a recording goes to standard error too."""
+    """Shows lines as they become known; errors and remarks go to standard error too."""
 
     def __init__(self, heading: Heading, stream: TextIO) -> None:
         """`stream` takes the lines of recordings."""
@@ -22,7 +22,7 @@ class Screen:
         self._remarks = 0
 
     def show(self, line: Line) -> None:
-        """Show a recording: path, score, with a threshold the verdict, remarks; or path and 'error'."""
+        """Show a recording: path, score, verdict with a threshold, remarks; or path and 'error'."""
         result = line.result
         if result.error:
             self._write(f"{line.path}\terror")

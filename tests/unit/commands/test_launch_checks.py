@@ -36,7 +36,7 @@ def launch(recipe, capsys, *words):
         (("debug", "network.max_epochs=0"), "network.max_epochs"),
         (
             ("debug", "computing.gpu_ids=(1,)"),
-            "computing.gpu_ids is for the launcher to set: use --gpus",
+            "computing.gpu_ids is set by the launcher: use --gpus",
         ),
         (("debug", "--slots", "0"), "at least one run at a time"),
         (("network.max_epochs=1",), "no config named"),
@@ -106,7 +106,7 @@ def test_one_launch_is_enough(recipe, capsys, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MASTER_PORT", "29500")
     status, error = launch(recipe, capsys, "debug", "--slots", "1")
-    assert status == 2 and "mpiexec started 2 launches of the same configs: start one" in error
+    assert status == 2 and "mpiexec started 2 launches of the same configs: start a single" in error
 
 
 def test_help_needs_no_torch():
