@@ -22,7 +22,10 @@ from tests.unit.conftest import small_settings, sound, write_small_network
 NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]
 
 
-HEADING = "scores of whole recordings; of those longer than 16,000 samples (1 s), the mean over windows of that length\n"
+HEADING = (
+    "scores of whole recordings; of those longer than 16,000 samples (1 s), the mean over windows of "
+    "that length\n"
+)
 
 
 @pytest.fixture
