@@ -23,6 +23,8 @@ import numpy as np
 from asdf.commands.options import command_parser
 from asdf.commands.outputs import check_file, input_name, show
 from asdf.errors import AsdfError, UsageError
+from asdf.runs.layout import network_of_score_file
+from asdf.runs.network_names import NetworkName
 
 if TYPE_CHECKING:
     from asdf.metrics.calibration import Calibration
@@ -119,11 +121,10 @@ def _cost(args: argparse.Namespace) -> DetectionCost | None:
 
 def _warn_of_other_network(network: Path, scores: Path) -> None:
     """Warn if the folder of the scores is that of another network."""
-    # Recipes write scores/<network>/<set>.txt.
-    folder = scores.resolve().parent
-    if folder.parent.name == "scores" and folder.name != network.resolve().stem:
+    scored = network_of_score_file(scores.resolve())
+    if scored is not None and scored != NetworkName(network.resolve().stem):
         show(
-            f"warning: {scores} was likely made with {folder.name}.pt, and the network is "
+            f"warning: {scores} was likely made with {scored.file}, and the network is "
             f"{network.name}. LLRs from the scores of another network mean nothing; ignore this if "
             "it is a copy of that network.",
             sys.stderr,

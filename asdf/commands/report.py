@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         raise UsageError(
             f"these are {len(runs)} runs: name the file of their report with --output report.html."
         )
-    output = args.output or runs[0].path / "results" / "report.html"
+    output = args.output or runs[0].layout.report
     screen = text_stream([output])
     gathered = gather(
         runs,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from asdf.runs.layout import layout_of_network
 from asdf.settings.catalogue import catalogue
 from asdf.settings.sections import Sections
 from asdf.trials.how_scored import in_precision, set_and_precision
@@ -89,7 +90,7 @@ def measured_eers(path: Path, content: Mapping[str, Any]) -> Eers:
             eers |= {
                 f"{name}{suffix}": float(eer) for name, eer in evaluation.get("eer", {}).items()
             }
-    results = path.resolve().parent.parent / "results" / "results.json"
+    results = layout_of_network(path.resolve()).results_json
     if path.is_file() and results.is_file():
         try:
             rows = json.loads(results.read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from asdf.runs.files import write_text
+from asdf.runs.layout import Layout
 from asdf.settings import Sections
 from asdf.trials.how_scored import set_and_precision
 
@@ -54,24 +55,24 @@ class Job:
     @property
     def log(self) -> Path:
         """All that the run prints, of one start after another."""
-        return self.system / "launch.log"
+        return Layout(self.system).launch_log
 
     @property
     def stop_file(self) -> Path:
         """The run stops when it sees this file."""
-        return self.system / "launch.stop"
+        return Layout(self.system).launch_stop
 
     @property
     def metrics(self) -> Path:
-        return self.system / "metrics.jsonl"
+        return Layout(self.system).metrics
 
     @property
     def results_file(self) -> Path:
-        return self.system / "results" / "results.json"
+        return Layout(self.system).results_json
 
     @property
     def _state_file(self) -> Path:
-        return self.system / "launch.json"
+        return Layout(self.system).launch_state
 
     def recall(self) -> None:
         """Be done if an earlier launch got so far."""
@@ -104,7 +105,7 @@ class Job:
     def _last_run(self) -> str:
         """A digest of the settings that the last run in the system folder saved; '' if there was none."""
         try:
-            return hashlib.sha256((self.system / "settings.py").read_bytes()).hexdigest()
+            return hashlib.sha256(Layout(self.system).settings.read_bytes()).hexdigest()
         except FileNotFoundError:
             return ""
 

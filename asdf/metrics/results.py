@@ -20,6 +20,7 @@ import numpy.typing as npt
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_dcf_of
 from asdf.metrics.detection import DetCurve, Floats
 from asdf.runs.files import write_text
+from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.score_file import Scores
 
@@ -187,8 +188,8 @@ def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> Non
     """
     records = [_record(_as_row(row)) for row in rows]
     content = json.dumps(records, indent=2, ensure_ascii=False)
-    write_text(Path(folder) / "results.json", content + "\n")
-    write_text(Path(folder) / "results.txt", results_table(rows))
+    write_text(Path(folder) / RESULTS_JSON, content + "\n")
+    write_text(Path(folder) / RESULTS_TEXT, results_table(rows))
 
 
 def _record(row: Row) -> dict[str, Any]:

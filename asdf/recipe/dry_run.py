@@ -80,7 +80,7 @@ def plan_run(
             lambda: find_callbacks(settings, folders.recipe),
         ]
     elif settings.recipe.execute_stage(2) or settings.recipe.execute_stage(3):
-        checks.append(lambda: select_networks(settings, folders.networks))
+        checks.append(lambda: select_networks(settings, folders.layout))
     if sets_in_use(settings):
         checks.append(lambda: check_detector(settings.sad))
     plan.errors += failures(checks)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import UsageError
+from asdf.runs.layout import Layout
+from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Paths
 from asdf.settings.weights_names import BUNDLE
 
@@ -22,12 +24,17 @@ class Folders:
     sad: Path
 
     @property
+    def layout(self) -> Layout:
+        """The paths in the system folder."""
+        return Layout(self.system)
+
+    @property
     def networks(self) -> Path:
-        return self.system / "networks"
+        return self.layout.networks
 
     @property
     def results(self) -> Path:
-        return self.system / "results"
+        return self.layout.results
 
     @property
     def features(self) -> Path:
@@ -41,11 +48,11 @@ class Folders:
 
     def scores(self, network: str, corpus: str) -> Path:
         """The score file of a network (a file name in `networks`) on a corpus."""
-        return self.system / "scores" / network.removesuffix(".pt") / f"{corpus}.txt"
+        return self.layout.score_file(NetworkName.parse(network), corpus)
 
     def trials(self, corpus: str) -> Path:
         """What is known of the trials of a corpus, for results by attack and the like."""
-        return self.system / "trials" / f"{corpus}.tsv"
+        return self.layout.trials_file(corpus)
 
 
 def folders_of(paths: Paths, recipe_folder: Path) -> Folders:

@@ -117,10 +117,10 @@ def _end_runs(
 
 
 def _claim(folders: Folders, stack: ExitStack) -> None:
-    check_layout(folders.system)
+    check_layout(folders.layout)
     stack.enter_context(owner_mark(folders.system))
-    remove_leftovers(folders.system, folders.sad)
-    stack.enter_context(log_to_file(folders.system / "log.txt"))
+    remove_leftovers(folders.layout, folders.sad)
+    stack.enter_context(log_to_file(folders.layout.log))
 
 
 @contextmanager

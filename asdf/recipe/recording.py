@@ -44,7 +44,7 @@ def start_run(run: Run, account: str) -> None:
 
     def record() -> None:
         run.folders.networks.mkdir(parents=True, exist_ok=True)
-        Settings().save(run.folders.system / "settings.py")
+        Settings().save(run.folders.layout.settings)
         append_record(
             _record_file(run),
             environment_record(described or [], run.recipe_folder, library_versions(world.device)),
@@ -59,13 +59,13 @@ def start_run(run: Run, account: str) -> None:
 
 
 def _record_file(run: Run) -> Path:
-    return run.folders.system / "environment.json"
+    return run.folders.layout.environment
 
 
 def _record_code(run: Run) -> None:
     """Save the user's own code, with its digests in the record."""
     files = code_files(run.recipe_folder, class_paths(run.settings))
-    digests = save_code(files, run.folders.system / "code")
+    digests = save_code(files, run.folders.layout.code)
     update_record(_record_file(run), {"code": digests})
 
 

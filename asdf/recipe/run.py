@@ -243,4 +243,4 @@ class Run:
         Raises:
             AsdfError: one of them is not there.
         """
-        return select_networks(self.settings, self.folders.networks)
+        return select_networks(self.settings, self.folders.layout)

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import scores_only, validation_sets
-from asdf.runs.network_files import (
-    AVERAGE,
-    by_eer,
-    network_files,
-    networks_present,
-    read_evaluations,
-)
+from asdf.runs.evaluations import evaluated_networks
+from asdf.runs.layout import Layout
+from asdf.runs.network_names import AVERAGE, NetworkName, describe_networks, list_networks
 from asdf.settings.sections import Sections
 
 
-def select_networks(settings: Sections, folder: Path) -> list[str]:
-    """File names in `folder` for numbers, 'best', 'average' and 'last'; None is the last epoch.
+def select_networks(settings: Sections, layout: Layout) -> list[str]:
+    """File names of the networks for numbers, 'best', 'average' and 'last'; None is the last epoch.
 
     Raises:
         AsdfError: there is no such network; the message names those that there are.
     """
+    folder = layout.networks
     resume = settings.network.resume_epoch
     chosen: Sequence[int | str] | None = settings.recipe.selected_epochs
     if chosen is None:
         chosen = [-resume] if isinstance(resume, int) and resume < 0 else ["last"]
-    names = list(dict.fromkeys(_file_name(epoch, folder) for epoch in chosen))
+    names = list(dict.fromkeys(_file_name(epoch, layout) for epoch in chosen))
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise AsdfError(
-            f"{folder} holds no {', '.join(missing)}. {networks_present(folder)} Choose with recipe.selected_epochs."
+            f"{folder} holds no {', '.join(missing)}. {describe_networks(folder)} Choose with recipe.selected_epochs."
         )
     return names
 
@@ -53,24 +49,22 @@ def check_choices(settings: Sections) -> None:
         )
 
 
-def _file_name(epoch: int | str, folder: Path) -> str:
+def _file_name(epoch: int | str, layout: Layout) -> str:
     if isinstance(epoch, int):
-        return f"epoch.{epoch}.pt"
+        return NetworkName.after_epoch(epoch).file
     if epoch == "average":
-        return AVERAGE
+        return AVERAGE.file
     if epoch == "best":
-        evaluations = [
-            one for one in read_evaluations(folder) if (folder / one["network"]).exists()
-        ]
-        if not evaluations:
+        networks = evaluated_networks(layout)
+        if not networks:
             raise AsdfError(
-                f"recipe.selected_epochs names 'best', but no network in {folder} has been evaluated: set "
+                f"recipe.selected_epochs names 'best', but no network in {layout.networks} has been evaluated: set "
                 "recipe.validation_sets before training, or name an epoch."
             )
-        return str(by_eer(evaluations)[0]["network"])
-    files = list(network_files(folder))
-    if not files:
+        return networks[0].file
+    networks = list_networks(layout.networks)
+    if not networks:
         raise AsdfError(
-            f"there are no networks in {folder}: run stage 1 first, or check paths.system_folder."
+            f"there are no networks in {layout.networks}: run stage 1 first, or check paths.system_folder."
         )
-    return files[-1].name
+    return networks[-1].file

@@ -29,14 +29,14 @@ def _details(stage: Stage, settings: Sections, folders: Folders) -> Iterator[str
         yield f"writes {folders.sad}"
     if stage.calls & TRAINS and scores_only(settings):
         yield f"no training: score {validation} with epoch {-int(settings.network.resume_epoch)}"
-        yield f"writes {folders.system / 'scores'}"
+        yield f"writes {folders.layout.scores}"
     elif stage.calls & TRAINS:
         yield f"train on {', '.join(recipe.training_sets)}, validate on {validation or 'nothing'}"
         yield from _front_end(settings, folders)
         yield f"writes {folders.networks}"
     if stage.calls & SCORES:
         yield f"score {sets} with {_selected(settings)} of {folders.networks}"
-        yield f"writes {folders.system / 'scores'}"
+        yield f"writes {folders.layout.scores}"
     if stage.calls & REPORTS:
         yield f"of {sets}"
         yield f"writes {folders.results}"

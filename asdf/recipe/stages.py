@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
 from asdf.recipe.run import Run
+from asdf.runs.evaluations import read_evaluations
 from asdf.runs.log import LOG
-from asdf.runs.network_files import RESUME, network_files, networks_present, read_evaluations
+from asdf.runs.network_names import RESUME, NetworkName, describe_networks, list_networks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,22 +52,23 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     )
     if settings.augmentation.chain:
         LOG.info("training examples are augmented: %s", clips.augmentation.describe())
+
+    def validate(trained: nn.Module, name: NetworkName) -> dict[str, float]:
+        return evaluate_network(run, trained, name.file, run.validation_sets)
+
     trainer = Trainer(
         Step(network, utterances, settings, world, from_features=settings.front_end.cache_features),
-        utterances,
-        BatchLoader(
+        loader=BatchLoader(
             clips,
             settings.computing.network_dataloader_workers,
             world,
             reused=minibatch * settings.network.train_clip_size,
             stop=run.stop,
         ),
-        settings,
-        world,
-        run.folders.networks,
-        lambda trained, name: evaluate_network(run, trained, name, run.validation_sets),
-        run.stop,
-        _callbacks(run),
+        layout=run.folders.layout,
+        validate=validate,
+        stop=run.stop,
+        callbacks=_callbacks(run),
     )
     _resume(run, trainer, start)
     if not trainer.finished():
@@ -88,9 +90,11 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     trainer.run()
     LOG.info("training ended: %s", trainer.finished())
     if settings.network.average_best_networks:
-        count, folder = settings.network.average_best_networks, run.folders.networks
+        count = settings.network.average_best_networks
         world.run_on_main(
-            lambda: average_networks(folder, trainer.progress.evaluations, count) and None
+            lambda: (
+                average_networks(run.folders.layout, trainer.progress.evaluations, count) and None
+            )
         )
 
 
@@ -120,7 +124,7 @@ def _kept_features(
 
 def validate_network(run: Run) -> None:
     """Score the validation sets with the network that network.resume_epoch = -N names."""
-    name = f"epoch.{-int(run.settings.network.resume_epoch)}.pt"
+    name = NetworkName.after_epoch(-int(run.settings.network.resume_epoch)).file
     LOG.info("network.resume_epoch = %s: no training", run.settings.network.resume_epoch)
     evaluate_network(run, run.load_network(name), name, run.validation_sets)
 
@@ -157,7 +161,7 @@ def evaluate_network(
 
         eers[corpus] = run.world.run_on_main(write)
         shown = f"EER {100 * eers[corpus]:.3f} %{in_precision(precision)}"
-        LOG.info("%s on %s: %s", name.removesuffix(".pt"), corpus, shown)
+        LOG.info("%s on %s: %s", NetworkName.parse(name), corpus, shown)
     return eers
 
 
@@ -193,12 +197,12 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
                     f"there is no score file {path}: run stage 2 first (recipe.start_stage=2)."
                 )
             result = evaluate(read_scores(path))
-            rows.append(Row(network.removesuffix(".pt"), corpus, result, how_scored(path)))
+            rows.append(Row(str(NetworkName.parse(network)), corpus, result, how_scored(path)))
     LOG.info("%s", results_table(rows))
     write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
     page = report_page(gather([open_run_folder(run.folders.system)]))
-    write_text(run.folders.results / "report.html", page)
+    write_text(run.folders.layout.report, page)
     LOG.info(
         "written to %s; report.html there shows them with curves and settings", run.folders.results
     )
@@ -214,12 +218,12 @@ def _starting_point(run: Run) -> str | None:
     if asked == "auto":
         return "auto"
     later = [
-        path.name
-        for path, (epochs, step) in network_files(folder).items()
-        if (epochs, step) > (asked, 0)
+        name.file
+        for name in list_networks(folder)
+        if name.position is not None and name.position > (asked, 0)
     ]
-    if (folder / RESUME).exists():
-        later.append(RESUME)
+    if run.folders.layout.network_file(RESUME).exists():
+        later.append(RESUME.file)
     if later:
         raise AsdfError(
             f"network.resume_epoch = {asked} would overwrite {', '.join(later[:4])} in {folder}. Use 'auto' to go on "
@@ -227,11 +231,12 @@ def _starting_point(run: Run) -> str | None:
         )
     if asked == 0:
         return None
-    if not (folder / f"epoch.{asked}.pt").exists():
+    start = NetworkName.after_epoch(asked)
+    if not run.folders.layout.network_file(start).exists():
         raise AsdfError(
-            f"network.resume_epoch = {asked}: there is no epoch.{asked}.pt in {folder}. {networks_present(folder)}"
+            f"network.resume_epoch = {asked}: there is no {start.file} in {folder}. {describe_networks(folder)}"
         )
-    return f"epoch.{asked}.pt"
+    return start.file
 
 
 def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
@@ -257,7 +262,7 @@ def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
                 "can be scored (recipe.start_stage=2); to train, give this run another paths.system_folder."
             )
         fill_network(path, content, trainer.step.network)
-        trainer.resume(content, run.world.run_on_main(lambda: read_evaluations(folder)))
+        trainer.resume(content, run.world.run_on_main(lambda: read_evaluations(run.folders.layout)))
         LOG.info(
             "going on from %s: epoch %d, step %d",
             path.name,

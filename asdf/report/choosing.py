@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from asdf.runs.evaluations import best_first, metrics_evaluations
+from asdf.runs.layout import Layout, runs_inside
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
 Choice = Literal["best", "reported", "all"]
@@ -22,8 +24,8 @@ def runs_in(paths: Iterable[Path]) -> list[RunFolder]:
     """
     runs: list[RunFolder] = []
     for path in paths:
-        inside = sorted({found.parent for found in path.glob("*/settings.py")})
-        if inside and not (path / "settings.py").exists():
+        inside = runs_inside(path)
+        if inside and not Layout(path).settings.exists():
             runs += [open_run_folder(folder) for folder in inside]
         else:
             runs.append(open_run_folder(path))
@@ -47,17 +49,10 @@ def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str
 
     It is chosen as the recipe chooses 'best'.
     """
-    judged = [
-        (
-            next(iter(record["eer"].values())),
-            -record["step"],
-            str(record["network"]).removesuffix(".pt"),
-        )
-        for record in training
-        if record.get("kind") == "evaluation" and record.get("eer")
-    ]
-    judged = [one for one in judged if one[2] in networks]
-    return min(judged)[2] if judged else (networks[-1] if networks else None)
+    for evaluation in best_first(metrics_evaluations(training)):
+        if str(evaluation.network) in networks:
+            return str(evaluation.network)
+    return networks[-1] if networks else None
 
 
 def distinct_names(runs: Sequence[RunFolder]) -> list[str]:

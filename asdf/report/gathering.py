@@ -33,7 +33,7 @@ from asdf.report.curves import (
     thinned_det,
 )
 from asdf.report.names import labels_of
-from asdf.trials.run_folder import SCORES, RunFolder
+from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.trial_list import TrialList
@@ -144,7 +144,7 @@ def gather(
                     by=by,
                     replicates=replicates,
                     condition_replicates=min(replicates, _CONDITION_REPLICATES),
-                    scored=how_scored(run.path / SCORES / network / f"{corpus}.txt"),
+                    scored=how_scored(run.score_file(network, corpus)),
                 )
             except AsdfError as error:  # it begins with the system's name
                 findings.append(

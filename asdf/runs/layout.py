@@ -1,55 +1,196 @@
-"""What lies where in a system folder, and what killed runs have left there.
+"""The paths in the system folder of a run, and what killed runs have left there.
 
-Invariant: a file in the place of a folder, or the other way round, is found before anything is
-written.
+Invariants: no other module spells the name of a file or folder of a run; a file where a folder belongs, or the
+other way round, is reported before anything is written.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.runs.files import remove_unfinished
+from asdf.runs.network_names import NetworkName
 
-METRICS = "metrics.jsonl"
-FILES = (
-    "owner.json",
-    "log.txt",
-    "settings.py",
-    "environment.json",
-    METRICS,
-    "networks/evaluations.json",
-)
-FOLDERS = ("networks", "scores", "trials", "results", "code")
-# Other runs may be writing to a folder that they share with this one: what they write is touched
-# every few seconds.
-_SURELY_LEFT_S = 3600.0
+_SCORES = "scores"
+# The folder of results may also lie outside a run: `write_results` takes any.
+RESULTS_JSON = "results.json"
+RESULTS_TEXT = "results.txt"
+# Another run may be writing to a folder that it shares with this one. It touches its unfinished files every few
+# seconds, so a file of this age belongs to no living run.
+_ABANDONED_AFTER_S = 3600.0
 
 
-def check_layout(system: Path) -> None:
-    """Make sure that nothing lies in the place of a file or folder that a run writes.
+@dataclass(frozen=True)
+class Layout:
+    """The paths below the system folder of a run (`paths.output_folder/paths.system_folder`)."""
+
+    system: Path
+
+    @property
+    def owner(self) -> Path:
+        """The mark of the run that writes to the folder now."""
+        return self.system / "owner.json"
+
+    @property
+    def log(self) -> Path:
+        return self.system / "log.txt"
+
+    @property
+    def settings(self) -> Path:
+        """The settings of the last start."""
+        return self.system / "settings.py"
+
+    @property
+    def environment(self) -> Path:
+        """A record per start: versions, machine, devices, the state of the code."""
+        return self.system / "environment.json"
+
+    @property
+    def metrics(self) -> Path:
+        """A line per printed step and per evaluation."""
+        return self.system / "metrics.jsonl"
+
+    @property
+    def code(self) -> Path:
+        """The user's own code, as it was at the last start."""
+        return self.system / "code"
+
+    @property
+    def profile(self) -> Path:
+        return self.system / "profile"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.system / "tensorboard"
+
+    @property
+    def networks(self) -> Path:
+        return self.system / "networks"
+
+    @property
+    def evaluations(self) -> Path:
+        """The EERs of the validation sets, for choosing among the networks without opening them."""
+        return self.networks / "evaluations.json"
+
+    @property
+    def scores(self) -> Path:
+        return self.system / _SCORES
+
+    @property
+    def trials(self) -> Path:
+        return self.system / "trials"
+
+    @property
+    def results(self) -> Path:
+        return self.system / "results"
+
+    @property
+    def results_json(self) -> Path:
+        return self.results / RESULTS_JSON
+
+    @property
+    def results_text(self) -> Path:
+        return self.results / RESULTS_TEXT
+
+    @property
+    def report(self) -> Path:
+        return self.results / "report.html"
+
+    @property
+    def launch_log(self) -> Path:
+        """Everything that a launched run prints, of all its starts."""
+        return self.system / "launch.log"
+
+    @property
+    def launch_state(self) -> Path:
+        return self.system / "launch.json"
+
+    @property
+    def launch_stop(self) -> Path:
+        """A launched run stops when this file exists."""
+        return self.system / "launch.stop"
+
+    def network_file(self, name: NetworkName) -> Path:
+        return self.networks / name.file
+
+    def score_file(self, name: NetworkName, corpus: str) -> Path:
+        return self.scores / str(name) / f"{corpus}.txt"
+
+    def score_files(self) -> list[Path]:
+        """Return the existing score files of all networks, sorted by path."""
+        return sorted(self.scores.glob("*/*.txt"))
+
+    def trials_file(self, corpus: str) -> Path:
+        """Return the path of the trials' labels and columns, for results by attack and the like."""
+        return self.trials / f"{corpus}.tsv"
+
+    def files(self) -> tuple[Path, ...]:
+        """Return the files that a run writes to paths known beforehand."""
+        return (
+            self.owner,
+            self.log,
+            self.settings,
+            self.environment,
+            self.metrics,
+            self.evaluations,
+        )
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders that a run makes."""
+        return (self.networks, self.scores, self.trials, self.results, self.code)
+
+
+def layout_of_network(path: Path) -> Layout:
+    """Return the layout of the run that wrote the network file `path`, if a run did."""
+    return Layout(path.parent.parent)
+
+
+def layout_of_score_file(path: Path) -> Layout | None:
+    """Return the layout of the run that wrote the score file `path`, or None if it lies in no run's folder."""
+    parents = path.parents
+    if len(parents) < 3 or parents[1].name != _SCORES:
+        return None
+    return Layout(parents[2])
+
+
+def network_of_score_file(path: Path) -> NetworkName | None:
+    """Return the network whose scores `path` holds, or None if it lies in no run's folder."""
+    if layout_of_score_file(path) is None:
+        return None
+    return NetworkName(path.parent.name)
+
+
+def runs_inside(folder: Path) -> list[Path]:
+    """Return the system folders that lie directly in `folder`, sorted by name."""
+    return sorted(path.parent for path in folder.glob(f"*/{Layout(folder).settings.name}"))
+
+
+def check_layout(layout: Layout) -> None:
+    """Make sure that no folder lies where a run writes a file, and no file where it makes a folder.
 
     Raises:
-        AsdfError: names all that does.
+        AsdfError: names everything that does.
     """
     misplaced = []
-    for name in FILES:
-        if (system / name).is_dir():
-            misplaced.append(f"{system / name} is a folder, and a run writes a file there")
-    for name in FOLDERS:
-        if (system / name).exists() and not (system / name).is_dir():
-            misplaced.append(f"{system / name} is a file, and a run writes a folder there")
+    for path in layout.files():
+        if path.is_dir():
+            misplaced.append(f"{path} is a folder, and a run writes a file there")
+    for path in layout.folders():
+        if path.exists() and not path.is_dir():
+            misplaced.append(f"{path} is a file, and a run writes a folder there")
     if misplaced:
         raise AsdfError(
             f"{'; '.join(misplaced)}. Move it away, or give this run another paths.system_folder."
         )
 
 
-def remove_leftovers(system: Path, shared: Path) -> None:
+def remove_leftovers(layout: Layout, shared: Path) -> None:
     """Remove the unfinished files of killed runs from a system folder, and old ones from a folder that runs share.
 
     Only the owner of the system folder may call this.
     """
-    for folder in (system, *(system / name for name in FOLDERS), *(system / "scores").glob("*/")):
+    for folder in (layout.system, *layout.folders(), *layout.scores.glob("*/")):
         remove_unfinished(folder)
-    remove_unfinished(shared, older_than_s=_SURELY_LEFT_S)
+    remove_unfinished(shared, older_than_s=_ABANDONED_AFTER_S)

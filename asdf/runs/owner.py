@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from asdf.errors import AsdfError
+from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 
 BEAT_S = 10.0
@@ -39,7 +40,7 @@ def owner_mark(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = _open_locked(folder / "owner.json")
+        file = _open_locked(Layout(folder).owner)
         _write(file)
     except OSError as error:
         raise AsdfError(
@@ -55,7 +56,7 @@ def owner_mark(folder: Path) -> Iterator[None]:
         ended.set()
         if beat.is_alive():
             beat.join()
-        (folder / "owner.json").unlink(missing_ok=True)
+        Layout(folder).owner.unlink(missing_ok=True)
         file.close()
 
 

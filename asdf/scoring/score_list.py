@@ -18,9 +18,9 @@ from asdf.data.datasets import WholeUtterances
 from asdf.data.decoders import tell_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import scoring_batches
-from asdf.distributed.reading import fetch_later
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
+from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks import fixed_samples, scoring_length

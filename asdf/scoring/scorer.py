@@ -18,8 +18,8 @@ from asdf.audio.speech import needs_whole_recording
 from asdf.audio.speech_activity import check_detector, cut_to_speech
 from asdf.data.scoring_plan import ScoringBatch, scoring_batches
 from asdf.distributed.cores import usable_cores
-from asdf.distributed.reading import fetch_later, send
 from asdf.distributed.resources import gpu_memory
+from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.scoring.memory_errors import memory_errors_as_messages

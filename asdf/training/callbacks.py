@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError, UsageError
+from asdf.runs.layout import Layout
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
 
@@ -93,7 +94,7 @@ class TensorBoard(Callback):
 
     def on_start(self, step: int) -> None:
         # What an earlier start drew beyond its last checkpoint is drawn again.
-        self._writer = self._kind(self.folder / "tensorboard", purge_step=step + 1)
+        self._writer = self._kind(Layout(self.folder).tensorboard, purge_step=step + 1)
 
     def on_step(self, record: dict[str, Any]) -> None:
         for name in ("loss", "learning_rate", "utterances_per_s", "data_wait"):

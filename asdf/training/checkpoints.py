@@ -20,7 +20,7 @@ from asdf.errors import AsdfError
 from asdf.interchange.network_file import fill_network, network_content, read_network_file
 from asdf.interchange.network_file import write_content as write_checkpoint
 from asdf.runs.log import LOG
-from asdf.runs.network_files import RESUME, network_files, networks_present
+from asdf.runs.network_names import RESUME, describe_networks, list_networks
 from asdf.settings.sections import Sections
 from asdf.training.host_copies import HostCopies
 from asdf.training.progress import Progress
@@ -90,7 +90,7 @@ def read_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
     """
     if not path.exists():
         raise AsdfError(
-            f"there is no network {path}. {networks_present(path.parent)} Choose one with recipe.selected_epochs or "
+            f"there is no network {path}. {describe_networks(path.parent)} Choose one with recipe.selected_epochs or "
             "network.resume_epoch, or train first."
         )
     return read_network_file(path, mapped)
@@ -119,9 +119,10 @@ def newest_checkpoint(folder: Path) -> Path | None:
     Raises:
         AsdfError: there are networks, but none can be read: a start from nothing would overwrite them.
     """
-    candidates = list(reversed(network_files(folder)))
-    if (folder / RESUME).exists():
-        candidates.insert(0, folder / RESUME)
+    candidates = [folder / name.file for name in reversed(list_networks(folder))]
+    resume = folder / RESUME.file
+    if resume.exists():
+        candidates.insert(0, resume)
     best: tuple[int, Path] | None = None
     for path in candidates:
         try:
@@ -132,7 +133,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
         steps = progress.step if progress else -1
         if best is None or steps > best[0]:
             best = (steps, path)
-        if path.name != RESUME:
+        if path != resume:
             break
     if candidates and best is None:
         raise AsdfError(

@@ -47,11 +47,17 @@ class GraphedPasses:
     """
 
     def __init__(self, eager: Passes, whole: int) -> None:
-        self._eager, self._whole = eager, whole
+        self._eager = eager
+        self._whole = whole
         self._steps = 0
         self._pairs: dict[bool, _Pair] = {}
         self._gradients: list[tuple[nn.Parameter, Tensor]] = []
         self._adds = False
+
+    @property
+    def model(self) -> nn.Module:
+        """The network as training calls it."""
+        return self._eager.model
 
     def for_window(self, window: Window) -> Passes | GraphedPasses:
         """Return these passes, or those without graphs: for a shorter window, and for the first ones."""

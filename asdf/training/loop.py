@@ -1,122 +1,126 @@
 """The training loop: epochs, validation, checkpoints, and when it ends.
 
-Invariant: all ranks go the same way. Whether to stop or to save is summed over them with each step; whether an
-evaluation is due follows from the progress, which is the same on all of them.
+Invariant: all ranks take the same decisions. Whether to stop or to save is summed over the ranks with
+each step; whether an evaluation is due follows from the progress, which is the same on all of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from tqdm import tqdm
 
+from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.decoders import tell_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.distributed.world import World
+from asdf.runs.evaluations import (
+    Evaluation,
+    last_improvement,
+    other_precisions,
+    write_evaluations,
+)
+from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.runs.network_files import RESUME, other_precisions, write_evaluations
+from asdf.runs.network_names import RESUME, NetworkName
 from asdf.scoring.precision import agree_on_precision
-from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.instruments.profile import StepProfile
 from asdf.training.instruments.progress_lines import ProgressLines, position_of
-from asdf.training.optimisers import plateau_end, update_plateau
 from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
 from asdf.training.saving import Saving
+from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
-from asdf.trials.trial_list import TrialList
 
-Evaluate = Callable[[nn.Module, str], dict[str, float]]
+# Scores the validation sets with a network; all ranks call it together. It returns the EER (a fraction)
+# of each set, the same on all ranks; an empty result means that there is nothing to validate on.
+Validate = Callable[[nn.Module, NetworkName], dict[str, float]]
 
 
 class Trainer:
-    """Trains a network; the names of the files that it writes to `folder` are those of `Progress.name`.
-
-    Profiles are written beside that folder.
+    """The training of a step's network on a step's utterances.
 
     Args:
-        loader: reads clips of `utterances` by the keys (epoch, utterance).
-        evaluate: scores the validation sets with a network of the given name and returns their EERs, the same on
-            every rank; an empty result means that there is nothing to evaluate.
+        loader: reads clips of the utterances by the keys (epoch, utterance).
+        layout: of the run, whose networks are called as `Progress.network_name` says.
     """
 
     def __init__(
         self,
         step: Step,
-        utterances: TrialList,
+        *,
         loader: BatchLoader,
-        settings: Sections,
-        world: World,
-        folder: Path,
-        evaluate: Evaluate,
+        layout: Layout,
+        validate: Validate,
         stop: StopRequest,
         callbacks: CallbackGroup,
     ) -> None:
-        net = settings.network
-        self.step, self.utterances, self.loader = step, utterances, loader
-        self.settings, self.world, self.folder = settings, world, folder
-        self.evaluate, self.stop, self.callbacks = evaluate, stop, callbacks
-        self.plan = TrainingPlan(
-            len(utterances),
-            minibatch_per_process(net, world.size),
-            net.optimizer_step_interval,
-            world.size,
-            world.rank,
-            settings.recipe.seed,
-            settings.computing.sync_batch_norm,
-        )
-        self.progress = Progress(world_size=world.size, list_digest=utterances.digest())
+        self.step = step
+        self.utterances = step.utterances
+        self.settings = step.settings
+        self.world = step.world
+        self.loader = loader
+        self.layout = layout
+        self.validate = validate
+        self.stop = stop
+        self.callbacks = callbacks
+        self.plan = _plan_training(step)
+        self.progress = Progress(world_size=self.world.size, list_digest=self.utterances.digest())
         self.profile = StepProfile(
-            settings.computing.profile_steps, folder.parent / "profile", step.clock, world
+            self.settings.computing.profile_steps, layout.profile, step.clock, self.world
         )
-        self.saving = Saving(step, settings, world, folder, callbacks)
-        self.lines = ProgressLines(step, self.plan, net, loader, callbacks)
+        self.saving = Saving(step, layout, callbacks)
+        self.lines = ProgressLines(step, self.plan, loader, callbacks)
 
-    def resume(self, content: dict[str, Any], evaluations: list[dict[str, Any]]) -> None:
+    def resume(self, content: dict[str, Any], evaluations: list[Evaluation]) -> None:
         """Go on from the content of a checkpoint whose weights the network already has.
 
         Args:
-            evaluations: what is known of the networks up to there; an evaluation may be newer than its checkpoint.
+            evaluations: those of the run so far; some may be newer than the checkpoint.
+
+        Raises:
+            AsdfError: the checkpoint was written with another optimiser.
         """
         self.step.load_state(content)
         progress = Progress.from_state(content["progress"])
         if progress.list_digest != self.utterances.digest():
             LOG.warning(
-                "the training list is not the one that the checkpoint was trained on: its epoch begins anew"
+                "the training list is not the one that the checkpoint was trained on: "
+                "its epoch begins anew"
             )
             progress.begin_epoch()
         if progress.world_size != self.world.size:
             LOG.warning(
-                "trained by %d processes so far, by %d from here on: every utterance still has its one turn in this "
-                "epoch, but the steps differ from those of a run that was never stopped",
+                "trained by %d processes so far, by %d from here on: every utterance is still used "
+                "once in this epoch, but the steps differ from those of a run that was never stopped",
                 progress.world_size,
                 self.world.size,
             )
-        progress.world_size, progress.list_digest = self.world.size, self.utterances.digest()
+        progress.world_size = self.world.size
+        progress.list_digest = self.utterances.digest()
         progress.evaluations = [
-            evaluation for evaluation in evaluations if evaluation["step"] <= progress.step
+            evaluation for evaluation in evaluations if evaluation.step <= progress.step
         ]
         remark = other_precisions(progress.evaluations, self._scoring_precision())
         if remark:
             LOG.warning("warning: %s", remark)
-        # Why training ended is asked anew: the settings may now let it go on.
-        progress.finished = plateau_end(self.settings, progress)
+        # The reason of an earlier end is computed again: the settings may now let training go on.
+        progress.finished = plateau_end(self.settings.network, progress)
         self.progress = progress
-        self._early_stop()
+        self._stop_early()
 
     def run(self) -> None:
         """Train to the end.
 
         Raises:
             Stopped: a stop was requested; a checkpoint has been written.
-            AsdfError: the loss is not finite, or a recording cannot be read; no network was written from it.
+            AsdfError: the loss is not finite, or a recording cannot be read; no network was written
+                from it.
         """
         self.step.network.train()
         try:
@@ -128,54 +132,48 @@ class Trainer:
                 while not self.finished():
                     self._train_epoch()
                 self.saving.settle()
-            self.callbacks.call(
-                "on_end", {**position_of(self.progress, self.plan), "reason": self.finished()}
-            )
+            position = position_of(self.progress, self.plan)
+            self.callbacks.call("on_end", {**position, "reason": self.finished()})
         finally:
             self.profile.close()
             self.callbacks.report_failures()
 
     def finished(self) -> str:
         """Return why training is over; '' while it is not."""
-        progress, net = self.progress, self.settings.network
-        if not progress.finished and progress.epochs >= net.max_epochs:
-            return f"network.max_epochs = {net.max_epochs}"
-        if not progress.finished and net.max_steps is not None and progress.step >= net.max_steps:
-            return f"network.max_steps = {net.max_steps}"
-        return progress.finished
+        progress = self.progress
+        limits = self.settings.network
+        if progress.finished:
+            return progress.finished
+        if progress.epochs >= limits.max_epochs:
+            return f"network.max_epochs = {limits.max_epochs}"
+        if limits.max_steps is not None and progress.step >= limits.max_steps:
+            return f"network.max_steps = {limits.max_steps}"
+        return ""
 
     def _train_epoch(self) -> None:
         """Train for the rest of the current epoch, or until training is over."""
-        progress, plan = self.progress, self.plan
+        progress = self.progress
+        plan = self.plan
         epoch = progress.epochs + 1
         start = progress.position
         self.step.begin_epoch(progress.epochs)
-        shares = (share for window in plan.windows(epoch, start) for share in window.shares)
-        clips = self.loader.unboosted_batches(
-            [(epoch, i) for i in share.utterances.tolist()] for share in shares
-        )
+        clips = self._read_clips(epoch, start)
         self.step.clock.restart()
         self.saving.timer.restart()
         self.lines.begin_epoch(progress)
-        hidden = not (self.world.is_main and sys.stderr.isatty())
-        with tqdm(
-            total=plan.steps_per_epoch(),
-            initial=start // plan.window_size,
-            desc=f"epoch {epoch}",
-            unit="step",
-            leave=False,
-            disable=hidden,
-        ) as bar:
+        stop = False
+        with self._progress_bar(epoch, start) as bar:
             for window in plan.windows(epoch, start):
                 flags = [float(bool(self.stop)), *self.saving.flags()]
                 self.profile.before_step(progress.step + 1)
-                rate, stop, late, settled = self.step.take(window, clips, progress, flags)
+                taken = self.step.take(window, clips, progress, flags)
+                stop, late, settled = (flag > 0 for flag in taken.flags)
                 if settled:
                     self.saving.settle()
                 bar.update()
-                self.lines.log_if_due(progress, rate, bar)
+                self.lines.log_if_due(progress, taken.learning_rate, bar)
                 if window.end < plan.size:
-                    self._inside_epoch(bool(stop), bool(late))
+                    self._inside_epoch(stop, late)
                     if self.finished():
                         return
                 self.profile.after_step(progress.step)
@@ -183,15 +181,35 @@ class Trainer:
         tell_fallbacks(
             f"training, epoch {epoch}", decoded, self.utterances, plan.size - start, self.world
         )
-        self._end_epoch(bool(stop))
+        self._end_epoch(stop)
+
+    def _read_clips(self, epoch: int, start: int) -> Iterator[Tensor | Unboosted]:
+        """Yield this rank's minibatches of the epoch from position `start` on."""
+        windows = self.plan.windows(epoch, start)
+        shares = (share for window in windows for share in window.shares)
+        return self.loader.unboosted_batches(
+            [(epoch, index) for index in share.utterances.tolist()] for share in shares
+        )
+
+    def _progress_bar(self, epoch: int, start: int) -> tqdm:
+        is_shown = self.world.is_main and sys.stderr.isatty()
+        return tqdm(
+            total=self.plan.steps_per_epoch(),
+            initial=start // self.plan.window_size,
+            desc=f"epoch {epoch}",
+            unit="step",
+            leave=False,
+            disable=not is_shown,
+        )
 
     def _inside_epoch(self, stop: bool, late: bool) -> None:
         """Evaluate, save or stop after a step that is not the last of its epoch."""
-        net, step = self.settings.network, self.progress.step
-        if _divides(net.evaluation_interval_steps, step) or self.finished():
-            self.saving.save(self.progress.name(), self.progress)
+        intervals = self.settings.network
+        step = self.progress.step
+        if _divides(intervals.evaluation_interval_steps, step) or self.finished():
+            self.saving.save(self.progress.network_name(), self.progress)
             self._evaluate_if_due()
-        elif stop or late or _divides(net.checkpoint_interval_steps, step):
+        elif stop or late or _divides(intervals.checkpoint_interval_steps, step):
             self.saving.save(RESUME, self.progress)
         if stop and not self.finished():
             raise self._stopped()
@@ -203,62 +221,88 @@ class Trainer:
         progress.epochs += 1
         progress.begin_epoch()
         LOG.info("epoch %d: training loss %.4f", progress.epochs, loss)
-        line = update_plateau(self.settings, progress, loss)
-        if line:
-            LOG.info("%s", line)
-        self.saving.save(progress.name(), progress, ends_epoch=True)
+        lowered = update_plateau(self.settings.network, progress, loss)
+        if lowered:
+            LOG.info("%s", lowered)
+        self.saving.save(progress.network_name(), progress, ends_epoch=True)
+        # A checkpoint exists: a resumed run evaluates first, so a stop need not wait for that.
         if stop and not self.finished():
             raise self._stopped()
         self._evaluate_if_due()
 
     def _evaluate_if_due(self) -> None:
         """Score the validation sets if that is due at this step and has not been done yet."""
-        progress, net = self.progress, self.settings.network
-        whole = progress.position == 0 and progress.epochs % net.epochs_per_train_call == 0
-        due = whole or _divides(net.evaluation_interval_steps, progress.step) or self.finished()
-        if progress.step == 0 or progress.evaluated() or not due:
+        progress = self.progress
+        if not self._evaluation_is_due():
             return
         self.profile.end()
+        # Each rank scores its share of the sets, so all must have the same running statistics.
         self.world.broadcast_buffers(self.step.network)
         with self.step.whole_network() as network:
-            eers = self.evaluate(network, progress.name())
+            eers = self.validate(network, progress.network_name())
         self.saving.settle()
         if eers:
-            record = {
-                **position_of(self.progress, self.plan),
-                "network": progress.name(),
-                "eer": eers,
-            }
-            record["scoring_precision"] = self._scoring_precision()
-            progress.evaluations.append(record)
-            self.callbacks.call("on_evaluation", record)
-            self._early_stop()
-        self.world.run_on_main(self._tidy)
+            evaluation = Evaluation(
+                network=progress.network_name(),
+                eers=eers,
+                scoring_precision=self._scoring_precision(),
+                **position_of(progress, self.plan),
+            )
+            progress.evaluations.append(evaluation)
+            self.callbacks.call("on_evaluation", evaluation.record())
+            self._stop_early()
+        self.world.run_on_main(self._write_evaluations)
         self.saving.timer.restart()
 
-    def _tidy(self) -> None:
-        write_evaluations(self.folder, self.progress.evaluations)
-        remove_networks(self.folder, self.settings, self.progress.evaluations)
+    def _evaluation_is_due(self) -> bool:
+        progress = self.progress
+        intervals = self.settings.network
+        if progress.step == 0 or progress.evaluated():
+            return False
+        if progress.position == 0 and progress.epochs % intervals.epochs_per_train_call == 0:
+            return True
+        is_requested = _divides(intervals.evaluation_interval_steps, progress.step)
+        return is_requested or bool(self.finished())
 
-    def _early_stop(self) -> None:
+    def _write_evaluations(self) -> None:
+        """Write the evaluations and remove the networks that are not to be retained by them."""
+        write_evaluations(self.layout, self.progress.evaluations)
+        remove_networks(self.layout, self.settings, self.progress.evaluations)
+
+    def _stop_early(self) -> None:
+        """End training if the EER has not improved for `network.early_stop_evaluations`."""
         evaluations = self.progress.evaluations
         patience = self.settings.network.early_stop_evaluations
         if patience is None or not evaluations:
             return
-        eers = [next(iter(evaluation["eer"].values())) for evaluation in evaluations]
-        best = eers.index(min(eers))  # the first of equals: to reach it again is no gain
-        since = len(evaluations) - 1 - best
+        improvement = last_improvement(evaluations)
+        since = improvement.evaluations_since
         if since >= patience:
-            name = evaluations[best]["network"]
-            self.progress.finished = f"{since} evaluations without a better EER than that of {name}"
+            best = improvement.evaluation.network.file
+            self.progress.finished = f"{since} evaluations without a better EER than that of {best}"
 
     def _scoring_precision(self) -> str:
-        """Return what EERs of validation are computed in; all ranks come here together."""
+        """Return what validation scores are computed in; all ranks call this together."""
         return agree_on_precision(self.settings.computing.scoring_precision, self.world).name
 
     def _stopped(self) -> Stopped:
         self.saving.settle()
         return Stopped(self.world.agree(self.stop.reason), f"after step {self.progress.step}")
+
+
+def _plan_training(step: Step) -> TrainingPlan:
+    """Return the order in which this rank reads the utterances."""
+    settings = step.settings
+    world = step.world
+    return TrainingPlan(
+        len(step.utterances),
+        minibatch_per_process(settings.network, world.size),
+        settings.network.optimizer_step_interval,
+        world.size,
+        world.rank,
+        settings.recipe.seed,
+        settings.computing.sync_batch_norm,
+    )
 
 
 def _divides(interval: int | None, step: int) -> bool:

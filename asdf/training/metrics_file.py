@@ -12,7 +12,7 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_advice, write_text
-from asdf.runs.layout import METRICS
+from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.callbacks import Callback
 
@@ -31,7 +31,7 @@ class MetricsFile(Callback):
 
     def __init__(self, settings: Sections, folder: Path) -> None:
         super().__init__(settings, folder)
-        self.path = folder / METRICS
+        self.path = Layout(folder).metrics
         self._evaluated: set[float] = set()
 
     def on_start(self, step: int) -> None:

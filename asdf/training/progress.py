@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from asdf.runs.evaluations import Evaluation, evaluations_in
+from asdf.runs.network_names import NetworkName
 from asdf.runs.seeds import derived_seed
 from asdf.text import shorten
 
@@ -34,21 +36,21 @@ class Progress:
     training_loss: float | None = None
     consecutive_lr_updates: int = 0
     learning_rate_factor: float = 1.0
-    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
     finished: str = ""
     world_size: int = 1
     list_digest: str = ""
     printed_loss_sum: float = 0.0
     printed_weight_sum: float = 0.0
 
-    def name(self) -> str:
-        """The file name of the network at this point."""
+    def network_name(self) -> NetworkName:
+        """Return the name of the network at this point."""
         if self.position == 0:
-            return f"epoch.{self.epochs}.pt"
-        return f"epoch.{self.epochs + 1}.step.{self.step}.pt"
+            return NetworkName.after_epoch(self.epochs)
+        return NetworkName.inside_epoch(self.epochs + 1, self.step)
 
     def evaluated(self) -> bool:
-        return any(evaluation["step"] == self.step for evaluation in self.evaluations)
+        return any(evaluation.step == self.step for evaluation in self.evaluations)
 
     def begin_epoch(self) -> None:
         """Nothing of the epoch has been done."""
@@ -65,7 +67,8 @@ class Progress:
 
     def state(self) -> dict[str, Any]:
         """Plain values for a checkpoint."""
-        return asdict(self)
+        records = [evaluation.record() for evaluation in self.evaluations]
+        return {**asdict(self), "evaluations": records}
 
     @classmethod
     def from_state(cls, state: Any) -> Progress:
@@ -84,7 +87,9 @@ class Progress:
                 )
             if not _fits(name, value, known[name]):
                 raise ValueError(f"its {name} is {shorten(repr(value))}")
-        progress = cls(**state)
+        # A damaged evaluation is no reason to refuse: evaluations.json is what a resumed run reads.
+        evaluations = evaluations_in(state.get("evaluations", []))
+        progress = cls(**{**state, "evaluations": evaluations})
         # One of an earlier version counts as if a progress line had just been printed.
         if "printed_loss_sum" not in state:
             progress.printed_loss_sum = progress.loss_sum

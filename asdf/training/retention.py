@@ -1,72 +1,99 @@
-"""Which networks stay, which is the best, and the average of the best ones."""
+"""Which networks of a run are retained, and the average of the best ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from asdf.errors import AsdfError
+from asdf.runs.evaluations import Evaluation, best_first
+from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.runs.network_files import AVERAGE, by_eer, network_files
+from asdf.runs.network_names import AVERAGE, NetworkName, list_networks
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import read_checkpoint, write_checkpoint
 
+# The average is no state of any training: progress and optimiser are left out.
+_COPIED = ("format", "version", "network_class", "settings")
 
-def remove_networks(folder: Path, settings: Sections, evaluations: list[dict[str, Any]]) -> None:
-    """Remove the networks that the settings do not keep."""
-    net = settings.network
-    if net.keep_last_networks is None:
+
+def remove_networks(layout: Layout, settings: Sections, evaluations: list[Evaluation]) -> None:
+    """Remove the networks that the settings do not retain."""
+    if settings.network.keep_last_networks is None:
         return
-    files = network_files(folder)
-    kept = {path.name for path in list(files)[-net.keep_last_networks :]}
-    best = max(net.keep_best_networks, net.average_best_networks)
-    kept |= {evaluation["network"] for evaluation in by_eer(evaluations)[:best]}
-    kept |= {
-        f"epoch.{epoch}.pt"
-        for epoch in settings.recipe.selected_epochs or ()
-        if isinstance(epoch, int)
-    }
-    for path, (epochs, step) in files.items():
-        every = (
-            net.keep_every_epochs is not None and step == 0 and epochs % net.keep_every_epochs == 0
-        )
-        if path.name not in kept and not every:
-            path.unlink()
+    existing = list_networks(layout.networks)
+    retained = _retained_networks(settings, existing, evaluations)
+    for name in existing:
+        if name not in retained and not _is_periodic(name, settings):
+            layout.network_file(name).unlink()
 
 
-def average_networks(folder: Path, evaluations: list[dict[str, Any]], count: int) -> Path:
-    """Write the mean of the weights of the best `count` networks to `folder/average.pt`.
+def _retained_networks(
+    settings: Sections, existing: list[NetworkName], evaluations: list[Evaluation]
+) -> set[NetworkName]:
+    """Return the last ones, the best ones and those that the later stages have been set to use."""
+    training = settings.network
+    # Those that will be averaged must still exist at the end of training.
+    best = max(training.keep_best_networks, training.average_best_networks)
+    retained = {evaluation.network for evaluation in best_first(evaluations)[:best]}
+    if training.keep_last_networks is not None:
+        retained.update(existing[-training.keep_last_networks :])
+    for epoch in settings.recipe.selected_epochs or ():
+        if isinstance(epoch, int):
+            retained.add(NetworkName.after_epoch(epoch))
+    return retained
 
-    Floating-point weights and statistics are averaged in float64; counters are taken from the best one.
+
+def _is_periodic(name: NetworkName, settings: Sections) -> bool:
+    """Return whether `network.keep_every_epochs` retains the network."""
+    interval = settings.network.keep_every_epochs
+    if interval is None or name.position is None or name.position.step:
+        return False
+    return name.position.epochs % interval == 0
+
+
+def average_networks(layout: Layout, evaluations: list[Evaluation], count: int) -> Path:
+    """Write the mean of the weights of the best `count` networks to networks/average.pt.
+
+    Floating-point weights and statistics are averaged in float64; counters are taken from the best.
+
+    Returns:
+        The path of the average.
+
+    Raises:
+        AsdfError: no network has been evaluated.
     """
-    names = [evaluation["network"] for evaluation in by_eer(evaluations)][:count]
-    names = [name for name in names if (folder / name).exists()]
+    best = [evaluation.network for evaluation in best_first(evaluations)][:count]
+    names = [name for name in best if layout.network_file(name).exists()]
     if not names:
         raise AsdfError(
-            "network.average_best_networks asks for an average, but no network has been evaluated: set "
-            "recipe.validation_sets, or network.average_best_networks = 0."
+            "network.average_best_networks asks for an average, but no network has been evaluated: "
+            "set recipe.validation_sets, or network.average_best_networks = 0."
         )
-    content = read_checkpoint(folder / names[0], mapped=True)
-    sums = {
-        name: tensor.double()
-        for name, tensor in content["model_state_dict"].items()
-        if tensor.is_floating_point()
-    }
+    files = [name.file for name in names]
+    content = read_checkpoint(layout.network_file(names[0]), mapped=True)
+    averaged: dict[str, Any] = {key: content[key] for key in _COPIED if key in content}
+    averaged["model_state_dict"] = _mean_weights(layout, content["model_state_dict"], names)
+    averaged["averaged"] = files
+    path = layout.network_file(AVERAGE)
+    write_checkpoint(path, averaged)
+    LOG.info("averaged %s into %s", ", ".join(files), AVERAGE.file)
+    return path
+
+
+def _mean_weights(
+    layout: Layout, first: dict[str, Tensor], names: list[NetworkName]
+) -> dict[str, Tensor]:
+    """Return the mean over the networks `names`, the first of which has the weights `first`."""
+    sums = {name: tensor.double() for name, tensor in first.items() if tensor.is_floating_point()}
     for other in names[1:]:
-        weights = read_checkpoint(folder / other, mapped=True)["model_state_dict"]
+        # One network is in memory at a time.
+        weights = read_checkpoint(layout.network_file(other), mapped=True)["model_state_dict"]
         for name in sums:
             sums[name] += weights[name].double()
-    averaged: dict[str, torch.Tensor] = {
-        name: (sums[name] / len(names)).to(tensor.dtype) if name in sums else tensor
-        for name, tensor in content["model_state_dict"].items()
-    }
-    kept: dict[str, Any] = {
-        key: content[key]
-        for key in ("format", "version", "network_class", "settings")
-        if key in content
-    }
-    write_checkpoint(folder / AVERAGE, {**kept, "model_state_dict": averaged, "averaged": names})
-    LOG.info("averaged %s into %s", ", ".join(names), AVERAGE)
-    return folder / AVERAGE
+    mean = dict(first)
+    for name, total in sums.items():
+        mean[name] = (total / len(names)).to(first[name].dtype)
+    return mean

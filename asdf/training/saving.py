@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from asdf.data.threads import Threads
-from asdf.distributed.world import World
+from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.runs.network_files import RESUME
-from asdf.settings.sections import Sections
+from asdf.runs.network_names import RESUME, NetworkName
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
 from asdf.training.host_copies import HostCopies
@@ -46,18 +45,19 @@ class _Save:
 
 
 class Saving:
-    """Saves the network and optimiser of `step` to files in `folder`; every rank has one.
+    """Saves the network and optimiser of `step` to files of the run; every rank has one.
 
     Attributes:
         timer: says when a checkpoint inside an epoch is late.
     """
 
-    def __init__(
-        self, step: Step, settings: Sections, world: World, folder: Path, callbacks: CallbackGroup
-    ) -> None:
-        self._step, self._settings, self._world = step, settings, world
-        self._folder, self._callbacks = folder, callbacks
-        self.timer = SaveTimer(settings.network.checkpoint_interval_s)
+    def __init__(self, step: Step, layout: Layout, callbacks: CallbackGroup) -> None:
+        self._step = step
+        self._settings = step.settings
+        self._world = step.world
+        self._layout = layout
+        self._callbacks = callbacks
+        self.timer = SaveTimer(step.settings.network.checkpoint_interval_s)
         self._copies = HostCopies()
         self._threads: Threads | None = None
         self._save: _Save | None = None
@@ -87,8 +87,8 @@ class Saving:
         settled = save is not None and save.writing is not None and save.writing.done()
         return [float(self.timer.is_late()), float(settled)]
 
-    def save(self, name: str, progress: Progress, ends_epoch: bool = False) -> None:
-        """Begin to save to the file `name`; all ranks come here together.
+    def save(self, name: NetworkName, progress: Progress, ends_epoch: bool = False) -> None:
+        """Begin to save the network `name`; all ranks come here together.
 
         Raises:
             AsdfError: the gradient of the last step was not finite, or the checkpoint before cannot be written.
@@ -98,7 +98,7 @@ class Saving:
             self._log_if_writing(self._save)
         self.settle()
         content = self._collect(progress)
-        path, writing = self._folder / name, None
+        path, writing = self._layout.network_file(name), None
         if self._threads is not None:
             writing = self._threads.submit(_write, path, content)
         self._save = _Save(path, ends_epoch, writing)
@@ -144,7 +144,7 @@ class Saving:
         assert save.writing is not None  # this is the main rank
         self.timer.note_writing(save.writing.result())
         if save.ends_epoch:
-            (self._folder / RESUME).unlink(missing_ok=True)
+            self._layout.network_file(RESUME).unlink(missing_ok=True)
 
     def _log_if_writing(self, save: _Save) -> None:
         if save.writing is not None and not save.writing.done():

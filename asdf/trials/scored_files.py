@@ -7,8 +7,9 @@ from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
+from asdf.runs.layout import layout_of_score_file
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
-from asdf.trials.run_folder import SCORES, RunFolder
+from asdf.trials.run_folder import RunFolder
 from asdf.trials.scored_length import ScoredLength
 
 _MIN = "network.min_evaluation_utterance_length_in_samples"
@@ -57,11 +58,11 @@ def how_scored(score_file: Path) -> HowScored:
     """
     if (written := read_how_scored(score_file)) is not None:
         return written
-    above = score_file.absolute().parents
-    if len(above) < 3 or above[1].name != SCORES:
+    layout = layout_of_score_file(score_file.absolute())
+    if layout is None:
         return NOT_KNOWN
     try:
-        settings = RunFolder(above[2]).settings()
+        settings = RunFolder(layout.system).settings()
         texts = {name: setting.text for name, setting in settings.items()}
         if texts.get("network.network_class", "").strip("'\"").endswith("SSL_SLS"):
             only = int(texts["back_end.sls_samples"])

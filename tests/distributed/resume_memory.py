@@ -15,6 +15,7 @@ from torch import nn
 
 from asdf.distributed.world import World, open_world
 from asdf.recipe.stages import _resume
+from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
 from asdf.training.host_copies import HostCopies
@@ -73,7 +74,9 @@ def main() -> None:
     folder = Path(sys.argv[1])
     with open_world(Sections().computing) as world:
         trainer = Resumed()
-        run = SimpleNamespace(folders=SimpleNamespace(networks=folder), world=world)
+        run = SimpleNamespace(
+            folders=SimpleNamespace(networks=folder, layout=Layout(folder.parent)), world=world
+        )
         _resume(run, trainer, "auto")
         gc.collect()
         mapped = "epoch.1.pt" in Path("/proc/self/maps").read_text()

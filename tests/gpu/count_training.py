@@ -18,6 +18,8 @@ from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
 from asdf.networks import build_network
+from asdf.runs.layout import Layout
+from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import read_checkpoint
@@ -98,14 +100,16 @@ def count_saving(
 ) -> dict[str, object]:
     """The waits of the second save of a run, whose pinned buffers are those of the first."""
     with TemporaryDirectory() as folder:
-        saving = Saving(step, settings, world, Path(folder), CallbackGroup([], [], world))
+        layout = Layout(Path(folder))
+        second = NetworkName("second")
+        saving = Saving(step, layout, CallbackGroup([], [], world))
         with saving.running():
-            saving.save("first.pt", progress)
+            saving.save(NetworkName("first"), progress)
             saving.settle()
             with Watch() as seen:
-                saving.save("second.pt", progress)
+                saving.save(second, progress)
             saving.settle()
-        saved = Path(folder) / "second.pt"
+        saved = layout.network_file(second)
         is_same = not world.is_main or holds_weights(read_checkpoint(saved), step.network)
     return {"save_waits": dict(seen.waits), "saved_weights": is_same}
 

@@ -55,8 +55,8 @@ def train(settings: Sections, world: World) -> list[int]:
     laid_out = []
     for window in plan.windows(1):
         step.take(window, iter([clip]), progress, [])
-        if isinstance(step._model, DistributedDataParallel):
-            laid_out.append(step._model._get_ddp_logging_data()["has_rebuilt_buckets"])
+        if isinstance(step._passes.model, DistributedDataParallel):
+            laid_out.append(step._passes.model._get_ddp_logging_data()["has_rebuilt_buckets"])
     return laid_out
 
 

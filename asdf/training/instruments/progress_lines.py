@@ -13,7 +13,6 @@ from tqdm import tqdm
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan
 from asdf.runs.log import LOG
-from asdf.settings.sections import Network
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.instruments.data_wait import DataWait, waiting
 from asdf.training.instruments.time_left import TimeLeft
@@ -28,14 +27,15 @@ class ProgressLines:
         self,
         step: Step,
         plan: TrainingPlan,
-        network: Network,
         loader: BatchLoader,
         callbacks: CallbackGroup,
     ) -> None:
-        self._step, self._plan, self._callbacks = step, plan, callbacks
-        self._interval = network.print_interval
+        self._step = step
+        self._plan = plan
+        self._callbacks = callbacks
+        self._interval = step.settings.network.print_interval
         self._data_wait = DataWait(loader.workers, loader.cores)
-        self._time_left = TimeLeft(network, plan)
+        self._time_left = TimeLeft(step.settings.network, plan)
         self._is_first = True
         self._note(0)
 

@@ -4,7 +4,9 @@ import pytest
 
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.selection import check_choices, select_networks
-from asdf.runs.network_files import write_evaluations
+from asdf.runs.evaluations import Evaluation, write_evaluations
+from asdf.runs.layout import Layout
+from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections
 
 
@@ -16,8 +18,10 @@ def settings(selected=None, resume="auto") -> Sections:
 
 @pytest.fixture
 def networks(tmp_path):
+    layout = Layout(tmp_path)
+    layout.networks.mkdir()
     for name in ("epoch.2.pt", "epoch.9.pt", "epoch.10.pt", "epoch.10.step.95.pt", "average.pt"):
-        (tmp_path / name).touch()
+        (layout.networks / name).touch()
     eers = {
         "epoch.1.pt": 0.01,
         "epoch.2.pt": 0.3,
@@ -25,11 +29,12 @@ def networks(tmp_path):
         "epoch.10.step.95.pt": 0.1,
         "epoch.10.pt": 0.15,
     }
-    write_evaluations(
-        tmp_path,
-        [{"step": i, "network": n, "eer": {"dev": e}} for i, (n, e) in enumerate(eers.items())],
-    )
-    return tmp_path
+    evaluations = [
+        Evaluation(step, None, NetworkName.parse(name), {"dev": eer})
+        for step, (name, eer) in enumerate(eers.items())
+    ]
+    write_evaluations(layout, evaluations)
+    return layout
 
 
 @pytest.mark.parametrize(
@@ -54,8 +59,8 @@ def test_networks_that_are_not_there(networks, tmp_path):
         match=r"holds no epoch\.3\.pt, epoch\.4\.pt\. There are epoch\.2\.pt, .*selected_epochs",
     ):
         select_networks(settings((3, 2, 4)), networks)
-    empty = tmp_path / "empty"
-    empty.mkdir()
+    empty = Layout(tmp_path / "empty")
+    empty.networks.mkdir(parents=True)
     for chosen, said in ((None, "there are no networks in .*run stage 1 first"),
                          (("best",), "no network in .* has been evaluated"),
                          ((1,), "There are no networks: run stage 1 first")):  # fmt: skip

@@ -7,23 +7,60 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.runs.json_lines import read_json_lines
-from asdf.runs.layout import FILES, FOLDERS, check_layout, remove_leftovers
+from asdf.runs.layout import (
+    Layout,
+    check_layout,
+    layout_of_score_file,
+    network_of_score_file,
+    remove_leftovers,
+)
+from asdf.runs.network_names import NetworkName
+
+FILES = [
+    "owner.json",
+    "log.txt",
+    "settings.py",
+    "environment.json",
+    "metrics.jsonl",
+    "networks/evaluations.json",
+]
+FOLDERS = ["networks", "scores", "trials", "results", "code"]
+
+
+def test_the_names_in_a_system_folder(tmp_path):
+    layout = Layout(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in layout.files()] == FILES
+    assert [str(path.relative_to(tmp_path)) for path in layout.folders()] == FOLDERS
+    name = NetworkName("epoch.3")
+    assert layout.network_file(name) == tmp_path / "networks" / "epoch.3.pt"
+    assert layout.score_file(name, "dev") == tmp_path / "scores" / "epoch.3" / "dev.txt"
+    assert layout.trials_file("dev") == tmp_path / "trials" / "dev.tsv"
+    assert layout.results_json == tmp_path / "results" / "results.json"
+    assert layout.report == tmp_path / "results" / "report.html"
+
+
+def test_the_run_and_the_network_of_a_score_file(tmp_path):
+    path = Layout(tmp_path).score_file(NetworkName("average"), "dev")
+    assert layout_of_score_file(path) == Layout(tmp_path)
+    assert network_of_score_file(path) == NetworkName("average")
+    elsewhere = tmp_path / "epoch.3" / "dev.txt"
+    assert layout_of_score_file(elsewhere) is network_of_score_file(elsewhere) is None
 
 
 def test_a_folder_of_a_run_is_in_order(tmp_path):
-    check_layout(tmp_path / "not yet")
+    check_layout(Layout(tmp_path / "not yet"))
     for name in FOLDERS:
         (tmp_path / name).mkdir()
     for name in FILES:
         (tmp_path / name).write_text("")
-    check_layout(tmp_path)
+    check_layout(Layout(tmp_path))
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_folder_in_the_place_of_a_file(tmp_path, name):
     (tmp_path / name).mkdir(parents=True)
     with pytest.raises(AsdfError) as refused:
-        check_layout(tmp_path)
+        check_layout(Layout(tmp_path))
     assert str(refused.value) == (
         f"{tmp_path / name} is a folder, and a run writes a file there. Move it away, or give this run another "
         "paths.system_folder."
@@ -34,7 +71,7 @@ def test_files_in_the_places_of_folders_are_all_named(tmp_path):
     for name in FOLDERS:
         (tmp_path / name).write_text("")
     with pytest.raises(AsdfError) as refused:
-        check_layout(tmp_path)
+        check_layout(Layout(tmp_path))
     for name in FOLDERS:
         assert f"{tmp_path / name} is a file, and a run writes a folder there" in str(refused.value)
 
@@ -51,11 +88,11 @@ def test_what_killed_runs_left_is_removed_but_for_what_another_run_may_be_writin
     os.utime(shared / ".old.tsv.abc.part", (long_ago, long_ago))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".x.part").write_text("of another system")
-    remove_leftovers(system, shared)
+    remove_leftovers(Layout(system), shared)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob(".*.part")}
     assert left == {"sad/.x.txt.abc.part", "other/.x.part"}
     assert all((folder / "whole.txt").exists() for folder in folders)
-    remove_leftovers(tmp_path / "not there", tmp_path / "nor there")
+    remove_leftovers(Layout(tmp_path / "not there"), tmp_path / "nor there")
 
 
 def test_lines_that_are_no_records_are_passed_over(tmp_path):

@@ -9,7 +9,8 @@ from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.runs.network_files import read_evaluations
+from asdf.runs.evaluations import read_evaluations
+from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
@@ -78,19 +79,18 @@ def train(utterances, tmp_path):
         left, folder, witness = list(eers), tmp_path / "networks", Witness(settings, tmp_path)
         trainer = Trainer(
             step,
-            utterances,
-            BatchLoader(clips, 0, World()),
-            settings,
-            World(),
-            folder,
-            evaluate or (lambda network, name: {"dev": left.pop(0)} if left else {}),
-            stop if stop is not None else StopRequest(),
-            CallbackGroup([MetricsFile(settings, tmp_path), *callbacks], [witness], World()),
+            loader=BatchLoader(clips, 0, World()),
+            layout=Layout(folder.parent),
+            validate=evaluate or (lambda network, name: {"dev": left.pop(0)} if left else {}),
+            stop=stop if stop is not None else StopRequest(),
+            callbacks=CallbackGroup(
+                [MetricsFile(settings, tmp_path), *callbacks], [witness], World()
+            ),
         )
         if start:
             content = read_checkpoint(folder / start)
             fill_network(folder / start, content, step.network)
-            trainer.resume(content, read_evaluations(folder))
+            trainer.resume(content, read_evaluations(Layout(tmp_path)))
         trainer.run()
         return trainer, witness.seen
 

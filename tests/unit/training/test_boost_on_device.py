@@ -11,6 +11,7 @@ from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
+from asdf.runs.layout import Layout
 from asdf.settings.sections import RawBoost, Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import fill_network, read_checkpoint
@@ -49,18 +50,17 @@ def train(tmp_path):
         torch.manual_seed(0)
         step = Step(Plain(settings), utterances, settings, World())
         clips = TrainingClips(utterances, np.full(SIZE, LENGTH), 2000, rawboost, settings.sad, 0)
-        loader, folder = BatchLoader(clips, 0, World()), tmp_path / system
+        loader = BatchLoader(clips, 0, World())
+        layout = Layout(tmp_path / system)
+        folder = layout.networks
         asked = StopRequest() if stop is None else stop
         trainer = Trainer(
             step,
-            utterances,
-            loader,
-            settings,
-            World(),
-            folder,
-            lambda *_: {},
-            asked,
-            CallbackGroup([], [], World()),
+            loader=loader,
+            layout=layout,
+            validate=lambda *_: {},
+            stop=asked,
+            callbacks=CallbackGroup([], [], World()),
         )
         if start:
             content = read_checkpoint(folder / start)

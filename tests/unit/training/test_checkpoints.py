@@ -10,6 +10,8 @@ from torch import nn
 
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.runs.evaluations import Evaluation
+from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections
 from asdf.training import checkpoints
 from asdf.training.checkpoints import (
@@ -22,6 +24,8 @@ from asdf.training.checkpoints import (
 from asdf.training.host_copies import HostCopies
 from asdf.training.optimisers import build_optimiser
 from asdf.training.progress import Progress
+
+EVALUATION = Evaluation(17, 2.5, NetworkName("epoch.3.step.17"), {"dev": 0.1}, "bf16")
 
 
 def network(seed: int = 0, outputs: int = 2) -> nn.Module:
@@ -50,15 +54,15 @@ def save(path: Path, progress: Progress | None = None, seed: int = 0) -> nn.Modu
 
 
 def test_a_round_trip(tmp_path):
-    progress = Progress(
-        2, 5, 17, 1.5, 2.5, 0.7, 1, 0.5, [{"step": 17, "eer": {"dev": 0.1}}], "", 2, "abc"
-    )
+    progress = Progress(2, 5, 17, 1.5, 2.5, 0.7, 1, 0.5, [EVALUATION], "", 2, "abc")
     made = save(tmp_path / "epoch.3.step.17.pt", progress)
     content = read_checkpoint(tmp_path / "epoch.3.step.17.pt")
     other = network(seed=1)
     fill_network(tmp_path / "epoch.3.step.17.pt", content, other)
     torch.testing.assert_close(other.state_dict(), made.state_dict(), rtol=0, atol=0)
-    assert Progress(**content["progress"]) == progress and progress.name() == "epoch.3.step.17.pt"
+    assert content["progress"]["evaluations"] == [EVALUATION.record()]
+    assert Progress.from_state(content["progress"]) == progress
+    assert progress.network_name().file == "epoch.3.step.17.pt"
     assert (content["training_loss"], content["consecutive_lr_updates"]) == (0.7, 1)
     assert (
         content["network_class"] == "mine.Net"
@@ -69,8 +73,8 @@ def test_a_round_trip(tmp_path):
 
 
 def test_names_of_networks():
-    assert Progress(epochs=3, step=9).name() == "epoch.3.pt"
-    assert Progress(epochs=3, position=5, step=9).name() == "epoch.4.step.9.pt"
+    assert Progress(epochs=3, step=9).network_name().file == "epoch.3.pt"
+    assert Progress(epochs=3, position=5, step=9).network_name().file == "epoch.4.step.9.pt"
 
 
 def test_another_networks_file_is_refused_layer_by_layer_and_changes_nothing(tmp_path):

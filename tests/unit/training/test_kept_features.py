@@ -16,6 +16,7 @@ from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.networks.architectures import Architecture
 from asdf.networks.split import feature_identity
+from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
@@ -78,20 +79,18 @@ def train(tmp_path):
             # What follows reads no recording and computes no front end.
             network.front_end.forward = network.front_end.hidden_states = None
             loader = BatchLoader(features, 0, world)
-        losses, folder = Losses(), tmp_path / f"networks-{dtype}"
+        losses = Losses()
+        layout = Layout(tmp_path / f"system-{dtype}")
         step = Step(network, utterances, settings, world, from_features=dtype is not None)
         Trainer(
             step,
-            utterances,
-            loader,
-            settings,
-            world,
-            folder,
-            lambda *_: {},
-            StopRequest(),
-            CallbackGroup([losses], [], World()),
+            loader=loader,
+            layout=layout,
+            validate=lambda *_: {},
+            stop=StopRequest(),
+            callbacks=CallbackGroup([losses], [], World()),
         ).run()
-        content = torch.load(folder / "epoch.3.pt", weights_only=True)
+        content = torch.load(layout.networks / "epoch.3.pt", weights_only=True)
         return losses.all, content["model_state_dict"]
 
     return train

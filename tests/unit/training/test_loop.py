@@ -10,7 +10,9 @@ import torch
 
 from asdf.data.datasets import TrainingClips
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.runs.network_files import network_files, read_evaluations
+from asdf.runs.evaluations import read_evaluations
+from asdf.runs.layout import Layout
+from asdf.runs.network_names import list_networks
 from asdf.training.checkpoints import read_checkpoint
 from tests.unit.training.conftest import SIZE
 
@@ -22,7 +24,7 @@ def printed(tmp_path) -> dict[int, float]:
 
 
 def names(tmp_path) -> list[str]:
-    return [path.name for path in network_files(tmp_path / "networks")]
+    return [name.file for name in list_networks(Layout(tmp_path).networks)]
 
 
 def test_callbacks_are_told_of_everything(train):
@@ -49,7 +51,7 @@ def test_max_steps_ends_inside_an_epoch_with_a_network_that_is_evaluated(train, 
         ("evaluation", 7),
         ("end", "network.max_steps = 7"),
     ]
-    assert [one["network"] for one in read_evaluations(tmp_path / "networks")] == [
+    assert [evaluation.network.file for evaluation in read_evaluations(Layout(tmp_path))] == [
         "epoch.1.pt",
         "epoch.2.step.7.pt",
     ]
@@ -57,7 +59,7 @@ def test_max_steps_ends_inside_an_epoch_with_a_network_that_is_evaluated(train, 
 
 def test_evaluations_every_so_many_steps_come_beside_those_of_the_epochs(train, tmp_path):
     train(eers=[0.5] * 9, max_epochs=2, evaluation_interval_steps=2, epochs_per_train_call=2)
-    steps = [one["step"] for one in read_evaluations(tmp_path / "networks")]
+    steps = [evaluation.step for evaluation in read_evaluations(Layout(tmp_path))]
     assert steps == [2, 4, 6, 8, 10]
     assert names(tmp_path) == [
         "epoch.1.step.2.pt",
@@ -71,7 +73,7 @@ def test_evaluations_every_so_many_steps_come_beside_those_of_the_epochs(train, 
 
 def test_epochs_between_evaluations_and_the_last_one_always(train, tmp_path):
     train(eers=[0.5] * 9, max_epochs=5, epochs_per_train_call=2)
-    assert [one["epoch"] for one in read_evaluations(tmp_path / "networks")] == [2, 4, 5]
+    assert [evaluation.epoch for evaluation in read_evaluations(Layout(tmp_path))] == [2, 4, 5]
 
 
 def test_checkpoints_inside_an_epoch_and_none_left_after_it(train, tmp_path):
@@ -206,9 +208,7 @@ def test_another_list_begins_its_epoch_anew(train, utterances, tmp_path):
 def test_evaluations_newer_than_the_checkpoint_do_not_count(train, tmp_path):
     train(eers=[0.3, 0.2, 0.1], max_epochs=3)
     trainer, _ = train(eers=[0.6, 0.5], start="epoch.1.pt", max_epochs=3)
-    eers = [one["eer"]["dev"] for one in trainer.progress.evaluations]
+    eers = [evaluation.eers["dev"] for evaluation in trainer.progress.evaluations]
     assert eers == [0.3, 0.6, 0.5]
-    assert (
-        json.loads((tmp_path / "networks" / "evaluations.json").read_text())
-        == trainer.progress.evaluations
-    )
+    records = json.loads((tmp_path / "networks" / "evaluations.json").read_text())
+    assert records == [evaluation.record() for evaluation in trainer.progress.evaluations]

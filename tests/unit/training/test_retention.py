@@ -4,19 +4,23 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.runs.network_files import by_eer, network_files, read_evaluations, write_evaluations
+from asdf.runs.evaluations import Evaluation
+from asdf.runs.layout import Layout
+from asdf.runs.network_names import NetworkName, list_networks
 from asdf.settings.sections import Sections
 from asdf.training.retention import average_networks, remove_networks
 
 # Epochs 1 to 8 by their EER on the first validation set; epochs 5 and 2 are equally good.
 EERS = {1: 0.4, 2: 0.1, 3: 0.3, 4: 0.05, 5: 0.1, 6: 0.2, 7: 0.35, 8: 0.3}
 EVALUATIONS = [
-    {"step": 10 * epoch, "network": f"epoch.{epoch}.pt", "eer": {"dev": eer, "other": 1 - eer}}
+    Evaluation(10 * epoch, epoch, NetworkName.after_epoch(epoch), {"dev": eer, "other": 1 - eer})
     for epoch, eer in EERS.items()
 ]
 
 
-def kept(folder, selected=None, **network) -> list[int]:
+def retained_epochs(system, selected=None, **network) -> list[int]:
+    folder = Layout(system).networks
+    folder.mkdir()
     for epoch in EERS:
         (folder / f"epoch.{epoch}.pt").touch()
     (folder / "resume.pt").touch()
@@ -24,13 +28,13 @@ def kept(folder, selected=None, **network) -> list[int]:
     settings.recipe.selected_epochs = selected
     for name, value in network.items():
         setattr(settings.network, name, value)
-    remove_networks(folder, settings, EVALUATIONS)
+    remove_networks(Layout(system), settings, EVALUATIONS)
     assert (folder / "resume.pt").exists()
-    return [epochs for epochs, _ in network_files(folder).values()]
+    return [name.position.epochs for name in list_networks(folder)]
 
 
-def test_all_networks_stay_unless_told_otherwise(tmp_path):
-    assert kept(tmp_path, keep_best_networks=1) == list(EERS)
+def test_all_networks_stay_by_default(tmp_path):
+    assert retained_epochs(tmp_path, keep_best_networks=1) == list(EERS)
 
 
 @pytest.mark.parametrize(
@@ -47,38 +51,20 @@ def test_all_networks_stay_unless_told_otherwise(tmp_path):
         ({"keep_last_networks": 1, "keep_best_networks": 0, "selected": (1, "best", 6)}, [1, 6, 8]),
     ],
 )
-def test_what_is_kept(tmp_path, settings, epochs):
-    assert kept(tmp_path, **settings) == epochs
-
-
-def test_networks_inside_epochs_are_in_order_and_other_files_none(tmp_path):
-    for name in ("epoch.10.pt", "epoch.9.pt", "epoch.10.step.95.pt", "epoch.11.step.101.pt", "epoch.x.pt", "average.pt",
-                 ".epoch.3.pt.part", "epoch.3.pt.bak"):  # fmt: skip
-        (tmp_path / name).touch()
-    assert [path.name for path in network_files(tmp_path)] == [
-        "epoch.9.pt",
-        "epoch.10.step.95.pt",
-        "epoch.10.pt",
-        "epoch.11.step.101.pt",
-    ]
-
-
-def test_evaluations_are_kept_and_the_best_comes_first(tmp_path):
-    assert read_evaluations(tmp_path) == []
-    write_evaluations(tmp_path, EVALUATIONS)
-    assert read_evaluations(tmp_path) == EVALUATIONS
-    order = [one["network"] for one in by_eer(read_evaluations(tmp_path))]
-    assert order == [f"epoch.{epoch}.pt" for epoch in (4, 5, 2, 6, 8, 3, 7, 1)]
+def test_what_is_retained(tmp_path, settings, epochs):
+    assert retained_epochs(tmp_path, **settings) == epochs
 
 
 def test_the_average_is_the_mean_of_the_best(tmp_path):
+    networks = Layout(tmp_path).networks
+    networks.mkdir()
     weights = {epoch: torch.tensor([1.0 + epoch * 2**-20, -float(epoch)]) for epoch in EERS}
     for epoch, weight in weights.items():
         state = {"weight": weight, "half": weight.bfloat16(), "batches": torch.tensor(epoch)}
         torch.save(
-            {"model_state_dict": state, "network_class": "mine.Net"}, tmp_path / f"epoch.{epoch}.pt"
+            {"model_state_dict": state, "network_class": "mine.Net"}, networks / f"epoch.{epoch}.pt"
         )
-    path = average_networks(tmp_path, EVALUATIONS, 3)
+    path = average_networks(Layout(tmp_path), EVALUATIONS, 3)
     content = torch.load(path, weights_only=True)
     mean = (weights[4].double() + weights[2].double() + weights[5].double()) / 3
     assert path.name == "average.pt" and content["averaged"] == [
@@ -89,11 +75,11 @@ def test_the_average_is_the_mean_of_the_best(tmp_path):
     assert torch.equal(content["model_state_dict"]["weight"], mean.float())
     assert content["model_state_dict"]["half"].dtype == torch.bfloat16
     assert content["model_state_dict"]["batches"] == 4 and content["network_class"] == "mine.Net"
-    before = torch.load(tmp_path / "epoch.4.pt", weights_only=True)["model_state_dict"]
+    before = torch.load(networks / "epoch.4.pt", weights_only=True)["model_state_dict"]
     assert torch.equal(before["weight"], weights[4])
     # Fewer than asked for: of the best five one has not been kept.
-    (tmp_path / "epoch.2.pt").unlink()
-    content = torch.load(average_networks(tmp_path, EVALUATIONS, 5), weights_only=True)
+    (networks / "epoch.2.pt").unlink()
+    content = torch.load(average_networks(Layout(tmp_path), EVALUATIONS, 5), weights_only=True)
     assert content["averaged"] == [f"epoch.{epoch}.pt" for epoch in (4, 5, 6, 8)]
     assert content["model_state_dict"]["weight"][1] == -(4 + 5 + 6 + 8) / 4
 
@@ -102,4 +88,4 @@ def test_an_average_of_nothing_is_an_error(tmp_path):
     with pytest.raises(
         AsdfError, match=r"no network has been evaluated: set\s+recipe\.validation_sets"
     ):
-        average_networks(tmp_path, [], 3)
+        average_networks(Layout(tmp_path), [], 3)

@@ -13,6 +13,7 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks import ASPBackEnd, SSLDetector
 from asdf.networks.architectures import Architecture
+from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import fill_network, read_checkpoint
@@ -57,14 +58,11 @@ def train(tmp_path):
         stop = stop if stop is not None else StopRequest()
         trainer = Trainer(
             step,
-            utterances,
-            loader,
-            settings,
-            World(),
-            folder,
-            lambda *_: {},
-            stop,
-            CallbackGroup([], [], World()),
+            loader=loader,
+            layout=Layout(folder.parent),
+            validate=lambda *_: {},
+            stop=stop,
+            callbacks=CallbackGroup([], [], World()),
         )
         if start:
             content = read_checkpoint(folder / start)

@@ -13,6 +13,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import UsageError
+from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
@@ -70,14 +71,11 @@ def train(tmp_path, caplog, monkeypatch):
         )
         trainer = Trainer(
             step,
-            utterances,
-            loader,
-            settings,
-            World(),
-            folder,
-            evaluate,
-            StopRequest(),
-            CallbackGroup([records], [], World()),
+            loader=loader,
+            layout=Layout(folder.parent),
+            validate=evaluate,
+            stop=StopRequest(),
+            callbacks=CallbackGroup([records], [], World()),
         )
         if start:
             content = read_checkpoint(folder / start)

@@ -1,7 +1,8 @@
-"""Numbers on their way between host and GPU, without either waiting for the other longer than it has to.
+"""Non-blocking copies between host and GPU through pinned memory.
 
-Invariant: the numbers are those of a plain copy; on the CPU nothing is copied at all. A copy from or to ordinary memory
-makes the host wait until the GPU has done all its work; one by way of pinned memory does not.
+Invariant: the numbers are those of a plain copy; on the CPU nothing is copied at all. A copy from or
+to ordinary memory makes the host wait until the GPU has done all its work; one through pinned memory
+does not.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from torch import Tensor
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """`tensor`, of the CPU's ordinary memory, on `device`; on a GPU when the work queued before is done."""
+    """Return a tensor of the CPU on `device`; a GPU has it when the work queued before is done."""
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def fetch_later(values: Tensor) -> Callable[[], Tensor]:
-    """Start to bring a tensor to the host.
+    """Start to copy a tensor to the host.
 
     Returns:
-        Gives the tensor; it waits for what the tensor is computed from, and for no work that was queued since.
+        A function that returns the copy. It waits for what the tensor is computed from, and for no
+        work that was queued later.
     """
     if values.device.type != "cuda":
         return values.cpu
@@ -33,8 +35,8 @@ def fetch_later(values: Tensor) -> Callable[[], Tensor]:
     arrived = torch.cuda.Event(blocking=True)
     arrived.record(torch.cuda.current_stream(values.device))
 
-    def fetched() -> Tensor:
+    def wait_for_copy() -> Tensor:
         arrived.synchronize()
         return host
 
-    return fetched
+    return wait_for_copy

@@ -1,0 +1,93 @@
+"""The names of a run's networks: read and written here only.
+
+'epoch.3' is the network after three epochs, 'epoch.4.step.200' the one after step 200, inside the fourth.
+'average' is the mean of the best ones, and 'resume' a checkpoint inside an epoch that is never scored.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+_SUFFIX = ".pt"
+_NUMBERED = re.compile(r"epoch\.([0-9]+)(?:\.step\.([0-9]+))?")
+_SHOWN = 8
+
+
+class TrainingPosition(NamedTuple):
+    """How far training had come: whole epochs, and the step inside the next one (0 at its start)."""
+
+    epochs: int
+    step: int
+
+
+@dataclass(frozen=True)
+class NetworkName:
+    """The name of a network, as its folder of scores and the tables of results show it."""
+
+    text: str
+
+    @classmethod
+    def parse(cls, name: str) -> NetworkName:
+        """Return the name for 'epoch.3' or for the file name 'epoch.3.pt'."""
+        return cls(name.removesuffix(_SUFFIX))
+
+    @classmethod
+    def after_epoch(cls, epochs: int) -> NetworkName:
+        return cls(f"epoch.{epochs}")
+
+    @classmethod
+    def inside_epoch(cls, epoch: int, step: int) -> NetworkName:
+        """Return the name after `step` steps of the run, inside the epoch number `epoch`."""
+        return cls(f"epoch.{epoch}.step.{step}")
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def file(self) -> str:
+        """The name of the network's file in the folder of networks."""
+        return self.text + _SUFFIX
+
+    @property
+    def position(self) -> TrainingPosition | None:
+        """Where in training the network was written; None for 'average' and other names."""
+        numbers = _NUMBERED.fullmatch(self.text)
+        if numbers is None:
+            return None
+        epoch, step = numbers.groups()
+        if step is None:
+            return TrainingPosition(int(epoch), 0)
+        return TrainingPosition(int(epoch) - 1, int(step))
+
+
+RESUME = NetworkName("resume")
+AVERAGE = NetworkName("average")
+
+
+def in_order(names: list[NetworkName]) -> list[NetworkName]:
+    """Return the names in the order of training, followed by 'average' and others in alphabetical order."""
+    numbered = [name for name in names if name.position is not None]
+    others = [name for name in names if name.position is None]
+    return sorted(numbered, key=_position_of) + sorted(others, key=str)
+
+
+def _position_of(name: NetworkName) -> TrainingPosition:
+    assert name.position is not None
+    return name.position
+
+
+def list_networks(folder: Path) -> list[NetworkName]:
+    """Return the networks in `folder` that training has written at some position, oldest first."""
+    names = [NetworkName.parse(path.name) for path in folder.glob(f"epoch.*{_SUFFIX}")]
+    return in_order([name for name in names if name.position is not None])
+
+
+def describe_networks(folder: Path) -> str:
+    """Return a sentence that names the newest networks in `folder`, for messages."""
+    files = [name.file for name in list_networks(folder)]
+    if not files:
+        return "There are no networks: run stage 1 first."
+    return f"There are {', '.join(files[-_SHOWN:])}."
