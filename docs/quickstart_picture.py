@@ -14,7 +14,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from asdf.evaluation import det_curve, eer, read_scores
-from asdf.runs.network_files import by_eer
+from asdf.runs.evaluations import best_first, metrics_evaluations
+from asdf.runs.layout import Layout
 
 BLUE, ORANGE = "#0072b2", "#d55e00"  # told apart by colour-blind eyes
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
@@ -30,7 +31,7 @@ def probit(rate: np.ndarray | float) -> np.ndarray:
 def main(system: Path) -> None:
     plt.rcParams.update({"svg.hashsalt": "asdf", "font.size": 9, "svg.fonttype": "none"})
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    records = [json.loads(line) for line in (system / "metrics.jsonl").read_text().splitlines()]
+    records = [json.loads(line) for line in Layout(system).metrics.read_text().splitlines()]
     steps = [one for one in records if one["kind"] == "step"]
     evaluations = [one for one in records if one["kind"] == "evaluation"]
     left.plot([one["epoch"] for one in steps], [one["loss"] for one in steps], color=BLUE)
@@ -46,8 +47,8 @@ def main(system: Path) -> None:
     )
     beside.set(ylabel=f"EER on {name} (%)", ylim=(-1, 50))
     beside.yaxis.label.set_color(ORANGE)
-    best = by_eer(evaluations)[0]["network"].removesuffix(".pt")
-    scores = read_scores(system / "scores" / best / "demo-eval.txt")
+    best = best_first(metrics_evaluations(records))[0].network
+    scores = read_scores(Layout(system).score_file(best, "demo-eval"))
     spoofs = {"unseen attack": [], "seen attacks": []}
     attacks = attack_of(system.parent / "demo_corpus")
     for utterance, label, score in zip(scores.ids, scores.labels, scores.scores, strict=True):

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from asdf.distributed.stopping import STOPPED
-from asdf.runs.evaluations import Evaluation
+from asdf.runs.evaluations import first_eer
 from asdf.trials.how_scored import in_precision
 
 # Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
@@ -53,12 +53,11 @@ class Metrics:
         try:
             record = json.loads(line)
             self.epoch = float(record["epoch"])
-        except (ValueError, KeyError, TypeError):
+            if record["kind"] == "evaluation":
+                self.eer = float(first_eer(record["eer"]))
+                self._scored = in_precision(record.get("scoring_precision"))
+        except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
             return
-        evaluation = Evaluation.from_record(record)
-        if record.get("kind") == "evaluation" and evaluation is not None:
-            self.eer = evaluation.first
-            self._scored = in_precision(evaluation.scoring_precision)
 
 
 def log_lines(path: Path, start: int) -> list[str]:

@@ -6,7 +6,7 @@ Invariant: whoever asks for the best network, the first validation set decides, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,11 @@ from asdf.runs.network_names import NetworkName
 
 # The first versions recorded no precision and computed in this one.
 _FIRST_PRECISION = "fp32"
+
+
+def first_eer(eers: Mapping[str, float]) -> float:
+    """Return the EER on the first of the validation sets."""
+    return next(iter(eers.values()))
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Evaluation:
     @property
     def first(self) -> float:
         """The EER on the first validation set, by which networks are chosen."""
-        return next(iter(self.eers.values()))
+        return first_eer(self.eers)
 
     def record(self) -> dict[str, Any]:
         """Return the evaluation as evaluations.json, metrics.jsonl and callbacks have it."""

@@ -9,12 +9,13 @@ from asdf.distributed import resources
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.recipe.recording import _describe_peaks, end_recorded
+from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 
 
 def run_in(folder, world=None):
     (folder / "environment.json").write_text('[{"started": "earlier"}, {"started": "now"}]')
-    return SimpleNamespace(world=world or World(), folders=SimpleNamespace(system=folder))
+    return SimpleNamespace(world=world or World(), folders=SimpleNamespace(layout=Layout(folder)))
 
 
 def records(folder):
