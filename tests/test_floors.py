@@ -39,7 +39,6 @@ FILES = sorted((ROOT / "asdf").rglob("*.py"))
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {"archives", "corpora", "demo", "launcher", "report"}  # interchange and memory follow
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
-DOORS |= {f"asdf.report.{name}" for name in ("exports", "latex", "names", "tables")}
 # Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
 NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report"}
 

@@ -28,12 +28,9 @@ from asdf.errors import UsageError
 from asdf.runs.streams import show_error
 
 if TYPE_CHECKING:
-    from asdf.metrics.detection import Floats
+    from asdf.report.plots import ThinnedCurve
     from asdf.trials.score_file import Scores
     from asdf.trials.trial_list import TrialList
-
-    # The scores of the bona fide trials and of the spoofs.
-    Curve = tuple[Floats, Floats]
 
 
 def main(arguments: list[str]) -> int:
@@ -73,17 +70,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _curves(args: argparse.Namespace) -> dict[str, Curve]:
-    """Return the scores of each curve by its name: the systems', then those of conditions."""
+def _curves(args: argparse.Namespace) -> dict[str, ThinnedCurve]:
+    """Return each curve by its name: the systems', then those of conditions."""
+    from asdf.metrics.detection import DetCurve
+    from asdf.report.plots import thinned_det
     from asdf.trials.how_scored import in_precision
     from asdf.trials.scored_files import how_scored
 
     protocol = read_protocol_option(args)
-    curves: dict[str, Curve] = {}
+    curves: dict[str, ThinnedCurve] = {}
     for system in named_systems(args.scores):
         scores = read_system_scores(system.path, protocol, args.ignore_others)
         name = f"{system.name}{in_precision(how_scored(system.path).precision)}"
-        curves[name] = (scores.bona_fide, scores.spoof)
+        curves[name] = thinned_det(DetCurve.of_scores(scores))
     if args.by:
         for value, condition in _condition_curves(scores, protocol.trials, args.by).items():
             # A condition may have the name of the system.
@@ -92,10 +91,14 @@ def _curves(args: argparse.Namespace) -> dict[str, Curve]:
     return curves
 
 
-def _condition_curves(scores: Scores, trials: TrialList | None, column: str) -> dict[str, Curve]:
-    """Return the scores of each condition of a column, as `evaluate` takes them."""
+def _condition_curves(
+    scores: Scores, trials: TrialList | None, column: str
+) -> dict[str, ThinnedCurve]:
+    """Return the curve of each condition of a column, of the trials that `evaluate` takes."""
     from asdf.metrics.conditions import conditions_of, trials_of
+    from asdf.metrics.detection import DetCurve
     from asdf.metrics.summary import known_columns
+    from asdf.report.plots import thinned_det
 
     columns = known_columns("the score file", scores, trials)
     if column not in columns:
@@ -109,4 +112,8 @@ def _condition_curves(scores: Scores, trials: TrialList | None, column: str) -> 
         show_error(f"{finding.level}: {finding.message}")
     if not conditions:
         raise UsageError(f"--by {column}: {UNDIVIDED}. Leave --by out.")
-    return {condition.value: trials_of(condition, scores, values) for condition in conditions}
+    curves = {}
+    for condition in conditions:
+        bona_fide, spoof = trials_of(condition, scores, values)
+        curves[condition.value] = thinned_det(DetCurve.of(bona_fide, spoof))
+    return curves

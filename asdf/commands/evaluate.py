@@ -43,9 +43,7 @@ from asdf.metrics.summary import (
     mixed_precisions,
     summarise,
 )
-from asdf.report.exports import to_csv, to_json
-from asdf.report.latex import to_latex
-from asdf.report.tables import summary_text, systems_text
+from asdf.report import summary_text, systems_text, to_csv, to_json, to_latex
 from asdf.runs.files import write_text
 from asdf.runs.streams import STREAM, is_stdout, show_error
 from asdf.trials.asv_scores import read_asv_scores

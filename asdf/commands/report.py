@@ -19,10 +19,9 @@ from pathlib import Path
 from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
-from asdf.report import Gathered, folded, gather, report_page, runs_in
+from asdf.report import Gathered, fold_findings, gather, report_page, runs_in
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.text import and_more
 
 PLOT_FORMATS = ("pdf", "png")
 
@@ -47,14 +46,14 @@ def main(arguments: list[str]) -> int:
         runs,
         args.networks,
         replicates=args.replicates,
-        told=show_error,
+        for_plots=args.plots is not None,
+        on_start=show_error,
     )
     plots = _write_plots(args.plots, gathered) if args.plots else 0
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
     write_text(output, report_page(gathered, args.title, command))
-    for one in folded(gathered.findings):
-        where = and_more([place for place, _, _ in one.findings], 3)
-        show_error(f"{one.level}: {where}: {one.findings[0][2]}")
+    for folded in fold_findings(gathered.findings):
+        show_error(folded.as_line())
     show(f"written to {output_name(output)}", screen)
     if args.plots:
         formats = " and ".join(PLOT_FORMATS)
@@ -63,20 +62,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _write_plots(folder: Path, gathered: Gathered) -> int:
-    from asdf.metrics.summary import summarise
+    """Write every plot in all formats; return the number of plots."""
     from asdf.report.plots import write_plots
 
-    summaries = []
-    for one in gathered.measurements:
-        run, name = gathered.runs[one.run], one.summary.set
-        scores, trials = run.scores(one.network, name), run.trials(name)
-        summaries.append(
-            summarise(one.system, name, scores, trials, by=one.summary.columns, replicates=0)
-        )
-    training = {
-        name: run.training() for name, run in zip(gathered.names, gathered.runs, strict=True)
-    }
-    return len(write_plots(folder, summaries, training, PLOT_FORMATS)) // len(PLOT_FORMATS)
+    return len(write_plots(folder, gathered, PLOT_FORMATS)) // len(PLOT_FORMATS)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
-from asdf.report.names import names_of, numbered
+from asdf.report import names_of, numbered
 from asdf.runs.streams import show_error
 
 if TYPE_CHECKING:

@@ -1,103 +1,139 @@
 """Results by attack, codec and other conditions: tables whose cells are coloured by their EER.
 
-Invariant: the colours of all tables mean the same EERs, one hue from pale to deep, and each cell has its number. What
-few trials stand behind has no colour.
+Invariant: the colours of all tables mean the same EERs, one hue from pale to deep, and each cell
+has its number. An EER over few trials has no colour.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from asdf.metrics.conditions import FEW, Condition
-from asdf.report.gathering import Gathered, Measurement
-from asdf.report.markup import (
+from asdf.report.by_condition import ConditionTable, columns_of, condition_table
+from asdf.report.cells import (
+    ABSENT,
     Cell,
-    Content,
-    Html,
-    markup,
+    Table,
+    count_cell,
+    interval_text,
     name_cell,
     percent,
-    table,
-    tag,
 )
+from asdf.report.gathering import Gathered, Measurement
 from asdf.report.names import labels_of
 
 HEAT_STEPS = (0.5, 1, 2, 5, 10, 20, 30, 40)
 """EERs in % at which the colour of a cell changes."""
 
-
-def heat_maps(gathered: Gathered, name: str) -> Html:
-    """One table for each column of conditions: systems by values, coloured by the EER."""
-    measured = gathered.on(name)
-    columns = list(dict.fromkeys(column for one in measured for column in one.summary.columns))
-    tables = tag("div", *(_heat_map(gathered, name, column) for column in columns), class_="heats")
-    return markup(tables, _heat_key()) if columns else Html()
+_LABEL = 18
+# So few values are a small table, which has room next to the DET curves.
+_SMALL = 6
 
 
-def _heat_map(gathered: Gathered, name: str, column: str) -> Html:
-    measured, labels = gathered.on(name), gathered.labels
-    by_system = [
-        {one.value: one for one in system.summary.of_column(column)} for system in measured
-    ]
-    values = sorted({value for conditions in by_system for value in conditions})
-    same = any(one.bona_fide == "same" for conditions in by_system for one in conditions.values())
-    counts: list[Cell | Content] = [Cell("Spoof trials", "", "pooled"), _count(_spoofs(measured))]
-    for value in values:
-        known = [conditions[value] for conditions in by_system if value in conditions]
-        counts.append(_count(max(one.result.spoof for one in known)))
-    rows = [counts]
-    for system, conditions in zip(measured, by_system, strict=True):
-        row: list[Cell | Content] = [name_cell(system.system, labels[system.system])]
+@dataclass(frozen=True)
+class HeatMap:
+    """The EERs of the systems by the values of a column."""
+
+    column: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class HeatMaps:
+    """The heat maps of a set.
+
+    Attributes:
+        steps: the ranges of EERs in % of the colours, in words.
+        few: EERs over fewer trials of a class than this have no colour.
+    """
+
+    maps: list[HeatMap]
+    steps: list[str]
+    few: int
+    is_small: bool
+
+
+def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
+    """Return a heat map for each column of conditions; None without one."""
+    measured = gathered.on(set_name)
+    summaries = [system.summary for system in measured]
+    maps = []
+    is_small = True
+    for column in columns_of(summaries):
+        conditions = condition_table(summaries, column)
+        is_small = is_small and all(len(values) <= _SMALL for values in conditions.systems)
+        maps.append(HeatMap(column, _heat_table(gathered, set_name, measured, conditions)))
+    if not maps:
+        return None
+    return HeatMaps(maps, _step_words(), FEW, is_small)
+
+
+def heat_step(rate: float) -> int:
+    """Return the number of the colour of an EER (a fraction)."""
+    return sum(100 * rate >= step for step in HEAT_STEPS)
+
+
+def _heat_table(
+    gathered: Gathered, set_name: str, measured: Sequence[Measurement], conditions: ConditionTable
+) -> Table:
+    """Return a row of trial counts, then one for each system; a column for each value."""
+    rows = [_count_row(measured, conditions)]
+    for system, by_value in zip(measured, conditions.systems, strict=True):
+        row = [name_cell(system.system, gathered.labels[system.system])]
         row.append(_heat_cell(system.summary.result.eer))
-        row += [_condition_cell(conditions.get(value)) for value in values]
+        row += [_condition_cell(by_value.get(value)) for value in conditions.values]
         rows.append(row)
-    against = f"bona fide trials of the same {column}" if same else "all bona fide trials"
-    caption = f"EER in % on {name} by {column}, against {against}"
-    heads = [
-        name_cell(value, label) for value, label in zip(values, labels_of(values, 18), strict=True)
-    ]
-    head: list[Cell | Content] = ["System", "all", *heads]
-    return tag("div", tag("h3", f"By {column}"), table(caption, head, rows, class_="heat"))
+    head = [Cell("System"), Cell("all")]
+    labels = labels_of(conditions.values, _LABEL)
+    for value, label in zip(conditions.values, labels, strict=True):
+        head.append(name_cell(value, label))
+    against = "all bona fide trials"
+    if any(_has_own_bona_fide(by_value.values()) for by_value in conditions.systems):
+        against = f"bona fide trials of the same {conditions.column}"
+    caption = f"EER in % on {set_name} by {conditions.column}, against {against}"
+    return Table(caption, head, rows, "heat")
 
 
-def _count(trials: int) -> Cell:
-    return Cell(f"{trials:,}", trials)
+def _count_row(measured: Sequence[Measurement], conditions: ConditionTable) -> list[Cell]:
+    pooled = max(system.summary.result.spoof for system in measured)
+    row = [Cell("Spoof trials", "", "pooled"), count_cell(pooled)]
+    for value in conditions.values:
+        counts = []
+        for by_value in conditions.systems:
+            if value in by_value:
+                counts.append(by_value[value].result.spoof)
+        row.append(count_cell(max(counts)))
+    return row
 
 
-def _heat_key() -> Html:
-    steps = [
-        f"< {HEAT_STEPS[0]:g}",
-        *(f"{low:g}–{high:g}" for low, high in pairwise(HEAT_STEPS)),
-        f"≥ {HEAT_STEPS[-1]:g}",
-    ]
-    cells = [tag("span", text, class_=f"h{number}") for number, text in enumerate(steps)]
-    cells.append(tag("span", f"fewer than {FEW} trials of a class", class_="few"))
-    return tag("p", tag("span", "EER %", class_="label"), *cells, class_="heat-key")
+def _has_own_bona_fide(conditions: Iterable[Condition]) -> bool:
+    """Whether conditions are measured against bona fide trials of the same value."""
+    return any(condition.bona_fide == "same" for condition in conditions)
+
+
+def _step_words() -> list[str]:
+    words = [f"< {HEAT_STEPS[0]:g}"]
+    words += [f"{low:g}–{high:g}" for low, high in pairwise(HEAT_STEPS)]
+    return [*words, f"≥ {HEAT_STEPS[-1]:g}"]
 
 
 def _condition_cell(condition: Condition | None) -> Cell:
-    """The EER of a condition with its interval for the pointer; grey where few trials stand behind it."""
+    """Return the EER of a condition with its interval for the pointer; grey over few trials."""
     if condition is None:
-        return Cell("–")
-    rate, result, interval = condition.result.eer, condition.result, condition.interval
-    words = [f"{result.bona_fide:,} bona fide and {result.spoof:,} spoof trials"]
-    if interval is not None:
-        words.insert(0, f"95 % interval {percent(interval.low)}–{percent(interval.high)} %")
+        return Cell(ABSENT)
+    result = condition.result
+    words = []
+    if condition.interval is not None:
+        words.append(f"95 % interval {interval_text(condition.interval)} %")
+    words.append(f"{result.bona_fide:,} bona fide and {result.spoof:,} spoof trials")
+    cell = _heat_cell(result.eer)
     if condition.few:
         words.append(f"fewer than {FEW} of a class: too few to say anything")
-        return Cell(percent(rate), 100 * rate, "few", title="; ".join(words))
-    return replace(_heat_cell(rate), title="; ".join(words))
+        cell = replace(cell, css="few")
+    return replace(cell, title="; ".join(words))
 
 
 def _heat_cell(rate: float) -> Cell:
     return Cell(percent(rate), 100 * rate, f"h{heat_step(rate)}")
-
-
-def heat_step(rate: float) -> int:
-    """The number of the colour of an EER (a fraction)."""
-    return sum(100 * rate >= step for step in HEAT_STEPS)
-
-
-def _spoofs(measured: list[Measurement]) -> int:
-    return max(one.summary.result.spoof for one in measured)

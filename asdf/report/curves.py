@@ -1,8 +1,8 @@
-"""Curves and histograms small enough for a page, for any number of trials.
+"""Curves and histograms small enough for a page, for any number of trials; plots for papers draw the same.
 
-Invariant: nothing that can be seen is lost. A thinned curve keeps its ends and stays within half a pixel of the whole
-one on axes of 700 pixels; a histogram counts every trial once; a thinned series keeps the highest and the lowest value
-of every stretch, so that no spike vanishes.
+Invariant: nothing that can be seen is lost. A thinned curve keeps its ends and stays within half a
+pixel of the whole one on axes of 700 pixels; a histogram counts every trial once; a thinned series
+keeps the highest and the lowest value of every stretch, so that no spike vanishes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ import numpy.typing as npt
 from asdf.metrics.detection import DetCurve, Floats
 
 DET_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
-"""Error rates in % at which the axes of DET plots are marked (Martin et al., "The DET curve", Eurospeech 1997)."""
+"""Error rates in % that DET axes are marked at (Martin et al., "The DET curve", Eurospeech 1997)."""
 
-_LOWEST, _HIGHEST = 1e-4, 0.98
+# Marked only where a curve is so low, or so high, that it would lie at an end of the usual axes.
+LOW_TICKS = (0.01, 0.02, 0.05)
+HIGH_TICKS = (60.0, 80.0, 90.0, 95.0)
+
+# The widest axes of the page, as fractions; what lies beyond them is drawn at their ends.
+_LOWEST_RATE = 1e-4
+_HIGHEST_RATE = 0.98
 _TOLERANCE = 0.5 / 700
 _CELLS = 4000
-_MOST_BINS = 60
+_MAX_BINS = 60
 
 
 @dataclass(frozen=True)
@@ -35,21 +41,30 @@ class DetRange:
 
 
 def det_range(eers: Sequence[float]) -> DetRange:
-    """The range for curves of these EERs (in %): the usual one, and further where they would lie at its ends.
+    """Return the axes for curves of these EERs (in %): wider where a curve would lie at their ends.
 
     The page's script chooses in the same way (`detRange` in det.js).
     """
-    low = 0.01 if any(0 < eer < 0.2 for eer in eers) else 0.1
-    high = 95.0 if any(eer > 35 for eer in eers) else 40.0
-    every = (0.01, 0.02, 0.05, *DET_TICKS, 60.0, 80.0, 90.0, 95.0)
-    return DetRange(
-        0.8 * low, 97.0 if high > 40 else 47.0, [tick for tick in every if low <= tick <= high]
-    )
+    ticks = list(DET_TICKS)
+    low = 0.1
+    high = 47.0
+    if any(0 < eer < 0.2 for eer in eers):
+        low = 0.01
+        ticks = [*LOW_TICKS, *ticks]
+    if any(eer > 35 for eer in eers):
+        high = 97.0
+        ticks = [*ticks, *HIGH_TICKS]
+    return DetRange(0.8 * low, high, ticks)
 
 
-def probit(rates: npt.ArrayLike) -> Floats:
-    """Normal deviates of rates (fractions), those beyond the widest axes held at their ends."""
-    return np.interp(np.clip(rates, _LOWEST, _HIGHEST), _CDF, _DEVIATES)
+def probit(
+    rates: npt.ArrayLike, lowest: float = _LOWEST_RATE, highest: float = _HIGHEST_RATE
+) -> Floats:
+    """Return the normal deviates of rates (fractions); rates beyond the ends are held there.
+
+    Deviates are interpolated between -4 and 4, exact to 1e-6.
+    """
+    return np.interp(np.clip(rates, lowest, highest), _CDF, _DEVIATES)
 
 
 _DEVIATES = np.linspace(-4, 4, 8001)
@@ -64,57 +79,77 @@ class ThinnedCurve:
     Attributes:
         rates: [false alarm, miss, false alarm, miss, ...] in %, from 100, 0 to 0, 100.
         thresholds: at each point, the score up to which trials are rejected.
+        eer: of the whole curve, a fraction.
     """
 
     rates: list[float]
     thresholds: list[float]
+    eer: float
 
 
 def thinned_det(curve: DetCurve) -> ThinnedCurve:
     """Leave out the points of a DET curve that a page cannot show."""
     x = probit(curve.far) / _SPAN
     y = probit(curve.frr) / _SPAN
-    # Far more trials than pixels: one point for each cell of a grid much finer than the tolerance,
-    # then the corners.
+    # There are far more trials than pixels, so first take one point for each cell of a grid much
+    # finer than the tolerance: the search for corners then has few points.
     cell = np.rint(np.stack([x, y]) * _CELLS)
     enters = np.concatenate([[True], (np.diff(cell) != 0).any(axis=0)])
     first = np.flatnonzero(enters | np.roll(enters, -1))
     corners = first[simplified(x[first], y[first], _TOLERANCE)]
     rates = 100 * np.stack([curve.far[corners], curve.frr[corners]], axis=1)
+    eer, _ = curve.eer()
     return ThinnedCurve(
         [short(rate) for rate in rates.ravel()],
         [short(threshold) for threshold in curve.thresholds[corners]],
+        eer,
     )
 
 
 def simplified(x: Floats, y: Floats, tolerance: float) -> npt.NDArray[np.intp]:
-    """Indices of points whose straight lines pass all others within `tolerance` (Ramer, Douglas and Peucker)."""
-    keep = np.zeros(x.size, bool)
-    keep[[0, -1]] = True
+    """Return the indices of points whose straight lines pass all others within `tolerance`.
+
+    The algorithm is that of Ramer, Douglas and Peucker.
+    """
+    retained = np.zeros(x.size, bool)
+    retained[[0, -1]] = True
     stretches = [(0, x.size - 1)]
     while stretches:
         start, end = stretches.pop()
         if end - start < 2:
             continue
-        dx, dy = x[end] - x[start], y[end] - y[start]
-        inside_x, inside_y = x[start + 1 : end] - x[start], y[start + 1 : end] - y[start]
-        length = math.hypot(dx, dy)
-        away = (
-            np.abs(dx * inside_y - dy * inside_x) / length
-            if length
-            else np.hypot(inside_x, inside_y)
-        )
-        farthest = int(np.argmax(away))
-        if away[farthest] > tolerance:
+        distances = _distances(x[start : end + 1], y[start : end + 1])
+        farthest = int(np.argmax(distances))
+        if distances[farthest] > tolerance:
             middle = start + 1 + farthest
-            keep[middle] = True
-            stretches += [(start, middle), (middle, end)]
-    return np.flatnonzero(keep)
+            retained[middle] = True
+            stretches.append((start, middle))
+            stretches.append((middle, end))
+    return np.flatnonzero(retained)
+
+
+def _distances(x: Floats, y: Floats) -> Floats:
+    """Return how far the inner points lie from the line between the first and the last one."""
+    dx = x[-1] - x[0]
+    dy = y[-1] - y[0]
+    inside_x = x[1:-1] - x[0]
+    inside_y = y[1:-1] - y[0]
+    length = math.hypot(dx, dy)
+    if not length:
+        return np.hypot(inside_x, inside_y)
+    return np.abs(dx * inside_y - dy * inside_x) / length
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of trials between equally spaced edges from `low` to `high`; those beyond are in the outermost bins."""
+    """Counts of trials between equally spaced edges from `low` to `high`.
+
+    Trials beyond the edges are in the outermost bins.
+
+    Attributes:
+        bona_fide: (bins,) of the bona fide trials.
+        spoof: (bins,) of all spoofs, named '', and of each group of them.
+    """
 
     low: float
     high: float
@@ -129,60 +164,84 @@ def histogram(
     within: float,
     bins: int | None = None,
 ) -> Histogram:
-    """Histograms of bona fide trials, of all spoofs (named '') and of groups of spoofs, over the same bins.
+    """Count bona fide trials, all spoofs (named '') and groups of spoofs over the same bins.
 
-    The bins cover all but the outermost 0.1 % of the scores at either end, and the score `within`; without `bins`
-    there are as many as `bin_count` says.
+    The bins cover all but the outermost 0.1 % of the scores at either end, and the score `within`;
+    without `bins`, `bin_count` chooses their number.
     """
     low, high = np.quantile(np.concatenate([bona_fide, spoof]), [0.001, 0.999])
-    low, high = min(low, within), max(high, within)
+    low = min(low, within)
+    high = max(high, within)
     if low == high:
-        low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, (bins or bin_count((bona_fide, spoof), high - low)) + 1)
+        low -= 0.5
+        high += 0.5
+    bins = bins or bin_count((bona_fide, spoof), high - low)
+    edges = np.linspace(low, high, bins + 1)
 
-    def counts(scores: Floats) -> list[int]:
-        return [int(count) for count in np.histogram(np.clip(scores, low, high), edges)[0]]
+    def count(scores: Floats) -> list[int]:
+        counts, _ = np.histogram(np.clip(scores, low, high), edges)
+        return [int(trials) for trials in counts]
 
-    spoofs = {name: counts(scores) for name, scores in {"": spoof, **groups}.items()}
-    return Histogram(short(low), short(high), counts(bona_fide), spoofs)
+    spoofs = {"": count(spoof)}
+    for name, scores in groups.items():
+        spoofs[name] = count(scores)
+    return Histogram(short(low), short(high), count(bona_fide), spoofs)
 
 
 def bin_count(classes: Sequence[Floats], span: float) -> int:
-    """How many bins of one width `span` is cut into: by Freedman and Diaconis (1981) for the narrower class.
+    """Return how many bins of one width `span` is cut into.
 
-    At most the root of the number of trials, so that few trials are no comb, and at most 60, which a page can show.
+    The width is that of Freedman and Diaconis (1981) for the narrower class. There are at most as
+    many bins as the root of the number of trials, so that few trials are no comb, and at most 60,
+    which a page can show.
     """
     trials = sum(scores.size for scores in classes)
+    max_bins = min(math.isqrt(trials), _MAX_BINS)
     widths = []
     for scores in classes:
         lower, upper = np.quantile(scores, [0.25, 0.75])
-        widths.append(2 * (upper - lower) / scores.size ** (1 / 3))
-    width = min((one for one in widths if one > 0), default=0.0)
-    most = min(math.isqrt(trials), _MOST_BINS)
-    return max(1, min(most, math.ceil(span / width) if width else most))
+        width = 2 * (upper - lower) / scores.size ** (1 / 3)
+        # Half of a class at one score gives no width.
+        if width > 0:
+            widths.append(width)
+    if not widths:
+        return max(1, max_bins)
+    return max(1, min(max_bins, math.ceil(span / min(widths))))
 
 
-def thinned(x: Sequence[float], y: Sequence[float], most: int = 600) -> list[float]:
-    """A series as [x, y, x, y, ...] of about `most` points at most; x rises."""
-    xs, ys = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    kept = np.arange(xs.size)
-    if xs.size > most:
-        stretches = np.array_split(kept, most // 2)
-        kept = np.unique(
-            [0, xs.size - 1]
-            + [s[pick(ys[s])] for s in stretches if s.size for pick in (np.argmin, np.argmax)]
-        )
-    return [short(value) for i in kept for value in (xs[i], ys[i])]
+def thinned(x: Sequence[float], y: Sequence[float], max_points: int = 600) -> list[float]:
+    """Return a series as [x, y, x, y, ...] of about `max_points` points at most; x rises."""
+    xs = np.asarray(x, np.float64)
+    ys = np.asarray(y, np.float64)
+    retained = np.arange(xs.size)
+    if xs.size > max_points:
+        indices = {0, xs.size - 1}
+        for stretch in np.array_split(retained, max_points // 2):
+            indices.add(int(stretch[np.argmin(ys[stretch])]))
+            indices.add(int(stretch[np.argmax(ys[stretch])]))
+        retained = np.array(sorted(indices))
+    return interleaved(xs[retained], ys[retained])
 
 
 def averaged(x: Sequence[float], y: Sequence[float], stretches: int = 80) -> list[float]:
-    """The course of a long, noisy series: the means of its stretches, as [x, y, x, y, ...]; empty for a short one."""
+    """Return the course of a long, noisy series: the means of its stretches, as [x, y, x, y, ...].
+
+    It is empty for a short series.
+    """
     if len(x) < 3 * stretches:
         return []
-    xs, ys = (np.array_split(np.asarray(values, np.float64), stretches) for values in (x, y))
-    return [short(float(stretch.mean())) for pair in zip(xs, ys, strict=True) for stretch in pair]
+    means = []
+    for values in (x, y):
+        parts = np.array_split(np.asarray(values, np.float64), stretches)
+        means.append(np.array([part.mean() for part in parts]))
+    return interleaved(*means)
+
+
+def interleaved(x: Floats, y: Floats) -> list[float]:
+    """Return [x, y, x, y, ...] with the digits that a plot shows."""
+    return [short(value) for value in np.stack([x, y], axis=1).ravel()]
 
 
 def short(value: float) -> float:
-    """The number with five significant digits, which is more than a plot shows."""
+    """Return the number with five significant digits, which is more than a plot shows."""
     return float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""The plots of the page as they stand in it before its script draws them anew, or where no script is run.
+"""The plots of the page as they stand in it until its script draws them, or where none is run.
 
 Invariant: they show the systems that are ticked at first, with the numbers of the page's data.
 """
@@ -6,107 +6,186 @@ Invariant: they show the systems that are ticked at first, with the numbers of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
-from typing import Any
+from dataclasses import dataclass, field
 
-from asdf.report.curves import det_range, probit
-from asdf.report.data import TICKED, page_training
-from asdf.report.frames import Axis, Frame, legend, line, marker, nice_ticks
+from asdf.report.courses import TrainingCourse
+from asdf.report.curves import Histogram, det_range, probit
+from asdf.report.data import TICKED, training_courses
+from asdf.report.frames import (
+    Axis,
+    Frame,
+    Label,
+    LegendEntry,
+    Path,
+    Plot,
+    legend_entry,
+    line,
+    marker,
+    nice_ticks,
+)
 from asdf.report.gathering import Gathered, Measurement
-from asdf.report.markup import Html, markup, tag
 
-_PANELS = (("loss", "Loss"), ("rate", "Learning rate"), ("eer", "EER (%)"))
+# The class of plots that stand side by side.
+_SIDE_BY_SIDE = "canvas many"
+# A threshold farther to the right than this has its number on its left.
+_RIGHT_PART = 250
 
 
-def det(gathered: Gathered, name: str) -> Html:
-    """The DET curves over all spoofs, with their legend."""
-    shown = _shown(gathered, name)
-    eers = [100 * one.summary.result.eer for one in shown]
-    shape = det_range(eers)
-    ends = shape.low, shape.high
+@dataclass(frozen=True)
+class Figure:
+    """Plots with a title and a text; `kind` is what the page's script draws, `set` of which set."""
+
+    kind: str
+    title: str
+    text: str
+    plots: list[Plot]
+    set: str = ""
+    css: str = _SIDE_BY_SIDE
+    legend: list[LegendEntry] = field(default_factory=list)
+
+
+def det_figure(gathered: Gathered, set_name: str) -> Figure:
+    """Return the DET curves over all spoofs, with their legend."""
+    shown = _shown_at_first(gathered, set_name)
+    eers = [100 * measured.summary.result.eer for measured in shown]
+    range_ = det_range(eers)
     frame = Frame(
-        Axis(*ends, shape.ticks, "False alarm: spoof accepted (%)", _deviate),
-        Axis(*ends, shape.ticks, "Miss: bona fide rejected (%)", _deviate),
+        Axis(range_.low, range_.high, range_.ticks, "False alarm: spoof accepted (%)", _deviate),
+        Axis(range_.low, range_.high, range_.ticks, "Miss: bona fide rejected (%)", _deviate),
         500,
         500,
     )
-    places = {system: index for index, system in enumerate(gathered.systems)}
-    for one in shown:
-        frame.inside.append(line(places[one.system], frame.path(one.curves[""].rates)))
-    words = []
-    for one, eer in zip(shown, eers, strict=True):
-        words.append(f"{gathered.labels[one.system]}: EER {eer:.2f} %")
-        held = min(max(eer, ends[0]), ends[1])
-        mark = marker(places[one.system], frame.x(held), frame.y(held), words[-1])
-        frame.above.append(mark)
-    drawn = frame.svg(f"DET curves on {name}. {'; '.join(words)}", "det")
-    entries = [(places[one.system], gathered.labels[one.system]) for one in shown]
-    return markup(drawn, legend(entries) if len(entries) > 1 else None)
+    all_words = []
+    entries = []
+    for measured, eer in zip(shown, eers, strict=True):
+        # A system has the same look on every set.
+        index = gathered.systems.index(measured.system)
+        label = gathered.labels[measured.system]
+        words = f"{label}: EER {eer:.2f} %"
+        on_axes = min(max(eer, range_.low), range_.high)
+        frame.inside.append(line(index, frame.path(measured.curves[""].rates)))
+        frame.marks.append(marker(index, frame.x(on_axes), frame.y(on_axes), words))
+        entries.append(legend_entry(index, label))
+        all_words.append(words)
+    return Figure(
+        kind="det",
+        title="DET curves",
+        text="Both axes are normal deviates of the rates; marks are the EERs.",
+        plots=[frame.plot(f"DET curves on {set_name}. {'; '.join(all_words)}", "det")],
+        set=set_name,
+        css="canvas",
+        legend=entries if len(entries) > 1 else [],
+    )
 
 
-def histograms(gathered: Gathered, name: str) -> list[Html]:
-    """A histogram for each system, all over the same range of scores."""
-    shown = _shown(gathered, name)
-    low = min(one.histogram.low for one in shown)
-    high = max(one.histogram.high for one in shown)
-    return [_histogram(one, gathered.labels[one.system], low, high) for one in shown]
+def histogram_figure(gathered: Gathered, set_name: str) -> Figure:
+    """Return a histogram for each system, all over the same range of scores."""
+    shown = _shown_at_first(gathered, set_name)
+    low = min(measured.histogram.low for measured in shown)
+    high = max(measured.histogram.high for measured in shown)
+    return Figure(
+        kind="histograms",
+        title="Scores",
+        text="Share of each class; the upright line is the threshold of the EER, the outermost "
+        "bars hold all beyond them.",
+        plots=[
+            _draw_histogram(measured, gathered.labels[measured.system], low, high)
+            for measured in shown
+        ],
+        set=set_name,
+    )
 
 
-def training(gathered: Gathered) -> list[Html]:
-    """Loss, learning rate and EER on the first validation set, by epoch."""
-    runs = page_training(gathered)
-    ticked = set(gathered.systems[:TICKED])
-    # A run goes by its name, the systems of several of its networks by longer ones.
-    shown = [index for index, run in enumerate(runs) if run["name"] in ticked][:TICKED]
-    shown = shown or list(range(min(len(runs), TICKED)))
-    sets = list(dict.fromkeys(name for run in runs for name in run["eer"]))
-    drawn = [_panel(runs, shown, kind, label, sets[0] if sets else "") for kind, label in _PANELS]
-    parts = [one for one in drawn if one is not None]
-    if len(shown) > 1 and parts:
-        parts.append(legend([(index, runs[index]["name"]) for index in shown]))
-    return parts
+def training_figure(gathered: Gathered) -> Figure:
+    """Return loss, learning rate and EER on the first validation set, by epoch."""
+    courses = training_courses(gathered)
+    shown = _courses_at_first(gathered, courses)
+    sets: dict[str, None] = {}
+    for course in courses:
+        sets.update(dict.fromkeys(course.eers))
+    first_set = next(iter(sets), "")
+    losses = [course.loss for course in courses]
+    rates = [course.learning_rate for course in courses]
+    plots = [
+        _draw_courses(shown, losses, "Loss", "loss"),
+        _draw_courses(shown, rates, "Learning rate", "rate"),
+        _draw_eers(shown, courses, first_set),
+    ]
+    drawn = [plot for plot in plots if plot is not None]
+    entries = [legend_entry(index, courses[index].name) for index in shown]
+    return Figure(
+        kind="training",
+        title="Course",
+        text="By epoch; filled marks are the networks whose results are shown.",
+        plots=drawn,
+        legend=entries if drawn and len(entries) > 1 else [],
+    )
 
 
-def _panel(
-    runs: Sequence[dict[str, Any]], shown: Sequence[int], kind: str, label: str, name: str
-) -> Html | None:
-    series = [_series(runs[index], kind, name) for index in shown]
-    values = list(chain.from_iterable(series))
-    xs, ys = values[::2], values[1::2]  # each of the series has as many of both
-    if not xs:
+def _courses_at_first(gathered: Gathered, courses: Sequence[TrainingCourse]) -> list[int]:
+    """Return the indices of the runs that the plots show at first."""
+    ticked = gathered.systems[:TICKED]
+    shown = [index for index, course in enumerate(courses) if course.name in ticked]
+    # Systems that are several networks of one run have longer names than the run.
+    return shown[:TICKED] or list(range(min(len(courses), TICKED)))
+
+
+def _draw_eers(
+    shown: Sequence[int], courses: Sequence[TrainingCourse], set_name: str
+) -> Plot | None:
+    eers = [course.eers.get(set_name, []) for course in courses]
+    title = f"EER on {set_name}"
+    frame = _course_frame([eers[index] for index in shown], title, "EER (%)")
+    if frame is None:
         return None
-    last = max(xs) * 1.04
-    top = max(0.0, *ys) * 1.05 or 1.0
-    bottom = min(0.0, *ys) * 1.05
-    title = f"EER on {name}" if kind == "eer" else label
-    frame = Frame(
-        Axis(0, last or 1.0, nice_ticks(0, last or 1.0, 4), "Epoch"),
-        Axis(bottom, top, nice_ticks(bottom, top, 5), label),
-        360,
-        245,
-        title,
-    )
-    for index, points in zip(shown, series, strict=True):
-        if not points:
-            continue
-        frame.inside.append(line(index, frame.path(points)))
-        for x, y in zip(points[::2], points[1::2], strict=True) if kind == "eer" else ():
-            chosen = "chosen" if x in runs[index]["chosen"] else ""
-            words = f"{runs[index]['name']}, epoch {x:g}: {y:g} %"
-            frame.above.append(marker(index, frame.x(x), frame.y(y), words, chosen))
-    return frame.svg(f"{title} by epoch", kind)
+    _add_lines(frame, shown, eers)
+    for index in shown:
+        course = courses[index]
+        for epoch, eer in zip(eers[index][::2], eers[index][1::2], strict=True):
+            extra = "chosen" if epoch in course.chosen else ""
+            words = f"{course.name}, epoch {epoch:g}: {eer:g} %"
+            frame.marks.append(marker(index, frame.x(epoch), frame.y(eer), words, extra))
+    return frame.plot(f"{title} by epoch", "eer")
 
 
-def _series(run: dict[str, Any], kind: str, name: str) -> Sequence[float]:
-    """A course as [epoch, value, epoch, value, ...]; that of the EER is on the set `name`."""
-    course: Sequence[float] = run["eer"].get(name, []) if kind == "eer" else run[kind]
-    return course
+def _draw_courses(
+    shown: Sequence[int], courses: Sequence[Sequence[float]], label: str, css: str
+) -> Plot | None:
+    frame = _course_frame([courses[index] for index in shown], label, label)
+    if frame is None:
+        return None
+    _add_lines(frame, shown, courses)
+    return frame.plot(f"{label} by epoch", css)
 
 
-def _histogram(one: Measurement, label: str, low: float, high: float) -> Html:
-    classes = one.histogram.bona_fide, one.histogram.spoof[""]
-    shares = [[100 * count / (sum(counts) or 1) for count in counts] for counts in classes]
-    top = 1.06 * max(map(max, shares))
+def _add_lines(frame: Frame, shown: Sequence[int], courses: Sequence[Sequence[float]]) -> None:
+    for index in shown:
+        if courses[index]:
+            frame.inside.append(line(index, frame.path(courses[index])))
+
+
+def _course_frame(courses: Sequence[Sequence[float]], title: str, label: str) -> Frame | None:
+    """Return a frame for courses as [epoch, value, ...]; None where none has a point."""
+    epochs: list[float] = []
+    values: list[float] = []
+    for course in courses:
+        epochs.extend(course[::2])
+        values.extend(course[1::2])
+    if not epochs:
+        return None
+    # Room beyond the last epoch and the highest value, so that their marks are whole.
+    last = max(epochs) * 1.04 or 1.0
+    top = max(0.0, *values) * 1.05 or 1.0
+    bottom = min(0.0, *values) * 1.05
+    x_axis = Axis(0, last, nice_ticks(0, last, 4), "Epoch")
+    y_axis = Axis(bottom, top, nice_ticks(bottom, top, 5), label)
+    return Frame(x_axis, y_axis, 360, 245, title)
+
+
+def _draw_histogram(measured: Measurement, label: str, low: float, high: float) -> Plot:
+    counts = measured.histogram
+    classes = [_shares(counts.bona_fide), _shares(counts.spoof[""])]
+    top = 1.06 * max(max(shares) for shares in classes)
     frame = Frame(
         Axis(low, high, nice_ticks(low, high, 4), "Score (higher: more bona fide)"),
         Axis(0, top, nice_ticks(0, top, 4), "Share (%)"),
@@ -114,30 +193,44 @@ def _histogram(one: Measurement, label: str, low: float, high: float) -> Html:
         220,
         label,
     )
-    width = (one.histogram.high - one.histogram.low) / len(classes[0])
-    for index, values in enumerate(shares):
-        points = [one.histogram.low, 0.0]
-        for number, value in enumerate(values):
-            start = one.histogram.low + number * width
-            points += [start, value, start + width, value]
-        points += [one.histogram.high, 0.0]
-        frame.inside.append(tag("path", class_=f"area c{index}", d=frame.path(points) + "Z"))
-        frame.inside.append(line(index, frame.path(points)))
-    threshold = one.summary.result.eer_threshold
-    upright = frame.path([threshold, 0, threshold, top])
-    frame.inside.append(tag("path", class_="threshold", d=upright))
-    at, text = frame.x(threshold), f"{threshold:.4g}".replace("-", "−")
-    anchor, shift = ("end", -4) if at > 250 else ("start", 4)
-    x = f"{at + shift:.1f}"
-    frame.above.append(tag("text", text, x=x, y=38, text_anchor=anchor, class_="soft halo"))
+    for index, shares in enumerate(classes):
+        outline = frame.path(_outline(counts, shares))
+        frame.inside.append(Path(f"{outline}Z", f"area c{index}"))
+        frame.inside.append(line(index, outline))
+    threshold = measured.summary.result.eer_threshold
+    frame.inside.append(Path(frame.path([threshold, 0, threshold, top]), "threshold"))
+    text = f"{threshold:.4g}".replace("-", "−")
+    frame.labels.append(_threshold_label(text, frame.x(threshold)))
     words = f"Scores of {label}, bona fide and spoofs; threshold of the EER {text}"
-    return frame.svg(words, "histogram")
+    return frame.plot(words, "histogram")
 
 
-def _shown(gathered: Gathered, name: str) -> list[Measurement]:
-    ticked = set(gathered.systems[:TICKED])
-    measured = gathered.on(name)
-    return [one for one in measured if one.system in ticked] or measured[:TICKED]
+def _shares(counts: Sequence[int]) -> list[float]:
+    total = sum(counts) or 1
+    return [100 * count / total for count in counts]
+
+
+def _outline(counts: Histogram, shares: Sequence[float]) -> list[float]:
+    """Return the corners of the bars as [score, share, ...], from the axis and back to it."""
+    width = (counts.high - counts.low) / len(shares)
+    points = [counts.low, 0.0]
+    for number, share in enumerate(shares):
+        start = counts.low + number * width
+        points += [start, share, start + width, share]
+    return [*points, counts.high, 0.0]
+
+
+def _threshold_label(text: str, x: float) -> Label:
+    if x > _RIGHT_PART:
+        return Label(text, f"{x - 4:.1f}", "38", "end", "soft halo")
+    return Label(text, f"{x + 4:.1f}", "38", "start", "soft halo")
+
+
+def _shown_at_first(gathered: Gathered, set_name: str) -> list[Measurement]:
+    ticked = gathered.systems[:TICKED]
+    measured = gathered.on(set_name)
+    shown = [system for system in measured if system.system in ticked]
+    return shown or measured[:TICKED]
 
 
 def _deviate(percent: float) -> float:

@@ -1,7 +1,7 @@
-"""What looks wrong, told once: equal messages about many results are one message.
+"""What looks wrong, reported once: equal messages about many results become one message.
 
-Invariant: nothing is left out: who a folded message is about, and the numbers of each, can be
-opened below it.
+Invariant: nothing is left out. What a folded message is about, and the numbers of each result, can
+be opened below it.
 """
 
 from __future__ import annotations
@@ -10,23 +10,36 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Finding = tuple[str, str, str]
-"""Where (system and set, or either), level, message."""
+from asdf.text import and_more
 
 _NUMBER = re.compile(r"\d[\d.,e+-]*")
 
 
 @dataclass(frozen=True)
-class Folded:
-    """Findings that differ in their numbers only."""
+class ReportFinding:
+    """One thing that looks wrong, and where.
+
+    Attributes:
+        where: the system and the set, or either.
+        level: 'error', 'warning' or 'note'.
+    """
+
+    where: str
+    level: str
+    message: str
+
+
+@dataclass(frozen=True)
+class FoldedFindings:
+    """Findings of one level whose messages differ in their numbers only."""
 
     level: str
-    findings: list[Finding]
+    findings: list[ReportFinding]
 
     @property
     def words(self) -> str:
-        """The message: of one finding as it is, of several what comes before their numbers, or the first one."""
-        message = self.findings[0][2]
+        """The message of a single finding; of several the part before their numbers, or the first."""
+        message = self.findings[0].message
         if len(self.findings) == 1:
             return message
         start = message.partition(":")[0]
@@ -36,13 +49,21 @@ class Folded:
 
     @property
     def where(self) -> str:
-        """What it is about: the system and set, or how many results."""
-        return self.findings[0][0] if len(self.findings) == 1 else f"{len(self.findings)} results"
+        """The system and set of a single finding, or the number of results."""
+        if len(self.findings) == 1:
+            return self.findings[0].where
+        return f"{len(self.findings)} results"
+
+    def as_line(self) -> str:
+        """Return level, first places and first message in one line, for a terminal."""
+        where = and_more([finding.where for finding in self.findings], 3)
+        return f"{self.level}: {where}: {self.findings[0].message}"
 
 
-def folded(findings: Iterable[Finding]) -> list[Folded]:
-    """The findings, those that are alike but for numbers as one, in the order of the first of each kind."""
-    kinds: dict[tuple[str, str], list[Finding]] = {}
-    for where, level, message in findings:
-        kinds.setdefault((level, _NUMBER.sub("#", message)), []).append((where, level, message))
-    return [Folded(level, alike) for (level, _), alike in kinds.items()]
+def fold_findings(findings: Iterable[ReportFinding]) -> list[FoldedFindings]:
+    """Group the findings that are alike but for numbers, in the order of the first of each group."""
+    groups: dict[tuple[str, str], list[ReportFinding]] = {}
+    for finding in findings:
+        kind = (finding.level, _NUMBER.sub("#", finding.message))
+        groups.setdefault(kind, []).append(finding)
+    return [FoldedFindings(alike[0].level, alike) for alike in groups.values()]

@@ -1,18 +1,15 @@
-"""What a report is about: the runs, the networks chosen of each, and their summaries on every set that was scored.
+"""What a report is about: the runs, the networks chosen of each, and their summaries on every set.
 
-Invariant: every number comes from `summarise` or straight from the run's files; the order is by EER, of equals that in
-which the runs were named, so the same folders give the same report. What cannot be measured is a finding, not left out
-silently.
+Invariant: every number comes from `summarise` or straight from the run's files. The order is by
+EER, and among equal EERs the order in which the runs were named, so the same folders give the same
+report. What cannot be measured is a finding, not left out silently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-
-import numpy as np
-import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
@@ -25,21 +22,16 @@ from asdf.metrics.summary import (
     summarise,
 )
 from asdf.report.choosing import Choice, chosen, distinct_names
-from asdf.report.curves import (
-    DET_TICKS,
-    Histogram,
-    ThinnedCurve,
-    histogram,
-    thinned_det,
-)
+from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
+from asdf.report.folding import ReportFinding
 from asdf.report.names import labels_of
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.trial_list import TrialList
 
-_MOST_VALUES = 64
-_MOST_CURVES = 800
+_MAX_VALUES = 64
+_MAX_CURVES = 800
 _LABEL = 28
 _CONDITION_REPLICATES = 200
 
@@ -50,11 +42,12 @@ class Measurement:
 
     Attributes:
         run: the index of its run.
-        system: the name that it goes by in the report, the same on every set.
+        system: the name that it has in the report, the same on every set.
         network: 'epoch.20'.
         summary: without its scores, of which there may be more than fit into memory.
         misses: miss rates (fractions) at the false alarm rates of `DET_TICKS`, over all spoofs.
         curves: DET curves: '' is that of all spoofs, the others those of the attacks.
+        page_attacks: the attacks whose curves and histograms the page draws.
     """
 
     run: int
@@ -64,45 +57,63 @@ class Measurement:
     misses: list[float]
     curves: dict[str, ThinnedCurve]
     histogram: Histogram
+    page_attacks: tuple[str, ...] = ()
+
+    @property
+    def attacks(self) -> list[str]:
+        """The attacks that it has curves and histograms of."""
+        return [name for name in self.curves if name]
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """All that a report shows.
+    """Everything that a report shows.
 
     Attributes:
         names: one for each run, no two alike.
-        findings: (system and set, or either, level, message) of what looks wrong.
         leading: set -> metric -> the system that is significantly the best by it (see `leaders`).
     """
 
     runs: list[RunFolder]
     names: list[str]
     measurements: list[Measurement]
-    findings: list[tuple[str, str, str]]
-    leading: dict[str, dict[str, str]]
+    findings: list[ReportFinding]
+    leading: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def sets(self) -> list[str]:
         """The sets that something was measured on, in the order of the first run."""
-        return list(dict.fromkeys(one.summary.set for one in self.measurements))
+        return list(dict.fromkeys(measured.summary.set for measured in self.measurements))
 
     @cached_property
     def systems(self) -> list[str]:
-        """All systems: by their EER on the last set, the lowest first; those without it behind, as they came."""
-        ranked = [one.system for one in self.on(self.sets[-1])] if self.sets else []
-        return list(dict.fromkeys([*ranked, *(one.system for one in self.measurements)]))
+        """All systems by their EER on the last set, the lowest first, then those without it."""
+        ranked = []
+        if self.sets:
+            ranked = [measured.system for measured in self.on(self.sets[-1])]
+        every = [measured.system for measured in self.measurements]
+        return list(dict.fromkeys(ranked + every))
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """System -> a name that is short enough for a table or a legend, no two alike."""
-        systems = self.systems
-        return dict(zip(systems, labels_of(systems, _LABEL), strict=True)) if systems else {}
+        if not self.systems:
+            return {}
+        return dict(zip(self.systems, labels_of(self.systems, _LABEL), strict=True))
 
-    def on(self, name: str) -> list[Measurement]:
-        """The measurements on the set `name`, the lowest EER first."""
-        measured = [one for one in self.measurements if one.summary.set == name]
+    def on(self, set_name: str) -> list[Measurement]:
+        """Return the measurements on a set, the lowest EER first."""
+        measured = [one for one in self.measurements if one.summary.set == set_name]
         return sorted(measured, key=lambda one: one.summary.result.eer)
+
+    def networks_of(self, run: int) -> list[str]:
+        """Return the networks of a run, by its index, whose results are shown."""
+        networks = [one.network for one in self.measurements if one.run == run]
+        return list(dict.fromkeys(networks))
+
+
+def ignore_start(name: str) -> None:
+    """Do nothing when a measurement starts."""
 
 
 def gather(
@@ -110,119 +121,148 @@ def gather(
     choice: Choice = "reported",
     *,
     replicates: int = 1000,
-    told: Callable[[str], None] = lambda what: None,
+    for_plots: bool = False,
+    on_start: Callable[[str], None] = ignore_start,
 ) -> Gathered:
-    """Measure the chosen networks of `runs`; `told` hears of each before it is measured.
+    """Measure the chosen networks of `runs`.
 
     A score file that is malformed or lacks a class is a finding, and the rest is measured.
+
+    Args:
+        replicates: of the bootstrap of the intervals; 0 for none.
+        for_plots: keep the curves of all attacks, also those that would make a page too large.
+        on_start: called with the name of each measurement before it starts.
 
     Raises:
         AsdfError: a run's file cannot be read.
     """
     names = distinct_names(runs)
-    wanted = [chosen(run, choice) for run in runs]
-    measurements: list[Measurement] = []
-    findings: list[tuple[str, str, str]] = []
-    curves = 0
-    for number, (run, name, pairs) in enumerate(zip(runs, names, wanted, strict=True)):
-        several = len({network for network, _ in pairs}) > 1
-        if not pairs:
-            findings.append(
-                (name, "note", "nothing has been scored yet, so there is no result of this run.")
-            )
-        for network, corpus in pairs:
-            system = f"{name} {network}" if several else name
-            told(f"{system} on {corpus}")
-            try:
-                scores, trials = run.scores(network, corpus), run.trials(corpus)
-                by = shown_columns(trials)
-                summary = summarise(
-                    system,
-                    corpus,
-                    scores,
-                    trials,
-                    by=by,
-                    replicates=replicates,
-                    condition_replicates=min(replicates, _CONDITION_REPLICATES),
-                    scored=how_scored(run.score_file(network, corpus)),
-                )
-            except AsdfError as error:  # it begins with the system's name
-                findings.append(
-                    (f"{system} on {corpus}", "error", str(error).removeprefix(f"{system}: "))
-                )
-                continue
-            findings += [
-                (f"{system} on {corpus}", one.level, one.message) for one in summary.findings
-            ]
-            spoofs = summary.spoofs_by_attack()
-            spoofs = spoofs if len(spoofs) <= _MOST_VALUES else {}
-            curves += 1 + len(spoofs)
-            measurements.append(
-                _measurement(
-                    number, system, network, summary, spoofs if curves <= _MOST_CURVES else {}
-                )
-            )
-    if curves > _MOST_CURVES:
-        few = (
-            f"only the first {_MOST_CURVES} curves are drawn by attack, to keep the page small; "
-            "all are in the tables."
+    networks = [chosen(run, choice) for run in runs]
+    collection = _Collection(replicates, for_plots, on_start)
+    for index, run in enumerate(runs):
+        collection.add_run(index, names[index], run, networks[index])
+    if collection.page_curves > _MAX_CURVES:
+        collection.add_note(
+            "DET curves and histograms",
+            f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; "
+            "all are in the tables.",
         )
-        findings.append(("DET curves and histograms", "note", few))
-    gathered = Gathered(list(runs), names, measurements, findings, {})
-    for corpus in gathered.sets:
-        summaries = [one.summary for one in gathered.on(corpus)]
-        different = different_trials(summaries) + different_lengths(summaries)
-        different += mixed_precisions(summaries)
-        findings += [(corpus, one.level, one.message) for one in different]
-        # Systems that were scored from different lengths have no common best one.
-        drawn = 0 if different_lengths(summaries) else replicates
-        gathered.leading[corpus] = _leading(gathered, corpus, drawn)
+    gathered = Gathered(list(runs), names, collection.measurements, collection.findings)
+    for set_name in gathered.sets:
+        _compare_systems(gathered, set_name, replicates)
     return gathered
 
 
-def _leading(gathered: Gathered, name: str, replicates: int) -> dict[str, str]:
-    measured = gathered.on(name)
+class _Collection:
+    """The measurements and findings of the runs so far, and the number of curves on the page."""
 
-    def scores_of(index: int) -> tuple[Scores, Sequence[str] | None]:
-        one = measured[index]
-        run = gathered.runs[one.run]
-        scores = run.scores(one.network, name)
-        return scores, speakers_of(scores, run.trials(name))
+    def __init__(self, replicates: int, for_plots: bool, on_start: Callable[[str], None]) -> None:
+        self.measurements: list[Measurement] = []
+        self.findings: list[ReportFinding] = []
+        self.page_curves = 0
+        self._replicates = replicates
+        self._for_plots = for_plots
+        self._on_start = on_start
 
-    found = leaders([one.summary.result for one in measured], scores_of, replicates)
-    return {metric: measured[index].system for metric, index in found.items()}
+    def add_note(self, where: str, message: str) -> None:
+        """Add a finding that is neither an error nor a warning."""
+        self.findings.append(ReportFinding(where, "note", message))
+
+    def add_run(
+        self, index: int, name: str, run: RunFolder, networks: Sequence[tuple[str, str]]
+    ) -> None:
+        """Measure the chosen networks of a run, (network, set) each."""
+        if not networks:
+            self.add_note(name, "nothing has been scored yet, so there is no result of this run.")
+        has_several_networks = len({network for network, _ in networks}) > 1
+        for network, set_name in networks:
+            system = f"{name} {network}" if has_several_networks else name
+            where = f"{system} on {set_name}"
+            self._on_start(where)
+            try:
+                summary = self._summarise(system, run, network, set_name)
+            except AsdfError as error:
+                # The message begins with the system's name, which `where` says already.
+                message = str(error).removeprefix(f"{system}: ")
+                self.findings.append(ReportFinding(where, "error", message))
+                continue
+            for finding in summary.findings:
+                self.findings.append(ReportFinding(where, finding.level, finding.message))
+            self.measurements.append(self._measure(index, system, network, summary))
+
+    def _summarise(self, system: str, run: RunFolder, network: str, set_name: str) -> Summary:
+        scores = run.scores(network, set_name)
+        trials = run.trials(set_name)
+        return summarise(
+            system,
+            set_name,
+            scores,
+            trials,
+            by=shown_columns(trials),
+            replicates=self._replicates,
+            condition_replicates=min(self._replicates, _CONDITION_REPLICATES),
+            scored=how_scored(run.score_file(network, set_name)),
+        )
+
+    def _measure(self, run: int, system: str, network: str, summary: Summary) -> Measurement:
+        """Reduce the scores of a summary to what is drawn of them."""
+        spoofs = summary.spoofs_by_attack()
+        self.page_curves += 1
+        if len(spoofs) <= _MAX_VALUES:
+            self.page_curves += len(spoofs)
+            is_small = self.page_curves <= _MAX_CURVES
+        else:
+            is_small = False
+        page_attacks = tuple(spoofs) if is_small else ()
+        if not (is_small or self._for_plots):
+            spoofs = {}
+        pooled = summary.curve
+        curves = {"": thinned_det(pooled)}
+        for attack, scores in spoofs.items():
+            curves[attack] = thinned_det(DetCurve.of(pooled.bona_fide, scores))
+        return Measurement(
+            run=run,
+            system=system,
+            network=network,
+            summary=summary.without_trials(),
+            misses=pooled.miss_at([tick / 100 for tick in DET_TICKS]),
+            curves=curves,
+            histogram=histogram(
+                pooled.bona_fide, pooled.spoof, spoofs, summary.result.eer_threshold
+            ),
+            page_attacks=page_attacks,
+        )
+
+
+def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None:
+    """Find what keeps the systems on a set from being compared, and which of them leads."""
+    summaries = [measured.summary for measured in gathered.on(set_name)]
+    lengths = different_lengths(summaries)
+    for finding in different_trials(summaries) + lengths + mixed_precisions(summaries):
+        gathered.findings.append(ReportFinding(set_name, finding.level, finding.message))
+    # Systems that were scored from different lengths have no common best one.
+    gathered.leading[set_name] = {} if lengths else _find_leaders(gathered, set_name, replicates)
+
+
+def _find_leaders(gathered: Gathered, set_name: str, replicates: int) -> dict[str, str]:
+    measured = gathered.on(set_name)
+
+    def read_scores(index: int) -> tuple[Scores, Sequence[str] | None]:
+        run = gathered.runs[measured[index].run]
+        scores = run.scores(measured[index].network, set_name)
+        return scores, speakers_of(scores, run.trials(set_name))
+
+    results = [system.summary.result for system in measured]
+    leading = leaders(results, read_scores, replicates)
+    return {metric: measured[index].system for metric, index in leading.items()}
 
 
 def shown_columns(trials: TrialList | None) -> list[str]:
-    """The attack first, then the other columns that have few enough values to be a table."""
-    columns = {} if trials is None else trials.columns
-    few = [
-        name
-        for name, values in columns.items()
-        if len(set(values)) <= _MOST_VALUES and name != "speaker"
-    ]
-    return sorted(
-        {"attack", *few}, key=lambda name: (name != "attack", few.index(name) if name in few else 0)
-    )
-
-
-def _measurement(
-    run: int,
-    system: str,
-    network: str,
-    summary: Summary,
-    attacks: dict[str, npt.NDArray[np.float64]],
-) -> Measurement:
-    pooled = summary.curve
-    curves = {"": thinned_det(pooled)}
-    for name, spoof in attacks.items():
-        curves[name] = thinned_det(DetCurve.of(pooled.bona_fide, spoof))
-    return Measurement(
-        run=run,
-        system=system,
-        network=network,
-        summary=summary.without_trials(),
-        misses=pooled.miss_at([tick / 100 for tick in DET_TICKS]),
-        curves=curves,
-        histogram=histogram(pooled.bona_fide, pooled.spoof, attacks, summary.result.eer_threshold),
-    )
+    """Return the attack first, then the other columns that have few enough values to be a table."""
+    columns = ["attack"]
+    if trials is None:
+        return columns
+    for name, values in trials.columns.items():
+        if name not in ("attack", "speaker") and len(set(values)) <= _MAX_VALUES:
+            columns.append(name)
+    return columns

@@ -1,7 +1,11 @@
-"""Plots for papers, as PDF, PNG or SVG: DET curves, score histograms, heat maps, training curves (extra `report`)."""
+"""Plots for papers, as PDF, PNG or SVG (extra `report`): DET curves, histograms, heat maps, training.
+
+They draw the curves, histograms and courses that the page of the report draws.
+"""
 
 from __future__ import annotations
 
+from asdf.report.curves import ThinnedCurve, thinned_det
 from asdf.report.plots.det import det_plot
 from asdf.report.plots.every import write_plots
 from asdf.report.plots.figures import FORMATS, save_figure
@@ -11,10 +15,12 @@ from asdf.report.plots.training import training_curves
 
 __all__ = [
     "FORMATS",
+    "ThinnedCurve",
     "det_plot",
     "heat_map",
     "save_figure",
     "score_histograms",
+    "thinned_det",
     "training_curves",
     "write_plots",
 ]

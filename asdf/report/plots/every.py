@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from asdf.metrics.summary import Summary
+from asdf.report.by_condition import columns_of, condition_table
+from asdf.report.data import training_courses
+from asdf.report.gathering import Gathered, Measurement
 from asdf.report.plots.det import det_plot
 from asdf.report.plots.figures import save_figure
 from asdf.report.plots.heat_map import heat_map
@@ -18,20 +21,25 @@ from asdf.trials.how_scored import in_precision
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_FEW = 2
-"""A heat map of fewer conditions than this shows nothing that a table would not."""
+# A heat map of fewer conditions than this shows nothing that a table would not.
+_MIN_CONDITIONS = 2
+
+
+@dataclass(frozen=True)
+class NamedFigure:
+    """A figure and the name of its file, without a suffix."""
+
+    name: str
+    figure: Figure
 
 
 def write_plots(
-    folder: Path,
-    summaries: Sequence[Summary],
-    training: Mapping[str, Sequence[Mapping[str, Any]]],
-    formats: Sequence[str] = ("pdf", "png"),
+    folder: Path, gathered: Gathered, formats: Sequence[str] = ("pdf", "png")
 ) -> list[Path]:
-    """Write the plots of `summaries` (one for each system and set) and of `training` (run -> records) into `folder`.
+    """Write the plots of what was gathered `for_plots` into `folder`.
 
-    Of each set: DET curves of its systems, and a heat map of EERs for each column with conditions. Of each system on
-    it: DET curves and histograms by attack.
+    For each set: DET curves of its systems, and a heat map of EERs for each column with conditions.
+    For each system on it: DET curves and histograms by attack. For all runs: their training.
 
     Returns:
         The files written.
@@ -41,60 +49,52 @@ def write_plots(
         AsdfError: a file cannot be written.
     """
     written = []
-    for name, figure in _figures(summaries, training):
-        for kind in formats:
-            written.append(folder / f"{name}.{kind}")
-            save_figure(figure, written[-1])
+    for named in _draw_all(gathered):
+        for suffix in formats:
+            path = folder / f"{named.name}.{suffix}"
+            save_figure(named.figure, path)
+            written.append(path)
     return written
 
 
-def _figures(
-    summaries: Sequence[Summary], training: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> Iterator[tuple[str, Figure]]:
-    for name in dict.fromkeys(summary.set for summary in summaries):
-        here = [summary for summary in summaries if summary.set == name]
-        curves = {
-            f"{one.name}{in_precision(one.scored.precision)}": (
-                one.scores.bona_fide,
-                one.scores.spoof,
-            )
-            for one in here
-        }
-        yield f"det_{_file(name)}", det_plot(curves, name)
-        for column in dict.fromkeys(column for one in here for column in one.columns):
-            values = sorted(
-                {condition.value for one in here for condition in one.of_column(column)}
-            )
-            if len(values) >= _FEW:
-                rates = [[_rate(one, column, value) for one in here] for value in values]
-                yield (
-                    f"eer_by_{_file(column)}_{_file(name)}",
-                    heat_map(rates, [one.name for one in here], values, name),
-                )
-        for one in here:
-            title, spoofs = f"{one.name} on {name}", one.spoofs_by_attack()
-            rows = spoofs or {"spoof": one.scores.spoof}
-            yield (
-                f"scores_{_file(one.name)}_{_file(name)}",
-                score_histograms(one.scores.bona_fide, rows, one.result.eer_threshold, title),
-            )
-            if spoofs:
-                curves = {
-                    attack: (one.scores.bona_fide, scores) for attack, scores in spoofs.items()
-                }
-                yield f"det_by_attack_{_file(one.name)}_{_file(name)}", det_plot(curves, title)
-    trained = {name: records for name, records in training.items() if records}
-    if trained:
-        yield "training", training_curves(trained)
+def _draw_all(gathered: Gathered) -> Iterator[NamedFigure]:
+    for set_name in gathered.sets:
+        measured = [one for one in gathered.measurements if one.summary.set == set_name]
+        yield from _draw_set(set_name, measured)
+        for system in measured:
+            yield from _draw_system(set_name, system)
+    courses = [course for course in training_courses(gathered) if not course.is_empty]
+    if courses:
+        yield NamedFigure("training", training_curves(courses))
 
 
-def _rate(summary: Summary, column: str, value: str) -> float:
-    found = [
-        condition.result.eer for condition in summary.of_column(column) if condition.value == value
-    ]
-    return found[0] if found else float("nan")
+def _draw_set(set_name: str, measured: Sequence[Measurement]) -> Iterator[NamedFigure]:
+    """Draw the DET curves of all systems on a set, and their EERs by condition."""
+    curves = {}
+    for system in measured:
+        precision = in_precision(system.summary.scored.precision)
+        curves[f"{system.system}{precision}"] = system.curves[""]
+    yield NamedFigure(f"det_{_file_part(set_name)}", det_plot(curves, set_name))
+    summaries = [system.summary for system in measured]
+    for column in columns_of(summaries):
+        conditions = condition_table(summaries, column)
+        if len(conditions.values) >= _MIN_CONDITIONS:
+            systems = [system.system for system in measured]
+            name = f"eer_by_{_file_part(column)}_{_file_part(set_name)}"
+            yield NamedFigure(name, heat_map(conditions, systems, set_name))
 
 
-def _file(name: str) -> str:
-    """A name as a part of a file's name, `asvspoof21-la-eval` of 'asvspoof21-la:eval'."""
+def _draw_system(set_name: str, measured: Measurement) -> Iterator[NamedFigure]:
+    """Draw the scores of a system on a set, and its DET curves by attack if any are known."""
+    title = f"{measured.system} on {set_name}"
+    files = f"{_file_part(measured.system)}_{_file_part(set_name)}"
+    threshold = measured.summary.result.eer_threshold
+    yield NamedFigure(f"scores_{files}", score_histograms(measured.histogram, threshold, title))
+    if measured.attacks:
+        curves = {attack: measured.curves[attack] for attack in measured.attacks}
+        yield NamedFigure(f"det_by_attack_{files}", det_plot(curves, title))
+
+
+def _file_part(name: str) -> str:
+    """Return a name as a part of a file's name: `asvspoof21-la-eval` for 'asvspoof21-la:eval'."""
     return re.sub(r"[^\w.+-]+", "-", name)

@@ -6,42 +6,38 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from asdf.report.by_condition import ConditionTable
 from asdf.report.plots.figures import COLUMN_INCHES, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Black numbers cannot be read on colours above this share of the darkest one.
+_DARK = 0.6
+
 
 @styled
-def heat_map(
-    rates: npt.ArrayLike, systems: Sequence[str], conditions: Sequence[str], title: str = ""
-) -> Figure:
-    """EERs (conditions, systems), fractions; NaN where a system has none. The darker, the worse.
+def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = "") -> Figure:
+    """Draw the EERs of `systems`, one column each, by condition: the darker, the higher.
 
     Raises:
         UsageError: matplotlib is not installed.
     """
-    percents = 100 * np.asarray(rates, dtype=np.float64)
+    # A value that a system does not have is None, which becomes NaN.
+    rates = [conditions.eers(value) for value in conditions.values]
+    percents = 100 * np.array(rates, dtype=np.float64)
     width = max(COLUMN_INCHES, 1.2 + 0.7 * len(systems))
-    figure, axes = new_figure(width, 0.9 + 0.24 * len(conditions))
-    greatest = np.nanmax(percents, initial=1.0)
-    image = axes.imshow(percents, cmap="Blues", vmin=0, vmax=greatest, aspect="auto")
+    figure, axes = new_figure(width, 0.9 + 0.24 * len(conditions.values))
+    highest = np.nanmax(percents, initial=1.0)
+    image = axes.imshow(percents, cmap="Blues", vmin=0, vmax=highest, aspect="auto")
     for (row, column), percent in np.ndenumerate(percents):
         text = "" if np.isnan(percent) else f"{percent:.2f}"
-        dark = percent > 0.6 * greatest
-        axes.text(
-            column,
-            row,
-            text,
-            ha="center",
-            va="center",
-            fontsize=7,
-            color="white" if dark else "black",
-        )
-    axes.set_xticks(range(len(systems)), systems, rotation=20 if len(systems) > 3 else 0)
-    axes.set_yticks(range(len(conditions)), conditions)
+        colour = "white" if percent > _DARK * highest else "black"
+        axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
+    rotation = 20 if len(systems) > 3 else 0
+    axes.set_xticks(range(len(systems)), systems, rotation=rotation)
+    axes.set_yticks(range(len(conditions.values)), conditions.values)
     axes.tick_params(length=0)
     axes.set_title(title)
     figure.colorbar(image, ax=axes, label="EER (%)")

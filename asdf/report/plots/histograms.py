@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asdf.metrics.detection import Floats
-from asdf.report.curves import bin_count
+from asdf.report.curves import Histogram
 from asdf.report.plots.figures import COLOURS, COLUMN_INCHES, new_figure, styled
 
 if TYPE_CHECKING:
@@ -16,56 +16,53 @@ if TYPE_CHECKING:
 
 
 @styled
-def score_histograms(
-    bona_fide: Floats, spoofs: Mapping[str, Floats], threshold: float | None = None, title: str = ""
-) -> Figure:
-    """A row for each of `spoofs` (attack -> scores) with the same bona fide trials behind it, as densities.
+def score_histograms(counts: Histogram, threshold: float | None = None, title: str = "") -> Figure:
+    """Draw a row for each attack with the same bona fide trials behind it, as densities.
 
-    `threshold` is marked, that of the EER say.
+    Without attacks there is one row, of all spoofs. `threshold`, such as that of the EER, is marked.
 
     Raises:
         UsageError: matplotlib is not installed.
     """
+    spoofs = {name: attack for name, attack in counts.spoof.items() if name}
+    spoofs = spoofs or {"spoof": counts.spoof[""]}
     rows = len(spoofs)
     figure, grid = new_figure(
         COLUMN_INCHES, 0.9 + 0.6 * rows, nrows=rows, sharex=True, squeeze=False
     )
-    spoof = np.concatenate([*spoofs.values()])
-    every = np.concatenate([bona_fide, spoof])
-    span = float(np.ptp(every))
-    edges = (
-        np.linspace(every.min(), every.max(), bin_count((bona_fide, spoof), span) + 1)
-        if span
-        else every[0] + np.array([-0.5, 0.5])
-    )
-    for axes, (name, spoof) in zip(grid[:, 0], spoofs.items(), strict=True):
-        for scores, label, colour, hatch in (
-            (bona_fide, "bona fide", COLOURS[0], ""),
-            (spoof, "spoof", COLOURS[1], "//"),
-        ):
-            density = np.histogram(scores, edges, density=True)[0]
-            axes.stairs(
-                density,
-                edges,
-                fill=True,
-                alpha=0.3,
-                facecolor=colour,
-                edgecolor=colour,
-                hatch=hatch,
-            )
-            axes.stairs(density, edges, color=colour, label=label)
+    edges = np.linspace(counts.low, counts.high, len(counts.bona_fide) + 1)
+    for axes, (name, attack) in zip(grid[:, 0], spoofs.items(), strict=True):
+        _draw_class(axes, counts.bona_fide, edges, "bona fide", COLOURS[0])
+        # Hatched, so that the classes differ in grey too.
+        _draw_class(axes, attack, edges, "spoof", COLOURS[1], hatch="//")
         if threshold is not None:
             axes.axvline(threshold, color="0.3", linewidth=0.8, linestyle=":")
-            if axes is grid[0, 0]:
-                high = axes.get_xaxis_transform()
-                text = f" {threshold:.4g}".replace("-", "−")
-                axes.text(threshold, 1, text, transform=high, va="top", fontsize=6, color="0.3")
-        axes.set_ylabel(f"{name}\n{len(spoof):,}", rotation=0, ha="right", va="center")
+        axes.set_ylabel(f"{name}\n{sum(attack):,}", rotation=0, ha="right", va="center")
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
+    first = grid[0, 0]
+    if threshold is not None:
+        _name_threshold(first, threshold)
     figure.legend(
-        *grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+        *first.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
     )
-    grid[0, 0].set_title(title)
+    first.set_title(title)
     grid[-1, 0].set_xlabel("score (higher: more bona fide)")
     return figure
+
+
+def _draw_class(
+    axes: Any, counts: Sequence[int], edges: Floats, label: str, colour: str, hatch: str = ""
+) -> None:
+    """Draw the density of a class: its shares over the width of the bins."""
+    density = np.asarray(counts) / (sum(counts) or 1) / np.diff(edges)
+    axes.stairs(
+        density, edges, fill=True, alpha=0.3, facecolor=colour, edgecolor=colour, hatch=hatch
+    )
+    axes.stairs(density, edges, color=colour, label=label)
+
+
+def _name_threshold(axes: Any, threshold: float) -> None:
+    text = f" {threshold:.4g}".replace("-", "−")
+    transform = axes.get_xaxis_transform()
+    axes.text(threshold, 1, text, transform=transform, va="top", fontsize=6, color="0.3")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from asdf.report.courses import TrainingCourse
 from asdf.report.names import labels_of
 from asdf.report.plots.figures import (
     COLUMN_INCHES,
@@ -21,47 +22,38 @@ _LABEL = 30
 
 
 @styled
-def training_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]], title: str = "") -> Figure:
-    """Name -> records of a run's metrics.jsonl; three axes, one below the other.
+def training_curves(courses: Sequence[TrainingCourse], title: str = "") -> Figure:
+    """Draw the courses of runs on three axes, one below the other.
 
     Raises:
         UsageError: matplotlib is not installed.
     """
     figure, (losses, rates, eers) = new_figure(
-        COLUMN_INCHES, 4.6 + 0.14 * len(runs), nrows=3, sharex=True
+        COLUMN_INCHES, 4.6 + 0.14 * len(courses), nrows=3, sharex=True
     )
-    names = labels_of(list(runs), _LABEL)
-    evaluated: list[Any] = []
-    for number, (name, records) in enumerate(zip(names, runs.values(), strict=True)):
-        steps = [record for record in records if record.get("kind") == "step"]
-        epochs = [record["epoch"] for record in steps]
-        losses.plot(epochs, [record["loss"] for record in steps], **line_style(number))
-        rates.plot(epochs, [record["learning_rate"] for record in steps], **line_style(number))
-        evaluations = [record for record in records if record.get("kind") == "evaluation"]
-        for corpus in dict.fromkeys(corpus for record in evaluations for corpus in record["eer"]):
-            points = [
-                (record["epoch"], 100 * record["eer"][corpus])
-                for record in evaluations
-                if corpus in record["eer"]
-            ]
-            style = line_style(len(evaluated))
-            mark = {**mark_style(len(evaluated)), "linestyle": style["linestyle"], "markersize": 3}
-            label = f"{name}, {corpus}"
-            evaluated += eers.plot(*zip(*points, strict=True), **{**style, **mark}, label=label)
+    names = labels_of([course.name for course in courses], _LABEL)
+    run_lines: list[Any] = []
+    eer_lines: list[Any] = []
+    for index, (name, course) in enumerate(zip(names, courses, strict=True)):
+        style = line_style(index)
+        run_lines += losses.plot(course.loss[::2], course.loss[1::2], label=name, **style)
+        rates.plot(course.learning_rate[::2], course.learning_rate[1::2], **style)
+        for set_name, points in course.eers.items():
+            label = f"{name}, {set_name}"
+            style = _marked_line_style(len(eer_lines))
+            eer_lines += eers.plot(points[::2], points[1::2], label=label, **style)
     losses.set(ylabel="training loss", title=title)
     rates.set(ylabel="learning rate")
     eers.set(ylabel="EER (%)", xlabel="epoch")
     for axes in (losses, rates, eers):
         axes.set_ylim(bottom=0)
         axes.grid(True)
-    # Outside of the axes: inside, a legend lies on some of the points.
-    lines = [*evaluated] if len(runs) == 1 else [*_named(losses.lines, names), *evaluated]
-    figure.legend(handles=lines, loc="outside lower center", frameon=False)
+    # Of a single run the losses need no name. Inside the axes, a legend would lie on some points.
+    handles = eer_lines if len(courses) == 1 else run_lines + eer_lines
+    figure.legend(handles=handles, loc="outside lower center", frameon=False)
     return figure
 
 
-def _named(lines: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
-    """The lines of the losses with the names of their runs."""
-    for line, name in zip(lines, names, strict=True):
-        line.set_label(name)
-    return lines
+def _marked_line_style(index: int) -> dict[str, Any]:
+    """Return the style of a line whose points are marked."""
+    return {**mark_style(index), **line_style(index), "markersize": 3}

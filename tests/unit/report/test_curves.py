@@ -31,6 +31,7 @@ def test_det_points_of_four_trials_are_all_corners_of_the_staircase():
     assert curve.rates == [100, 0, 50, 0, 50, 50, 0, 50, 0, 100]
     # Scores up to the threshold are rejected: the first one lies below all of them.
     assert curve.thresholds == [-0.001, 0, 1, 1.5, 2]
+    assert curve.eer == 0.5
 
 
 def test_a_long_curve_is_thinned_by_less_than_a_pixel():
@@ -113,7 +114,7 @@ def test_scores_that_are_all_the_same_have_a_histogram_too():
 def test_a_thinned_series_keeps_ends_and_spikes():
     y = np.zeros(10_000)
     y[1234], y[7777] = 5, -3
-    points = np.array(thinned(range(10_000), y.tolist(), most=100)).reshape(-1, 2)
+    points = np.array(thinned(range(10_000), y.tolist(), max_points=100)).reshape(-1, 2)
     assert len(points) <= 102
     assert points[0].tolist() == [0, 0]
     assert points[-1].tolist() == [9999, 0]

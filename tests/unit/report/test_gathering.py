@@ -9,6 +9,7 @@ from asdf.errors import AsdfError
 from asdf.evaluation import evaluate, read_scores
 from asdf.report import gather, runs_in
 from asdf.report.choosing import best_network, chosen, distinct_names
+from asdf.report.data import page_data
 from asdf.trials.run_folder import open_run_folder
 from tests.unit.report.folders import make_run
 
@@ -92,9 +93,9 @@ def test_a_set_of_one_class_is_a_finding_and_the_rest_is_measured(tmp_path):
     path.write_text("".join(line for line in path.read_text().splitlines(True) if " 0 " in line))
     gathered = gather(runs_in([run]), replicates=0)
     assert gathered.sets == ["eval"]
-    [(where, level, message)] = gathered.findings
-    assert (where, level) == ("net on dev", "error")
-    assert "none is bona fide" in message
+    (finding,) = gathered.findings
+    assert (finding.where, finding.level) == ("net on dev", "error")
+    assert "none is bona fide" in finding.message
 
 
 def test_a_malformed_score_file_is_a_finding(tmp_path):
@@ -102,34 +103,33 @@ def test_a_malformed_score_file_is_a_finding(tmp_path):
     (run / "scores" / "epoch.2" / "eval.txt").write_text("a 1 nan\nb 0 1\n")
     gathered = gather(runs_in([run]), replicates=0)
     assert gathered.sets == ["dev"]
-    assert "nan" in gathered.findings[0][2]
+    assert "nan" in gathered.findings[0].message
 
 
 def test_scores_turned_round_are_a_finding(tmp_path):
     gathered = gather(runs_in([make_run(tmp_path / "net", shift=-3, sets=("dev",))]), replicates=0)
-    assert [level for _, level, _ in gathered.findings] == ["warning"]
-    assert "turned round" in gathered.findings[0][2]
+    assert [finding.level for finding in gathered.findings] == ["warning"]
+    assert "turned round" in gathered.findings[0].message
 
 
 def test_systems_of_different_trials_are_a_finding(tmp_path):
     folders = [make_run(tmp_path / name, epochs=(1,), sets=("dev",)) for name in ("a", "b")]
     path = folders[1] / "scores" / "epoch.1" / "dev.txt"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
-    findings = gather(runs_in(folders), replicates=0).findings
+    (finding,) = gather(runs_in(folders), replicates=0).findings
     message = (
         "the systems were scored on different trials (bona fide + spoof: 39 + 60, 40 + 60), so"
     )
-    assert [(where, level, words.startswith(message)) for where, level, words in findings] == [
-        ("dev", "warning", True)
-    ]
+    assert (finding.where, finding.level) == ("dev", "warning")
+    assert finding.message.startswith(message)
 
 
-def test_a_run_that_has_scored_nothing_is_told(tmp_path):
+def test_a_run_that_has_scored_nothing_is_a_note(tmp_path):
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "settings.py").write_text("recipe.seed = 1  # default\n")
     gathered = gather(runs_in([tmp_path / "net"]), replicates=0)
     assert gathered.measurements == []
-    assert gathered.findings[0][:2] == ("net", "note")
+    assert (gathered.findings[0].where, gathered.findings[0].level) == ("net", "note")
 
 
 def test_without_trials_there_are_no_attacks(tmp_path):
@@ -141,10 +141,21 @@ def test_without_trials_there_are_no_attacks(tmp_path):
 
 
 def test_a_page_does_not_grow_without_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr("asdf.report.gathering._MOST_CURVES", 5)
-    gathered = gather(runs_in([make_run(tmp_path / "net")]), replicates=0)
-    assert [sorted(one.curves) for one in gathered.measurements] == [
+    monkeypatch.setattr("asdf.report.gathering._MAX_CURVES", 5)
+    runs = runs_in([make_run(tmp_path / "net")])
+    gathered = gather(runs, replicates=0)
+    assert [sorted(measured.curves) for measured in gathered.measurements] == [
         ["", "A01", "A02", "A03"],
         [""],
     ]
-    assert "only the first 5 curves" in gathered.findings[0][2]
+    assert "only the first 5 curves" in gathered.findings[0].message
+    # Plots for papers have files of their own: they draw every curve, and the page does not grow.
+    plotted = gather(runs, replicates=0, for_plots=True)
+    assert [measured.attacks for measured in plotted.measurements] == [["A01", "A02", "A03"]] * 2
+    assert page_data(plotted) == page_data(gathered)
+
+
+def test_each_measurement_is_announced_before_it_starts(tmp_path):
+    announced = []
+    gather(runs_in([make_run(tmp_path / "net")]), replicates=0, on_start=announced.append)
+    assert announced == ["net on dev", "net on eval"]

@@ -20,11 +20,11 @@ from asdf.report import gather, report_page, runs_in
 from asdf.report.conditions import heat_step
 from asdf.report.curves import Histogram
 from asdf.report.data import as_json
-from asdf.report.folding import folded
+from asdf.report.folding import ReportFinding, fold_findings
 from asdf.report.gathering import Measurement
-from asdf.report.markup import Cell, Html, markup, table, tag
+from asdf.report.literature import published_results
+from asdf.report.page import render
 from asdf.report.references import KNOWN_SETS, comparable
-from asdf.report.results import published
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_length import PUBLISHED, ScoredLength
 from tests.unit.report.folders import HOSTILE, make_run
@@ -207,12 +207,13 @@ def test_equal_warnings_are_one_with_the_numbers_below(tmp_path, capsys):
 
 def test_messages_fold_where_they_differ_in_numbers_only():
     same = [
-        ("a", "warning", "3.5 % tie"),
-        ("b", "warning", "1.25 % tie"),
-        ("c", "error", "3.5 % tie"),
+        ReportFinding("a", "warning", "3.5 % tie"),
+        ReportFinding("b", "warning", "1.25 % tie"),
+        ReportFinding("c", "error", "3.5 % tie"),
     ]
-    first, second = folded([*same, ("d", "warning", "3.5 % tie")])
+    first, second = fold_findings([*same, ReportFinding("d", "warning", "3.5 % tie")])
     assert (first.level, first.where, first.words) == ("warning", "3 results", "such as: 3.5 % tie")
+    assert first.as_line() == "warning: a, b, d: 3.5 % tie"
     assert (second.level, second.where, second.words) == ("error", "c", "3.5 % tie")
 
 
@@ -338,21 +339,6 @@ def test_only_the_best_of_many_systems_are_ticked(tmp_path):
     assert page[: page.index("<script")].count('class="histogram"') == 8
 
 
-def test_markup_escapes_text_and_leaves_markup():
-    assert markup("<a> & ", Html("<b>"), None, 1) == "&lt;a&gt; &amp; <b>1"
-    assert (
-        tag("p", "x", class_='a"b', data_value="", aria_label=None)
-        == '<p class="a&quot;b" data-value>x</p>'
-    )
-    rows = [[Cell("1.50", 1.5)], ["–"]]
-    assert table("<t>", ["n"], rows, tools=False) == (
-        '<div class="scroll" tabindex="0" role="region" aria-label="&lt;t&gt;"><table><caption>&lt;t&gt;</caption>'
-        '<thead><tr><th scope="col" class="n">n</th></tr></thead><tbody>'
-        '<tr><th scope="row" class="n" data-value="1.5">1.50</th></tr><tr><th scope="row" class="n">–</th></tr>'
-        "</tbody></table></div>"
-    )
-
-
 def test_json_holds_no_sign_that_ends_an_element():
     text = as_json({HOSTILE: [1.5, HOSTILE]})
     assert not set("<>&\u2028") & set(text)
@@ -384,7 +370,8 @@ def published_next_to(scored: ScoredLength | None) -> str:
         scored=HowScored(scored),
     )
     measured = Measurement(0, "net", "epoch.1", summary, [], {}, Histogram(0, 1, [1], {"": [1]}))
-    return str(published("asvspoof21-la:eval", [measured]))
+    literature = published_results("asvspoof21-la:eval", [measured])
+    return render("literature.html", literature=literature)
 
 
 def test_published_results_are_next_to_ours_only_where_the_length_agrees():

@@ -9,63 +9,77 @@ import pytest
 pytest.importorskip("matplotlib", reason="needs the extra `report`")
 
 from asdf.__main__ import main
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.evaluation import det_curve, eer
+from asdf.metrics.conditions import Condition
 from asdf.metrics.detection import DetCurve
+from asdf.metrics.results import Result
+from asdf.report.by_condition import ConditionTable
+from asdf.report.courses import training_course
+from asdf.report.curves import ThinnedCurve, histogram, thinned_det
 from asdf.report.plots import det_plot, heat_map, save_figure, score_histograms, training_curves
-from asdf.report.plots.det import probit, thinned_curve
 from tests.unit.report.folders import make_run
 
 RNG = np.random.default_rng(3)
 BONA_FIDE, SPOOF = RNG.normal(1, 1, 400), RNG.normal(-1, 1, 900)
 
 
-def test_probit_is_the_inverse_of_the_normal_distribution():
-    rates = np.array([0.0, 0.01, 0.5, 0.975, 1.0])
-    expected = [-np.inf, NormalDist().inv_cdf(0.01), 0.0, NormalDist().inv_cdf(0.975), np.inf]
-    assert probit(rates).tolist() == expected
+def deviate(rate: float) -> float:
+    return NormalDist().inv_cdf(rate)
 
 
-def test_a_thinned_curve_keeps_its_ends_and_stays_within_a_pixel():
-    bona_fide, spoof = RNG.normal(1.5, 1, 20_000), RNG.normal(-1.5, 1, 60_000)
-    miss, false_alarm, _ = det_curve(bona_fide, spoof)
-    few_miss, few_false_alarm = thinned_curve(DetCurve.of(bona_fide, spoof), points=500)
-    assert len(few_miss) < len(miss) / 20
-    assert (few_miss[0], few_miss[-1], few_false_alarm[0], few_false_alarm[-1]) == (0, 1, 1, 0)
-    # Every corner of the whole curve lies within a pixel, a 50th of a deviate, of one that was kept.
-    whole = np.stack([probit(np.clip(rates, 1e-6, 1 - 1e-6)) for rates in (miss, false_alarm)])[
-        :, ::40
-    ]
-    kept = np.stack(
-        [probit(np.clip(rates, 1e-6, 1 - 1e-6)) for rates in (few_miss, few_false_alarm)]
-    )
-    distances = np.abs(whole[:, :, None] - kept[:, None]).max(axis=0).min(axis=1)
-    assert distances.max() <= 10 / 500
+def curve_of(bona_fide: np.ndarray, spoof: np.ndarray) -> ThinnedCurve:
+    return thinned_det(DetCurve.of(bona_fide, spoof))
 
 
-def test_a_short_curve_is_drawn_whole():
-    assert len(thinned_curve(DetCurve.of(BONA_FIDE, SPOOF))[0]) == len(BONA_FIDE) + len(SPOOF) + 1
+ONE = {"one": curve_of(BONA_FIDE, SPOOF)}
 
 
 def test_a_det_plot_marks_the_eer_of_each_system():
-    figure = det_plot({"one": (BONA_FIDE, SPOOF), "two": (BONA_FIDE + 1, SPOOF)}, "a set")
+    figure = det_plot({**ONE, "two": curve_of(BONA_FIDE + 1, SPOOF)}, "a set")
     (axes,) = figure.axes
     rates = [eer(BONA_FIDE, SPOOF)[0], eer(BONA_FIDE + 1, SPOOF)[0]]
     marks = [line for line in axes.lines if line.get_marker() != "None" and len(line.get_xdata())]
     assert [mark.get_marker() for mark in marks] == ["o", "s"]
-    places = [mark.get_xydata()[0].tolist() for mark in marks]
-    assert places == [pytest.approx([float(probit(np.array([rate]))[0])] * 2) for rate in rates]
+    positions = [mark.get_xydata()[0].tolist() for mark in marks]
+    assert positions == [pytest.approx([deviate(rate)] * 2, abs=1e-5) for rate in rates]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == [
         f"{name}: EER {100 * rate:.2f} %" for name, rate in zip(("one", "two"), rates, strict=True)
     ]
-    curve = axes.lines[0].get_xydata()
-    miss, false_alarm, _ = det_curve(BONA_FIDE, SPOOF)
-    middle = len(miss) // 2
-    assert curve[middle].tolist() == pytest.approx(
-        [probit(false_alarm)[middle], probit(miss)[middle]]
-    )
     assert "spoof accepted" in axes.get_xlabel() and "bona fide rejected" in axes.get_ylabel()
+
+
+def test_a_det_plot_draws_the_curve_of_the_page_from_end_to_end():
+    (axes,) = det_plot(ONE).axes
+    drawn = axes.lines[0].get_xydata()
+    rates = np.array(ONE["one"].rates).reshape(-1, 2) / 100
+    assert len(drawn) == len(rates)
+    # Rates of 0 and 1 have no deviate: they lie beyond the axes.
+    assert drawn[0].tolist() == [4, -4] and drawn[-1].tolist() == [-4, 4]
+    inner = (rates > 0.0001).all(axis=1) & (rates < 0.9999).all(axis=1)
+    assert inner.sum() > 50
+    expected = [[deviate(far), deviate(frr)] for far, frr in rates[inner].tolist()]
+    assert drawn[inner] == pytest.approx(np.array(expected), abs=2e-5)
+    # Every corner of the whole curve within the axes lies on a line that is drawn, within a pixel.
+    miss, false_alarm, _ = det_curve(BONA_FIDE, SPOOF)
+    low, high = axes.get_xlim()
+    shown = []
+    for far, frr in zip(false_alarm.tolist(), miss.tolist(), strict=True):
+        if 0 < far < 1 and 0 < frr < 1:
+            point = [deviate(far), deviate(frr)]
+            if low < min(point) and max(point) < high:
+                shown.append(point)
+    assert len(shown) > 500
+    for point in shown:
+        assert distance_to_lines(np.array(point), drawn) < (high - low) / 700
+
+
+def distance_to_lines(point: np.ndarray, corners: np.ndarray) -> float:
+    starts, ways = corners[:-1], np.diff(corners, axis=0)
+    lengths = (ways**2).sum(axis=1)
+    shares = np.clip(((point - starts) * ways).sum(axis=1) / np.maximum(lengths, 1e-30), 0, 1)
+    return float(np.hypot(*(starts + shares[:, None] * ways - point).T).min())
 
 
 @pytest.mark.parametrize(
@@ -79,7 +93,7 @@ def test_a_det_plot_has_the_range_of_the_page(shift, low, high, last):
         assert 0 < eer(bona_fide, spoof)[0] < 0.01
         bona_fide = bona_fide + 0.9
         assert 0 < eer(bona_fide, spoof)[0] < 0.002
-    (axes,) = det_plot({"one": (bona_fide, spoof)}).axes
+    (axes,) = det_plot({"one": curve_of(bona_fide, spoof)}).axes
     ends = {40: 0.47, 95: 0.97}
     expected = [NormalDist().inv_cdf(0.8 * low / 100), NormalDist().inv_cdf(ends[high])]
     assert list(axes.get_xlim()) == list(axes.get_ylim()) == pytest.approx(expected)
@@ -87,7 +101,7 @@ def test_a_det_plot_has_the_range_of_the_page(shift, low, high, last):
 
 
 def test_names_in_legends_are_short():
-    systems = {f"output/xlsr300m-{'x' * 30}-seed{i}-{'y' * 30}": (BONA_FIDE, SPOOF) for i in (1, 2)}
+    systems = {f"output/xlsr300m-{'x' * 30}-seed{i}-{'y' * 30}": ONE["one"] for i in (1, 2)}
     texts = [text.get_text() for text in det_plot(systems).legends[0].get_texts()]
     assert [text.split(":")[0] for text in texts] == ["seed1", "seed2"]
 
@@ -97,7 +111,7 @@ def test_the_legend_of_training_lies_outside_of_its_axes():
         {"kind": "step", "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1},
         {"kind": "evaluation", "epoch": 1.0, "eer": {"dev": 0.25}},
     ]
-    figure = training_curves({"one": records, "two": records})
+    figure = training_curves([training_course(name, records) for name in ("one", "two")])
     assert [axes.get_legend() for axes in figure.axes] == [None] * 3
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == ["one", "two", "one, dev", "two, dev"]
@@ -107,22 +121,34 @@ def test_the_legend_of_training_lies_outside_of_its_axes():
 
 
 def test_histograms_are_densities_of_each_attack():
-    figure = score_histograms(BONA_FIDE, {"A01": SPOOF[:500], "A02": SPOOF[500:]}, threshold=0.25)
+    attacks = {"A01": SPOOF[:500], "A02": SPOOF[500:]}
+    counts = histogram(BONA_FIDE, SPOOF, attacks, within=0.25)
+    figure = score_histograms(counts, threshold=0.25)
     assert [axes.get_ylabel() for axes in figure.axes] == ["A01\n500", "A02\n400"]
     for axes in figure.axes:
         for patch in axes.patches:
             values, edges, _ = patch.get_data()
+            assert len(values) == len(counts.bona_fide)
+            assert (edges[0], edges[-1]) == (counts.low, counts.high)
             assert (values * np.diff(edges)).sum() == pytest.approx(1)
         assert axes.lines[0].get_xdata()[0] == 0.25
 
 
-def test_scores_that_are_all_equal_have_a_histogram_too():
-    figure = score_histograms(np.zeros(3), {"A01": np.zeros(2)})
-    assert figure.axes[0].patches[0].get_data()[0].tolist() == [1.0]
+def test_without_attacks_a_histogram_has_one_row():
+    figure = score_histograms(histogram(np.zeros(3), np.zeros(2), {}, 0.0, bins=2))
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "spoof\n2"
+    assert [patch.get_data()[0].tolist() for patch in axes.patches[::2]] == [[0, 2.0], [0, 2.0]]
 
 
-def test_a_heat_map_tells_its_numbers():
-    figure = heat_map([[0.01, 0.2], [0.5, np.nan]], ["one", "two"], ["A01", "A02"])
+def condition(value: str, eer: float) -> Condition:
+    return Condition("attack", value, Result(eer, 0.0, 0.0, 0.0, 0.0, 30, 30))
+
+
+def test_a_heat_map_shows_its_numbers():
+    one = {"A01": condition("A01", 0.01), "A02": condition("A02", 0.5)}
+    two = {"A01": condition("A01", 0.2)}
+    figure = heat_map(ConditionTable("attack", ["A01", "A02"], [one, two]), ["one", "two"])
     assert [text.get_text() for text in figure.axes[0].texts] == ["1.00", "20.00", "50.00", ""]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["A01", "A02"]
 
@@ -134,7 +160,7 @@ def test_training_curves_show_every_record():
         {"kind": "evaluation", "epoch": 1.0, "eer": {"dev": 0.25, "eval": 0.5}},
         {"kind": "end", "epoch": 1.0},
     ]
-    losses, rates, eers = training_curves({"one": records}).axes
+    losses, rates, eers = training_curves([training_course("one", records)]).axes
     assert losses.lines[0].get_xydata().tolist() == [[0.5, 0.7], [1.0, 0.5]]
     assert rates.lines[0].get_ydata().tolist() == [0.1, 0.05]
     assert [line.get_xydata().tolist() for line in eers.lines] == [[[1.0, 25.0]], [[1.0, 50.0]]]
@@ -145,26 +171,21 @@ def test_training_curves_show_every_record():
 )
 def test_the_same_numbers_give_the_same_file(tmp_path, suffix, magic):
     for name in ("a", "b"):
-        save_figure(det_plot({"one": (BONA_FIDE, SPOOF)}), tmp_path / f"{name}.{suffix}")
+        save_figure(det_plot(ONE), tmp_path / f"{name}.{suffix}")
     first, second = (tmp_path / f"a.{suffix}").read_bytes(), (tmp_path / f"b.{suffix}").read_bytes()
     assert first.startswith(magic) and first == second
 
 
 def test_another_suffix_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(UsageError, match=r"plots are written as pdf, png, svg"):
-        save_figure(det_plot({"one": (BONA_FIDE, SPOOF)}), tmp_path / "det.doc")
+        save_figure(det_plot(ONE), tmp_path / "det.doc")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_class_without_trials_is_named():
-    with pytest.raises(AsdfError, match="bona fide"):
-        det_plot({"one": (np.array([]), SPOOF)})
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"pip install 'asdf-antispoofing\[report\]'"):
-        det_plot({"one": (BONA_FIDE, SPOOF)})
+        det_plot(ONE)
 
 
 def test_every_plot_of_two_runs(tmp_path, capsys):

@@ -1,0 +1,164 @@
+"""When, where and by what the runs were measured.
+
+Invariant: nothing that a run recorded is left out. A record may be of any version, or malformed:
+what it lacks is empty, and what is of another type than expected is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from asdf.report.gathering import Gathered
+from asdf.trials.run_folder import RunFolder
+
+# The last start of each of so few runs is shown opened.
+_FEW_RUNS = 3
+_COMMIT_DIGITS = 9
+
+
+@dataclass(frozen=True)
+class Start:
+    """What one start of a run ran on; an empty text was not recorded."""
+
+    started: str
+    command: str
+    folder: str
+    commit: str
+    changed_files: str
+    versions: str
+    host: str
+    devices: list[str]
+    variables: str
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class RunEnvironment:
+    """The starts of a run, oldest first."""
+
+    name: str
+    starts: list[Start]
+
+
+def when_and_how(runs: Sequence[RunFolder]) -> str:
+    """Return when the runs were last started, by which version of ASDF, and where."""
+    records = []
+    for run in runs:
+        starts = run.environments()
+        if starts:
+            records.append(starts[-1])
+    if not records:
+        return "The runs kept no record of when and where they were measured."
+    days = {_text(record.get("started"))[:10] for record in records} - {""}
+    versions = [_mapping(record.get("versions")).get("asdf-antispoofing") for record in records]
+    parts = [_first_to_last(days)]
+    parts.append(_prefixed("ASDF", versions))
+    parts.append(_prefixed("commit", [_short_commit(record) for record in records]))
+    parts.append(_prefixed("host", [record.get("host") for record in records]))
+    return " · ".join(filter(None, parts))
+
+
+def counts_of(gathered: Gathered) -> str:
+    """Return how many trials each set has: 'dev 40 + 60 trials (bona fide + spoof)'."""
+    parts = []
+    for set_name in gathered.sets:
+        sizes = set()
+        for measured in gathered.on(set_name):
+            result = measured.summary.result
+            sizes.add((result.bona_fide, result.spoof))
+        texts = [f"{bona_fide:,} + {spoof:,}" for bona_fide, spoof in sorted(sizes)]
+        parts.append(f"{set_name} {' or '.join(texts)}")
+    if not parts:
+        return ""
+    systems = len(gathered.systems)
+    plural = "" if systems == 1 else "s"
+    return f"{systems} system{plural} · trials, bona fide + spoof: {'; '.join(parts)}"
+
+
+def run_environments(gathered: Gathered) -> list[RunEnvironment]:
+    """Return what each start of each run ran on."""
+    is_open = len(gathered.runs) <= _FEW_RUNS
+    environments = []
+    for name, run in zip(gathered.names, gathered.runs, strict=True):
+        records = run.environments()
+        last = len(records) - 1
+        starts = []
+        for index, record in enumerate(records):
+            starts.append(_read_start(record, is_open=is_open and index == last))
+        environments.append(RunEnvironment(name, starts))
+    return environments
+
+
+def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
+    versions = [f"Python {_text(record.get('python'))}"]
+    for package, version in _mapping(record.get("versions")).items():
+        if version:
+            versions.append(f"{package} {version}")
+    variables = _mapping(record.get("environment"))
+    hosts = [_text(record.get("host")), _text(record.get("platform"))]
+    return Start(
+        started=_text(record.get("started")).replace("T", " "),
+        command=_text(record.get("command")),
+        folder=_text(record.get("working_directory")),
+        commit=_full_commit(record),
+        changed_files=", ".join(name.strip() for name in _changed_files(record)),
+        versions=", ".join(versions),
+        host=" · ".join(filter(None, hosts)),
+        devices=_texts(record.get("devices")),
+        variables=" ".join(f"{name}={value}" for name, value in variables.items()),
+        is_open=is_open,
+    )
+
+
+def _short_commit(record: Mapping[str, Any]) -> str:
+    """Return the start of the commit and how many files were changed since."""
+    commit = _text(_mapping(record.get("git")).get("commit"))
+    return _with_changes(commit[:_COMMIT_DIGITS], record)
+
+
+def _full_commit(record: Mapping[str, Any]) -> str:
+    """Return the commit with its branch and how many files were changed since."""
+    git = _mapping(record.get("git"))
+    commit = _text(git.get("commit"))
+    if commit and git.get("branch"):
+        commit += f" on {git['branch']}"
+    return _with_changes(commit, record)
+
+
+def _with_changes(commit: str, record: Mapping[str, Any]) -> str:
+    changed = len(_changed_files(record))
+    if not commit or not changed:
+        return commit
+    plural = "s" if changed > 1 else ""
+    return f"{commit} with {changed} changed file{plural}"
+
+
+def _changed_files(record: Mapping[str, Any]) -> list[str]:
+    return _texts(_mapping(record.get("git")).get("changed"))
+
+
+def _first_to_last(days: Iterable[str]) -> str:
+    ordered = sorted(days)
+    return " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:]))
+
+
+def _prefixed(word: str, values: Iterable[Any]) -> str:
+    """Return the word with the different values behind it; '' where all are empty."""
+    texts = dict.fromkeys(_text(value) for value in values if value)
+    if not texts:
+        return ""
+    return f"{word} {', '.join(texts)}"
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(entry) for entry in value] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

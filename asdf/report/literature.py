@@ -1,0 +1,93 @@
+"""What the literature has on a set, shown below what was measured on it.
+
+Invariant: a published number is shown only where everything measured is over the same trials, and
+next to something that was scored from as much of each recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asdf.report.cells import ABSENT, Cell, Table, head_cells
+from asdf.report.gathering import Measurement
+from asdf.report.references import (
+    KNOWN_SETS,
+    KnownSet,
+    Reference,
+    comparable,
+    of_the_same_length,
+)
+from asdf.trials.scored_length import described
+
+
+@dataclass(frozen=True)
+class Literature:
+    """Published results on a set.
+
+    Attributes:
+        table: None where none can be compared.
+        others: a sentence about those that are left out; '' where none is.
+        why_not: the reason why there is no table.
+    """
+
+    table: Table | None = None
+    others: str = ""
+    why_not: str = ""
+
+
+def published_results(set_name: str, measured: Sequence[Measurement]) -> Literature | None:
+    """Return what was published on a set by the same protocol, or why it is not shown.
+
+    None for a set that is not a public one.
+    """
+    if set_name not in KNOWN_SETS:
+        return None
+    known = KNOWN_SETS[set_name]
+    if not all(_has_published_trials(set_name, system) for system in measured):
+        return Literature(
+            why_not=f"they are over {known.trials.bona_fide:,} bona fide and "
+            f"{known.trials.spoof:,} spoof trials, and what was measured here is over others"
+        )
+    lengths = list(dict.fromkeys(system.summary.scored.length for system in measured))
+    alike = []
+    for length in lengths:
+        alike += of_the_same_length(known, length)
+    shown = [reference for reference in known.results if reference in alike]
+    left_out = [reference for reference in known.results if reference not in alike]
+    other_lengths = "; ".join(dict.fromkeys(described(other.scored) for other in left_out))
+    if not shown:
+        measured_lengths = "; ".join(described(length) for length in lengths)
+        return Literature(
+            why_not=f"they were scored from other lengths of the recordings ({other_lengths}) "
+            f"than what was measured here ({measured_lengths})"
+        )
+    others = ""
+    if left_out:
+        others = f"{len(left_out)} more are of other lengths ({other_lengths})."
+    return Literature(_published_table(known, shown), others)
+
+
+def _has_published_trials(set_name: str, measured: Measurement) -> bool:
+    result = measured.summary.result
+    return comparable(set_name, result.bona_fide, result.spoof) is not None
+
+
+def _published_table(known: KnownSet, references: Sequence[Reference]) -> Table:
+    rows = []
+    for reference in references:
+        min_tdcf = Cell(ABSENT)
+        if reference.min_tdcf is not None:
+            min_tdcf = Cell(f"{reference.min_tdcf:g}", reference.min_tdcf)
+        rows.append(
+            [
+                Cell(reference.system),
+                Cell(f"{reference.eer:.2f}", reference.eer),
+                min_tdcf,
+                Cell(described(reference.scored)),
+                Cell(reference.paper),
+                Cell(reference.note),
+            ]
+        )
+    head = head_cells(["System", "EER %", "min t-DCF", "Scored", "Source", "Remark"])
+    return Table(f"Published results on {known.title}", head, rows, "published")

@@ -1,0 +1,93 @@
+"""The settings of the runs with where each value came from, and those in which the runs differ.
+
+Invariant: no setting that a run recorded is left out; those with their default are folded away.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from asdf.report.gathering import Gathered
+from asdf.trials.run_folder import KeptSetting
+
+
+@dataclass(frozen=True)
+class ShownSetting:
+    """A setting of a run.
+
+    Attributes:
+        name_parts: its name in parts, between which a line may break.
+        source_parts: where its value came from, in parts that stay whole.
+    """
+
+    name_parts: list[str]
+    text: str
+    source_parts: list[str]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of a run: those that were changed, and those that have their default."""
+
+    name: str
+    changed: list[ShownSetting]
+    defaults: list[ShownSetting]
+
+
+@dataclass(frozen=True)
+class DifferentSetting:
+    """A setting in which runs differ; it is None in a run that does not have it."""
+
+    name_parts: list[str]
+    settings: list[KeptSetting | None]
+
+
+@dataclass(frozen=True)
+class SettingDifferences:
+    """The settings in which the runs differ."""
+
+    runs: list[str]
+    rows: list[DifferentSetting]
+
+
+def settings_of_runs(gathered: Gathered) -> list[RunSettings]:
+    """Return the settings of each run."""
+    runs = []
+    for name, run in zip(gathered.names, gathered.runs, strict=True):
+        shown = RunSettings(name, [], [])
+        for key, setting in run.settings().items():
+            group = shown.defaults if _is_default(setting) else shown.changed
+            group.append(ShownSetting(_name_parts(key), setting.text, setting.source.split(" ")))
+        runs.append(shown)
+    return runs
+
+
+def setting_differences(gathered: Gathered) -> SettingDifferences | None:
+    """Return the settings in which the runs differ; None for a single run."""
+    if len(gathered.runs) < 2:
+        return None
+    by_run = [run.settings() for run in gathered.runs]
+    names: dict[str, None] = {}
+    for settings in by_run:
+        names.update(dict.fromkeys(settings))
+    rows = []
+    for name in names:
+        row = [settings.get(name) for settings in by_run]
+        if _differ(row):
+            rows.append(DifferentSetting(_name_parts(name), row))
+    return SettingDifferences(gathered.names, rows)
+
+
+def _differ(settings: list[KeptSetting | None]) -> bool:
+    texts = {setting.text if setting else None for setting in settings}
+    return len(texts) > 1
+
+
+def _is_default(setting: KeptSetting) -> bool:
+    return setting.source.partition(",")[0] == "default"
+
+
+def _name_parts(name: str) -> list[str]:
+    """Split a name behind its dots and underscores."""
+    return re.split(r"(?<=[._])", name)

@@ -1,0 +1,103 @@
+"""How the runs were trained: how each training ended, its course, and its evaluations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asdf.report.cells import ABSENT, Cell, Table, head_cells
+from asdf.report.courses import Record, evaluation_records, is_finite_number, network_of
+from asdf.report.drawing import Figure, training_figure
+from asdf.report.gathering import Gathered
+from asdf.trials.how_scored import in_precision
+
+# More runs than this that ended alike are counted, and named where the reader asks for it.
+_FEW_RUNS = 3
+
+
+@dataclass(frozen=True)
+class EndedAlike:
+    """The runs whose training ended for the same reason."""
+
+    reason: str
+    names: list[str]
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether they are too many to be named at once."""
+        return len(self.names) > _FEW_RUNS
+
+
+@dataclass(frozen=True)
+class TrainingSection:
+    """Everything that the page shows of the trainings."""
+
+    ends: list[EndedAlike]
+    plot: Figure
+    evaluations: Table
+
+
+def training_section(gathered: Gathered) -> TrainingSection | None:
+    """Return how the trainings went; None where no run has a record of one."""
+    records = [run.training() for run in gathered.runs]
+    if not any(records):
+        return None
+    return TrainingSection(
+        ends=_group_ends(gathered.names, records),
+        plot=training_figure(gathered),
+        evaluations=_evaluations_table(gathered.names, records),
+    )
+
+
+def _group_ends(names: Sequence[str], records: Sequence[Sequence[Record]]) -> list[EndedAlike]:
+    groups: dict[str, list[str]] = {}
+    for name, training in zip(names, records, strict=True):
+        groups.setdefault(_describe_end(training), []).append(name)
+    return [EndedAlike(reason, alike) for reason, alike in groups.items()]
+
+
+def _describe_end(training: Sequence[Record]) -> str:
+    """Return 'ended after 4 epochs (network.max_epochs)' for 'network.max_epochs = 4'."""
+    reasons = [record.get("reason") for record in training if record.get("kind") == "end"]
+    if not reasons:
+        return "still running, or killed"
+    reason = "" if reasons[-1] is None else str(reasons[-1])
+    limit = re.fullmatch(r"(network\.max_(epoch|step)s) = (\d+)", reason)
+    if limit is None:
+        return f"ended: {reason}"
+    setting, unit, digits = limit.groups()
+    count = int(digits)
+    plural = "" if count == 1 else "s"
+    return f"ended after {count:,} {unit}{plural} ({setting})"
+
+
+def _evaluations_table(names: Sequence[str], records: Sequence[Sequence[Record]]) -> Table:
+    """Return the evaluations during training, run by run."""
+    by_run = [evaluation_records(training) for training in records]
+    sets: dict[str, None] = {}
+    with_precision = False
+    for evaluations in by_run:
+        for record in evaluations:
+            sets.update(dict.fromkeys(record["eer"]))
+            with_precision = with_precision or bool(in_precision(record.get("scoring_precision")))
+    rows = []
+    for name, evaluations in zip(names, by_run, strict=True):
+        for record in evaluations:
+            row = [Cell(name), Cell(network_of(record))]
+            row += [Cell(record.get("epoch")), Cell(record.get("step"))]
+            row += [_eer_cell(record["eer"].get(set_name)) for set_name in sets]
+            if with_precision:
+                row.append(Cell(record.get("scoring_precision")))
+            rows.append(row)
+    head = ["Run", "Network", "Epoch", "Step", *(f"{set_name} EER %" for set_name in sets)]
+    if with_precision:
+        head.append("Scored in")
+    return Table("Evaluations during training", head_cells(head), rows)
+
+
+def _eer_cell(eer: object) -> Cell:
+    """Return an EER (a fraction) in %; a network that diverged may have none."""
+    if not is_finite_number(eer):
+        return Cell(ABSENT)
+    return Cell(f"{100 * eer:.2f}", 100 * eer)

@@ -1,0 +1,59 @@
+"""Tables as plain data, and as HTML: every text is escaped, numbers are aligned and keep their digits."""
+
+from __future__ import annotations
+
+import pytest
+from jinja2 import UndefinedError
+
+from asdf.report.cells import Cell, Table, count_cell, head_cells, name_cell
+from asdf.report.literature import Literature
+from asdf.report.page import render
+
+
+def as_html(table: Table) -> str:
+    """The table as the page has it, by the template of one that shows nothing else."""
+    page = render("literature.html", literature=Literature(table))
+    return page[page.index("<div") :].strip()
+
+
+def test_a_table_escapes_its_texts_and_aligns_its_numbers():
+    rows = [[Cell("1.50", 1.5)], [Cell("–")]]
+    assert as_html(Table("<t>", head_cells(["n"]), rows)) == (
+        '<div class="scroll" tabindex="0" role="region" aria-label="&lt;t&gt;"><table data-tools>'
+        "<caption>&lt;t&gt;</caption>"
+        '<thead><tr><th scope="col" class="n">n</th></tr></thead><tbody>'
+        '<tr><th scope="row" class="n" data-value="1.5">1.50</th></tr>\n'
+        '<tr><th scope="row" class="n">–</th></tr>\n'
+        "</tbody></table></div>"
+    )
+
+
+def test_a_cell_has_its_marks_behind_its_text():
+    best = Cell("1.0", 1.0, "best", mark="best", remark=", in bf16", interval="0–2")
+    lowest = Cell("<b>", title='a"b', mark="lowest")
+    html = as_html(Table("t", [], [[Cell("a"), best, lowest]], "metrics"))
+    assert '<table class="metrics" data-tools>' in html
+    assert (
+        '<td class="best n" data-value="1.0">1.0 <span class="mark">best</span>, in bf16'
+        '<span class="interval"> 0–2</span></td>'
+    ) in html
+    assert ('<td title="a&#34;b">&lt;b&gt; <span class="mark soft">lowest</span></td></tr>') in html
+
+
+def test_a_number_keeps_its_digits_and_a_cut_name_the_whole():
+    assert count_cell(1234567).shown == "1,234,567"
+    assert count_cell(1234567).data_value == "1234567"
+    assert Cell("0.33", 1 / 3).data_value == "0.3333333333333333"
+    assert (Cell(None).shown, Cell(None).data_value) == ("", None)
+    assert name_cell("a long name", "name") == Cell("name", "a long name", title="a long name")
+    assert name_cell("name", "name") == Cell("name")
+
+
+def test_a_column_is_of_numbers_if_any_of_its_cells_is():
+    rows = [[Cell("a"), Cell("–"), Cell("2")], [Cell("b"), Cell("1", 1), Cell("3", "3")]]
+    assert Table("t", [], rows).number_columns == {1}
+
+
+def test_a_template_without_its_data_is_an_error():
+    with pytest.raises(UndefinedError, match="'literature' is undefined"):
+        render("literature.html")
