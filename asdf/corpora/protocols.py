@@ -17,15 +17,14 @@ the names that stand in the file.
 from __future__ import annotations
 
 import os
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from asdf.errors import UsageError
 from asdf.trials.label_lines import parse_protocol
-from asdf.trials.lines import numbered_lines
-from asdf.trials.table import is_trials_file, read_trials
+from asdf.trials.lines import numbered_lines, peek
+from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
@@ -41,13 +40,14 @@ def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Tr
             labels.
         UsageError: no trial of that subset.
     """
-    lines = numbered_lines(path, "\r\n")
-    first = next(lines, None)
-    if first is not None and is_trials_file(first[1]):
-        trials = read_trials(path)
+    first, lines = peek(numbered_lines(path, "\r\n"))
+    if is_trials_file(first):
+        trials = parse_table(lines, Path(path))
     else:
-        trials = parse_protocol(chain([] if first is None else [first], lines), Path(path))
-    return trials if subset is None else choose_subset(trials, subset, path)
+        trials = parse_protocol(lines, Path(path))
+    if subset is None:
+        return trials
+    return choose_subset(trials, subset, path)
 
 
 def read_from(tree: Tree, name: str) -> TrialList:

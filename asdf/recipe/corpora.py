@@ -26,11 +26,11 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import did_you_mean
+from asdf.trials.collecting import same_recording
 from asdf.trials.lists import (
     check_both_classes,
     read_asvspoof2019_protocol,
     read_list,
-    same_recording,
 )
 from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import TrialList, join

@@ -1,163 +1,193 @@
-"""The lines of a label file, known by what stands in them, as trials.
+"""The lines of a label file, known by its content, as trials.
 
-Invariant: a trial has `-` for its attack and vocoder exactly where it is bona fide, although some files say `bonafide`
-or `a00` there, and stands in the file once.
+Invariant: a trial has `-` for its attack and vocoder exactly where it is bona fide, although some
+files say `bonafide` or `a00` there, and stands in the file once.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from asdf.errors import AsdfError
+from asdf.trials.collecting import TrialCollector
+from asdf.trials.lines import NumberedLines, peek
 from asdf.trials.trial_list import TrialList
 
 LABELS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, "1": 1, "0": 0}
 
-# The columns of the files of ASVspoof, by how many there are; 'key' is the label, and '' holds nothing.
+# The columns of the files of ASVspoof, by how many there are; 'key' is the label, and '' holds
+# nothing.
 ASVSPOOF = {
     5: ("speaker", "utterance", "environment", "attack", "key"),
     8: ("speaker", "utterance", "codec", "transmission", "attack", "key", "trim", "subset"),
     10: (
-        *(
-            "speaker",
-            "utterance",
-            "gender",
-            "codec",
-            "codec_q",
-            "codec_seed",
-            "attack_tag",
-            "attack",
-            "key",
-        ),
-        "",
+        *("speaker", "utterance", "gender", "codec", "codec_q", "codec_seed"),
+        *("attack_tag", "attack", "key", ""),
     ),
     13: (
         *("speaker", "utterance", "compression", "source", "attack", "key", "trim", "subset"),
         *("vocoder", "task", "team", "gender", "language"),
     ),
 }
+_TWO_COLUMNS = ("utterance", "key")
+# Columns that are no column of a list of trials: they are its ids and labels, or hold nothing.
+_NOT_COLUMNS = {"", "utterance", "file", "key", "label"}
+_OF_SPOOFS = {"attack", "vocoder"}
 
-_KNOWN = (
-    "a protocol of ASVspoof 2019, a trial_metadata.txt of ASVspoof 2021, a tsv of ASVspoof 5, a meta.csv of "
-    "In-the-Wild, a csv of SpoofCeleb, a table of trials, or lines 'UTTERANCE KEY' with a key bonafide, spoof, 1 or 0"
+_KNOWN_FILES = (
+    "a protocol of ASVspoof 2019, a trial_metadata.txt of ASVspoof 2021, a tsv of ASVspoof 5, a "
+    "meta.csv of In-the-Wild, a csv of SpoofCeleb, a table of trials, or lines 'UTTERANCE KEY' "
+    "with a key bonafide, spoof, 1 or 0"
 )
 
 
-def parse_protocol(lines: Iterable[tuple[int, str]], path: Path) -> TrialList:
-    """The trials in the numbered lines of a label file `path` that is no table of trials.
+def parse_protocol(
+    lines: NumberedLines, path: Path, layout: Sequence[str] | None = None
+) -> TrialList:
+    """Read the lines of a label file that is no table of trials.
+
+    Args:
+        layout: the columns, one of `ASVSPOOF`, where no other file will do.
 
     Raises:
         AsdfError: see `asdf.corpora.protocols.read_protocol`.
     """
-    rows = ((number, line.strip()) for number, line in lines)
-    number, first = next(rows, (1, ""))
+    first, lines = peek(lines)
     if not first:
         raise AsdfError(f"{path}: no trial in it. Was it copied whole?")
-    found = _Collected(path)
-    header = [name.strip().lower() for name in next(csv.reader([first]))]
-    if "file" in header:
-        _read_csv(rows, header, found)
+    if layout is not None:
+        trials = _read_columns(lines, path, layout, advice=f" It should be {_shape(layout)}.")
     else:
-        _read_columns(first, number, rows, found)
-    return found.trials()
+        header = [name.lower() for name in _cells_of_csv(first)]
+        if "file" in header:
+            trials = _read_csv(lines, path, header)
+        else:
+            trials = _read_columns(lines, path, _find_layout(first))
+    return _without_empty_columns(trials)
 
 
-@dataclass
-class _Collected:
-    """What was read so far, each line checked against those before it.
+def _without_empty_columns(trials: TrialList) -> TrialList:
+    """Leave out columns of '-' alone, such as the third one of ASVspoof 2019 LA."""
+    columns = {}
+    for name, values in trials.columns.items():
+        if name == "attack" or set(values) != {"-"}:
+            columns[name] = values
+    return replace(trials, columns=columns)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the values of a trial stand in a line.
 
     Attributes:
-        names: of the columns, '' for one that holds nothing.
-        places: where the columns that are kept stand in a row.
-        same: one string for all cells that say the same: a cell of its own for each would take gigabytes.
+        utterance, key: the positions of the utterance and of what its label is known from.
+        columns: the names and positions of the other columns.
     """
 
-    path: Path
-    names: Sequence[str] = ()
-    ids: list[str] = field(default_factory=list)
-    labels: list[int] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
-    columns: dict[str, list[str]] = field(default_factory=dict)
-    same: dict[str, str] = field(default_factory=dict)
-    first: dict[str, int] = field(default_factory=dict)
+    utterance: int
+    key: int
+    columns: dict[str, int]
 
-    def begin(self, names: Sequence[str]) -> None:
-        self.names = names
-        not_kept = ("", "utterance", "file", "key", "label")
-        self.places = {name: place for place, name in enumerate(names) if name not in not_kept}
-        self.columns = {name: [] for name in self.places}
+    @classmethod
+    def of(cls, names: Sequence[str], utterance: str, key: str) -> _Layout:
+        columns = {}
+        for position, name in enumerate(names):
+            if name not in _NOT_COLUMNS:
+                columns[name] = position
+        return cls(names.index(utterance), names.index(key), columns)
 
-    def add(self, number: int, utterance: str, label: int, row: Sequence[str]) -> None:
-        if self.first.setdefault(utterance, number) != number:
-            raise AsdfError(
-                f"{self.path}, line {number}: {utterance!r} stands already in line {self.first[utterance]}. "
-                "Every trial counts once: remove the repeated lines."
-            )
-        self.ids.append(utterance)
-        self.labels.append(label)
-        for name, place in self.places.items():
-            value = "-" if label and name in ("attack", "vocoder") else row[place]
-            self.columns[name].append(self.same.setdefault(value, value))
-
-    def trials(self) -> TrialList:
-        # A column of '-' alone says nothing, such as the third one of ASVspoof 2019 LA.
-        columns = {
-            name: values
-            for name, values in self.columns.items()
-            if name == "attack" or set(values) != {"-"}
-        }
-        return TrialList(self.ids, np.array(self.labels, np.int8), columns=columns)
+    def values(self, cells: Sequence[str], label: int) -> list[str]:
+        """Return the values of the columns."""
+        values = []
+        for name, position in self.columns.items():
+            is_bona_fide_mark = label == 1 and name in _OF_SPOOFS
+            values.append("-" if is_bona_fide_mark else cells[position])
+        return values
 
 
-def _read_csv(rows: Iterator[tuple[int, str]], header: list[str], found: _Collected) -> None:
-    if "label" not in header and "attack" not in header:
+def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
+    """Read a csv with a column 'file'; its header is the first line."""
+    if "label" in header:
+        key = "label"
+    elif "attack" in header:
+        key = "attack"
+    else:
         raise AsdfError(
-            f"{found.path}, line 1: a csv with a column 'file' also needs 'label' (In-the-Wild) or 'attack' "
-            f"(SpoofCeleb), it has {', '.join(header)}."
+            f"{path}, line 1: a csv with a column 'file' also needs 'label' (In-the-Wild) or "
+            f"'attack' (SpoofCeleb), it has {', '.join(header)}."
         )
-    found.begin(header)
-    file, key = header.index("file"), header.index("label" if "label" in header else "attack")
-    for number, line in rows:
-        cells = [cell.strip() for cell in next(csv.reader([line]))]
-        whole = len(cells) == len(header) and cells[file]
-        if whole and header[key] == "label":
-            label = LABELS.get(cells[key].lower())
-        else:
-            label = int(cells[key] == "a00") if whole else None
+    layout = _Layout.of(header, "file", key)
+    collector = TrialCollector(path, list(layout.columns))
+    next(lines)
+    for number, line in lines:
+        cells = _cells_of_csv(line)
+        label = None
+        if len(cells) == len(header) and cells[layout.utterance]:
+            label = _label_of_csv(cells[layout.key], key)
         if label is None:
             raise AsdfError(
-                f"{found.path}, line {number}: expected {','.join(header)}, found {line[:120]!r}."
+                f"{path}, line {number}: expected {','.join(header)}, found {line.strip()[:120]!r}."
             )
-        found.add(number, cells[file], label, cells)
+        collector.add(number, cells[layout.utterance], label, layout.values(cells, label))
+    return collector.trials()
+
+
+def _label_of_csv(cell: str, key: str) -> int | None:
+    """Return the label that a cell of the column `key` means; None where it means none."""
+    if key == "label":
+        return LABELS.get(cell.lower())
+    # SpoofCeleb numbers its attacks, and bona fide is the first number.
+    return int(cell == "a00")
+
+
+def _cells_of_csv(line: str) -> list[str]:
+    cells = next(csv.reader([line.strip()]))
+    return [cell.strip() for cell in cells]
+
+
+def _find_layout(first: str) -> Sequence[str]:
+    """Return the columns of a file that begins with this line."""
+    cells = first.split()
+    names = ASVSPOOF.get(len(cells))
+    if names is None or cells[names.index("key")] not in ("bonafide", "spoof"):
+        return _TWO_COLUMNS
+    return names
 
 
 def _read_columns(
-    first: str, number: int, rows: Iterator[tuple[int, str]], found: _Collected
-) -> None:
-    names = ASVSPOOF.get(len(first.split()), ())
-    if names and first.split()[names.index("key")] not in ("bonafide", "spoof"):
-        names = ()
-    shape = " ".join(name.upper() or "-" for name in names) or "UTTERANCE KEY"
-    found.begin(names or ("utterance", "key"))
-    utterance, key, size = (
-        found.names.index("utterance"),
-        found.names.index("key"),
-        len(found.names),
-    )
-    for place, line in chain([(number, first)], rows):
+    lines: NumberedLines, path: Path, names: Sequence[str], advice: str = ""
+) -> TrialList:
+    """Read lines whose columns, called `names`, are separated by white space.
+
+    Args:
+        advice: the end of the message on a line that does not fit.
+    """
+    layout = _Layout.of(names, "utterance", "key")
+    collector = TrialCollector(path, list(layout.columns))
+    first_number = None
+    for number, line in lines:
+        if first_number is None:
+            first_number = number
         # An utterance of two columns may hold spaces; the names of ASVspoof do not.
-        cells = line.split() if names else line.rsplit(None, 1)
-        label = LABELS.get(cells[key].lower()) if len(cells) == size else None
+        cells = line.split()
+        if names is _TWO_COLUMNS:
+            cells = line.strip().rsplit(None, 1)
+        label = None
+        if len(cells) == len(names):
+            label = LABELS.get(cells[layout.key].lower())
         if label is None:
-            known = f" It should be {_KNOWN}." if place == number else ""
+            if number == first_number and not advice:
+                advice = f" It should be {_KNOWN_FILES}."
             raise AsdfError(
-                f"{found.path}, line {place}: expected '{shape}', KEY being bonafide or spoof, found "
-                f"{line[:120]!r}.{known}"
+                f"{path}, line {number}: expected {_shape(names)}, KEY being bonafide or spoof, "
+                f"found {line.strip()[:120]!r}.{advice}"
             )
-        found.add(place, cells[utterance], label, cells)
+        collector.add(number, cells[layout.utterance], label, layout.values(cells, label))
+    return collector.trials()
+
+
+def _shape(names: Sequence[str]) -> str:
+    return "'" + " ".join(name.upper() or "-" for name in names) + "'"

@@ -1,8 +1,8 @@
 """Names as one block of memory, for the processes that are forked to read recordings.
 
-Invariant: they are the same strings in the same order as a list of them. A list of strings is millions of Python
-objects, and to look at one counts a reference to it, which writes to its page of memory: sooner or later each forked
-process has a copy of all of them. A block is shared for good.
+Invariant: they are the same strings in the same order as a list of them. A list of strings is
+millions of Python objects, and to look at one counts a reference to it, which writes to its page of
+memory: sooner or later each forked process has a copy of all of them. A block stays shared.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ class Names(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, names: Iterable[str]) -> None:
-        blocks, sizes = [], [np.zeros(1, np.int64)]
-        rest = iter(names)
-        while encoded := [
-            name.encode("utf-8", "surrogateescape") for name in islice(rest, _AT_ONCE)
-        ]:
+        blocks = []
+        sizes = [np.zeros(1, np.int64)]
+        remaining = iter(names)
+        # In parts, so that encoded names as Python objects never take much memory.
+        while encoded := [_encode(name) for name in islice(remaining, _AT_ONCE)]:
             blocks.append(b"".join(encoded))
-            sizes.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
-        self._bytes, self._ends = b"".join(blocks), np.concatenate(sizes).cumsum()
+            lengths = [len(name) for name in encoded]
+            sizes.append(np.array(lengths, np.int64))
+        self._bytes = b"".join(blocks)
+        self._ends = np.concatenate(sizes).cumsum()
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -39,12 +41,10 @@ class Names(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        places = range(len(self))[index]
-        return (
-            [self._name(place) for place in places]
-            if isinstance(places, range)
-            else self._name(places)
-        )
+        indices = range(len(self))[index]
+        if isinstance(indices, int):
+            return self._name(indices)
+        return [self._name(index) for index in indices]
 
     def __iter__(self) -> Iterator[str]:
         return map(self._name, range(len(self)))
@@ -53,8 +53,13 @@ class Names(Sequence[str]):
         """Whether `other` is a sequence of the same strings, such as a list of them."""
         if not isinstance(other, Sequence) or len(self) != len(other):
             return False
-        return all(one == another for one, another in zip(self, other, strict=True))
+        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
-    def _name(self, place: int) -> str:
-        name = self._bytes[self._ends.item(place) : self._ends.item(place + 1)]
-        return name.decode("utf-8", "surrogateescape")
+    def _name(self, index: int) -> str:
+        start = self._ends.item(index)
+        end = self._ends.item(index + 1)
+        return self._bytes[start:end].decode("utf-8", "surrogateescape")
+
+
+def _encode(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

@@ -89,7 +89,7 @@ def test_missing_lists_are_all_named(own):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda lines: [], "train_list.txt is empty: it should name one utterance a line"),
+        (lambda lines: [], "train_list.txt: no trial in it. Was it copied whole?"),
         (lambda lines: [*lines[:4], lines[4][:-1] + "2"], "train_list.txt, line 5: 'LA/"),
         (
             lambda lines: [*lines, lines[1]],

@@ -170,7 +170,10 @@ def test_one_subset(tmp_path: Path) -> None:
             LA21 + "LA_0009 LA_E_4 alaw ita_tx A07 spoof\n",
             "line 4: expected 'SPEAKER UTTERANCE CODEC TRANSMISSION",
         ),
-        (LA21 + "\n" + LA21.split("\n")[1], "line 5: 'LA_E_2' stands already in line 2."),
+        (
+            LA21 + "\n" + LA21.split("\n")[1],
+            "line 5: 'LA_E_2' stands already in line 2 (1 line repeats an utterance).",
+        ),
         ("a.flac 1\nb.flac 2\n", "line 2: expected 'UTTERANCE KEY'"),
         (
             WILD + "2.wav,Someone,real\n",

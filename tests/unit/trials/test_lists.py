@@ -60,7 +60,7 @@ def test_an_utterance_named_twice_is_named_with_both_lines(write, tmp_path):
 
 @pytest.mark.parametrize("text", ["", "\n  \n"])
 def test_an_empty_list(write, tmp_path, text):
-    with pytest.raises(AsdfError, match=r"the list .*list\.txt is empty"):
+    with pytest.raises(AsdfError, match=r"list\.txt: no trial in it"):
         read_list(write(text), tmp_path)
 
 
@@ -89,9 +89,11 @@ def test_a_protocol_of_asvspoof_2019(write, tmp_path):
     "line", ["LA_0079 LA_T_3 - A01 fake", "LA_0079 LA_T_3 A01 spoof", "LA_T_3.flac 1"]
 )
 def test_a_malformed_protocol_line(write, tmp_path, line):
-    with pytest.raises(AsdfError, match=r"list\.txt, line 3: .* is not 'SPEAKER UTT - ATTACK KEY'"):
+    with pytest.raises(
+        AsdfError, match=r"line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATTACK KEY'"
+    ):
         read_asvspoof2019_protocol(write(PROTOCOL + line + "\n"), tmp_path, "flac")
-    with pytest.raises(AsdfError, match=r"line 3: 'flac/LA_T_2\.flac' stands already in line 2"):
+    with pytest.raises(AsdfError, match=r"line 3: 'LA_T_2' stands already in line 2"):
         read_asvspoof2019_protocol(write(PROTOCOL + PROTOCOL.splitlines()[1]), tmp_path, "flac")
 
 
@@ -158,7 +160,7 @@ def test_a_recording_that_is_spelled_in_two_ways_comes_twice(write, tmp_path, ot
         read_list(path, tmp_path)
     assert str(told.value) == (
         f"{path}, line 3: '{other}' stands already in line 2 as 'a/b.flac' (1 line repeats an utterance). "
-        "Every trial counts once: remove the repeated lines. There are such with both labels, of which one is wrong."
+        "Every trial counts once: remove the repeated lines. Some of them have both labels, of which one is wrong."
     )
 
 

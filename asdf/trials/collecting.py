@@ -1,0 +1,112 @@
+"""Trials as they are read line by line from a list, a protocol or a table, and checked as a whole.
+
+Invariant: whatever the format, a trial stands in its file once, and a repeated one is named with both
+of its lines.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.trials.trial_list import TrialList
+
+
+class TrialCollector:
+    """The trials of a file, added in the order of its lines.
+
+    Args:
+        path: the file, as messages name it.
+        columns: the names of the columns whose values are added with each trial.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str] = ()) -> None:
+        self._path = path
+        self._lines = array("L")
+        self._ids: list[str] = []
+        self._labels = array("b")
+        self._columns: dict[str, list[str]] = {name: [] for name in columns}
+        # One string for all equal values: a string for each would take gigabytes.
+        self._shared: dict[str, str] = {}
+
+    def add(self, line: int, utterance: str, label: int, values: Sequence[str] = ()) -> None:
+        """Add the trial of a line, with a value for each column."""
+        self._lines.append(line)
+        self._ids.append(utterance)
+        self._labels.append(label)
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column.append(self._shared.setdefault(value, value))
+
+    def trials(self) -> TrialList:
+        """Return all trials.
+
+        Raises:
+            AsdfError: there is none, or one is repeated, maybe in another spelling of its path.
+        """
+        if not self._ids:
+            raise AsdfError(f"{self._path}: no trial in it. Was it copied whole?")
+        recordings = [same_recording(utterance) for utterance in self._ids]
+        repeats = find_repeats(recordings)
+        if repeats is not None:
+            raise AsdfError(self._describe(repeats))
+        return TrialList(self._ids, np.array(self._labels, np.int8), columns=self._columns)
+
+    def _describe(self, repeats: Repeats) -> str:
+        index = repeats.indices[0]
+        earlier = repeats.earlier[0]
+        spelling = ""
+        if self._ids[earlier] != self._ids[index]:
+            spelling = f" as {self._ids[earlier]!r}"
+        count = "1 line repeats an utterance"
+        if len(repeats.indices) > 1:
+            count = f"{len(repeats.indices)} lines repeat an utterance"
+        contradiction = ""
+        pairs = zip(repeats.indices, repeats.earlier, strict=True)
+        if any(self._labels[index] != self._labels[earlier] for index, earlier in pairs):
+            contradiction = " Some of them have both labels, of which one is wrong."
+        return (
+            f"{self._path}, line {self._lines[index]}: {self._ids[index]!r} stands already in line "
+            f"{self._lines[earlier]}{spelling} ({count}). Every trial counts once: remove the "
+            f"repeated lines.{contradiction}"
+        )
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Names of a sequence that an earlier one repeats.
+
+    Attributes:
+        indices: of the repeated names, ascending; at least one.
+        earlier: of each, the index of the first one that is the same.
+    """
+
+    indices: Sequence[int]
+    earlier: Sequence[int]
+
+
+def find_repeats(names: Sequence[str]) -> Repeats | None:
+    """Return which names come again, or None where all differ."""
+    # Nearly always so, and known without an index for each of a million names.
+    if len(set(names)) == len(names):
+        return None
+    first: dict[str, int] = {}
+    indices = []
+    earlier = []
+    for index, name in enumerate(names):
+        first_index = first.setdefault(name, index)
+        if first_index != index:
+            indices.append(index)
+            earlier.append(first_index)
+    return Repeats(indices, earlier)
+
+
+def same_recording(path: str) -> str:
+    """Return the one spelling of all paths to a file: `a//b`, `./a/b` and `c/../a/b` are `a/b`."""
+    # A million paths are looked at; hardly any is spelled so.
+    return posixpath.normpath(path) if "//" in path or "./" in path else path
