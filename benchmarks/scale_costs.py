@@ -25,12 +25,13 @@ from asdf.archives import index as archive_index
 from asdf.corpora.protocols import read_protocol
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.data.saved_lengths import NOT_DECODED, write_table
-from asdf.data.scoring_plan import scoring_batches
+from asdf.data.scoring_plan import ScoringPlan, batch_samples
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
 from asdf.settings.sections import Computing, Network, SpeechActivity
 from asdf.trials.lists import check_files, read_list
+from asdf.trials.scored_length import ScoredLength
 from asdf.trials.table import read_trials, write_trials
 from asdf.trials.trial_list import TrialList, join
 from benchmarks.resident import copied_by_a_fork, peak, settled
@@ -113,9 +114,13 @@ def _plans(clips: int) -> Iterator[Cost]:
         np.random.default_rng(0).lognormal(np.log(48000), 0.45, clips), 8000, 208000
     ).astype(np.int64)
     # The grid of a front end of wav2vec 2.0: a frame every 320 samples.
-    plan_scoring = partial(
-        scoring_batches, lengths, Network(), lambda samples: samples // 320 * 320
+    network = Network()
+    length = ScoredLength(
+        network.min_evaluation_utterance_length_in_samples,
+        network.max_evaluation_utterance_length_in_samples,
     )
+    scoring = ScoringPlan(length, lambda samples: samples // 320 * 320, batch_samples(network))
+    plan_scoring = partial(scoring.batches, lengths)
     yield _measured("scoring plan", "validation", "every rank", plan_scoring)[0]
 
 

@@ -24,7 +24,7 @@ from asdf.data.scoring_plan import batch_samples
 from asdf.distributed.resources import gpu_memory
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.scoring.score_list import score_list
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 from benchmarks.corpus import RATE, speechlike
@@ -130,7 +130,12 @@ def scoring_ways(
 
     def asdf() -> np.ndarray:
         scores = score_list(
-            network, utterances, lengths, settings, World(device=device), StopRequest()
+            build_list_scorer(network, settings, World(device=device)),
+            utterances,
+            lengths,
+            settings,
+            World(device=device),
+            StopRequest(),
         )
         assert scores is not None
         return scores

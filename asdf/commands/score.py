@@ -156,7 +156,7 @@ def _score_all(
             over_time: list[WindowScore] = []
             if window and not result.error:
                 result, over_time = _over_time(detector, result, window)
-            results.add(result.place, result, over_time)
+            results.add(result.index, result, over_time)
 
 
 def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:
@@ -245,4 +245,4 @@ def _over_time(
     try:
         return result, detector.score_over_time(result.path, *window, progress=True)
     except (AsdfError, OSError) as error:
-        return Scored(result.place, result.path, error=str(error)), []
+        return Scored(result.index, result.path, error=str(error)), []

@@ -26,7 +26,7 @@ from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
 from asdf.trials.scored_files import write_how_scored
 
-_SAVED_FIELDS = [field.name for field in fields(Scored) if field.name not in ("place", "path")]
+_SAVED_FIELDS = [field.name for field in fields(Scored) if field.name not in ("index", "path")]
 
 
 @dataclass(frozen=True)

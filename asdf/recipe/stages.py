@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from asdf.data.loaders import BatchLoader
     from asdf.training.callback_group import CallbackGroup
     from asdf.training.loop import Trainer
-    from asdf.trials.scored_length import ScoredLength
     from asdf.trials.trial_list import TrialList
 
 
@@ -134,20 +133,19 @@ def evaluate_network(
 ) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     from asdf.metrics.detection import eer
-    from asdf.scoring.precision import agree_on_precision
-    from asdf.scoring.score_list import score_list
-    from asdf.trials.how_scored import HowScored, in_precision
+    from asdf.scoring.score_list import build_list_scorer, score_list
+    from asdf.trials.how_scored import in_precision
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
     from asdf.trials.table import write_trials
 
     eers: dict[str, float] = {}
-    precision = agree_on_precision(run.settings.computing.scoring_precision, run.world).name
-    scored = HowScored(_scored_length(run, network), precision)
+    scorer = build_list_scorer(network, run.settings, run.world)
+    scored = scorer.how_scored
     for corpus in sets:
         utterances = run.utterances(corpus)
         lengths = run.lengths(utterances)
-        scores = score_list(network, utterances, lengths, run.settings, run.world, run.stop)
+        scores = score_list(scorer, utterances, lengths, run.settings, run.world, run.stop)
         path = run.folders.scores(name, corpus)
 
         def write(utterances: TrialList = utterances, scores: np.ndarray | None = scores) -> float:
@@ -160,23 +158,9 @@ def evaluate_network(
             return eer(scores[utterances.labels == 1], scores[utterances.labels == 0])[0]
 
         eers[corpus] = run.world.run_on_main(write)
-        shown = f"EER {100 * eers[corpus]:.3f} %{in_precision(precision)}"
+        shown = f"EER {100 * eers[corpus]:.3f} %{in_precision(scored.precision)}"
         LOG.info("%s on %s: %s", NetworkName.parse(name), corpus, shown)
     return eers
-
-
-def _scored_length(run: Run, network: nn.Module) -> ScoredLength:
-    """How much of each recording is scored with `network`, as `score_list` does it."""
-    from asdf.networks import fixed_samples
-    from asdf.trials.scored_length import ScoredLength
-
-    settings, only = run.settings.network, fixed_samples(network)
-    if only is not None:
-        return ScoredLength(only, only)
-    return ScoredLength(
-        settings.min_evaluation_utterance_length_in_samples,
-        settings.max_evaluation_utterance_length_in_samples,
-    )
 
 
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:

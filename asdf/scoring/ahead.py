@@ -8,36 +8,38 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from asdf.data.threads import Threads, threads
+from asdf.data.threads import Threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Decoders let other threads run, so that threads do as well as processes, and need no copies.
-_READERS = 4
 _BATCHES = 3
 
 
-def pool_of_readers() -> AbstractContextManager[Threads]:
-    """Threads that read, and are let go of at the end of the block."""
-    return threads(_READERS)
+@dataclass(frozen=True)
+class _ReadingBatch(Generic[Item, Result]):
+    """A batch whose items are being read."""
+
+    items: list[Item]
+    results: list[Future[Result]]
+
+    def wait(self) -> tuple[list[Item], list[Result]]:
+        """Return the items with their results, when all are read."""
+        return self.items, [future.result() for future in self.results]
 
 
 def read_ahead(
     pool: Threads, read: Callable[[Item], Result], batches: Iterable[list[Item]]
 ) -> Iterator[tuple[list[Item], list[Result]]]:
-    """Yield each batch with what `read` gives for its items."""
-    begun: deque[tuple[list[Item], list[Future[Result]]]] = deque()
+    """Yield each batch with what `read` returns for its items."""
+    reading: deque[_ReadingBatch[Item, Result]] = deque()
     for batch in batches:
-        begun.append((batch, [pool.submit(read, item) for item in batch]))
-        if len(begun) >= _BATCHES:
-            yield _finished(begun.popleft())
-    while begun:
-        yield _finished(begun.popleft())
-
-
-def _finished(begun: tuple[list[Item], list[Future[Result]]]) -> tuple[list[Item], list[Result]]:
-    return begun[0], [future.result() for future in begun[1]]
+        results = [pool.submit(read, item) for item in batch]
+        reading.append(_ReadingBatch(batch, results))
+        if len(reading) >= _BATCHES:
+            yield reading.popleft().wait()
+    while reading:
+        yield reading.popleft().wait()

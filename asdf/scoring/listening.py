@@ -1,4 +1,4 @@
-"""What of a recording the network is to hear: samples of a file or an array, in one piece or in windows."""
+"""What of a recording the network hears: samples of a file or an array, at once or in blocks."""
 
 from __future__ import annotations
 
@@ -10,60 +10,37 @@ from typing import Any
 import numpy as np
 
 from asdf.archives import find_member
-from asdf.audio import read_audio, repeat_to
+from asdf.audio import read_audio
 from asdf.audio.blocks import read_blocks
 from asdf.audio.resampling import SAMPLE_RATE
-from asdf.audio.speech import (
-    Beginning,
-    SpeechLength,
-    find_beginning,
-    measure_speech,
-    read_beginning,
-    read_speech,
-)
+from asdf.audio.speech import Beginning, find_beginning, read_beginning
 from asdf.errors import AsdfError, UsageError
-from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveforms import as_waveform
-from asdf.scoring.whole_recording import is_silent
+from asdf.settings.sections import SpeechActivity
 
-# What is read of a file at a time, at least: a seek and a call for each short window would cost
+# At least so much of a file is read at a time: a seek and a call for each short window would cost
 # more.
 _BLOCK = 30 * SAMPLE_RATE
 
 
-def measure(scorer: Scorer, path: Path) -> SpeechLength:
-    """Samples of speech in a file, and of the file; without speech activity detection from the header alone.
-
-    Raises:
-        AsdfError: the file cannot be read.
-    """
-    return measure_speech(present(path), scorer.sad)
-
-
-def hear(scorer: Scorer, recording: Any, sample_rate: int | None = None) -> Beginning:
-    """As much of a recording as counts in a trial.
+def read_trial(
+    recording: Any, sample_rate: int | None, sad: SpeechActivity, max_samples: int
+) -> Beginning:
+    """Read as much of a recording as counts in a trial: up to `max_samples` of its speech.
 
     Raises:
         AsdfError: it cannot be read, or is no recording.
     """
-    if is_path(recording):
-        _refuse_rate(sample_rate)
-        return read_beginning(present(recording), scorer.sad, scorer.most)
-    return find_beginning(as_waveform(recording, sample_rate), scorer.sad, scorer.most)
+    if not is_path(recording):
+        return find_beginning(as_waveform(recording, sample_rate), sad, max_samples)
+    _refuse_rate(sample_rate)
+    return read_beginning(check_exists(recording), sad, max_samples)
 
 
-def hear_repeated(scorer: Scorer, path: Path, samples: int) -> tuple[np.ndarray, bool]:
-    """(samples,) of a file's speech, repeated where there are fewer, and whether it is silent.
+def read_in_blocks(recording: Any, sample_rate: int | None, window: int) -> Iterable[np.ndarray]:
+    """Read a whole recording in blocks of `window` samples or more; a file is decoded once.
 
-    Raises:
-        AsdfError: the file cannot be read.
-    """
-    speech = read_speech(path, scorer.sad, 0, samples)
-    return repeat_to(speech, samples), is_silent(speech)
-
-
-def blocks_of(recording: Any, sample_rate: int | None, window: int) -> Iterable[np.ndarray]:
-    """A whole recording in blocks of a window or more, without speech activity detection; a file is decoded once.
+    Without speech activity detection.
 
     Raises:
         AsdfError: it cannot be read, or is no recording.
@@ -71,11 +48,11 @@ def blocks_of(recording: Any, sample_rate: int | None, window: int) -> Iterable[
     if not is_path(recording):
         return [as_waveform(recording, sample_rate)]
     _refuse_rate(sample_rate)
-    return read_blocks(present(recording), max(window, _BLOCK))
+    return read_blocks(check_exists(recording), max(window, _BLOCK))
 
 
-def whole_waveform(recording: Any, sample_rate: int | None) -> np.ndarray:
-    """All samples of a file or an array, at 16 kHz.
+def read_whole(recording: Any, sample_rate: int | None) -> np.ndarray:
+    """Read all samples of a file or an array, at 16 kHz, without speech activity detection.
 
     Raises:
         AsdfError: it cannot be read, or is no recording.
@@ -83,19 +60,29 @@ def whole_waveform(recording: Any, sample_rate: int | None) -> np.ndarray:
     if not is_path(recording):
         return as_waveform(recording, sample_rate)
     _refuse_rate(sample_rate)
-    return read_audio(present(recording))
+    return read_audio(check_exists(recording))
 
 
 def is_path(recording: Any) -> bool:
-    """Whether a recording is the name of a file."""
+    """Return whether a recording is the name of a file.
+
+    Raises:
+        UsageError: it is bytes, which are neither a path nor samples.
+    """
+    if isinstance(recording, bytes | bytearray | memoryview):
+        raise UsageError(
+            f"a recording cannot be {type(recording).__name__}: give the path of a file, or its "
+            "samples as an array with their sample_rate. The content of an audio file that is in "
+            "memory is decoded by soundfile.read(io.BytesIO(content)), which gives both."
+        )
     return isinstance(recording, str | os.PathLike)
 
 
-def present(path: str | os.PathLike[str]) -> Path:
-    """`path`, which is a file or in an archive.
+def check_exists(path: str | os.PathLike[str]) -> Path:
+    """Return `path`, which is a file or a member of an archive.
 
     Raises:
-        AsdfError: there is no such file.
+        AsdfError: it is neither.
     """
     if not Path(path).exists() and find_member(path) is None:
         raise AsdfError(

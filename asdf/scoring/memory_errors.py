@@ -10,6 +10,7 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.settings.sections import Network
+from asdf.trials.scored_length import ScoredLength
 
 # What torch's allocator for the host says, in an error without a class of its own.
 _HOST = "DefaultCPUAllocator"
@@ -18,9 +19,12 @@ _CPU_ADVICE = "on a GPU that other programs use as well, free its memory or comp
 
 @contextmanager
 def memory_errors_as_messages(
-    waveforms_BT: Tensor, settings: Network, device: torch.device
+    waveforms_BT: Tensor, settings: Network, length: ScoredLength, device: torch.device
 ) -> Iterator[None]:
     """Raise one message for a batch that does not fit into the device's memory.
+
+    Args:
+        length: how much of a recording is scored.
 
     Raises:
         AsdfError: a batch does not fit; names the setting that makes batches smaller.
@@ -31,19 +35,21 @@ def memory_errors_as_messages(
         if not isinstance(error, torch.OutOfMemoryError) and _HOST not in str(error):
             raise
         count, samples = waveforms_BT.shape
+        recordings = f"{count} recording{'s' * (count > 1)} of {samples:,} samples"
         reason = str(error).partition("\n")[0].rstrip(".")
+        advice = _how_to_need_less(count, samples, settings, length)
         raise AsdfError(
-            f"{device} has not enough memory to score {count} recording{'s' * (count > 1)} of "
-            f"{samples:,} samples at once: {reason}. {_how_to_need_less(count, samples, settings)}; {_CPU_ADVICE}."
+            f"{device} has not enough memory to score {recordings} at once: {reason}. "
+            f"{advice}; {_CPU_ADVICE}."
         ) from error
 
 
-def _how_to_need_less(count: int, samples: int, settings: Network) -> str:
+def _how_to_need_less(count: int, samples: int, settings: Network, length: ScoredLength) -> str:
     if count == 1:
-        longest = settings.max_evaluation_utterance_length_in_samples
         return (
             "A batch cannot hold less: score less of long recordings, "
-            f"network.max_evaluation_utterance_length_in_samples (now {longest:,})"
+            "network.max_evaluation_utterance_length_in_samples "
+            f"(now {length.max_samples:,})"
         )
     factor = count * samples / settings.minibatch_size / settings.train_clip_size
     return (

@@ -1,166 +1,138 @@
-"""A network as stage 2 uses it: which samples of a recording count, in which batches, and the score that comes out.
+"""The one way from waveforms to scores, for lists, single recordings and windows alike.
 
-Invariant: a recording's score does not depend on the recordings that it is scored with, up to rounding; so none is cut
-to share a batch with others (`network.max_cut_proportion`).
+Invariant: how much of a recording counts, which recordings share a batch, the arithmetic, and what
+of the network's output is the score are decided here alone. A list and the Detector that are given
+the same network and settings score alike, and `how_scored` is what was really done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from asdf.audio import repeat_to
-from asdf.audio.speech import needs_whole_recording
-from asdf.audio.speech_activity import check_detector, cut_to_speech
-from asdf.data.scoring_plan import ScoringBatch, scoring_batches
-from asdf.distributed.cores import usable_cores
-from asdf.distributed.resources import gpu_memory
+from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
-from asdf.errors import UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.scoring.memory_errors import memory_errors_as_messages
-from asdf.scoring.precision import choose_scoring_precision
-from asdf.settings.sections import Network, Sections
-
-# Windows that are held together, in samples: 64 MiB, so that batches are full and ten hours are no more than an hour.
-_HELD_SAMPLES = 2**24
-
-
-class Scorer:
-    """The network's own scores of waveforms at 16 kHz.
-
-    Attributes:
-        least: samples up to which a shorter recording is repeated, after speech activity detection.
-        most: samples beyond which nothing counts.
-        sad: the settings of speech activity detection.
-        whole: whether speech activity detection needs a whole recording before its first samples are known.
-        precision: what scores are computed in, and why.
-    """
-
-    def __init__(
-        self,
-        network: nn.Module,
-        settings: Sections,
-        device: torch.device,
-        full_length: bool = False,
-        precision: str = "fp32",
-    ) -> None:
-        """Move `network` to `device`; `full_length` and `precision` are those of `asdf.Detector`.
-
-        Raises:
-            UsageError: `full_length` for a network of one length, a precision that the device has not, or a detector
-                of speech that is not installed.
-        """
-        self.device = device
-        self.precision = choose_scoring_precision(precision, device)
-        self._network = network.to(device).eval()
-        check_detector(settings.sad)
-        self.sad = settings.sad
-        self.whole = needs_whole_recording(settings.sad)
-        self.least, self.most = _lengths(network, settings.network, full_length)
-        self._plan = replace(
-            settings.network,
-            max_cut_proportion=0.0,
-            min_evaluation_utterance_length_in_samples=self.least,
-            max_evaluation_utterance_length_in_samples=self.most,
-        )
-
-    def speech(self, waveform: np.ndarray) -> np.ndarray:
-        """What of `waveform` (T,) the network is to hear."""
-        return cut_to_speech(waveform, self.sad)
-
-    def batches(self, lengths: Sequence[int]) -> list[ScoringBatch]:
-        """Batches of recordings with so many samples of speech."""
-        if not lengths:
-            return []
-        return scoring_batches(
-            np.array(lengths),
-            self._plan,
-            lambda samples: scoring_length(self._network, samples),
-            gpu_memory(self.device),
-        )
-
-    def scores(self, speech: Sequence[np.ndarray]) -> np.ndarray:
-        """The scores of what is left of waveforms of any lengths, none of them empty: (waveforms,) float32."""
-        scores = np.empty(len(speech), np.float32)
-        for batch in self.batches([len(waveform) for waveform in speech]):
-            parts = [
-                repeat_to(speech[index][: batch.samples], batch.samples) for index in batch.trials
-            ]
-            scores[batch.trials] = self.forward(np.stack(parts))
-        return scores
-
-    def held_windows(self, window: int) -> int:
-        """How many windows of so many samples are computed together."""
-        return max(1, _HELD_SAMPLES // window)
-
-    def forward(self, waveforms_BT: np.ndarray) -> np.ndarray:
-        """The scores of one batch: (batch,) float32.
-
-        Raises:
-            AsdfError: it does not fit into the device's memory.
-        """
-        waveforms = torch.from_numpy(waveforms_BT)
-        with (
-            self.precision.computing(),
-            memory_errors_as_messages(waveforms, self._plan, self.device),
-        ):
-            logits_B2 = self._network(send(waveforms, self.device))[1].float()
-            bona_fide_B = logits_B2[:, 1]
-            scores_B = (
-                bona_fide_B if self._plan.score == "bona_fide" else bona_fide_B - logits_B2[:, 0]
-            )
-            return fetch_later(scores_B)().numpy()
+from asdf.scoring.precision import ScoringPrecision
+from asdf.settings.sections import Network
+from asdf.trials.how_scored import HowScored
+from asdf.trials.scored_length import ScoredLength
 
 
-def _lengths(network: nn.Module, settings: Network, full_length: bool) -> tuple[int, int]:
+def scored_length_of(network: nn.Module, settings: Network) -> ScoredLength:
+    """Return how much of each recording `network` scores: its only length, or the settings'."""
     fixed = fixed_samples(network)
-    if full_length and fixed is not None:
-        raise UsageError(
-            f"{type(network).__name__} takes recordings of {fixed:,} samples and no others: it cannot score at full "
-            "length. Leave that out; a longer recording is then scored in windows."
-        )
     if fixed is not None:
-        return fixed, fixed
-    if full_length:
-        settings = Network()
-    return (
+        return ScoredLength(fixed, fixed)
+    return ScoredLength(
         settings.min_evaluation_utterance_length_in_samples,
         settings.max_evaluation_utterance_length_in_samples,
     )
 
 
-def set_threads(threads: int | None) -> None:
-    """Let torch compute with so many threads; None: as many as this process may use cores, or fewer if torch has them.
+class Scorer:
+    """A network that scores waveforms at 16 kHz, in batches of equal lengths.
 
-    Raises:
-        UsageError: less than one.
+    Attributes:
+        device: that the network computes on.
+        precision: what scores are computed in, and why.
+        length: how much of a recording counts; shorter ones are repeated, longer ones cut.
     """
-    if threads is not None and threads < 1:
-        raise UsageError(f"threads = {threads}: give 1 or more, or leave it out.")
-    torch.set_num_threads(threads or min(torch.get_num_threads(), usable_cores()))
 
+    def __init__(
+        self,
+        network: nn.Module,
+        settings: Network,
+        precision: ScoringPrecision,
+        gpu_bytes: int = 0,
+    ) -> None:
+        """Score with `network`, which is moved to the precision's device.
 
-def find_device(wanted: str | torch.device) -> torch.device:
-    """The device of that name; 'auto' is a GPU where there is one, else the CPU.
-
-    Raises:
-        UsageError: there is no such device.
-    """
-    if wanted == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(wanted)
-    except RuntimeError:
-        raise UsageError(
-            f"there is no device {wanted!r}: write 'auto', 'cpu', 'cuda' or 'cuda:1'."
-        ) from None
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(
-            f"there is no device {wanted}: {torch.cuda.device_count()} GPUs are visible here."
+        Args:
+            gpu_bytes: the whole memory of the GPU, which the size of a batch follows; 0 on a CPU.
+        """
+        self.device = precision.device
+        self.precision = precision
+        self.length = scored_length_of(network, settings)
+        self._network = network.to(self.device)
+        self._settings = settings
+        self._plan = ScoringPlan(
+            self.length,
+            partial(scoring_length, network),
+            batch_samples(settings, gpu_bytes),
+            settings.max_cut_proportion,
         )
-    return device
+
+    @property
+    def how_scored(self) -> HowScored:
+        """How the scores come about, to be saved with them."""
+        return HowScored(self.length, self.precision.name)
+
+    def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
+        """Cut recordings of `lengths` (samples, after speech activity detection) into batches."""
+        return self._plan.batches(lengths)
+
+    def score(self, waveforms_BT: Tensor) -> Tensor:
+        """Score one batch: (batch,) float32, on the device; the host does not wait for it.
+
+        The network is in evaluation mode for it, and as it was afterwards, also after a failure.
+
+        Args:
+            waveforms_BT: on the device, or on the host, from where they are sent.
+
+        Raises:
+            AsdfError: the batch does not fit into the device's memory.
+        """
+        with (
+            self.precision.computing(),
+            _in_evaluation_mode(self._network),
+            memory_errors_as_messages(waveforms_BT, self._settings, self.length, self.device),
+        ):
+            if waveforms_BT.device.type != self.device.type:
+                waveforms_BT = send(waveforms_BT, self.device)
+            logits_B2 = self._network(waveforms_BT)[1].float()
+            return self._scores_from(logits_B2)
+
+    def score_array(self, waveforms_BT: np.ndarray) -> np.ndarray:
+        """Score one batch of the host's: (batch,) float32, when it is done. Raises as `score`."""
+        scores_B = self.score(torch.from_numpy(waveforms_BT))
+        return fetch_later(scores_B)().numpy()
+
+    def score_waveforms(self, waveforms: Sequence[np.ndarray]) -> np.ndarray:
+        """Score waveforms of any lengths, none of them empty: (waveforms,) float32.
+
+        Raises as `score`.
+        """
+        scores = np.empty(len(waveforms), np.float32)
+        lengths = np.array([len(waveform) for waveform in waveforms], np.int64)
+        for batch in self.plan_batches(lengths):
+            parts = []
+            for index in batch.trials:
+                start_of_it = waveforms[index][: batch.samples]
+                parts.append(repeat_to(start_of_it, batch.samples))
+            scores[batch.trials] = self.score_array(np.stack(parts))
+        return scores
+
+    def _scores_from(self, logits_B2: Tensor) -> Tensor:
+        bona_fide_B = logits_B2[:, 1]
+        if self._settings.score == "bona_fide":
+            return bona_fide_B
+        return bona_fide_B - logits_B2[:, 0]
+
+
+@contextmanager
+def _in_evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Put `network` into evaluation mode for the block, and back however the block ends."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)

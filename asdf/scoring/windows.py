@@ -1,13 +1,14 @@
-"""Where the windows of a recording lie.
+"""How a recording is cut into windows.
 
-Invariant: every sample is in a window, and every window has its full length; only a recording that is shorter than a
-window is one short window by itself.
+Invariant: every sample is in a window, and every window has its full length; only a recording that
+is shorter than a window is one short window by itself.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,41 +16,49 @@ from asdf.audio.resampling import SAMPLE_RATE
 from asdf.errors import UsageError
 
 
-def in_samples(window_s: float, hop_s: float, most: int | None = None) -> tuple[int, int]:
-    """Window and hop in samples at 16 kHz.
+class Cut(NamedTuple):
+    """A window of a recording: its first sample, and its waveform (T,)."""
+
+    start: int
+    waveform: np.ndarray
+
+
+def in_samples(window_s: float, hop_s: float, max_samples: int | None = None) -> tuple[int, int]:
+    """Return window and hop in samples at 16 kHz.
 
     Args:
-        most: samples beyond which the network does not hear a window; None: any number.
+        max_samples: that the network hears of a window; None: any number.
 
     Raises:
-        UsageError: one of them is not a positive number, the hop leaves samples out, or windows are not heard whole.
+        UsageError: one of them is not a positive number, the hop leaves samples out, or windows are
+            not heard whole.
     """
-    if not (0 < hop_s <= window_s < math.inf) or round(hop_s * SAMPLE_RATE) < 1:
+    hop = round(hop_s * SAMPLE_RATE) if math.isfinite(hop_s) else 0
+    if not (0 < hop_s <= window_s < math.inf) or hop < 1:
         raise UsageError(
-            f"windows of {window_s:g} s every {hop_s:g} s: both must be positive, and the hop at most the window, "
-            "or parts of the recording would be in no window."
+            f"windows of {window_s:g} s every {hop_s:g} s: both must be positive, and the hop at "
+            "most the window, or parts of the recording would be in no window."
         )
     window = round(window_s * SAMPLE_RATE)
-    if most is not None and window > most:
+    if max_samples is not None and window > max_samples:
         raise UsageError(
-            f"windows of {window_s:g} s: this network hears the first {most:,} samples ({most / SAMPLE_RATE:.4g} s) of "
-            "each, and the rest would count for nothing. Take windows of that length or less."
+            f"windows of {window_s:g} s: this network hears the first {max_samples:,} samples "
+            f"({max_samples / SAMPLE_RATE:.4g} s) of each, and the rest would count for nothing. "
+            "Take windows of that length or less."
         )
-    return window, round(hop_s * SAMPLE_RATE)
+    return window, hop
 
 
-def windows_in(samples: int, window: int, hop: int) -> int:
-    """How many windows `windows_of` cuts a recording of so many samples into."""
+def count_windows(samples: int, window: int, hop: int) -> int:
+    """Return how many windows `cut_windows` cuts a recording of `samples` into."""
     return 1 + max(0, math.ceil((samples - window) / hop))
 
 
-def windows_of(
-    blocks: Iterable[np.ndarray], window: int, hop: int
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield first sample and waveform of the windows of a recording that comes in blocks, none of them empty.
+def cut_windows(blocks: Iterable[np.ndarray], window: int, hop: int) -> Iterator[Cut]:
+    """Yield the windows of a recording that comes in blocks, none of them empty.
 
-    They start at 0, hop, 2 hop, ..., and one last window ends where the recording ends. No more than a window and a
-    block are held.
+    They start at 0, hop, 2 hop, ..., and one last window ends where the recording ends. No more
+    than a window and a block are in memory.
     """
     held = np.zeros(0, np.float32)
     held_from = 0
@@ -57,11 +66,13 @@ def windows_of(
     for block in blocks:
         held = np.concatenate([held, block])
         end = held_from + len(held)
+        # Not at the end of what is known: it may be the end of the recording, and the last window.
         while start + window < end:
-            yield start, held[start - held_from : start - held_from + window]
+            offset = start - held_from
+            yield Cut(start, held[offset : offset + window])
             start += hop
-        keep_from = max(held_from, end - window)
-        held = held[keep_from - held_from :]
-        held_from = keep_from
+        retained_from = max(held_from, end - window)
+        held = held[retained_from - held_from :]
+        held_from = retained_from
     if len(held):
-        yield held_from, held
+        yield Cut(held_from, held)

@@ -17,7 +17,7 @@ import torch
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import write_scores
-from asdf.scoring.score_list import score_list
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from benchmarks.corpus import RATE, TemporaryCorpus, temporary_corpus
 from benchmarks.nets import make_network, make_settings
@@ -33,7 +33,12 @@ def score_once(corpus: TemporaryCorpus, settings: Sections, world: World, path: 
         world.barrier()
         began = time.perf_counter()
         scores = score_list(
-            network, corpus.utterances, corpus.lengths, settings, world, StopRequest()
+            build_list_scorer(network, settings, world),
+            corpus.utterances,
+            corpus.lengths,
+            settings,
+            world,
+            StopRequest(),
         )
         seconds = time.perf_counter() - began
     if scores is not None:

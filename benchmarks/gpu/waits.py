@@ -11,7 +11,8 @@ import torch
 
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.scoring.score_list import score_list
+from asdf.scoring.precision import choose_scoring_precision
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.scoring.scorer import Scorer
 from benchmarks.corpus import temporary_corpus
 from benchmarks.gpu.groups import Check, Setup
@@ -81,7 +82,7 @@ def scoring(setup: Setup) -> Iterable[Line]:
     network = build("SSL_AASIST").to(device)
     with temporary_corpus(6, 3.0) as corpus, Waits() as waits:
         score_list(
-            network,
+            build_list_scorer(network, settings, World(device=device)),
             corpus.utterances,
             corpus.lengths,
             settings,
@@ -94,11 +95,12 @@ def scoring(setup: Setup) -> Iterable[Line]:
 def detector(setup: Setup) -> Iterable[Line]:
     """One batch of the Detector."""
     device = torch.device("cuda", 0)
-    scorer = Scorer(build("SSL_AASIST").to(device).eval(), settings_of("SSL_AASIST"), device)
+    precision = choose_scoring_precision("fp32", device)
+    scorer = Scorer(build("SSL_AASIST"), settings_of("SSL_AASIST").network, precision)
     batch = np.zeros((2, 32000), np.float32)
-    scorer.forward(batch)
+    scorer.score_array(batch)
     with Waits() as waits:
-        scorer.forward(batch)
+        scorer.score_array(batch)
     yield equal("Detector: waits of a batch", in_words(waits.places), ONCE)
 
 

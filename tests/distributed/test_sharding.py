@@ -21,7 +21,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.interchange.network_file import fill_network
 from asdf.networks import build_network
-from asdf.scoring.score_list import score_list
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import collect_checkpoint
 from asdf.training.host_copies import HostCopies
@@ -165,7 +165,12 @@ def score(world: World, folder: Path, sharded: bool, start: dict[str, Any]) -> l
             )
             lengths = np.array(LENGTHS[:size])
             scored = score_list(
-                network.float(), utterances, lengths, step.settings, world, StopRequest()
+                build_list_scorer(network.float(), step.settings, world),
+                utterances,
+                lengths,
+                step.settings,
+                world,
+                StopRequest(),
             )
             scores.append(b"" if scored is None else scored.tobytes())
     return scores

@@ -21,7 +21,8 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world
 from asdf.interchange.network_file import write_network
 from asdf.networks import build_network
-from asdf.scoring.score_list import score_list
+from asdf.scoring.precision import choose_scoring_precision
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.scoring.scorer import Scorer
 from asdf.trials.trial_list import TrialList
 from tests.gpu.count_training import settings_of
@@ -43,14 +44,22 @@ def main() -> None:
     with open_world(settings.computing) as world:
         network = build_network(settings).to(world.device)
         with Watch() as seen:
-            score_list(network, utterances, lengths, settings, world, stop)
+            score_list(
+                build_list_scorer(network, settings, world),
+                utterances,
+                lengths,
+                settings,
+                world,
+                stop,
+            )
         results["list"] = dict(seen.waits)
-        scorer = Scorer(network, settings, world.device)
+        precision = choose_scoring_precision("fp32", world.device)
+        scorer = Scorer(network, settings.network, precision)
         batch = np.zeros((2, SAMPLES), np.float32)
-        scorer.forward(batch)
+        scorer.score_array(batch)
         with Watch() as seen:
-            scorer.forward(batch)
-            scorer.forward(batch)
+            scorer.score_array(batch)
+            scorer.score_array(batch)
         results["detector"] = dict(seen.waits)
         clips = TrainingClips(
             utterances, lengths, SAMPLES, settings.rawboost, settings.sad, 0, "start"

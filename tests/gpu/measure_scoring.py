@@ -14,6 +14,7 @@ import torch
 
 from asdf.distributed.resources import gpu_memory
 from asdf.networks import build_network
+from asdf.scoring.precision import choose_scoring_precision
 from asdf.scoring.scorer import Scorer
 from tests.gpu.count_training import settings_of
 
@@ -24,11 +25,12 @@ def measure(kind: str, architecture: str, precision: str, minibatch: int, sample
     device = torch.device("cuda:0")
     with device:
         network = build_network(settings)
-    scorer = Scorer(network, settings, device, precision=precision)
-    batch = scorer.batches([samples] * 200)[0]
+    chosen = choose_scoring_precision(precision, device)
+    scorer = Scorer(network, settings.network, chosen, gpu_memory(device))
+    batch = scorer.plan_batches(np.full(200, samples))[0]
     weights = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    scorer.forward(np.zeros((len(batch.trials), batch.samples), np.float32))
+    scorer.score_array(np.zeros((len(batch.trials), batch.samples), np.float32))
     return {
         "recordings": len(batch.trials),
         "memory": gpu_memory(device),

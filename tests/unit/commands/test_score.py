@@ -197,7 +197,7 @@ def test_the_precision_stands_in_every_output_and_no_two_are_mixed(folder, score
     assert [row["precision"] for row in rows] == ["bf16"] * 5
     detector = asdf.Detector(network, "cpu", precision="bf16")
     scored = {
-        result.place: result.score for result in detector.score_many(folder / n for n in NAMES)
+        result.index: result.score for result in detector.score_many(folder / n for n in NAMES)
     }
     assert [float(row["score"]) for row in rows] == [scored[place] for place in range(5)]
 

@@ -19,7 +19,7 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
-from asdf.scoring.score_list import score_list
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Augmentation, RawBoost, Sections, SpeechActivity
 from asdf.trials.lists import read_list
 from tests.small_networks import Plain
@@ -145,11 +145,26 @@ def test_scores_are_the_same_with_augmentation_on(utterances, chain):
     ) = SIZE
     torch.manual_seed(0)
     network = Plain(settings)
-    without = score_list(network, utterances, LENGTHS, settings, World(), StopRequest())
+    without = score_list(
+        build_list_scorer(network, settings, World()),
+        utterances,
+        LENGTHS,
+        settings,
+        World(),
+        StopRequest(),
+    )
     settings.augmentation = replace(
         chain.settings, speed_probability=1.0, noise_probability=1.0, reverberation_probability=1.0
     )
     assert_array_equal(
-        score_list(network, utterances, LENGTHS, settings, World(), StopRequest()), without
+        score_list(
+            build_list_scorer(network, settings, World()),
+            utterances,
+            LENGTHS,
+            settings,
+            World(),
+            StopRequest(),
+        ),
+        without,
     )
     assert len(np.unique(without)) == 3

@@ -19,7 +19,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
-from asdf.scoring.score_list import score_list
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import RawBoost, Sections, SpeechActivity
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
@@ -102,7 +102,14 @@ def test_scoring_tells_what_it_decoded(utterances, log, monkeypatch, workers: in
     settings = Sections()
     settings.network.min_evaluation_utterance_length_in_samples = 6000
     settings.computing.network_dataloader_workers = workers
-    scores = score_list(Mean(), utterances, LENGTHS, settings, World(), StopRequest())
+    scores = score_list(
+        build_list_scorer(Mean(), settings, World()),
+        utterances,
+        LENGTHS,
+        settings,
+        World(),
+        StopRequest(),
+    )
     assert scores is not None and len(scores) == 6
     assert log == [
         "scoring mine: 2 of 6 recordings were decoded by FFmpeg (PyAV), because libsndfile cannot"

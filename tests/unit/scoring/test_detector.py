@@ -22,7 +22,7 @@ from asdf.interchange.published import load_detector_weights
 from asdf.metrics.calibration import Calibration
 from asdf.networks import build_network
 from asdf.runs.log import LOG
-from asdf.scoring.score_list import score_list
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from asdf.trials.lists import read_list
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -41,7 +41,14 @@ def stage_2(path: Path, folder: Path, precision: str = "fp32") -> dict[str, floa
     utterances = read_list(folder / "list.lst", folder)
     waveforms = [cut_to_speech(read_audio(folder / name), settings.sad) for name in names]
     lengths = np.array([len(waveform) for waveform in waveforms])
-    scores = score_list(network, utterances, lengths, settings, World(), StopRequest())
+    scores = score_list(
+        build_list_scorer(network, settings, World()),
+        utterances,
+        lengths,
+        settings,
+        World(),
+        StopRequest(),
+    )
     (folder / "list.lst").unlink()
     return dict(zip(names, scores.tolist(), strict=True))
 
@@ -144,7 +151,7 @@ def test_broken_files_are_told_and_the_rest_go_on(recordings, network_file):
     (recordings / "cut.flac").write_bytes(content[: len(content) // 2])
     paths = [recordings / name for name in ("bad.wav", "a.wav", "cut.flac", "missing.wav", "c.WAV")]
     detector = asdf.Detector(network_file, "cpu")
-    results = sorted(detector.score_many(paths), key=lambda result: result.place)
+    results = sorted(detector.score_many(paths), key=lambda result: result.index)
     assert [result.path for result in results] == paths
     assert [bool(result.error) for result in results] == [True, False, True, True, False]
     assert [result.score is None for result in results] == [True, False, True, True, False]
@@ -160,21 +167,21 @@ def test_known_files_give_no_result_and_change_no_batch(recordings, network_file
     monkeypatch.setattr("asdf.scoring.many._PORTION", 4)
     paths = [recordings / name for name in ("a.wav", "b.flac", "c.WAV", "a.wav") for _ in range(3)]
     detector = asdf.Detector(network_file, "cpu")
-    forward, batches = detector._scorer.forward, []
+    score_array, batches = detector._scorer.score_array, []
 
     def recorded(waveforms_BT):
         batches.append(waveforms_BT.shape)
-        return forward(waveforms_BT)
+        return score_array(waveforms_BT)
 
-    monkeypatch.setattr(detector._scorer, "forward", recorded)
-    expected = {result.place: result.score for result in detector.score_many(paths)}
+    monkeypatch.setattr(detector._scorer, "score_array", recorded)
+    expected = {result.index: result.score for result in detector.score_many(paths)}
     whole = batches.copy()
     batches.clear()
     # The first portion is known, and one of each of the two kinds in the second.
     known = {0, 1, 2, 3, 4, 6}
     rest = list(detector.score_many(paths, is_known=known.__contains__))
-    assert sorted(result.place for result in rest) == [5, 7, 8, 9, 10, 11]
-    assert {result.place: result.score for result in rest} == {
+    assert sorted(result.index for result in rest) == [5, 7, 8, 9, 10, 11]
+    assert {result.index: result.score for result in rest} == {
         place: score for place, score in expected.items() if place not in known
     }
     first = len({paths[place] for place in range(4)})
@@ -186,9 +193,9 @@ def test_many_files_keep_their_places(recordings, network_file, monkeypatch):
     paths = [*sorted(recordings.iterdir()), recordings / "a.wav"]
     detector = asdf.Detector(network_file, "cpu")
     results = list(detector.score_many(paths))
-    assert sorted(result.place for result in results) == list(range(6))
+    assert sorted(result.index for result in results) == list(range(6))
     for result in results:
-        assert result.path == paths[result.place]
+        assert result.path == paths[result.index]
         assert result.score == pytest.approx(detector.score(result.path), abs=1e-5)
     assert list(detector.score_many([])) == []
 
@@ -262,6 +269,10 @@ def test_mistakes(recordings, network_file):
     detector = asdf.Detector(network_file, "cpu")
     with pytest.raises(UsageError, match="a file states its own"):
         detector.score(recordings / "a.wav", 16000)
+    with pytest.raises(UsageError, match=r"cannot be bytes: give the path of a file, or its samp"):
+        detector.score((recordings / "a.wav").read_bytes())
+    with pytest.raises(UsageError, match="cannot be bytes"):
+        detector.score_whole((recordings / "a.wav").read_bytes(), 16000)
     with pytest.raises(UsageError, match="no device"):
         asdf.Detector(network_file, "abacus")
     with pytest.raises(UsageError, match="no device"):

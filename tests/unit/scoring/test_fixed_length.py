@@ -9,7 +9,7 @@ from torch import nn
 from asdf.audio import read_audio
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.scoring.score_list import score_list
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from asdf.trials.lists import read_list
 
@@ -43,7 +43,14 @@ def test_recordings_are_cut_or_repeated(tmp_path, cut):
     settings.network.max_cut_proportion = cut
     torch.manual_seed(0)
     network = Fixed()
-    scores = score_list(network, utterances, LENGTHS, settings, World(), StopRequest())
+    scores = score_list(
+        build_list_scorer(network, settings, World()),
+        utterances,
+        LENGTHS,
+        settings,
+        World(),
+        StopRequest(),
+    )
     assert network.batches == [(4, 5000), (2, 5000)]
     for index in range(len(LENGTHS)):
         waveform = torch.from_numpy(

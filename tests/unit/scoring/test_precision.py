@@ -17,8 +17,10 @@ from asdf.networks import AASIST_L
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import agree_on_precision, choose_scoring_precision
 from asdf.settings.sections import Network, Sections
+from asdf.trials.scored_length import ScoredLength
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
+LENGTH = ScoredLength(16_000, 1_000_000)
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
 
 
@@ -112,7 +114,7 @@ def refuse(message: str, kind: type[RuntimeError] = RuntimeError) -> str:
     settings = Network(minibatch_size=2, train_clip_size=1000)
     with (
         pytest.raises(AsdfError) as caught,
-        memory_errors_as_messages(torch.zeros(6, 1000), settings, GPU),
+        memory_errors_as_messages(torch.zeros(6, 1000), settings, LENGTH, GPU),
     ):
         raise kind(message)
     return str(caught.value)
@@ -127,11 +129,11 @@ def test_a_batch_that_does_not_fit_is_one_message_that_names_the_setting():
     assert "factor below 3" in refuse("DefaultCPUAllocator: can't allocate memory: you tried")
     with (
         pytest.raises(AsdfError, match=r"max_evaluation_utterance_length_in_samples \(now 1,000,0"),
-        memory_errors_as_messages(torch.zeros(1, 1000), Network(), GPU),
+        memory_errors_as_messages(torch.zeros(1, 1000), Network(), LENGTH, GPU),
     ):
         raise torch.OutOfMemoryError("CUDA out of memory.")
     with (
         pytest.raises(RuntimeError, match="another one"),
-        memory_errors_as_messages(torch.zeros(1, 9), Network(), GPU),
+        memory_errors_as_messages(torch.zeros(1, 9), Network(), LENGTH, GPU),
     ):
         raise RuntimeError("another one")

@@ -11,7 +11,7 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks import build_network
-from asdf.scoring.score_list import score_list
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from asdf.trials.lists import read_list
 from tests.small_networks import Normed, Plain
@@ -48,7 +48,12 @@ def plain() -> nn.Module:
 
 def scores(network, utterances, lengths=LENGTHS, stop=None, **changes) -> np.ndarray:
     return score_list(
-        network, utterances, lengths, settings(**changes), World(), stop or StopRequest()
+        build_list_scorer(network, settings(**changes), World()),
+        utterances,
+        lengths,
+        settings(**changes),
+        World(),
+        stop or StopRequest(),
     )
 
 
@@ -92,9 +97,23 @@ def test_wav2vec_and_aasist_score_the_same_in_a_batch_and_alone(utterances):
             parameter.mul_(1.3)
     some = np.array([1, 3, 4, 6, 7])
     chosen_utterances, lengths = utterances.select(some), LENGTHS[some]
-    batched = score_list(network, chosen_utterances, lengths, chosen, World(), StopRequest())
+    batched = score_list(
+        build_list_scorer(network, chosen, World()),
+        chosen_utterances,
+        lengths,
+        chosen,
+        World(),
+        StopRequest(),
+    )
     chosen.network.minibatch_size, chosen.network.eval_minibatch_size_factor = 1, 0.01
-    alone = score_list(network, chosen_utterances, lengths, chosen, World(), StopRequest())
+    alone = score_list(
+        build_list_scorer(network, chosen, World()),
+        chosen_utterances,
+        lengths,
+        chosen,
+        World(),
+        StopRequest(),
+    )
     assert np.ptp(alone) > 1e-3
     np.testing.assert_allclose(batched, alone, atol=1e-5)
 

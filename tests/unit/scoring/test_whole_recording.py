@@ -82,9 +82,9 @@ def test_a_short_recording_is_one_window(detector, recordings):
 def test_many_whole_recordings(detector, recordings, long):
     paths = [long, *sorted(recordings.iterdir())]
     results = list(detector.score_many(paths, whole=True))
-    assert sorted(result.place for result in results) == list(range(6))
+    assert sorted(result.index for result in results) == list(range(6))
     for result in results:
-        expected = detector.score_whole(paths[result.place])
+        expected = detector.score_whole(paths[result.index])
         assert result.score == pytest.approx(expected.score, abs=1e-5)
         assert (result.seconds, result.windows) == (expected.seconds, expected.windows)
     assert max(result.windows for result in results) == 3
@@ -197,7 +197,7 @@ def test_windows_longer_than_what_is_heard_are_refused(detector, long):
 
 def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
     """Twenty blocks of windows: at no time are more than a few of them in memory."""
-    monkeypatch.setattr("asdf.scoring.scorer._HELD_SAMPLES", 2 * MOST)
+    monkeypatch.setattr("asdf.scoring.detector._HELD_SAMPLES", 2 * MOST)
     monkeypatch.setattr("asdf.scoring.listening._BLOCK", MOST)
     soundfile.write(tmp_path / "long.wav", sound(40 * MOST), 16000)
     alive, most = [], 0

@@ -4,14 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asdf.scoring.windows import in_samples, windows_in, windows_of
+from asdf.scoring.windows import count_windows, cut_windows, in_samples
 
 
 def window_starts(length, window, hop, block=3):
     """Of a recording whose samples are 0, 1, 2, ..., so that a window says where it is from."""
     samples = np.arange(length, dtype=np.float32)
     starts = []
-    for start, waveform in windows_of(np.split(samples, range(block, length, block)), window, hop):
+    for start, waveform in cut_windows(np.split(samples, range(block, length, block)), window, hop):
         np.testing.assert_array_equal(waveform, samples[start : start + window])
         starts.append(start)
     return starts
@@ -28,7 +28,7 @@ def test_the_last_window_ends_where_the_recording_ends():
 @given(length=st.integers(1, 500), window=st.integers(1, 60), data=st.data())
 def test_how_many_windows_there_will_be_is_known_before_they_are_cut(length, window, data):
     hop = data.draw(st.integers(1, window))
-    assert windows_in(length, window, hop) == len(window_starts(length, window, hop))
+    assert count_windows(length, window, hop) == len(window_starts(length, window, hop))
 
 
 @given(length=st.integers(1, 500), window=st.integers(1, 60), data=st.data())

@@ -1,0 +1,102 @@
+"""One rule for lists, recordings and windows: how much counts, in which arithmetic, what the score is."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from asdf.distributed.world import World
+from asdf.scoring.precision import ScoringPrecision, choose_scoring_precision
+from asdf.scoring.score_list import build_list_scorer
+from asdf.scoring.scorer import Scorer
+from asdf.settings.sections import Network, Sections
+from asdf.trials.how_scored import HowScored
+from asdf.trials.scored_length import ScoredLength
+
+CPU = torch.device("cpu")
+FULL = ScoringPrecision("fp32", CPU)
+
+
+class Means(nn.Module):
+    """Logits are the mean, and ten times the mean; notes the mode and the shapes of its batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([[1.0, 10.0]]))
+        self.modes, self.shapes = [], []
+
+    def forward(self, waveforms_BT):
+        self.modes.append(self.training)
+        self.shapes.append(tuple(waveforms_BT.shape))
+        means_B1 = waveforms_BT.mean(dim=1, keepdim=True)
+        return means_B1, torch.matmul(means_B1, self.scale)
+
+
+class FixedMeans(Means):
+    fixed_samples = 5000
+
+
+class Broken(Means):
+    def forward(self, waveforms_BT):
+        raise RuntimeError("broken")
+
+
+def rules(**changes) -> Network:
+    return Network(
+        min_evaluation_utterance_length_in_samples=800,
+        max_evaluation_utterance_length_in_samples=90_000,
+        **changes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "length"),
+    [(Means(), ScoredLength(800, 90_000)), (FixedMeans(), ScoredLength(5000, 5000))],
+)
+def test_how_scored_is_what_the_network_heard(network, length):
+    settings = Sections()
+    settings.network = rules()
+    settings.computing.scoring_precision = "bf16"
+    scorer = build_list_scorer(network, settings, World())
+    assert scorer.how_scored == HowScored(length, "bf16")
+    scorer.score_waveforms([np.ones(100, np.float32), np.ones(200_000, np.float32)])
+    assert {samples for _, samples in network.shapes} == {length.min_samples, length.max_samples}
+
+
+def test_the_precision_that_was_agreed_on_is_the_one_that_is_computed_in():
+    bf16 = choose_scoring_precision("bf16", CPU)
+    waveforms_BT = torch.full((2, 800), 1 / 3)
+    full = Scorer(Means(), rules(), FULL).score(waveforms_BT)
+    short = Scorer(Means(), rules(), bf16).score(waveforms_BT)
+    assert full.dtype == short.dtype == torch.float32
+    assert full.tolist() == pytest.approx([10 / 3] * 2, abs=1e-6)
+    assert 1e-4 < (full - short).abs().max() < 0.05
+
+
+def test_a_score_is_the_bona_fide_logit_or_the_difference():
+    waveforms_BT = torch.ones(3, 800)
+    assert Scorer(Means(), rules(), FULL).score(waveforms_BT).tolist() == [10.0] * 3
+    difference = Scorer(Means(), rules(score="difference"), FULL)
+    assert difference.score(waveforms_BT).tolist() == [9.0] * 3
+
+
+def test_scores_carry_no_gradients_and_leave_the_mode_as_it_was():
+    network = Means().train()
+    scores = Scorer(network, rules(), FULL).score(torch.ones(1, 800))
+    assert not scores.requires_grad
+    assert network.modes == [False] and network.training
+    broken = Broken().train()
+    with pytest.raises(RuntimeError, match="broken"):
+        Scorer(broken, rules(), FULL).score(torch.ones(1, 800))
+    assert broken.training
+
+
+def test_waveforms_of_any_lengths_get_their_own_scores():
+    network = Means()
+    scorer = Scorer(network, rules(minibatch_size=1, train_clip_size=2000), FULL)
+    waveforms = [np.full(size, size, np.float32) for size in (1000, 500, 1000, 3000, 1000)]
+    scores = scorer.score_waveforms(waveforms)
+    assert scores.dtype == np.float32
+    assert scores.tolist() == pytest.approx([10 * len(waveform) for waveform in waveforms])
+    assert network.shapes == [(1, 3000), (3, 1000), (1, 800)]
+    assert scorer.score_waveforms([]).shape == (0,)
