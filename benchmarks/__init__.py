@@ -8,6 +8,6 @@
     python -m benchmarks gpu                      the acceptance run on a GPU: see benchmarks/gpu
     python -m benchmarks gpu-counts               what a step costs the host, counted without a GPU
 
-Run from the checkout, on a machine that does nothing else. Peers come from PyPI (`pip install transformers accelerate
-audiomentations scipy`); a row whose peer is not installed says so.
+Run from the checkout, on a machine that does nothing else. Peers come from PyPI (`pip install
+transformers accelerate audiomentations scipy`); a row whose peer is not installed says so.
 """

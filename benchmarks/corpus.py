@@ -1,7 +1,7 @@
 """A temporary corpus for benchmarks: FLACs as long as ASVspoof's, of noise that compresses as speech does.
 
-Durations are log-normal: median 3 s, mean near 3.3 s, from 0.5 to 13 s, much as in ASVspoof 2019 LA. Samples are
-16 bit, 16 kHz, mono: coloured noise with the rhythm of syllables.
+Durations are log-normal: median 3 s, mean near 3.3 s, from 0.5 to 13 s, much as in ASVspoof 2019
+LA. Samples are 16 bit, 16 kHz, mono: coloured noise with the rhythm of syllables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How things are timed: in turns, in one run, after a warm-up.
 
-Invariant: what is compared is measured A B A B ..., so that a machine that slows down slows both, and a ratio is taken
-within a pair. Garbage is collected before each measurement and not during it.
+Invariant: what is compared is measured A B A B ..., so that a machine that slows down slows both,
+and a ratio is taken within a pair. Garbage is collected before each measurement and not during it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A training step of transformers' Trainer, in turns with one of ASDF.
 
-The Trainer owns its loop, so ASDF's step is taken in a callback at the end of each of the Trainer's. The Trainer's own
-step is all the time between: the next minibatch out of memory, forward, backward, optimiser, its bookkeeping.
+The Trainer owns its loop, so ASDF's step is taken in a callback at the end of each of the
+Trainer's. The Trainer's own step is all the time between: the next minibatch out of memory,
+forward, backward, optimiser, its bookkeeping.
 """
 
 from __future__ import annotations

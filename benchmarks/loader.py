@@ -1,8 +1,9 @@
 """From FLACs on disk to a batch: the limit is what decoding the same clips takes, with nothing around it.
 
-ASDF's side is `TrainingClips` behind `BatchLoader`, without augmentation; the field's is a Dataset that reads the whole
-file, cuts or tiles it to 64,600 samples and makes a tensor, behind a DataLoader. All on one core, from a warm disk
-cache; a worker is one more process, so with it the main process only receives.
+ASDF's side is `TrainingClips` behind `BatchLoader`, without augmentation; the field's is a Dataset
+that reads the whole file, cuts or tiles it to 64,600 samples and makes a tensor, behind a
+DataLoader. All on one core, from a warm disk cache; a worker is one more process, so with it the
+main process only receives.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Memory of a training step: as it is, and with front_end.gradient_checkpointing; and what XLS-R 1B would need.
 
-On the CPU it is the peak of the resident memory over a forward and a backward pass, less what was resident before with
-the network and its gradients: activations and workspaces, in a process of its own, which `python -m benchmarks.memory`
-is. On a GPU it is the allocator's peak, whole.
+On the CPU it is the peak of the resident memory over a forward and a backward pass, less what was
+resident before with the network and its gradients: activations and workspaces, in a process of its
+own, which `python -m benchmarks.memory` is. On a GPU it is the allocator's peak, whole.
 
-The rows on XLS-R 1B are sums on paper from measured numbers: the bytes that autograd keeps for the backward pass are
-counted (each storage once) in networks of 1B's width with 1 and 2 layers, 2 and 4 utterances. They grow linearly in
-both, which gives 48 layers and 8 utterances; weights, gradients and Adam's moments in float32, 16 bytes a parameter,
-are added. The limit is a GPU of 80 GB.
+The rows on XLS-R 1B are sums on paper from measured numbers: the bytes that autograd keeps for the
+backward pass are counted (each storage once) in networks of 1B's width with 1 and 2 layers, 2 and 4
+utterances. They grow linearly in both, which gives 48 layers and 8 utterances; weights, gradients
+and Adam's moments in float32, 16 bytes a parameter, are added. The limit is a GPU of 80 GB.
 """
 
 from __future__ import annotations

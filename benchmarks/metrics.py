@@ -1,8 +1,8 @@
 """Metrics of a million trials: the EER beside plain loops, and the bootstrap beside drawing and sorting again.
 
-The scores are two normal distributions, a tenth bona fide, with an EER near 5 %. The peers are what the packages of
-ASVspoof do: `sorted_eer` is their way with numpy (concatenate, stable argsort, cumulative sums); `looped_eer` goes over
-the trials in Python, as many scripts do.
+The scores are two normal distributions, a tenth bona fide, with an EER near 5 %. The peers are what
+the packages of ASVspoof do: `sorted_eer` is their way with numpy (concatenate, stable argsort,
+cumulative sums); `looped_eer` goes over the trials in Python, as many scripts do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Two processes on two cores beside one on one core: the same minibatch a process, gradients exchanged over gloo.
 
-Two processes take a step of twice as many utterances; if the exchange cost nothing and the cores shared nothing, they
-would do twice as many a second. What the cores share (memory, cache, clock) shows in two processes that know nothing of
-each other. All processes compute with one thread. `python -m benchmarks.processes` is one of them.
+Two processes take a step of twice as many utterances; if the exchange cost nothing and the cores
+shared nothing, they would do twice as many a second. What the cores share (memory, cache, clock)
+shows in two processes that know nothing of each other. All processes compute with one thread.
+`python -m benchmarks.processes` is one of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """RawBoost on four seconds: ASDF, the published formulas with scipy, and what audiomentations offers nearest to it.
 
-The peer is RawBoost (Tak et al., ICASSP 2022) as the field's scripts have it: firwin, freqz and lfilter, one notch and
-one order after the other. Both sides get the same draws, and making the draws is in both times.
+The peer is RawBoost (Tak et al., ICASSP 2022) as the field's scripts have it: firwin, freqz and
+lfilter, one notch and one order after the other. Both sides get the same draws, and making the
+draws is in both times.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def write_report(files: Sequence[Path], folder: Path) -> list[Path]:
     """Write RESULTS.md and results.svg to `folder` from the JSON of one run or several.
 
     Raises:
-        AsdfError: a file is missing, is no result of `python -m benchmarks --json`, or comes from a quick run.
+        AsdfError: a file is missing, is no result of `python -m benchmarks --json`, or comes from a
+        quick run.
     """
     results = [_read(path) for path in files]
     parts = [_HEAD]

@@ -1,7 +1,8 @@
 """A row of a benchmark's table, and the numbers in it.
 
-Invariant: a row holds what was measured in one run, or says why nothing was; nothing is filled in from elsewhere. Its
-ratio says how many times better ASDF is than what it stands beside, so a target is always "at least".
+Invariant: a row holds what was measured in one run, or says why nothing was; nothing is filled in
+from elsewhere. Its ratio says how many times better ASDF is than what it stands beside, so a target
+is always "at least".
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ class Row:
     """One comparison.
 
     Attributes:
-        asdf, peer: medians, in `unit`; `peer` is the limit itself where `against` is one. None: not measured.
+        asdf, peer: medians, in `unit`; `peer` is the limit itself where `against` is one. None: not
+        measured.
         against: what ASDF stands beside: a peer, or the limit it should keep.
         target: the least ratio aimed at; None: the row informs only.
-        ratio: how many times better ASDF is, the median over the pairs of one run; `low` and `high` are its quartiles.
+        ratio: how many times better ASDF is, the median over the pairs of one run; `low` and `high`
+        are its quartiles.
         rounds: how many pairs were measured.
         note: what is different between the two, or why nothing was measured.
     """

@@ -1,8 +1,9 @@
 """What the host does that grows with the clips: at ASVspoof 5's training and evaluation sets, and at 10 million clips.
 
-The number is microseconds a clip at the largest size, beside those at the smallest: a ratio near 1 is linear. Each
-thing is done once, in a process of its own for each size, with lists that name no real recording. The note has the
-seconds of all three sizes, the memory that a clip takes, and when and where a run pays it. Two processes gather.
+The number is microseconds a clip at the largest size, beside those at the smallest: a ratio near 1
+is linear. Each thing is done once, in a process of its own for each size, with lists that name no
+real recording. The note has the seconds of all three sizes, the memory that a clip takes, and when
+and where a run pays it. Two processes gather.
 
     python -m benchmarks.scale --write-docs              measures, and puts the table into docs/scaling.md
     python -m benchmarks.scale --write-docs JSON         puts it there from a result of `python -m benchmarks --json`
@@ -105,7 +106,8 @@ def write_docs(result: dict[str, Any], path: Path) -> None:
     """Put the table of a result of `python -m benchmarks --json` between the marks in the page `path`.
 
     Raises:
-        AsdfError: the result has no such benchmark, it failed or was a quick run, or the page lacks the marks.
+        AsdfError: the result has no such benchmark, it failed or was a quick run, or the page lacks
+        the marks.
     """
     found = result["benchmarks"].get("scale", {})
     if result["quick"] or "failed" in found or not found:

@@ -1,8 +1,9 @@
 """What the host does for a corpus of so many clips, each thing once: `python -m benchmarks.scale_costs CLIPS` as JSON.
 
-Lists are synthetic, named as ASVspoof 5 names its own, and no recording of them exists. Memory is what the process's
-resident memory grew by: `held` with the result, `peak` on the way. What would need as many files as clips is measured
-on `FEW` and multiplied, as is the bootstrap; `from_few` says so.
+Lists are synthetic, named as ASVspoof 5 names its own, and no recording of them exists. Memory is
+what the process's resident memory grew by: `held` with the result, `peak` on the way. What would
+need as many files as clips is measured on `FEW` and multiplied, as is the bootstrap; `from_few`
+says so.
 """
 
 from __future__ import annotations

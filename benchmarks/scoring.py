@@ -1,10 +1,11 @@
 """Scoring a list: ASDF's batches of equal lengths, beside one utterance at a time and beside cutting all to 64,600.
 
-The set is a slice of one as large as ASVspoof 2019 LA's evaluation (71,237 trials): durations are log-normal, median
-3 s, from 0.5 to 13 s; at evenly spaced quantiles a length is taken, with 12 trials each (a list of that size has about
-400 at a length near the median). All three ways read the same FLACs and run the same small network, with layer norms as
-XLS-R's. One at a time is exact and so is ASDF; the fixed length is what most scripts do, and gives other scores. On a
-GPU ASDF reads with 8 loader processes, as it does in a run; the other two read in the main process.
+The set is a slice of one as large as ASVspoof 2019 LA's evaluation (71,237 trials): durations are
+log-normal, median 3 s, from 0.5 to 13 s; at evenly spaced quantiles a length is taken, with 12
+trials each (a list of that size has about 400 at a length near the median). All three ways read the
+same FLACs and run the same small network, with layer norms as XLS-R's. One at a time is exact and
+so is ASDF; the fixed length is what most scripts do, and gives other scores. On a GPU ASDF reads
+with 8 loader processes, as it does in a run; the other two read in the main process.
 """
 
 from __future__ import annotations

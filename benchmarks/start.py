@@ -1,8 +1,9 @@
 """How soon a recipe answers, and how soon it trains.
 
-`--explain` has no peer but the user's patience. The start is the time from the command to the first optimiser step of a
-small network without pretrained weights, on the demo corpus. Torch's own imports in it are shown beside: torch,
-torchaudio, and torch._dynamo, which the first optimiser of any program imports whether it compiles or not.
+`--explain` has no peer but the user's patience. The start is the time from the command to the first
+optimiser step of a small network without pretrained weights, on the demo corpus. Torch's own
+imports in it are shown beside: torch, torchaudio, and torch._dynamo, which the first optimiser of
+any program imports whether it compiles or not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One training step of wav2vec 2.0 + AASIST: ASDF beside a plain PyTorch loop and beside Hugging Face's Trainer.
 
-The plain loop has the same network, optimiser and minibatch (in memory), so the difference is what ASDF adds to a step:
-seeding, the check of the loss, the exchange among processes, the request to stop. Waveforms are 4 s long.
+The plain loop has the same network, optimiser and minibatch (in memory), so the difference is what
+ASDF adds to a step: seeding, the check of the loss, the exchange among processes, the request to
+stop. Waveforms are 4 s long.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from asdf.networks import Wav2Vec2FrontEnd
 def fail_if_asked(network):
     """Fail in the middle of a step, as TEST_KILL, TEST_RAISE, TEST_RAISE_ASDF or TEST_HANG ask.
 
-    Their value is 'rank:forward passes in training before'. With TEST_KILL_ONCE, a path, only the first time.
+    Their value is 'rank:forward passes in training before'. With TEST_KILL_ONCE, a path, only the
+    first time.
     """
     if not network.training:
         return

@@ -5,10 +5,10 @@
     python -m benchmarks gpu --list                  what it checks; needs no GPU
     python -m benchmarks gpu --quick                 everything small: whether it runs; its times mean nothing
 
-Nothing is downloaded: networks have random weights, the corpora are made, published weights are those of the
-checkout's tests. Each line is PASS, FAIL or NOT RUN, with its number, its target and the reason. It ends with one file
-to send to the project, which names neither the machine nor its users. Exit status: 0, 1 where a line is FAIL, 2 where
-there is no GPU, 130 where it was stopped.
+Nothing is downloaded: networks have random weights, the corpora are made, published weights are
+those of the checkout's tests. Each line is PASS, FAIL or NOT RUN, with its number, its target and
+the reason. It ends with one file to send to the project, which names neither the machine nor its
+users. Exit status: 0, 1 where a line is FAIL, 2 where there is no GPU, 130 where it was stopped.
 
     command.py      the command line
     groups.py       the groups of checks, their time budgets, the sizes of what they compute

@@ -1,6 +1,7 @@
 """Cases of training steps, measured in processes of their own (`measure.py`); this side starts no GPU.
 
-Where a GPU may be used by one process at a time only, whoever waits for such processes must not hold it.
+Where a GPU may be used by one process at a time only, whoever waits for such processes must not
+hold it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class Case:
     """What is measured.
 
     Attributes:
-        settings: by name, such as {'computing.precision': 'bf16'}; the architecture and the like come first.
+        settings: by name, such as {'computing.precision': 'bf16'}; the architecture and the like
+        come first.
         options: of torch, by name: see `torch_options.py`.
     """
 
@@ -43,7 +45,8 @@ class Measured:
     Attributes:
         host_ms: processor time of this process.
         utterances_per_s: of all GPUs.
-        operations, busy_ms: kernels, and the time in which one runs; None where the profiler sees nothing.
+        operations, busy_ms: kernels, and the time in which one runs; None where the profiler sees
+        nothing.
         loss_scale, skipped: fp16's, at the end.
         dtype: that it computed in, as 'bfloat16'; 'float32'.
         is_xlsr_aasist: whether `peaks` knows the multiply-adds of a clip.

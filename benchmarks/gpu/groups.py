@@ -1,7 +1,7 @@
 """The groups of checks, in the order in which they run, and the sizes of what they compute.
 
-Invariant: the budgets add up to less than 20 minutes. A group that has spent its budget begins no further check; one
-that takes `PATIENCE` times as long hangs, and is ended.
+Invariant: the budgets add up to less than 20 minutes. A group that has spent its budget begins no
+further check; one that takes `PATIENCE` times as long hangs, and is ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the checks run on, and whether the installed torch has kernels for it.
 
-`python -m benchmarks.gpu.machine` prints the machine as JSON: asking for a GPU's name takes the GPU, and where one may
-be used by one process at a time only, no process but that of a check may hold it.
+`python -m benchmarks.gpu.machine` prints the machine as JSON: asking for a GPU's name takes the
+GPU, and where one may be used by one process at a time only, no process but that of a check may
+hold it.
 """
 
 from __future__ import annotations

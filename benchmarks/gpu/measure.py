@@ -1,7 +1,7 @@
 """Takes training steps and says what they cost: `python -m benchmarks.gpu.measure CASES`, or by torchrun.
 
-CASES is JSON, a list of `cases.Case`. The last line printed is JSON, the main rank's: for each case what a
-`cases.Measured` holds, or why it failed. After an error of CUDA all later ones fail.
+CASES is JSON, a list of `cases.Case`. The last line printed is JSON, the main rank's: for each case
+what a `cases.Measured` holds, or why it failed. After an error of CUDA all later ones fail.
 """
 
 from __future__ import annotations

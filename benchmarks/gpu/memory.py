@@ -1,6 +1,7 @@
 """Peaks of a training step, beside those computed without a GPU.
 
-The allocator's peak on a GPU has cuDNN's workspaces in it, which the computed one has not: hence the limit.
+The allocator's peak on a GPU has cuDNN's workspaces in it, which the computed one has not: hence
+the limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Our batch norm over several GPUs beside torch's SyncBatchNorm: `torchrun ... -m benchmarks.gpu.norms`.
 
-The last line printed is JSON: the largest differences of the output, of the gradients and of the running statistics,
-over 32 channels whose minibatches differ between the processes; and ms of both.
+The last line printed is JSON: the largest differences of the output, of the gradients and of the
+running statistics, over 32 channels whose minibatches differ between the processes; and ms of both.
 """
 
 from __future__ import annotations

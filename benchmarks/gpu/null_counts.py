@@ -1,9 +1,9 @@
 """What a training step costs the host, counted without a GPU: `python -m benchmarks gpu-counts`.
 
-It runs the tools of tests/gpu on the null GPU, a CUDA runtime whose kernels do nothing: waits of the host, operations
-given to the device, calls of NCCL and the peak of torch's allocator are those of a GPU; times and values are not there.
-Writes counts.json beside this file, and the table in RESULTS.md from it and from counts_0.1.json, which the same tools
-counted in version 0.1.
+It runs the tools of tests/gpu on the null GPU, a CUDA runtime whose kernels do nothing: waits of
+the host, operations given to the device, calls of NCCL and the peak of torch's allocator are those
+of a GPU; times and values are not there. Writes counts.json beside this file, and the table in
+RESULTS.md from it and from counts_0.1.json, which the same tools counted in version 0.1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Case:
     """A row of the table.
 
     Attributes:
-        settings: as `tests.gpu.count_training` takes them: a tiny front end and 2 clips of 4 s per GPU unless given.
+        settings: as `tests.gpu.count_training` takes them: a tiny front end and 2 clips of 4 s per
+        GPU unless given.
     """
 
     name: str

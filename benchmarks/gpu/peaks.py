@@ -1,7 +1,7 @@
 """What GPUs multiply at best, for the share of it that a step reaches (MFU).
 
-Dense products (without sparsity) of NVIDIA's datasheets, TFLOP/s: bf16 and fp16 on tensor cores with float32 sums, and
-float32 without tensor cores.
+Dense products (without sparsity) of NVIDIA's datasheets, TFLOP/s: bf16 and fp16 on tensor cores
+with float32 sums, and float32 without tensor cores.
 """
 
 from __future__ import annotations

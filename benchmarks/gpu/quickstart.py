@@ -1,7 +1,7 @@
 """The quickstart on the GPU beside the CPU: EERs of the demo corpus, and what scoring in TF32 and bf16 does to them.
 
-Training on the GPU is in its own number format, so the networks differ; the EERs must not differ by much. The same
-network scored in another format must keep its EER.
+Training on the GPU is in its own number format, so the networks differ; the EERs must not differ by
+much. The same network scored in another format must keep its EER.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The file to send to the project: all lines, readable and for programs, without private data.
 
-Invariant: it is whole or absent, and is written anew after each group, so that a stop loses nothing. What names the
-machine or its users is replaced: host name, user name, home folder, and every path outside the checkout.
+Invariant: it is whole or absent, and is written anew after each group, so that a stop loses
+nothing. What names the machine or its users is replaced: host name, user name, home folder, and
+every path outside the checkout.
 """
 
 from __future__ import annotations

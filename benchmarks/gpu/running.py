@@ -1,8 +1,8 @@
 """Runs groups of checks, each in a process of its own.
 
-Invariant: whatever a check does (raise, crash, hang, break the device), every check after it and every group still
-runs, and every check has at least one line. A process that ends before its time is started anew for the checks that
-are left; one that takes too long is killed with all below it.
+Invariant: whatever a check does (raise, crash, hang, break the device), every check after it and
+every group still runs, and every check has at least one line. A process that ends before its time
+is started anew for the checks that are left; one that takes too long is killed with all below it.
 """
 
 from __future__ import annotations

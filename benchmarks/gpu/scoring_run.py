@@ -1,7 +1,7 @@
 """Scores a made list once: `python -m benchmarks.gpu.scoring_run SCORES ARCHITECTURE TRIALS PRECISION`, or by torchrun.
 
-The network has random weights, the same each time, and so has the list its noise. Writes the score file SCORES; the
-last line printed is JSON.
+The network has random weights, the same each time, and so has the list its noise. Writes the score
+file SCORES; the last line printed is JSON.
 """
 
 from __future__ import annotations

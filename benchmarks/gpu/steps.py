@@ -1,7 +1,8 @@
 """Training steps of XLS-R 300M + AASIST and of AASIST on waveforms.
 
-MFU is what the step's multiply-adds need at the GPU's best over what it takes; the busy share is the time in which a
-kernel runs over the time of the step; host ms is processor time, which a busy GPU hides.
+MFU is what the step's multiply-adds need at the GPU's best over what it takes; the busy share is
+the time in which a kernel runs over the time of the step; host ms is processor time, which a busy
+GPU hides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Waits of the host for the GPU, as torch itself reports them (torch.cuda.set_sync_debug_mode).
 
-torch reports waits of copies, of values that are read and of streams. Events and `torch.cuda.synchronize`, which it
-does not report, are counted here.
+torch reports waits of copies, of values that are read and of streams. Events and
+`torch.cuda.synchronize`, which it does not report, are counted here.
 
     with Waits() as waits:
         step()

@@ -1,8 +1,9 @@
 """A group's own process: `python -m benchmarks.gpu.worker MODULE SECONDS SETUP CHECK...` (SETUP is JSON).
 
-Standard output belongs to the messages, a line of JSON each: {"check": name} before a check, {"line": ...} for a
-result, {"done": name} after it. What libraries print goes to standard error, which is the log. After an error of CUDA
-the process ends at once, since all that it would compute from then on fails as well.
+Standard output belongs to the messages, a line of JSON each: {"check": name} before a check,
+{"line": ...} for a result, {"done": name} after it. What libraries print goes to standard error,
+which is the log. After an error of CUDA the process ends at once, since all that it would compute
+from then on fails as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Captures work of several kinds as a CUDA graph: `python -m tests.gpu.capture_work`.
 
-The last line printed is JSON: for each kind why it was refused, or how many kernels ran and how many
-operations were captured, and for a replay how many launches there were, of how many operations.
+The last line printed is JSON: for each kind why it was refused, or how many kernels ran and how
+many operations were captured, and for a replay how many launches there were, of how many
+operations.
 """
 
 import ctypes

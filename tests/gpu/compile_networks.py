@@ -2,8 +2,8 @@
 
 Graphs and breaks come from tracing; what is compiled from a graph needs a GPU that computes.
 
-CASES are those of `count_training`. The last line printed is JSON: for each case how many graphs the
-network became on the main rank, and why graphs were broken.
+CASES are those of `count_training`. The last line printed is JSON: for each case how many graphs
+the network became on the main rank, and why graphs were broken.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Scores a corpus and prints the waits of it: `python -m tests.gpu.count_scoring CORPUS`.
 
-The last line printed is JSON: the waits of one list, of two batches of the Detector, of three of the
-pass that computes features, and of `python -m asdf score` with two recordings.
+The last line printed is JSON: the waits of one list, of two batches of the Detector, of three of
+the pass that computes features, and of `python -m asdf score` with two recordings.
 """
 
 import json

@@ -1,7 +1,8 @@
 """Divides a network over null GPUs and prints what that takes: `python -m tests.gpu.count_sharding CASES`.
 
-CASES are JSON: a list of dictionaries of settings. The last line printed is JSON as well: for each case the waits,
-operations and collectives of a step, and memory of the allocator in bytes, on the main rank.
+CASES are JSON: a list of dictionaries of settings. The last line printed is JSON as well: for each
+case the waits, operations and collectives of a step, and memory of the allocator in bytes, on the
+main rank.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Takes training steps and prints what each case costs: `python -m tests.gpu.count_training CASES`.
 
-CASES are JSON: a list of dictionaries of settings, {'network.network_class': 'asdf.networks.AASIST'}.
-The last line printed is JSON as well: for each case the waits and the operations of a step, on the
-main rank.
+CASES are JSON: a list of dictionaries of settings, {'network.network_class':
+'asdf.networks.AASIST'}. The last line printed is JSON as well: for each case the waits and the
+operations of a step, on the main rank.
 """
 
 from pathlib import Path

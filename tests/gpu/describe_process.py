@@ -1,7 +1,7 @@
 """Says how a process of a run uses its machine: `python -m tests.gpu.describe_process CORES`.
 
-CORES are JSON: numbers of cores that the process is made to have, one after the other. The last line
-printed is JSON.
+CORES are JSON: numbers of cores that the process is made to have, one after the other. The last
+line printed is JSON.
 """
 
 import json

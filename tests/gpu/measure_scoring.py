@@ -1,8 +1,8 @@
 """Scores the largest batches that a GPU gets: `python -m tests.gpu.measure_scoring CASES`.
 
-CASES are JSON: a list of [network class, architecture, precision, minibatch, samples of a recording].
-The last line printed is JSON as well: of each case the GPU's memory, and what the weights and the
-batch took at the most, in bytes.
+CASES are JSON: a list of [network class, architecture, precision, minibatch, samples of a
+recording]. The last line printed is JSON as well: of each case the GPU's memory, and what the
+weights and the batch took at the most, in bytes.
 """
 
 import json

@@ -1,7 +1,8 @@
 """Takes steps with CUDA graphs: `python -m tests.gpu.replay_steps`.
 
-The last line printed is JSON: for each step how many graphs it replayed, of how many operations, and
-how many parameters had a gradient; for networks that cannot be captured, what they are refused with.
+The last line printed is JSON: for each step how many graphs it replayed, of how many operations,
+and how many parameters had a gradient; for networks that cannot be captured, what they are refused
+with.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Takes steps with `computing.deterministic`: `python -m tests.gpu.train_deterministic CASES`.
 
-CASES are as in `count_training`. The last line printed is JSON: for each case the flags in the run and
-after it, and what torch refused, '' for nothing.
+CASES are as in `count_training`. The last line printed is JSON: for each case the flags in the run
+and after it, and what torch refused, '' for nothing.
 """
 
 import json
