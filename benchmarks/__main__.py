@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: runs benchmarks, or writes the report of earlier runs. See the package's docstring."""
+"""Run benchmarks, or write the report of earlier runs: see the package's docstring."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(names: list[str], quick: bool) -> dict[str, Any]:
-    """The results of these benchmarks as they stand in the JSON file; each table is printed when it is there."""
+    """Run these benchmarks and return the results as in the JSON file; print each table."""
     machine = describe_machine()
     keep_freed_memory()  # as every run does; peers in the same process have it too
     print(headline(machine) + ("; quick: these numbers mean nothing" if quick else ""))
@@ -84,7 +84,8 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
             for row in module.rows(quick):
                 rows.append(row)
                 tell(
-                    f"    {row.what}, {row.against}: {'not measured' if row.ratio is None else f'{row.ratio:.2f}'}"
+                    f"    {row.what}, {row.against}: "
+                    f"{'not measured' if row.ratio is None else f'{row.ratio:.2f}'}"
                 )
         except Exception as error:  # one that fails must not take the others' results with it
             found[name]["failed"] = f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""results.svg: each ratio on a log axis, beside its target; no library, readable on light and on dark pages."""
+"""results.svg: each ratio on a log axis next to its target, for light and dark pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from xml.sax.saxutils import escape
 _LINE, _TOP, _LEFT, _WIDTH, _RIGHT = 22, 46, 620, 360, 70
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #24292f }
-.axis { stroke: #d0d7de } .target { stroke: #24292f; stroke-width: 2 } .spread { stroke: #24292f; opacity: .6 }
+.axis { stroke: #d0d7de } .target { stroke: #24292f; stroke-width: 2 }
+.spread { stroke: #24292f; opacity: .6 }
 .met { fill: #0072b2 } .missed { fill: #d55e00 } .soft { opacity: .7 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .axis { stroke: #30363d } .target, .spread { stroke: #e6edf3 }
@@ -30,7 +31,7 @@ class Bar:
 
 
 def chart(bars: Sequence[Bar]) -> str:
-    """The picture as SVG text: a bar from 1 to each ratio, blue if it reaches its target, else orange; a mark there."""
+    """Draw a bar from 1 to each ratio: blue if it reaches its target, else orange."""
     values = [value for bar in bars for value in (bar.low, bar.high, bar.target)] or [1.0]
     lowest, highest = min(0.5, *values), max(2.0, *values) * 1.1
     bottom = _TOP + _LINE * len(bars)
@@ -39,14 +40,17 @@ def chart(bars: Sequence[Bar]) -> str:
         return _LEFT + _WIDTH * math.log(value / lowest) / math.log(highest / lowest)
 
     parts = [
-        f'<text x="{_LEFT}" y="16">times better than the peer or the limit (log axis); | is the target</text>'
+        f'<text x="{_LEFT}" y="16">times better than the peer or the limit (log axis); '
+        "| is the target</text>"
     ]
     for tick in _ticks(lowest, highest):
         parts.append(
-            f'<line class="axis" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{_TOP - 8}" y2="{bottom}"/>'
+            f'<line class="axis" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{_TOP - 8}" '
+            f'y2="{bottom}"/>'
         )
         parts.append(
-            f'<text class="soft" x="{x(tick):.1f}" y="{_TOP - 14}" text-anchor="middle">{tick:g}</text>'
+            f'<text class="soft" x="{x(tick):.1f}" y="{_TOP - 14}" '
+            f'text-anchor="middle">{tick:g}</text>'
         )
     for place, bar in enumerate(bars):
         y = _TOP + _LINE * place
@@ -56,9 +60,12 @@ def chart(bars: Sequence[Bar]) -> str:
         middle = y + _LINE / 2 - 2
         parts += [
             f'<text x="{_LEFT - 10}" y="{y + 13}" text-anchor="end">{escape(bar.label)}</text>',
-            f'<rect class="{kind}" x="{left:.1f}" y="{y + 3}" width="{wide:.1f}" height="{_LINE - 10}"/>',
-            f'<line class="spread" x1="{x(bar.low):.1f}" x2="{x(bar.high):.1f}" y1="{middle}" y2="{middle}"/>',
-            f'<line class="target" x1="{x(bar.target):.1f}" x2="{x(bar.target):.1f}" y1="{y}" y2="{y + _LINE - 4}"/>',
+            f'<rect class="{kind}" x="{left:.1f}" y="{y + 3}" width="{wide:.1f}" '
+            f'height="{_LINE - 10}"/>',
+            f'<line class="spread" x1="{x(bar.low):.1f}" x2="{x(bar.high):.1f}" '
+            f'y1="{middle}" y2="{middle}"/>',
+            f'<line class="target" x1="{x(bar.target):.1f}" x2="{x(bar.target):.1f}" '
+            f'y1="{y}" y2="{y + _LINE - 4}"/>',
             f'<text x="{_LEFT + _WIDTH + 10}" y="{y + 13}">{bar.ratio:.3g}</text>',
         ]
     width, height = _LEFT + _WIDTH + _RIGHT, bottom + 10

@@ -1,4 +1,4 @@
-"""A temporary corpus for benchmarks: FLACs as long as ASVspoof's, of noise that compresses as speech does.
+"""A temporary corpus: FLACs as long as ASVspoof's, of noise that compresses as speech does.
 
 Durations are log-normal: median 3 s, mean near 3.3 s, from 0.5 to 13 s, much as in ASVspoof 2019
 LA. Samples are 16 bit, 16 kHz, mono: coloured noise with the rhythm of syllables.
@@ -34,7 +34,7 @@ class TemporaryCorpus:
 
 @contextmanager
 def temporary_corpus(count: int, seconds: float | None = None) -> Iterator[TemporaryCorpus]:
-    """`count` recordings in a folder that goes away again, of ASVspoof's durations or all of `seconds`."""
+    """Make `count` recordings in a temporary folder, of ASVspoof's durations or of `seconds`."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder:
         durations = (

@@ -1,4 +1,4 @@
-"""Epochs of a frozen front end: features computed once and kept, beside computing them anew in every epoch.
+"""Epochs of a frozen front end: features computed once and saved, or anew in every epoch.
 
 Both sides are ASDF's training step behind its loader, on clips of 4 s from FLACs; one reads kept
 features instead. The time of the first pass, which computes and writes them, is in the notes. Only

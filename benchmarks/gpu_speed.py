@@ -1,4 +1,4 @@
-"""How many utterances a GPU can train on in a second, computed: by its own work, and by what the host can queue.
+"""Utterances per second that a GPU can train on, computed from its work and the host's.
 
     python -m benchmarks.gpu_speed --write-docs          puts the tables into docs/scaling.md
 

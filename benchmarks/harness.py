@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def in_turns(
     functions: Mapping[str, Callable[[], Any]], rounds: int, warm_up: int = 1, calls: int = 1
 ) -> dict[str, list[float]]:
-    """Seconds a call of each function, one number a round; `calls` calls in a row count as one measurement."""
+    """Time each function in rounds: seconds per call, `calls` calls being one measurement."""
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(warm_up + rounds):
         for name, function in functions.items():
@@ -69,7 +69,7 @@ def run_module(module: str, *words: str, processes: int = 1, **variables: str) -
 
 
 def error_line(output: str) -> str:
-    """The line of a failed process's output that says most: the last error that is not torchrun's own."""
+    """Return the last error in a failed process's output that is not torchrun's own."""
     lines = [line.strip() for line in output.splitlines() if line.strip(" =-\n")]
     errors = [
         line

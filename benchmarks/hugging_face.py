@@ -24,7 +24,7 @@ WARM_UP = 2
 
 
 class TransformersDetector(nn.Module):
-    """transformers' Wav2Vec2Model of an architecture of ASDF, random weights, without dropout or masks; and AASIST."""
+    """transformers' Wav2Vec2Model of one of ASDF's architectures, without dropout; and AASIST."""
 
     def __init__(self, architecture: Architecture) -> None:
         from transformers import Wav2Vec2Config, Wav2Vec2Model

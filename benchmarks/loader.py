@@ -1,4 +1,4 @@
-"""From FLACs on disk to a batch: the limit is what decoding the same clips takes, with nothing around it.
+"""From FLACs on disk to a batch; the limit is the time of decoding the same clips alone.
 
 ASDF's side is `TrainingClips` behind `BatchLoader`, without augmentation; the field's is a Dataset
 that reads the whole file, cuts or tiles it to 64,600 samples and makes a tensor, behind a

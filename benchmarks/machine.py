@@ -49,7 +49,8 @@ def headline(machine: dict[str, Any]) -> str:
     gpus = ", ".join(machine["gpus"]) or "no GPU"
     return (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, {gpus}; "
-        f"Python {machine['python']}, torch {machine['versions']['torch']}, numpy {machine['versions']['numpy']}; "
+        f"Python {machine['python']}, torch {machine['versions']['torch']}, "
+        f"numpy {machine['versions']['numpy']}; "
         f"{machine['date']}"
     )
 

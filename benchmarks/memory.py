@@ -1,4 +1,4 @@
-"""Memory of a training step: as it is, and with front_end.gradient_checkpointing; and what XLS-R 1B would need.
+"""Memory of a training step, with and without checkpointing, and what XLS-R 1B would need.
 
 On the CPU it is the peak of the resident memory over a forward and a backward pass, less what was
 resident before with the network and its gradients: activations and workspaces, in a process of its
@@ -43,7 +43,8 @@ def rows(quick: bool) -> Iterator[Row]:
     """MiB of activations, and GB of a whole step."""
     full = (("wav2vec2_base", 4, SAMPLES, 2), ("wav2vec2_xlsr_300m", 2, SAMPLES, 2))
     for architecture, minibatch, samples, rounds in (("small", 2, 16000, 2),) if quick else full:
-        what = f"activations, {architecture} + AASIST, {minibatch} x {samples / 16000:.1f} s, fp32, cpu"
+        seconds = samples / 16000
+        what = f"activations, {architecture} + AASIST, {minibatch} x {seconds:.1f} s, fp32, cpu"
         if not sys.platform.startswith("linux"):
             yield unmeasured(what, "MiB", PEER, "it needs /proc of Linux", HALF)
             continue
@@ -64,7 +65,8 @@ def rows(quick: bool) -> Iterator[Row]:
     for precision, recompute in ((p, r) for p in ("fp32", "bf16") for r in (False, True)):
         samples = 16000 if quick else SAMPLES
         how = "layers recomputed" if recompute else "layers kept"
-        what = f"on paper: {LARGE} + AASIST, {LARGE_BATCH} x {samples / 16000:.1f} s, {precision}, {how}"
+        seconds = samples / 16000
+        what = f"on paper: {LARGE} + AASIST, {LARGE_BATCH} x {seconds:.1f} s, {precision}, {how}"
         note = "from bytes counted on the CPU, without workspaces of its kernels"
         yield limited(
             what, "GB", [large_network_gb(samples, precision, recompute)], GPU_GB, note=note
@@ -72,11 +74,11 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def large_network_gb(samples: int, precision: str, recompute: bool) -> float:
-    """GB of a training step of `LARGE`, from what networks of its width keep for 1 and 2 layers, 2 and 4 utterances."""
+    """Return GB of a step of `LARGE`, computed from networks of its width with 1 and 2 layers."""
     layers = Architecture.from_text(LARGE).layers
 
     def kept(recompute: bool, layers: int) -> float:
-        """Bytes for so many layers and LARGE_BATCH utterances; they are linear in both, each with the other held."""
+        """Return bytes for n layers and LARGE_BATCH utterances; linear in either."""
         by_layers = []
         for few in (1, 2):
             two, four = (saved_bytes(few, batch, samples, precision, recompute) for batch in (2, 4))
@@ -96,7 +98,7 @@ def large_network_gb(samples: int, precision: str, recompute: bool) -> float:
 
 @cache
 def saved_bytes(layers: int, batch: int, samples: int, precision: str, recompute: bool) -> int:
-    """Bytes that autograd keeps, beside weights, for the backward pass of a `LARGE` of so many layers."""
+    """Return bytes that autograd saves for the backward pass of a `LARGE` of n layers."""
     architecture = replace(Architecture.from_text(LARGE), layers=layers).to_text()
     settings = make_settings(architecture, batch, samples)
     settings.front_end.gradient_checkpointing = recompute
@@ -121,7 +123,7 @@ def saved_bytes(layers: int, batch: int, samples: int, precision: str, recompute
 
 
 def cpu_peak_mib(architecture: str, minibatch: int, samples: int, recompute: bool) -> float:
-    """MiB that forward and backward pass add, at their peak, to what is resident with the network and its gradients."""
+    """Return the MiB that forward and backward pass add to the resident network at their peak."""
     settings = make_settings(architecture, minibatch, samples)
     settings.front_end.gradient_checkpointing = recompute
     network = make_network(settings).train()
@@ -135,7 +137,7 @@ def cpu_peak_mib(architecture: str, minibatch: int, samples: int, recompute: boo
 
 
 def gpu_peak_mib(architecture: str, minibatch: int, recompute: bool) -> float:
-    """MiB of the allocator at the peak of a step in bf16: weights, gradients, optimiser state and activations."""
+    """Return the allocator's peak of a bf16 step in MiB, weights and optimiser included."""
     settings = make_settings(architecture, minibatch)
     settings.front_end.gradient_checkpointing = recompute
     step = PlainSteps(

@@ -1,4 +1,4 @@
-"""Metrics of a million trials: the EER beside plain loops, and the bootstrap beside drawing and sorting again.
+"""Metrics of a million trials: EER against plain loops, bootstrap against sorting again.
 
 The scores are two normal distributions, a tenth bona fide, with an EER near 5 %. The peers are what
 the packages of ASVspoof do: `sorted_eer` is their way with numpy (concatenate, stable argsort,
@@ -53,8 +53,8 @@ def rows(quick: bool) -> Iterator[Row]:
         "draw and sort again",
         [REPLICATES / TIMED * seconds for seconds in times["naive"]],
         target=50.0,
-        note=f"the peer's time is {TIMED} replicates times {REPLICATES // TIMED}, for the EER alone; ASDF's is for EER "
-        "and minDCF",
+        note=f"the peer's time is {TIMED} replicates times {REPLICATES // TIMED}, for the EER alone; "
+        "ASDF's is for EER and minDCF",
     )
 
 

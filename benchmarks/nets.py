@@ -1,4 +1,4 @@
-"""The networks of the benchmarks, and a training step of ASDF and of a script on one minibatch in memory.
+"""The networks of the benchmarks, and a training step of ASDF and of a script on one minibatch.
 
 All weights are random: they take as long as trained ones.
 """
@@ -24,7 +24,7 @@ from asdf.training.step import Step
 from asdf.trials.trial_list import TrialList
 
 SAMPLES = 64600
-# As XLS-R, with layer norms throughout, so that an utterance's scoring length is known to a frame; but small.
+# As XLS-R, with layer norms throughout, so that scoring lengths are known to a frame; but small.
 SMALL_XLSR = Architecture(stem(64), "layer_norm", True, 256, 4, 4, 1024, True)
 
 
@@ -56,7 +56,7 @@ def make_batch(
 
 
 class AsdfSteps:
-    """ASDF's training step on one minibatch that is in memory; each call is one step and gives its mean loss.
+    """ASDF's training step on one minibatch in memory; each call is one step, returning its loss.
 
     Args:
         labels: of this process's minibatch; all processes have the same.
@@ -91,13 +91,13 @@ class AsdfSteps:
 
     def __call__(self) -> float:
         before = self._progress.loss_sum
-        # As the training loop asks for it: whether to stop and whether to save travel with the step.
+        # As the training loop does: whether to stop and whether to save travel with the step.
         self._step.take(self._window, self._clips, self._progress, [float(bool(self._stop)), 0.0])
         return (self._progress.loss_sum - before) / len(self._window.utterances)
 
 
 class PlainSteps:
-    """What a training script does: forward, cross-entropy, backward, step, and the loss fetched for the log."""
+    """A training script's step: forward, cross-entropy, backward, step, loss fetched for the log."""
 
     def __init__(
         self,

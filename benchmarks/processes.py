@@ -1,4 +1,4 @@
-"""Two processes on two cores beside one on one core: the same minibatch a process, gradients exchanged over gloo.
+"""Two processes on two cores against one on one core, with the same minibatch per process, on gloo.
 
 Two processes take a step of twice as many utterances; if the exchange cost nothing and the cores
 shared nothing, they would do twice as many a second. What the cores share (memory, cache, clock)

@@ -1,4 +1,4 @@
-"""RawBoost on four seconds: ASDF, the published formulas with scipy, and what audiomentations offers nearest to it.
+"""RawBoost on four seconds: ASDF, the published formulas with scipy, and audiomentations.
 
 The peer is RawBoost (Tak et al., ICASSP 2022) as the field's scripts have it: firwin, freqz and
 lfilter, one notch and one order after the other. Both sides get the same draws, and making the
@@ -115,7 +115,7 @@ def _normalised(waveform: np.ndarray) -> np.ndarray:
 def _repeated(
     apply: Callable[..., np.ndarray], waveform: np.ndarray, settings: RawBoost
 ) -> Callable[[], np.ndarray]:
-    """Draws and applies; each call has other draws, and both sides have the same ones in the same order."""
+    """Draws and applies; both sides have the same draws in the same order, new ones per call."""
     seeds = count()
     return lambda: apply(
         waveform, draw(SAMPLES, settings, np.random.default_rng(next(seeds))), settings

@@ -1,4 +1,7 @@
-"""The resident memory of this process, and what a forked one gets of its own. None where there is no /proc of Linux."""
+"""The resident memory of this process, and the part of a fork's that is its own.
+
+None without Linux's /proc.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def peak() -> int | None:
 
 
 def copied_by_a_fork(function: Callable[[], Any]) -> int | None:
-    """Bytes that a forked process gets of its own by calling `function`: pages are copied when they are written to."""
+    """Return the bytes that a fork adds by calling `function`: pages are copied on write."""
     if not _LINUX:
         return None
     gc.collect()

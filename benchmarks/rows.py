@@ -58,7 +58,7 @@ def compared(
     more: bool = False,
     **rest: Any,
 ) -> Row:
-    """A row from paired measurements of ASDF and a peer; with `more`, the higher number is the better one."""
+    """Make a row from paired measurements; `more`: the higher number is the better one."""
     ratios = [a / p if more else p / a for a, p in zip(asdf, peer, strict=True)]
     low, middle, high = quartiles(ratios)
     return Row(
@@ -88,7 +88,7 @@ def unmeasured(what: str, unit: str, against: str, why: str, target: float | Non
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float]:
-    """The lower quartile, the median and the upper quartile; of fewer than three values the extremes and the median."""
+    """Return lower quartile, median and upper quartile; of fewer than three values, the extremes."""
     if len(values) < 3:
         return min(values), statistics.median(values), max(values)
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")

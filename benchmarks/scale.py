@@ -1,12 +1,12 @@
-"""What the host does that grows with the clips: at ASVspoof 5's training and evaluation sets, and at 10 million clips.
+"""The host's work that grows with the clips: at ASVspoof 5's sizes, and at 10 million clips.
 
 The number is microseconds a clip at the largest size, beside those at the smallest: a ratio near 1
 is linear. Each thing is done once, in a process of its own for each size, with lists that name no
 real recording. The note has the seconds of all three sizes, the memory that a clip takes, and when
 and where a run pays it. Two processes gather.
 
-    python -m benchmarks.scale --write-docs              measures, and puts the table into docs/scaling.md
-    python -m benchmarks.scale --write-docs JSON         puts it there from a result of `python -m benchmarks --json`
+        python -m benchmarks.scale --write-docs              measures, and updates docs/scaling.md
+        python -m benchmarks.scale --write-docs JSON         updates it from `python -m benchmarks --json`
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def compared_sizes(sizes: Sequence[int], costs: Sequence[Cost]) -> Row:
-    """The row of one thing's costs at `sizes`, ascending; its note is what `table` makes columns of."""
+    """Return the row of one cost at `sizes`, ascending; `table` makes columns of its note."""
     first, last = costs[0], costs[-1]
     a_clip = {
         how: (size or 0) / sizes[-1] for how, size in (("held", last.held), ("peak", last.peak))
@@ -103,7 +103,7 @@ def table(rows: Sequence[Row], machine: dict[str, Any]) -> str:
 
 
 def write_docs(result: dict[str, Any], path: Path) -> None:
-    """Put the table of a result of `python -m benchmarks --json` between the marks in the page `path`.
+    """Put the table of a `python -m benchmarks --json` result between the marks in the page `path`.
 
     Raises:
         AsdfError: the result has no such benchmark, it failed or was a quick run, or the page lacks
@@ -112,7 +112,8 @@ def write_docs(result: dict[str, Any], path: Path) -> None:
     found = result["benchmarks"].get("scale", {})
     if result["quick"] or "failed" in found or not found:
         raise AsdfError(
-            "this result holds no whole run of 'scale'. Run `python -m benchmarks scale --json OUT` first."
+            "this result holds no whole run of 'scale'. Run `python -m benchmarks scale --json OUT` "
+            "first."
         )
     text = path.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)

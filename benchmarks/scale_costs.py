@@ -1,4 +1,4 @@
-"""What the host does for a corpus of so many clips, each thing once: `python -m benchmarks.scale_costs CLIPS` as JSON.
+"""Costs of a corpus of CLIPS clips on the host: `python -m benchmarks.scale_costs CLIPS`, as JSON.
 
 Lists are synthetic, named as ASVspoof 5 names its own, and no recording of them exists. Memory is
 what the process's resident memory grew by: `held` with the result, `peak` on the way. What would
@@ -46,7 +46,7 @@ APART = 3.29  # standard deviations: an EER near 5 %
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds and bytes; None: not asked for, or not known on this system. `when` and `where` a run pays it."""
+    """Seconds and bytes; None: not requested, or unknown here. `when` and `where` a run pays it."""
 
     what: str
     when: str
@@ -172,7 +172,7 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
     with tarfile.open(archive, "w") as tar:
         tar.add(folder / "flac_T", "flac_T")
     yield _of_few("index an archive", "once", "one process", partial(_index, archive), clips / few)
-    # Headers of zeros in an archive that is one hole: what reads the index cannot tell them from real ones.
+    # Headers of zeros in an archive that is one hole: the index cannot tell them from real ones.
     hole, block = folder / "hole.tar", archive_index.BLOCK
     with hole.open("wb") as file:
         file.truncate((clips + 1) * 2 * block)
@@ -188,7 +188,7 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
 
 
 def gather(clips: int) -> float | None:
-    """Seconds of the main rank for its world's scores of `clips` trials; None on the other ranks."""
+    """Return seconds of the main rank for all scores of `clips` trials; None on other ranks."""
     computing = Computing()
     computing.use_gpu, computing.threads = False, 1
     with open_world(computing) as world:

@@ -1,4 +1,4 @@
-"""Scoring a list: ASDF's batches of equal lengths, beside one utterance at a time and beside cutting all to 64,600.
+"""Scoring a list: batches of equal lengths, one utterance at a time, and all cut to 64,600.
 
 The set is a slice of one as large as ASVspoof 2019 LA's evaluation (71,237 trials): durations are
 log-normal, median 3 s, from 0.5 to 13 s; at evenly spaced quantiles a length is taken, with 12
@@ -92,14 +92,15 @@ def _on(
     yield compared(
         what, "s", times["asdf"], FIXED, times["fixed"], target=FASTER_THAN_FIXED, note=note
     )
-    note = f"the scores differ by {difference:.1e} at most; where the time of a batch goes: {busiest(network, device)}"
+    share = busiest(network, device)
+    note = f"the scores differ by {difference:.1e} at most; the time of a batch goes to: {share}"
     yield compared(
         what, "s", times["asdf"], SINGLE, times["single"], target=FASTER_THAN_SINGLE, note=note
     )
 
 
 def busiest(network: nn.Module, device: torch.device, shown: int = 4) -> str:
-    """The operators that take most of a batch, with their shares: time spent in them is not saved by batching."""
+    """Return the operators that take most of a batch, with their shares: batching saves none of it."""
     batch = torch.zeros(14, 3 * RATE, device=device)
     kinds = [ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU]
     with torch.inference_mode(), profile(activities=kinds) as record:

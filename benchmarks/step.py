@@ -1,4 +1,4 @@
-"""One training step of wav2vec 2.0 + AASIST: ASDF beside a plain PyTorch loop and beside Hugging Face's Trainer.
+"""A training step of wav2vec 2.0 + AASIST: ASDF, a plain PyTorch loop, Hugging Face's Trainer.
 
 The plain loop has the same network, optimiser and minibatch (in memory), so the difference is what
 ASDF adds to a step: seeding, the check of the loss, the exchange among processes, the request to
@@ -37,7 +37,8 @@ class Case:
 
     def what(self, samples: int, device: str) -> str:
         """For the table."""
-        return f"{self.architecture} + AASIST, {self.minibatch} x {samples / 16000:.1f} s, {self.precision}, {device}"
+        size = f"{self.minibatch} x {samples / 16000:.1f} s"
+        return f"{self.architecture} + AASIST, {size}, {self.precision}, {device}"
 
 
 CPU = (
@@ -97,12 +98,12 @@ def beside_trainer(case: Case, samples: int, device: torch.device) -> Row:
     batch = make_batch(case.minibatch, samples, device)
     asdf = AsdfSteps(settings, make_network(settings, device), *batch)
     times = steps_beside_trainer(settings, batch, asdf, case.precision, case.rounds)
-    note = "the peer's front end is transformers' Wav2Vec2Model, of the same sizes, its head the same AASIST"
+    note = "the peer's front end is transformers' Wav2Vec2Model of the same sizes; same AASIST head"
     return compared(what, "s", times["asdf"], TRAINER, times["trainer"], note=note)
 
 
 def _on_gpu() -> Iterator[Row]:
-    """bf16 with a compiled network and a fused optimiser, beside a plain loop in fp32; and beside one in bf16."""
+    """bf16, compiled, with a fused optimiser, against a plain loop in fp32 and one in bf16."""
     what = GPU.what(SAMPLES, "cuda")
     fast = f"{what}, compiled"
     if not torch.cuda.is_available():

@@ -50,7 +50,7 @@ paths.system_folder = 'normed'
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The reference cases and the corpus beside the checkout; tests that need them skip elsewhere."""
+    """The folder of reference cases next to the checkout; tests that need it skip elsewhere."""
     if not SHARED.is_dir():
         pytest.skip("no folder 'shared' beside the checkout")
     return SHARED
@@ -58,7 +58,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory) -> Path:
-    """A demo corpus of 26 training, 8 development and 8 evaluation utterances; made once for all test workers."""
+    """A demo corpus of 26 training, 8 development and 8 evaluation utterances, made once."""
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder = base / f"corpus-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"

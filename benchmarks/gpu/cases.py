@@ -1,4 +1,4 @@
-"""Cases of training steps, measured in processes of their own (`measure.py`); this side starts no GPU.
+"""Cases of training steps, each measured in processes of its own (`measure.py`).
 
 Where a GPU may be used by one process at a time only, whoever waits for such processes must not
 hold it.
@@ -83,7 +83,7 @@ def aasist_case(setup: Setup) -> Case:
 
 
 def measure_all(cases: Sequence[Case], processes: int = 1) -> list[Measured | str]:
-    """Measure cases one after the other, in one process for each GPU: what each costs, or why it failed.
+    """Measure cases one after the other, in one process per GPU; return costs or failures.
 
     Raises:
         RuntimeError: the processes broke; with the end of what they printed.

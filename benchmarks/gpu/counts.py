@@ -1,4 +1,4 @@
-"""Operations of a training step, beside those that were counted on GPUs that compute nothing (`gpu-counts`).
+"""Operations of a training step, compared with those that `gpu-counts` counted without a GPU.
 
 There a call of cuDNN or cuBLAS is one operation; it may be several kernels, hence the limit.
 """

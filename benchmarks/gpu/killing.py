@@ -1,4 +1,7 @@
-"""A callback for the checks that kill a run: `network.callbacks=('benchmarks.gpu.killing.KillAtStep',)`."""
+"""A callback for the checks that kill a run.
+
+It is named by `network.callbacks=('benchmarks.gpu.killing.KillAtStep',)`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ PATH = "benchmarks.gpu.killing.KillAtStep"
 
 
 class KillAtStep(Callback):
-    """Kills its process after the step that the environment names, as a full memory or a lost node would."""
+    """Kills its process after a step, as full memory or a lost node would.
+
+    The environment names the step.
+    """
 
     def on_step(self, record: dict[str, Any]) -> None:
         """Called on the main rank after each printed step."""

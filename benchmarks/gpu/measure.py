@@ -1,4 +1,4 @@
-"""Takes training steps and says what they cost: `python -m benchmarks.gpu.measure CASES`, or by torchrun.
+"""Measure training steps: `python -m benchmarks.gpu.measure CASES`, or by torchrun.
 
 CASES is JSON, a list of `cases.Case`. The last line printed is JSON, the main rank's: for each case
 what a `cases.Measured` holds, or why it failed. After an error of CUDA all later ones fail.

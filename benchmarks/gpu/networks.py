@@ -1,4 +1,4 @@
-"""The networks of the checks: all of ASDF's, small ones where the front end allows, with random weights."""
+"""The networks of the checks: all of ASDF's, small if the front end allows, random weights."""
 
 from __future__ import annotations
 

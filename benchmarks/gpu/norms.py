@@ -1,4 +1,4 @@
-"""Our batch norm over several GPUs beside torch's SyncBatchNorm: `torchrun ... -m benchmarks.gpu.norms`.
+"""Our batch norm over several GPUs against SyncBatchNorm: `torchrun ... -m benchmarks.gpu.norms`.
 
 The last line printed is JSON: the largest differences of the output, of the gradients and of the
 running statistics, over 32 channels whose minibatches differ between the processes; and ms of both.
@@ -23,7 +23,7 @@ CHANNELS, ROUNDS = 32, 20
 
 
 def passes(norm: nn.Module, x_BCT: Tensor, weights_BCT: Tensor) -> dict[str, Tensor]:
-    """The output of a training pass, all gradients of a weighted sum of it, and the running statistics."""
+    """Return the output of a training pass, the gradients of a weighted sum, and the statistics."""
     x_BCT = x_BCT.clone().requires_grad_()
     output_BCT = norm(x_BCT)
     (output_BCT * weights_BCT).sum().backward()

@@ -1,4 +1,4 @@
-"""The counts that `gpu-counts` saved: for the checks that compare with them, and as a table of RESULTS.md."""
+"""The counts that `gpu-counts` saved, for checks that compare with them and for RESULTS.md."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def table(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _peak(name: str, before: float | None, now: float) -> str:
-    """Both peaks; the memory of a graph's passes is its own, which the allocator's peak does not hold."""
+    """Return both peaks; the memory of a graph's passes is not in the allocator's peak."""
     return "not counted" if GRAPHS in name else _change(_gib(before), _gib(now), "{:.2f}")
 
 

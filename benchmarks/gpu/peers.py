@@ -1,4 +1,4 @@
-"""The recipe's training step beside a plain PyTorch loop's and Hugging Face's Trainer's, in turns in one process."""
+"""The recipe's training step against a plain PyTorch loop and Hugging Face's Trainer."""
 
 from __future__ import annotations
 

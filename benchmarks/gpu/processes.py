@@ -1,4 +1,4 @@
-"""Several GPUs of one node: their speed, their scores, their batch norm, and what happens when one process dies."""
+"""Several GPUs of a node: speed, scores, batch norm, and what the death of a process does."""
 
 from __future__ import annotations
 

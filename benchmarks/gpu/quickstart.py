@@ -1,4 +1,4 @@
-"""The quickstart on the GPU beside the CPU: EERs of the demo corpus, and what scoring in TF32 and bf16 does to them.
+"""The quickstart on the GPU against the CPU: EERs, and what TF32 and bf16 scoring change.
 
 Training on the GPU is in its own number format, so the networks differ; the EERs must not differ by
 much. The same network scored in another format must keep its EER.

@@ -1,4 +1,4 @@
-"""A run that is killed at a step and goes on, beside one that is not: whether they end with the same bits.
+"""A run that is killed at a step and resumed, against one that is not: are the bits the same?
 
 Without `computing.deterministic` a GPU promises nothing, and the line only says what was seen.
 """

@@ -1,4 +1,6 @@
-"""Scores a made list once: `python -m benchmarks.gpu.scoring_run SCORES ARCHITECTURE TRIALS PRECISION`, or by torchrun.
+"""Score a made list once, also by torchrun.
+
+    python -m benchmarks.gpu.scoring_run SCORES ARCHITECTURE TRIALS PRECISION
 
 The network has random weights, the same each time, and so has the list its noise. Writes the score
 file SCORES; the last line printed is JSON.

@@ -1,4 +1,4 @@
-"""Numbers of the GPU beside those of the CPU: networks of random weights, and published ones where they are there."""
+"""Numbers of the GPU against the CPU's: networks of random weights, and published ones if present."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmarks.nets import make_batch
 
 FIXTURES = ROOT / "tests" / "fixtures" / "networks"
 PUBLISHED_LIMIT = 1e-4
-# Logits of random weights are near 0.1. An order of sums other than the CPU's moves them by 1e-6; where that changes
+# Logits of random weights are near 0.1. Another order of sums moves them by 1e-6; if that changes
 # which nodes a graph keeps, by more.
 LIMIT = 1e-3
 

@@ -1,4 +1,4 @@
-"""How often the host waits for the GPU, and where: once per step, for the loss of it, and once per scored list."""
+"""How often and where the host waits for the GPU: once per step and once per scored list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group's own process: `python -m benchmarks.gpu.worker MODULE SECONDS SETUP CHECK...` (SETUP is JSON).
+"""A group's process: `python -m benchmarks.gpu.worker MODULE SECONDS SETUP CHECK...` (SETUP: JSON).
 
 Standard output belongs to the messages, a line of JSON each: {"check": name} before a check,
 {"line": ...} for a result, {"done": name} after it. What libraries print goes to standard error,

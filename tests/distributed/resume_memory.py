@@ -1,4 +1,4 @@
-"""Resumes from `FOLDER/epoch.1.pt` and prints what that takes: `python -m tests.distributed.resume_memory FOLDER`.
+"""Resume from `FOLDER/epoch.1.pt`; print the memory: `python -m tests.distributed.resume_memory FOLDER`.
 
 The last line printed is JSON: for each rank by how many bytes its anonymous memory had grown when the
 file's content was in use, and whether it still has the file mapped afterwards.

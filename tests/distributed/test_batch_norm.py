@@ -33,7 +33,7 @@ def minibatch(processes: int) -> Tensor:
 
 
 def outcome(layers: nn.Module, x_BC: Tensor) -> dict[str, Tensor]:
-    """Output, gradients of input and parameters of a loss that is a sum over utterances, buffers."""
+    """Return output, gradients of input and parameters of a summed loss, and buffers."""
     x_BC = x_BC.clone().requires_grad_()
     y_BC = layers(x_BC)
     (y_BC**3 + y_BC).sum().backward()

@@ -97,7 +97,7 @@ def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
     assert [path.read_bytes() for path in files] == expected
 
 
-# Where each start dies: (rank, forward passes in training before it). One dies before the first checkpoint, one on a
+# Where each start dies: (rank, forward passes before it). One before the first checkpoint, one on a
 # step after a checkpoint, one in a later epoch. Of two processes one dies where torchrun starts them again.
 @pytest.mark.parametrize(
     ("processes", "kills"),

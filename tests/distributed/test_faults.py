@@ -1,4 +1,4 @@
-"""A process that fails takes the others with it, and says why; a stop that is asked for loses nothing."""
+"""A failing process ends the others and says why; a requested stop loses nothing."""
 
 import os
 import signal
@@ -61,7 +61,7 @@ def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     )
     lines = [line.strip() for line in outcome.output.splitlines() if line.strip()]
     assert explain_failure(1, lines) == f"{said[0]} (exit status 1)"
-    # torchrun ends with a traceback of its own; no line of it is in the code of the recipe or of the package.
+    # torchrun ends with a traceback of its own; none of its lines is in the recipe's or our code.
     for folder in (recipe.folder, ROOT / "asdf"):
         assert f'File "{folder}/' not in outcome.output
     assert "Traceback" not in (recipe.system() / "log.txt").read_text()
@@ -181,7 +181,7 @@ def test_a_kill_while_the_thread_writes_leaves_the_file_before_and_loses_no_bit(
 
 @pytest.mark.parametrize(
     ("processes", "how"),
-    # What a run does of other signals is that of SIGTERM; that each is a request is a test of its own.
+    # Other signals do what SIGTERM does; that each is a request has a test of its own.
     [(1, "SIGTERM"), (1, "SIGUSR2"), (2, "file")],
 )
 def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):

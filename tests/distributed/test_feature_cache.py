@@ -1,4 +1,4 @@
-"""Kept features of real runs: the same file from two processes, runs that go on exactly, and what is refused."""
+"""Cached features of real runs: the same file from two processes, exact resumes, refusals."""
 
 import json
 import shutil
@@ -113,7 +113,7 @@ class Signalled(SSLDetector):
 
 
 def test_a_killed_pass_leaves_no_cache_and_a_stopped_one_goes_on(recipe, capsys):
-    """The signal comes while the front end computes the fifth clip: two batches of noise and a blank come first.
+    """The signal comes while the front end computes the fifth clip, after noise and a blank.
 
     The fourth is then written, and the fifth would be while the sixth is computed.
     """

@@ -1,4 +1,4 @@
-"""A front end that is frozen first, with layers and frames left out at random: on three processes, and after stops."""
+"""A front end that is frozen first and drops layers and frames at random: 3 processes, stops."""
 
 import torch
 
@@ -21,8 +21,8 @@ recipe.validation_sets = ()
 
 
 def test_three_processes_unfreeze_together_and_resume_exactly(recipe):
-    """Each draws layers and frames of its own. One run is cut short after the first of the two steps in which the
-    front end learns; a stop before that is a test of one process."""
+    """Each draws layers and frames of its own. One run is cut short after the first of the two
+    steps in which the front end learns; a stop before that is a test of one process."""
     recipe.add_configs(CONFIG)
     whole = recipe.run("drops", "paths.system_folder=whole", processes=3)
     assert whole.status == 0, whole.output

@@ -15,7 +15,7 @@ OPTIONS = ("debug", "network.max_epochs=1", "recipe.end_stage=2")
 
 
 # Between those that follow from a job's name and those that the system hands out by itself: a program
-# that asks for any port gets none of these before the test has used it. Another test worker begins elsewhere.
+# that requests any port gets none of these before the test has used it. Other workers begin elsewhere.
 PORTS = itertools.count(97 * os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""A network divided over processes learns what a whole one learns, and its files are those of a whole one."""
+"""A network divided over processes learns what a whole one learns, and saves the same files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from asdf.trials.trial_list import TrialList
 from tests import small_networks
 from tests.distributed.test_exactness import assert_equal_runs
 
-SIZE = 15  # utterances: 6 a minibatch of all processes, so the last one of an epoch is short, and uneven for two
+# Utterances: 6 per minibatch of all processes, so an epoch's last one is short, and uneven for two.
+SIZE = 15
 SAMPLES = 4000
 WAVLM = (
     "{'conv_layers': ((16, 10, 5), (16, 8, 8), (16, 8, 8)), 'extractor_mode': 'group_norm', 'conv_bias': False, "
@@ -100,7 +101,7 @@ def settings_of(case: dict[str, object], sharded: bool) -> Sections:
 def make_step(
     case: dict[str, object], world: World, sharded: bool, start: dict[str, Any] | None = None
 ) -> Step:
-    """A step in float64, unless in bf16: in float32 a difference of rounding grows with every step."""
+    """A step in float64, unless in bf16: in float32 rounding differences grow with every step."""
     settings = settings_of(case, sharded)
     torch.manual_seed(0)
     network = build_network(settings, Path(small_networks.__file__).parent)
@@ -126,7 +127,7 @@ def train(
     start: dict[str, Any] | None = None,
     epochs: int = 2,
 ) -> dict[str, Any]:
-    """Train on noise up to so many epochs: the content of the checkpoint on the main rank, with the last loss."""
+    """Train on noise up to n epochs; return the main rank's checkpoint with the last loss."""
     step = make_step(case, world, sharded, start)
     progress = Progress.from_state(start["progress"]) if start else Progress()
     settings = step.settings
@@ -154,7 +155,7 @@ def train(
 
 
 def score(world: World, folder: Path, sharded: bool, start: dict[str, Any]) -> list[bytes]:
-    """Scores of lists of two and of seven recordings with the network of a checkpoint; nothing on other ranks."""
+    """Score lists of two and of seven recordings with a checkpoint; nothing on other ranks."""
     step = make_step({**SWITCHED, "network.minibatch_size": 1}, world, sharded, start)
     scores = []
     with step.whole_network() as network:
@@ -177,7 +178,7 @@ def score(world: World, folder: Path, sharded: bool, start: dict[str, Any]) -> l
 
 
 def refused_gradient(world: World) -> str:
-    """What a step says whose predecessor had a gradient that was not finite in one number of one rank."""
+    """Return what a step reports after one whose gradient was not finite on one rank."""
     step = make_step({}, world, sharded=True)
     plan = TrainingPlan(SIZE, 2, 1, world.size, world.rank, synchronised=True)
     output = step.network.output.weight
@@ -314,7 +315,7 @@ def test_one_process_keeps_the_network_whole(caplog) -> None:
 
 
 def test_a_killed_divided_run_ends_as_one_never_killed(recipe) -> None:
-    """To the last bit of network, optimiser, scores and metrics; one rank dies behind a checkpoint."""
+    """To the last bit of network, optimiser, scores and metrics; one rank dies after a checkpoint."""
     recipe.add_configs(
         "divided < debug\nnetwork.network_class = 'small_networks.FrontEnded'\nfront_end.architecture = 'tiny'\n"
         "front_end.dropout = 0.1\nnetwork.checkpoint_interval_steps = 2\nnetwork.max_epochs = 2\n"

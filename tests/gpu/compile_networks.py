@@ -1,4 +1,4 @@
-"""Traces networks in training as a compiler does, without compiling: `python -m tests.gpu.compile_networks CASES`.
+"""Trace networks in training as a compiler does: `python -m tests.gpu.compile_networks CASES`.
 
 Graphs and breaks come from tracing; what is compiled from a graph needs a GPU that computes.
 

@@ -29,7 +29,7 @@ def null_gpu() -> Callable[..., dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def on_null_gpu(null_gpu) -> Callable[..., Any]:
-    """Run a module of `tests.gpu` on null GPUs, one process on each; what it prints last, read as JSON."""
+    """Run a module of `tests.gpu` on null GPUs, one process on each; return its last JSON line."""
 
     def run(module: str, *words: str, processes: int = 1, **gpus: int) -> Any:
         environment = null_gpu(**{"count": processes, **gpus})

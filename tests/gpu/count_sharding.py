@@ -1,4 +1,4 @@
-"""Divides a network over null GPUs and prints what that takes: `python -m tests.gpu.count_sharding CASES`.
+"""Divide a network over null GPUs and print its cost: `python -m tests.gpu.count_sharding CASES`.
 
 CASES are JSON: a list of dictionaries of settings. The last line printed is JSON as well: for each
 case the waits, operations and collectives of a step, and memory of the allocator in bytes, on the

@@ -30,8 +30,8 @@ from asdf.trials.trial_list import TrialList
 from tests.gpu.null_gpu.watch import Watch
 from tests.gpu.on_processes import print_results
 
-# The first steps build what later ones use: optimiser states, CUDA graphs; on several processes, statistics of
-# DistributedDataParallel's as well, for which it waits.
+# The first steps build what later ones use: optimiser states, CUDA graphs; on several ranks, the
+# statistics of DistributedDataParallel, for which it waits.
 FIRST_STEPS = {True: 4, False: 12}
 COUNTED_STEPS = 2
 
@@ -115,7 +115,7 @@ def count_saving(
 
 
 def holds_weights(content: dict[str, Any], network: nn.Module) -> bool:
-    """Whether the weights of a file are those of the network, bit for bit (the null GPU's may be NaN)."""
+    """Whether a file's weights are the network's, bit for bit (the null GPU's may be NaN)."""
     return all(
         weights.numpy().tobytes() == network.state_dict()[name].cpu().numpy().tobytes()
         for name, weights in content["model_state_dict"].items()

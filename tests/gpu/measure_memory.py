@@ -1,4 +1,4 @@
-"""Prints the peaks of torch's allocator in training and scoring: `python -m tests.gpu.measure_memory CASES`.
+"""Print the allocator's peaks in training and scoring: `python -m tests.gpu.measure_memory CASES`.
 
 CASES are those of `count_training`; the last line printed is JSON: for each case the bytes of a
 training step, on the main rank, and of the batches that are scored.

@@ -89,7 +89,7 @@ def _build() -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let one process at a time build: test workers come all at once, and the others wait for the first."""
+    """Let one process at a time build: test workers come all at once, and wait for the first."""
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -39,7 +39,7 @@ class Watch:
         self._listener = _Listener(self._note)
 
     def operations(self) -> int:
-        """What the host queued on devices: kernels, calls of libraries, memory set and copied there, graphs."""
+        """What the host queued on devices: kernels, library calls, memory operations, graphs."""
         names = ("kernels", "library_calls", "memory_sets", "within_devices", "replays")
         return sum(self.counts.get(name, 0) for name in names)
 
