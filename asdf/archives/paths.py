@@ -151,7 +151,7 @@ def not_ordinary(path: AnyPath) -> str:
     """Return the message on a path that is a pipe, a device or a socket."""
     return (
         f"{path} is no ordinary file, but a pipe, a device or a socket, which is not read. "
-        "Put a file there instead, or leave it out."
+        "Put a file in its place, or leave it out."
     )
 
 

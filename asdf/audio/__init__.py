@@ -1,22 +1,23 @@
-"""Recordings: reading, cropping, speech activity, augmentation. Floor 1; torch is imported only where it is needed,
-to resample and for Silero VAD."""
+"""Recordings: reading, cropping, speech activity, augmentation.
 
-from asdf.audio.cropping import crop_start, random_crop, repeat_to
-from asdf.audio.rawboost import augment
+torch is imported only where it is needed, to resample and for Silero VAD.
+"""
+
+from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.reading import audio_length, decoded_length, read_audio
 from asdf.audio.resampling import SAMPLE_RATE
-from asdf.audio.speech_activity import cut_to_speech, segments, speech_mask
+from asdf.audio.speech import measure_speech, read_speech
+from asdf.audio.speech_activity import cut_to_speech, speech_mask
 
 __all__ = [
     "SAMPLE_RATE",
     "audio_length",
-    "augment",
     "crop_start",
     "cut_to_speech",
     "decoded_length",
-    "random_crop",
+    "measure_speech",
     "read_audio",
+    "read_speech",
     "repeat_to",
-    "segments",
     "speech_mask",
 ]

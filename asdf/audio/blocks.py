@@ -13,14 +13,14 @@ import numpy as np
 import soundfile
 
 from asdf.audio.opening import AnyPath, open_recording
-from asdf.audio.reading import read_audio
-from asdf.audio.resampling import SAMPLE_RATE, resample, resampled_length, source_span
+from asdf.audio.reading import average_channels, read_audio
+from asdf.audio.resampling import resample, resampled_length, resampled_position, source_span
 
 
 def read_blocks(path: AnyPath, samples: int) -> Iterator[np.ndarray]:
-    """Yield a recording as blocks of (samples,) float32 at 16 kHz, mono; the last one may be shorter.
+    """Yield a recording as blocks of (samples,) float32 at 16 kHz, mono.
 
-    What only PyAV decodes is in memory whole, as in `read_audio`.
+    The last block may be shorter. What only PyAV decodes is in memory whole, as in `read_audio`.
 
     Raises:
         AsdfError: as `read_audio`; of a recording that is damaged further on after its good blocks.
@@ -33,10 +33,10 @@ def read_blocks(path: AnyPath, samples: int) -> Iterator[np.ndarray]:
         while done < length:
             stop = min(length, done + samples)
             first, last = source_span(done, stop, rate)
-            span = frames.span(first, min(last, file.frames))
+            span = frames.read_span(first, min(last, file.frames))
             if span is None:
                 break
-            offset = first * SAMPLE_RATE // rate
+            offset = resampled_position(first, rate)
             yield resample(span, rate)[done - offset : stop - offset]
             done = stop
     if done < length:
@@ -47,15 +47,19 @@ def read_blocks(path: AnyPath, samples: int) -> Iterator[np.ndarray]:
 
 
 class _Frames:
-    """The frames of an open file, read forwards only; what lies before the last span is forgotten."""
+    """The frames of an open file, read forwards only; those before the last span are dropped."""
 
     def __init__(self, file: soundfile.SoundFile) -> None:
         self._file = file
         self._held = np.zeros(0, np.float32)
         self._first = 0
 
-    def span(self, first: int, last: int) -> np.ndarray | None:
-        """Frames `first <= i < last` as (last - first,), the mean over the channels; None: they do not decode."""
+    def read_span(self, first: int, last: int) -> np.ndarray | None:
+        """Return the mean over the channels of frames `first <= i < last`: (last - first,) float32.
+
+        None where they do not decode.
+        """
+        # Neighbouring spans overlap by the width of the resampling filter.
         self._held = self._held[first - self._first :]
         self._first = first
         missing = last - first - len(self._held)
@@ -66,6 +70,5 @@ class _Frames:
                 return None
             if len(block) < missing or not np.isfinite(block).all():
                 return None
-            mono = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1)
-            self._held = np.concatenate([self._held, mono])
+            self._held = np.concatenate([self._held, average_channels(block)])
         return self._held[: last - first]

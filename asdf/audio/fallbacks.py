@@ -1,7 +1,12 @@
-"""Which recordings FFmpeg decoded because libsndfile cannot: noted where it happens, told at the end of a work.
+"""The one channel by which decoding says that FFmpeg decoded a recording, since libsndfile cannot.
 
-Invariant: no other decoder is used without a word in the log. A process notes paths for itself; worker processes send
-theirs along with what they read (`asdf.data.loaders`).
+Invariant: no other decoder is used without a word in the log. Whoever starts a work that reads
+(`measure_lengths`, a pass of `BatchLoader`, `asdf score`) calls `take` before it, to drop what
+others noted, and after it, to log it by `describe`. Readers in between need to know nothing of it:
+they are called from threads and through many functions, which would all have to pass it on.
+
+A process notes paths for itself; worker processes send theirs along with what they read
+(`asdf.data.loaders`).
 """
 
 from __future__ import annotations
@@ -13,25 +18,32 @@ _noted: set[str] = set()
 
 
 def note(path: str | os.PathLike[str]) -> None:
-    """Remember that FFmpeg decoded `path`."""
+    """Note that FFmpeg decoded `path`."""
     _noted.add(os.fspath(path))
 
 
 def take() -> set[str]:
-    """The paths noted in this process since it was asked last."""
+    """Return the paths noted in this process since the last call, and forget them."""
     global _noted
-    noted, _noted = _noted, set()
+    noted = _noted
+    _noted = set()
     return noted
 
 
 def describe(decoded: Iterable[str], of: Iterable[str | os.PathLike[str]], total: int) -> str:
-    """One line on how many of the recordings `of`, `total` in number, are among `decoded`; '' for none.
+    """Say in a line how many of the recordings `of`, `total` in number, are among `decoded`.
 
-    Only then is `of` gone through: what else was decoded (noise that augments a clip) does not count.
+    '' for none. What else was decoded (noise that augments a clip) does not count.
     """
     decoded = set(decoded)
-    count = len(decoded.intersection(map(os.fspath, of))) if decoded else 0
+    if not decoded:
+        # A million paths need not be gone through.
+        return ""
+    count = len(decoded.intersection(map(os.fspath, of)))
     if not count:
         return ""
     verb = "was" if count == 1 else "were"
-    return f"{count:,} of {total:,} recordings {verb} decoded by FFmpeg (PyAV), because libsndfile cannot"
+    return (
+        f"{count:,} of {total:,} recordings {verb} decoded by FFmpeg (PyAV), "
+        "because libsndfile cannot"
+    )

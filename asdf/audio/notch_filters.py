@@ -1,22 +1,25 @@
 """RawBoost's filters: random banks of notches, and FIR filtering in the frequency domain.
 
-Invariant: given the same draws, the coefficients and the filtered samples are those of the published code
-(github.com/TakHemlata/RawBoost-antispoofing), which uses scipy's `firwin`, `freqz` and `lfilter`; here they take a
-small fraction of the time.
+Invariant: given the same draws, the coefficients and the filtered samples are those of the
+published code (github.com/TakHemlata/RawBoost-antispoofing), which uses scipy's `firwin`, `freqz`
+and `lfilter`; here they take a small fraction of the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from asdf.audio.resampling import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
 
-# The grid of angular frequencies 2 pi k / 1024, k < 512, on which scipy's `freqz` finds the greatest gain.
+# The grid of angular frequencies 2 pi k / 1024, k < 512, on which scipy's `freqz` looks for the
+# highest gain.
 _GRID = 1024
+# Band edges have to lie inside of 0 Hz and the Nyquist frequency.
 _MARGIN_HZ = 1e-3
 
 
@@ -33,6 +36,31 @@ class Notches:
     gains_db: np.ndarray
 
 
+def join_notches(draws: Sequence[Notches]) -> Notches:
+    """Return the filters of several draws, one draw after the other."""
+    joined = {}
+    for field in fields(Notches):
+        arrays = [getattr(notches, field.name) for notches in draws]
+        joined[field.name] = np.concatenate(arrays)
+    return Notches(**joined)
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """How overlap-save filtering cuts a waveform into blocks, each to be transformed.
+
+    Attributes:
+        points: samples of a block.
+        hop: samples from the start of a block to that of the next.
+        before, after: zeros that are put before and after the waveform.
+    """
+
+    points: int
+    hop: int
+    before: int
+    after: int
+
+
 def draw_notches(
     settings: RawBoost, lowest_db: np.ndarray, highest_db: np.ndarray, rng: np.random.Generator
 ) -> Notches:
@@ -40,84 +68,124 @@ def draw_notches(
 
     Order of the draws: for each filter, its notches' (centre, width, taps), then its gain.
     """
-    uniform = rng.random((len(lowest_db), 3 * settings.nBands + 1))
-    centre, width, taps = uniform[:, :-1].reshape(-1, settings.nBands, 3).transpose(2, 0, 1)
+    filters = len(lowest_db)
+    uniform = rng.random((filters, 3 * settings.nBands + 1))
+    of_notches = uniform[:, :-1].reshape(filters, settings.nBands, 3)
+    centre = of_notches[..., 0]
+    width = of_notches[..., 1]
+    taps = scale_draw(of_notches[..., 2], settings.minCoeff, settings.maxCoeff)
     return Notches(
-        centres_hz=settings.minF + (settings.maxF - settings.minF) * centre,
-        widths_hz=settings.minBW + (settings.maxBW - settings.minBW) * width,
-        taps=(settings.minCoeff + (settings.maxCoeff - settings.minCoeff) * taps).astype(np.int64)
-        | 1,
-        gains_db=lowest_db + (highest_db - lowest_db) * uniform[:, -1],
+        centres_hz=scale_draw(centre, settings.minF, settings.maxF),
+        widths_hz=scale_draw(width, settings.minBW, settings.maxBW),
+        taps=taps.astype(np.int64) | 1,
+        gains_db=scale_draw(uniform[:, -1], lowest_db, highest_db),
     )
+
+
+def scale_draw(uniform: Any, lowest: Any, highest: Any) -> Any:
+    """Scale numbers, arrays or not, that were drawn from 0 to 1, to `lowest` to `highest`."""
+    return lowest + (highest - lowest) * uniform
 
 
 def design(notches: Notches) -> list[np.ndarray]:
-    """The K filters' coefficients, (taps_k,) float64 each, of odd length; the greatest gain of each is its gains_db.
+    """Return the K filters' coefficients, (taps_k,) float64 each, of odd length.
 
-    Each notch is a Hamming-windowed band stop, scaled to gain 1 at 0 Hz.
+    Each notch is a Hamming-windowed band stop, scaled to gain 1 at 0 Hz; the highest gain of each
+    filter is its gains_db.
     """
-    highest = SAMPLE_RATE / 2 - _MARGIN_HZ
-    upper = np.minimum(notches.centres_hz + notches.widths_hz / 2, highest)
-    lower = np.clip(notches.centres_hz - notches.widths_hz / 2, _MARGIN_HZ, upper)
-    left, right, taps = (
-        a[..., None] for a in (2 * lower / SAMPLE_RATE, 2 * upper / SAMPLE_RATE, notches.taps)
-    )
+    bands = _design_band_stops(notches)
+    lengths = (notches.taps - 1).sum(axis=-1) + 1
+    # A multiple of the grid, so that the grid's frequencies are among those of the transform.
+    grids = -(-int(lengths.max()) // _GRID)
+    points = grids * _GRID
+    response = np.fft.rfft(bands, points).prod(axis=1)
+    on_grid = response[:, ::grids][:, : _GRID // 2]
+    highest_gain = np.abs(on_grid).max(axis=-1)
+    scale = 10 ** (notches.gains_db / 20) / highest_gain
+    padded_filters = np.fft.irfft(response * scale[:, None], points)
+    filters = []
+    for coefficients, length in zip(padded_filters, lengths, strict=True):
+        filters.append(coefficients[:length])
+    return filters
+
+
+def _design_band_stops(notches: Notches) -> np.ndarray:
+    """Return the coefficients of each notch by itself, (K, B, the longest's taps) float64."""
+    highest_hz = SAMPLE_RATE / 2 - _MARGIN_HZ
+    upper_hz = notches.centres_hz + notches.widths_hz / 2
+    upper_hz = np.minimum(upper_hz, highest_hz)
+    lower_hz = notches.centres_hz - notches.widths_hz / 2
+    lower_hz = np.clip(lower_hz, _MARGIN_HZ, upper_hz)
+    # In units of the Nyquist frequency, as scipy's `firwin` has them.
+    left = (2 * lower_hz / SAMPLE_RATE)[..., None]
+    right = (2 * upper_hz / SAMPLE_RATE)[..., None]
+    taps = notches.taps[..., None]
     n = np.arange(notches.taps.max())
     m = n - (taps - 1) // 2
-    ideal = left * np.sinc(left * m) + (m == 0) - right * np.sinc(right * m)
-    window = 0.54 - 0.46 * np.cos(2 * np.pi * n / np.maximum(taps - 1, 1))
-    bands = np.where(n < taps, ideal * window, 0.0)
+    # All frequencies pass, but those from `left` to `right`.
+    low_pass = left * np.sinc(left * m)
+    stopped = right * np.sinc(right * m)
+    ideal = low_pass + (m == 0) - stopped
+    phase = 2 * np.pi * n / np.maximum(taps - 1, 1)
+    hamming = 0.54 - 0.46 * np.cos(phase)
+    bands = np.where(n < taps, ideal * hamming, 0.0)
     bands /= bands.sum(axis=-1, keepdims=True)
-
-    lengths = (notches.taps - 1).sum(axis=-1) + 1
-    points = -(-int(lengths.max()) // _GRID) * _GRID
-    response = np.fft.rfft(bands, points).prod(axis=1)
-    greatest = np.abs(response[:, :: points // _GRID][:, : _GRID // 2]).max(axis=-1)
-    filters = np.fft.irfft(response * (10 ** (notches.gains_db / 20) / greatest)[:, None], points)
-    return [coefficients[:length] for coefficients, length in zip(filters, lengths, strict=True)]
+    return bands
 
 
-def longest(taps: int) -> int:
-    """How long filters of up to `taps` are made: a delay taken to be a sample too much reaches past a single tap."""
+def filter_length(taps: int) -> int:
+    """Return the filter length used for up to `taps` taps.
+
+    At least 3: the published code takes the delay to be one sample more than it is, which would
+    reach past a filter of 1 tap.
+    """
     return max(3, taps)
 
 
 def align(filters: Sequence[np.ndarray], taps: int) -> np.ndarray:
-    """The K filters with zeros on both sides, so that all have the same delay: (K, taps) float32; lengths are odd."""
+    """Return the K filters, of odd lengths, with zeros on both sides: (K, taps) float32.
+
+    All then have the same delay.
+    """
     aligned = np.zeros((len(filters), taps), np.float32)
     for row, coefficients in zip(aligned, filters, strict=True):
-        shift = (taps - len(coefficients)) // 2
-        row[shift : shift + len(coefficients)] = coefficients
+        start = (taps - len(coefficients)) // 2
+        row[start : start + len(coefficients)] = coefficients
     return aligned
 
 
-def overlap_save(samples: int, taps: int) -> tuple[int, int, int, int]:
-    """How to cut a waveform of `samples` into blocks, each to be transformed: (points, hop, before, after).
+def plan_blocks(samples: int, taps: int) -> BlockPlan:
+    """Return the blocks of a waveform of `samples` for filters of `taps`, which are `align`ed.
 
-    A block has `points`, the next one begins `hop` further on, and zeros go before and after the waveform. Blocks of
-    about 4 filter lengths cost the same a sample for any number of samples.
+    Their delay is taken out; as in the published code it is taken to be one sample more than it is.
     """
+    # Blocks of about 4 filter lengths cost the same per sample for any number of samples.
     points = max(_GRID, 1 << (4 * taps - 1).bit_length())
-    hop, before = points - taps + 1, taps - 1 - (taps + 1) // 2
-    return points, hop, before, -samples % hop + taps - 1 - before
+    hop = points - taps + 1
+    before = taps - 1 - (taps + 1) // 2
+    up_to_whole_hops = -samples % hop
+    after = up_to_whole_hops + taps - 1 - before
+    return BlockPlan(points, hop, before, after)
 
 
 def filter_powers(waveform: np.ndarray, filters: list[np.ndarray]) -> np.ndarray:
-    """`waveform` (T,) float32, its square, its cube ..., each through its own of the K filters, and summed: (T,).
+    """Filter `waveform` (T,) float32, its square, its cube ... by the K filters; return the sum.
 
-    The filters' lengths are odd. Their delay is taken out; as in the published code it is taken to be one sample more
-    than it is, so the output runs one sample ahead.
+    The filters' lengths are odd. Their delay is taken out; as in the published code it is taken to
+    be one sample more than it is, so the output runs one sample ahead.
     """
-    taps = longest(max(map(len, filters)))
+    taps = filter_length(max(map(len, filters)))
     aligned = align(filters, taps)
-    points, hop, before, after = overlap_save(len(waveform), taps)
-    padded = np.pad(np.asarray(waveform, np.float32), (before, after))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, points)[::hop]
-    responses = np.fft.rfft(aligned, points)
-    first = power = np.ascontiguousarray(windows)
+    plan = plan_blocks(len(waveform), taps)
+    padded = np.pad(np.asarray(waveform, np.float32), (plan.before, plan.after))
+    blocks = np.lib.stride_tricks.sliding_window_view(padded, plan.points)[:: plan.hop]
+    first = np.ascontiguousarray(blocks)
+    responses = np.fft.rfft(aligned, plan.points)
+    power = first
     spectrum = np.fft.rfft(power) * responses[0]
     for response in responses[1:]:
         power = power * first
         spectrum += np.fft.rfft(power) * response
-    output = np.fft.irfft(spectrum, points)[:, taps - 1 :]
+    # The first samples of a block hold what wrapped around.
+    output = np.fft.irfft(spectrum, plan.points)[:, taps - 1 :]
     return output.reshape(-1)[: len(waveform)]

@@ -1,65 +1,81 @@
-"""Whether an Ogg file is whole: the last page of a stream says that it is the last (RFC 3533, section 6).
+"""Whether an Ogg file is whole: the last page of a stream says that it is the last.
 
 Invariant: a file whose end is missing is never taken for a shorter recording. libsndfile and FFmpeg
-both decode one up to its last whole page without a word.
+both decode it up to its last whole page without a word.
+
+Source: RFC 3533, section 6.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 _MAGIC = b"OggS"
 _HEADER = 27
+_SEGMENT_COUNT = 26
 _FLAGS = 5
 _SERIAL = slice(14, 18)
 _CHECKSUM = slice(22, 26)
-_BEGIN_OF_STREAM, _END_OF_STREAM = 2, 4
+_BEGIN_OF_STREAM = 2
+_END_OF_STREAM = 4
 
-# Most pages are of 4 to 8 kB; a window without a whole page is followed by one so many times
-# larger.
+# Most pages are of 4 to 8 kB; where a window holds no whole page, the next is larger by a factor.
 _FIRST_WINDOW = 2**14
 _GROWTH = 8
 
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
+class _LastPage(NamedTuple):
+    """The last whole page of a file, and what follows it."""
+
+    page: bytes
+    rest: bytes
+
+
 def missing_end(file: BinaryIO) -> str:
-    """What is missing at the end of an Ogg file, in words; '' when nothing is.
+    """Return what is missing at the end of an Ogg file, in words; '' when nothing is.
 
     What programs add behind the last page, such as tags, does not matter; of chained streams the
     last one counts.
     """
-    tail, start, end = _last_page(file)
-    if start < 0:
+    last = _read_last_page(file)
+    if last is None:
         return "no page of it is whole"
-    if _is_torn(tail[end:]):
+    if _is_torn(last.rest):
         return "its last page is torn"
-    if not tail[start + _FLAGS] & _END_OF_STREAM:
+    if not last.page[_FLAGS] & _END_OF_STREAM:
         return "the page that ends the stream is missing"
     return ""
 
 
 def is_chained(file: BinaryIO) -> bool:
-    """Whether other streams follow those that an Ogg file begins with, as when two files were put together."""
-    tail, start, _ = _last_page(file)
-    return start >= 0 and tail[start:][_SERIAL] not in _first_serials(file)
+    """Whether other streams follow those that an Ogg file begins with, as when two were joined."""
+    last = _read_last_page(file)
+    return last is not None and last.page[_SERIAL] not in _read_first_serials(file)
 
 
-def _first_serials(file: BinaryIO) -> set[bytes]:
-    """The numbers of the streams that begin at the start of the file, before the pages of any of them go on."""
+def _read_first_serials(file: BinaryIO) -> set[bytes]:
+    """Return the serial numbers of the streams that begin at the start of the file.
+
+    Their first pages come before all others (RFC 3533, section 4).
+    """
     file.seek(0)
     head = file.read(_FIRST_WINDOW)
-    serials, start, end = set(), 0, _page_end(head, 0)
+    serials = set()
+    start = 0
+    end = _find_page_end(head, start)
     while end is not None and head[start + _FLAGS] & _BEGIN_OF_STREAM:
-        serials.add(head[start:][_SERIAL])
-        start, end = end, _page_end(head, end)
+        serials.add(head[start:end][_SERIAL])
+        start = end
+        end = _find_page_end(head, start)
     return serials
 
 
-def _last_page(file: BinaryIO) -> tuple[bytes, int, int]:
-    """The end of the file, and where in it the last whole page begins and ends; -1 where there is no such page."""
+def _read_last_page(file: BinaryIO) -> _LastPage | None:
+    """Return the last whole page; None where there is none."""
     size = file.seek(0, os.SEEK_END)
     window = _FIRST_WINDOW
     while True:
@@ -67,36 +83,41 @@ def _last_page(file: BinaryIO) -> tuple[bytes, int, int]:
         tail = file.read(window)
         start = tail.rfind(_MAGIC)
         while start >= 0:
-            end = _page_end(tail, start)
+            end = _find_page_end(tail, start)
             if end is not None:
-                return tail, start, end
+                return _LastPage(tail[start:end], tail[end:])
             start = tail.rfind(_MAGIC, 0, start)
         if window >= size:
-            return tail, -1, -1
+            return None
         window *= _GROWTH
 
 
-def _page_end(data: bytes, start: int) -> int | None:
-    """Where the page that begins at `start` ends, if it is whole: its bytes have the checksum that it states."""
-    segments = data[start + _HEADER - 1 : start + _HEADER]
-    if not segments:
+def _find_page_end(data: bytes, start: int) -> int | None:
+    """Return where the page that begins at `start` ends.
+
+    None where it is not whole: its bytes do not have the checksum that it states.
+    """
+    segment_count = data[start + _SEGMENT_COUNT : start + _HEADER]
+    if not segment_count:
         return None
-    body = start + _HEADER + segments[0]
-    end = body + sum(data[start + _HEADER : body])
+    body = start + _HEADER + segment_count[0]
+    segment_sizes = data[start + _HEADER : body]
+    end = body + sum(segment_sizes)
     if end > len(data):
         return None
     page = bytearray(data[start:end])
     stated = int.from_bytes(page[_CHECKSUM], "little")
+    # The checksum is of the page with zeros in its own field.
     page[_CHECKSUM] = bytes(4)
     return end if _checksum(page) == stated else None
 
 
 def _is_torn(rest: bytes) -> bool:
-    """Whether the bytes behind the last whole page are the beginning of another, and not something added."""
+    """Whether the bytes behind the last whole page begin another page, and were not added."""
     return bool(rest) and (rest.startswith(_MAGIC) or _MAGIC.startswith(rest))
 
 
 def _checksum(page: bytearray) -> int:
-    """Ogg's CRC-32: zlib's polynomial with the bits the other way round, and without its inversions."""
+    """Return Ogg's CRC-32: zlib's polynomial with reversed bits, and without its inversions."""
     raw = zlib.crc32(page.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{raw:032b}"[::-1], 2)

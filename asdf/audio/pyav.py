@@ -1,7 +1,7 @@
 """FFmpeg, by way of PyAV, for what libsndfile does not decode: mp4, m4a, aac, webm and others.
 
-Invariant: only the file that is named is read. FFmpeg also knows playlists, which name any other file or address, so
-it is given an open file and a list of the containers that it may take it for.
+Invariant: only the file that is named is read. FFmpeg also knows playlists, which name any other
+file or address, so it gets an open file and a list of the containers that it may take it for.
 
 PyAV is optional: where it is not installed, `NotDecoded` says so.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class NotDecoded(Exception):
 
 @dataclass(frozen=True)
 class Decoded:
-    """A whole sound track: samples (frames, channels) in the type that its codec gives, at `rate` Hz.
+    """A whole sound track: samples (frames, channels) in the type of its codec, at `rate` Hz.
 
     Attributes:
         stated_s: the duration that the file states; None where it states none.
@@ -56,7 +56,7 @@ class Decoded:
 
     @property
     def cut_off(self) -> str:
-        """What is missing at the end, in words; '' when nothing is, or the file does not tell."""
+        """What is missing at the end, in words; '' when nothing is, or it cannot be known."""
         if self.missing_end:
             return self.missing_end
         decoded_s = len(self.samples) / self.rate
@@ -65,19 +65,21 @@ class Decoded:
         return f"{self.stated_s:.2f} s are promised by the header, {decoded_s:.2f} s decode"
 
     def as_float(self) -> np.ndarray:
-        """The samples as float32, full scale 1."""
+        """Return the samples as float32, full scale 1."""
         kind = self.samples.dtype.str[1:]
         if kind not in _SCALES:
             return self.samples.astype(np.float32, copy=False)
-        full, middle = _SCALES[kind]
-        return ((self.samples.astype(np.float64) - middle) / full).astype(np.float32)
+        full_scale, middle = _SCALES[kind]
+        centred = self.samples.astype(np.float64) - middle
+        return (centred / full_scale).astype(np.float32)
 
 
 def decode(path: str | os.PathLike[str], containers: str = CONTAINERS) -> Decoded:
     """Decode the first sound track of a file from its start to its end.
 
     Raises:
-        NotDecoded: PyAV is not installed, the file is of another container or holds no sound, or it is damaged.
+        NotDecoded: PyAV is not installed, the file is of another container or holds no sound, or it
+            is damaged.
     """
     try:
         av = import_module("av")
@@ -88,27 +90,38 @@ def decode(path: str | os.PathLike[str], containers: str = CONTAINERS) -> Decode
             open_file(path) as file,
             av.open(file, options={"format_whitelist": containers}) as container,
         ):
-            if not container.streams.audio:
-                raise NotDecoded("it holds no sound")
-            stream = container.streams.audio[0]
-            rates, blocks = set(), []
-            for frame in container.decode(stream):
-                rates.add(frame.sample_rate)
-                blocks.append(_block(frame, stream.codec_context.channels))
-            stated = stream.duration if container.format.name.startswith(_STATES_DURATION) else None
-            stated_s = None if stated is None else float(stated * stream.time_base)
-            is_ogg = container.format.name == "ogg"
-            missing = missing_end(file) if is_ogg else missing_bytes(file)
+            return _decode_container(container, file)
     except (av.FFmpegError, OSError) as error:
         raise NotDecoded(error.strerror or str(error)) from None
+
+
+def _decode_container(container: Any, file: BinaryIO) -> Decoded:
+    """Decode the first sound track of an open container, which lies in `file`."""
+    if not container.streams.audio:
+        raise NotDecoded("it holds no sound")
+    stream = container.streams.audio[0]
+    rates = set()
+    blocks = []
+    for frame in container.decode(stream):
+        rates.add(frame.sample_rate)
+        blocks.append(_read_frame(frame, stream.codec_context.channels))
+    channels = {block.shape[1] for block in blocks}
     if not blocks:
         raise NotDecoded("nothing in it decodes")
-    if len(rates) > 1 or len({block.shape[1] for block in blocks}) > 1:
+    if len(rates) > 1 or len(channels) > 1:
         raise NotDecoded("its sampling rate or its number of channels changes on the way")
+    stated_s = None
+    if container.format.name.startswith(_STATES_DURATION) and stream.duration is not None:
+        stated_s = float(stream.duration * stream.time_base)
+    is_ogg = container.format.name == "ogg"
+    missing = missing_end(file) if is_ogg else missing_bytes(file)
     return Decoded(np.concatenate(blocks), rates.pop(), stated_s, missing)
 
 
-def _block(frame: Any, channels: int) -> np.ndarray:
-    """A frame's samples as (frames, channels); a packed frame comes as (1, frames * channels), channels interleaved."""
-    array = frame.to_ndarray()
-    return array.T if frame.format.is_planar else array.reshape(-1, channels)
+def _read_frame(frame: Any, channels: int) -> np.ndarray:
+    """Return a frame's samples as (frames, channels)."""
+    array: np.ndarray = frame.to_ndarray()
+    if frame.format.is_planar:
+        return array.T
+    # A packed frame comes as (1, frames * channels), channels interleaved.
+    return array.reshape(-1, channels)

@@ -1,11 +1,17 @@
 """RawBoost for whole batches, on the device that the network is on.
 
-Invariant: a row is what `asdf.audio.rawboost.boost` makes of the waveform with the same draws, up to rounding. What is
-random, and the filters' design, comes from the host; from there on the host waits for nothing: no value is read back,
-and all shapes follow from what it knows. Filters are as long as the settings allow, so that the shapes, and with them
-the transforms' plans, are the same in every batch.
+Invariant: a row is what `asdf.audio.rawboost.boost` makes of the waveform with the same draws, up
+to rounding. What is random, and the filters' design, comes from the host; from there on the host
+waits for nothing: no value is read back, and all shapes follow from what it knows. Filters are as
+long as the settings allow, so that the shapes, and with them the transforms' plans, are the same in
+every batch.
 
-Letters of shapes: B waveforms, R of them augmented, T samples, K orders, L taps, N samples that ISD disturbs.
+The draws, the filters and the plan of the blocks are shared with `boost`. The filtering is written
+twice: transforms of numpy and of torch round differently (only 1 in 20 of their numbers is equal to
+the last bit), and the clips of a run must stay what they were, bit for bit.
+
+Letters of shapes: B waveforms, R of them augmented, T samples, K orders, L taps, N samples that ISD
+disturbs, W blocks of P samples, F frequencies.
 """
 
 from __future__ import annotations
@@ -18,23 +24,32 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from asdf.audio.notch_filters import Notches, align, design, longest, overlap_save
-from asdf.audio.rawboost import Draws
+from asdf.audio.notch_filters import (
+    Notches,
+    align,
+    design,
+    filter_length,
+    join_notches,
+    plan_blocks,
+)
+from asdf.audio.rawboost import PARALLEL, Draws, Impulses, Stationary
 from asdf.settings.sections import RawBoost
 
 
 @dataclass(frozen=True)
 class Unboosted:
-    """Waveforms, and all that RawBoost is to do to them; tensors of one device, None for a noise that is left out.
+    """Waveforms, and all that RawBoost is to do to them: tensors of one device.
 
-    A DataLoader pins it as it pins tensors.
+    None for a noise that is left out. A DataLoader pins it as it pins tensors.
 
     Attributes:
-        rows: which of the waveforms are augmented.
+        rows_R: which of the waveforms are augmented.
         parallel: LnL and ISD are both of the waveform itself, and are summed.
-        lnl: LnL's filters.
-        positions, factors: the samples that ISD disturbs, counted through all R rows, and what each is multiplied by.
-        white, colour, level: SSI's white noise, its filters, and the norm of what comes out over the waveform's.
+        lnl_RKL: LnL's filters.
+        positions_N, factors_N: the samples that ISD disturbs, counted through all R rows, and what
+            each is multiplied by.
+        white_RT, colour_R1L: SSI's white noise, and its filters.
+        level_R1: the norm of SSI's coloured noise over the waveform's.
     """
 
     waveforms_BT: Tensor
@@ -48,126 +63,168 @@ class Unboosted:
     level_R1: Tensor | None = None
 
     def pin_memory(self) -> Unboosted:
-        """In pinned memory."""
-        return self._each(Tensor.pin_memory)
+        """Return the same in pinned memory."""
+        return self._with_each_tensor(Tensor.pin_memory)
 
     def to(self, device: torch.device, non_blocking: bool = False) -> Unboosted:
-        """On `device`."""
-        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        """Return the same on `device`."""
+        return self._with_each_tensor(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def record_stream(self, stream: torch.Stream) -> None:
-        """As `Tensor.record_stream`."""
+        """Do `Tensor.record_stream` for all tensors."""
         for tensor in self._tensors().values():
             tensor.record_stream(stream)
 
     def boosted(self) -> Tensor:
-        """The waveforms with their noises: (B, T) float32, on the same device."""
+        """Return the waveforms with their noises: (B, T) float32, on the same device."""
         if not len(self.rows_R):
             return self.waveforms_BT
         x_RT = self.waveforms_BT.index_select(0, self.rows_R)
         if self.parallel:
-            x_RT = _limited(self._lnl(x_RT) + self._isd(x_RT))
+            x_RT = _limit_peaks(self._add_lnl(x_RT) + self._add_isd(x_RT))
         else:
-            x_RT = self._ssi(self._isd(self._lnl(x_RT)))
+            x_RT = self._add_lnl(x_RT)
+            x_RT = self._add_isd(x_RT)
+            x_RT = self._add_ssi(x_RT)
         return self.waveforms_BT.index_copy(0, self.rows_R, x_RT)
 
-    def _lnl(self, x_RT: Tensor) -> Tensor:
+    def _add_lnl(self, x_RT: Tensor) -> Tensor:
         if self.lnl_RKL is None:
             return x_RT
         output_RT = filter_powers(x_RT, self.lnl_RKL)
-        return _limited(output_RT - output_RT.mean(dim=1, keepdim=True))
+        return _limit_peaks(output_RT - output_RT.mean(dim=1, keepdim=True))
 
-    def _isd(self, x_RT: Tensor) -> Tensor:
+    def _add_isd(self, x_RT: Tensor) -> Tensor:
         if self.positions_N is None or self.factors_N is None:
             return x_RT
         factors = torch.ones_like(x_RT).view(-1).scatter_(0, self.positions_N, self.factors_N)
-        return _limited(x_RT * factors.view_as(x_RT))
+        return _limit_peaks(x_RT * factors.view_as(x_RT))
 
-    def _ssi(self, x_RT: Tensor) -> Tensor:
+    def _add_ssi(self, x_RT: Tensor) -> Tensor:
         if self.white_RT is None or self.colour_R1L is None or self.level_R1 is None:
             return x_RT
         noise_RT = filter_powers(self.white_RT, self.colour_R1L)
-        norm_R1, noise_R1 = (
-            torch.linalg.vector_norm(one, dim=1, keepdim=True) for one in (x_RT, noise_RT)
-        )
-        # Noise of norm 0 is divided by 1 and changes nothing. (`where` with a number would copy it, and wait.)
-        return x_RT + self.level_R1 * norm_R1 / (noise_R1 + (noise_R1 == 0)) * noise_RT
+        norm_R1 = torch.linalg.vector_norm(x_RT, dim=1, keepdim=True)
+        noise_norm_R1 = torch.linalg.vector_norm(noise_RT, dim=1, keepdim=True)
+        # Noise of norm 0 is divided by 1 and changes nothing. (`where` with a number would copy
+        # that number to the device, and wait.)
+        divisor_R1 = noise_norm_R1 + (noise_norm_R1 == 0)
+        return x_RT + self.level_R1 * norm_R1 / divisor_R1 * noise_RT
 
     def _tensors(self) -> dict[str, Tensor]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        tensors = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                tensors[field.name] = value
+        return tensors
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Unboosted:
-        return replace(self, **{name: change(tensor) for name, tensor in self._tensors().items()})  # type: ignore[arg-type]
-
-
-def boost_batch(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBoost) -> Tensor:
-    """Waveforms (B, T) float32, on any device, with the drawn noises: (B, T) float32, there.
-
-    Args:
-        draws: for each waveform, by `asdf.audio.rawboost.draw` with `settings`; None: it stays as it is.
-    """
-    return prepare(waveforms_BT, draws, settings).to(waveforms_BT.device).boosted()
+    def _with_each_tensor(self, change: Callable[[Tensor], Tensor]) -> Unboosted:
+        changed = {name: change(tensor) for name, tensor in self._tensors().items()}
+        return replace(self, **changed)  # type: ignore[arg-type]
 
 
 def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBoost) -> Unboosted:
-    """The host's part of `boost_batch`; what comes of the draws is on the host, too."""
-    rows = [row for row, one in enumerate(draws) if one is not None]
-    chosen = [one for one in draws if one is not None]
-    samples = waveforms_BT.shape[1]
-    found: dict[str, np.ndarray] = {}
-    lnl = [one.lnl for one in chosen if one.lnl is not None]
+    """Return waveforms (B, T) float32 with what `Unboosted.boosted` needs to add their noises.
+
+    Args:
+        waveforms_BT: of the host; what is made of the draws is on the host, too.
+        draws: for each waveform, by `asdf.audio.rawboost.draw` with `settings`; None: it stays as
+            it is.
+    """
+    rows = []
+    lnl = []
+    isd = []
+    ssi = []
+    for row, drawn in enumerate(draws):
+        if drawn is None:
+            continue
+        rows.append(row)
+        if drawn.lnl is not None:
+            lnl.append(drawn.lnl)
+        if drawn.isd is not None:
+            isd.append(drawn.isd)
+        if drawn.ssi is not None:
+            ssi.append(drawn.ssi)
+    arrays: dict[str, np.ndarray] = {}
     if lnl:
-        found["lnl_RKL"] = _filters(lnl, settings)
-    isd = [one.isd for one in chosen if one.isd is not None]
+        arrays["lnl_RKL"] = _design_aligned(lnl, settings)
     if isd:
-        found["positions_N"] = np.concatenate(
-            [row * samples + one.positions for row, one in enumerate(isd)]
-        )
-        found["factors_N"] = 1 + settings.g_sd * np.concatenate([one.factors for one in isd])
-    ssi = [one.ssi for one in chosen if one.ssi is not None]
+        arrays |= _join_impulses(isd, waveforms_BT.shape[1], settings.g_sd)
     if ssi:
-        found["white_RT"] = np.stack([one.white for one in ssi])
-        found["colour_R1L"] = _filters([one.notches for one in ssi], settings)
-        found["level_R1"] = 10 ** (-np.array([[one.snr_db] for one in ssi]) / 20)
-    tensors = {
-        name: torch.from_numpy(
-            value if value.dtype == np.int64 else value.astype(np.float32, copy=False)
-        )
-        for name, value in found.items()
-    }
+        arrays |= _join_stationary(ssi, settings)
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return Unboosted(
-        waveforms_BT, torch.tensor(rows, dtype=torch.int64), settings.algo == 8, **tensors
+        waveforms_BT,
+        torch.tensor(rows, dtype=torch.int64),
+        parallel=settings.algo == PARALLEL,
+        **tensors,
     )
+
+
+def _join_impulses(isd: Sequence[Impulses], samples: int, gain: float) -> dict[str, np.ndarray]:
+    """Return the impulses of rows of `samples`, with positions that count through all rows."""
+    positions = []
+    changes = []
+    for row, impulses in enumerate(isd):
+        positions.append(row * samples + impulses.positions)
+        changes.append(impulses.factors)
+    factors = 1 + gain * np.concatenate(changes)
+    return {
+        "positions_N": np.concatenate(positions),
+        "factors_N": factors.astype(np.float32),
+    }
+
+
+def _join_stationary(ssi: Sequence[Stationary], settings: RawBoost) -> dict[str, np.ndarray]:
+    """Return the noises of rows, the filters that colour them, and their levels."""
+    white = []
+    notches = []
+    snr_db = []
+    for stationary in ssi:
+        white.append(stationary.white)
+        notches.append(stationary.notches)
+        snr_db.append([stationary.snr_db])
+    level_R1 = 10 ** (-np.array(snr_db) / 20)
+    return {
+        "white_RT": np.stack(white),
+        "colour_R1L": _design_aligned(notches, settings),
+        "level_R1": level_R1.astype(np.float32),
+    }
 
 
 def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
-    """As `asdf.audio.notch_filters.filter_powers` for many waveforms, with filters that are aligned: (R, T)."""
-    samples, taps = waveforms_RT.shape[1], filters_RKL.shape[2]
-    points, hop, before, after = overlap_save(samples, taps)
-    windows_RWP = pad(waveforms_RT, (before, after)).unfold(1, points, hop)
-    responses_RKF = torch.fft.rfft(filters_RKL, points)
-    # All rows at once, but one order after the other: all orders at once would take K times the memory.
-    power_RWP = windows_RWP
+    """Do `asdf.audio.notch_filters.filter_powers` for many waveforms: (R, T).
+
+    Args:
+        filters_RKL: aligned.
+    """
+    samples = waveforms_RT.shape[1]
+    taps = filters_RKL.shape[2]
+    plan = plan_blocks(samples, taps)
+    padded_RT = pad(waveforms_RT, (plan.before, plan.after))
+    blocks_RWP = padded_RT.unfold(1, plan.points, plan.hop)
+    responses_RKF = torch.fft.rfft(filters_RKL, plan.points)
+    # All rows at once, but one order after the other: all orders at once would take K times the
+    # memory.
+    power_RWP = blocks_RWP
     spectrum_RWF = torch.fft.rfft(power_RWP) * responses_RKF[:, :1]
     for order in range(1, filters_RKL.shape[1]):
-        power_RWP = power_RWP * windows_RWP
+        power_RWP = power_RWP * blocks_RWP
         spectrum_RWF += torch.fft.rfft(power_RWP) * responses_RKF[:, order : order + 1]
-    return torch.fft.irfft(spectrum_RWF, points)[..., taps - 1 :].flatten(1)[:, :samples]
+    # The first samples of a block hold what wrapped around.
+    output_RWP = torch.fft.irfft(spectrum_RWF, plan.points)[..., taps - 1 :]
+    return output_RWP.flatten(1)[:, :samples]
 
 
-def _filters(notches: Sequence[Notches], settings: RawBoost) -> np.ndarray:
-    """The filters of R draws, (R, K, L) float32, aligned."""
-    together = Notches(
-        *(
-            np.concatenate([getattr(one, field.name) for one in notches])
-            for field in fields(Notches)
-        )
-    )
-    taps = longest(settings.nBands * ((settings.maxCoeff | 1) - 1) + 1)
-    return align(design(together), taps).reshape(len(notches), -1, taps)
+def _design_aligned(notches: Sequence[Notches], settings: RawBoost) -> np.ndarray:
+    """Return the filters of R draws, (R, K, L) float32, aligned, as long as the settings allow."""
+    max_taps_of_notch = settings.maxCoeff | 1
+    taps = filter_length(settings.nBands * (max_taps_of_notch - 1) + 1)
+    filters = design(join_notches(notches))
+    return align(filters, taps).reshape(len(notches), -1, taps)
 
 
-def _limited(x_RT: Tensor) -> Tensor:
-    """Each row scaled to a peak of 1 where its peak is higher."""
+def _limit_peaks(x_RT: Tensor) -> Tensor:
+    """Scale each row whose peak is above 1 to a peak of 1."""
     return x_RT / x_RT.abs().amax(dim=1, keepdim=True).clamp(min=1)

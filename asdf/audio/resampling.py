@@ -1,8 +1,8 @@
 """Any sampling rate to 16 kHz, by windowed-sinc interpolation.
 
-Invariant: the output length and the span of input that an output sample depends on are known exactly, in integers,
-before anything is decoded. So lengths measured from headers are the lengths that are read, and a part of a
-recording can be read without the rest of it.
+Invariant: the output length and the span of input that an output sample depends on are known
+exactly, in integers, before anything is decoded. So lengths measured from headers are the lengths
+that are read, and a part of a recording can be read without the rest of it.
 """
 
 from __future__ import annotations
@@ -17,84 +17,113 @@ from asdf.facts import SAMPLE_RATE
 _ZERO_CROSSINGS = 6
 _ROLLOFF = 0.99
 
-# torchaudio tabulates the filter of every phase: harmless at common rates, gigabytes where the rates share no factor.
+# torchaudio tabulates the filter of every phase: harmless at common rates, gigabytes where the
+# rates share no factor.
 _LARGEST_TABLE = 2**23
 
-# Output samples that are computed together without a table: a dozen arrays of so many numbers are held meanwhile.
+# Output samples that are computed together without a table: a dozen arrays of this many numbers
+# are held meanwhile.
 _AT_ONCE = 2**16
+
+# torchaudio rounds the output length to float32: a period of zeros more for each of so many samples
+# and it cannot come out short.
+_SAMPLES_PER_SPARE_PERIOD = 2**22
 
 
 def resampled_length(frames: int, rate: int) -> int:
-    """Samples at 16 kHz that `frames` samples at `rate` Hz become: the ceiling of the exact quotient."""
+    """Return how many samples at 16 kHz `frames` samples at `rate` Hz become.
+
+    It is the ceiling of the exact quotient.
+    """
     return -(-frames * SAMPLE_RATE // rate)
 
 
+def resampled_position(first: int, rate: int) -> int:
+    """Return the output sample that input sample `first`, of `source_span`, coincides with."""
+    return first * SAMPLE_RATE // rate
+
+
 def source_span(start: int, stop: int, rate: int) -> tuple[int, int]:
-    """Input samples `first <= i < last` that the output samples `start <= j < stop` depend on.
+    """Return (first, last): output samples `start <= j < stop` depend on input `first <= i < last`.
 
     `first` is a whole number of filter periods, so that it coincides with an output sample: number
-    `first * 16000 // rate`. `last` may lie beyond the end of the recording.
+    `resampled_position(first, rate)`. `last` may lie beyond the end of the recording.
     """
     if rate == SAMPLE_RATE:
         return start, stop
-    old, new = _reduced(rate)
+    old, new = _reduce(rate)
     width = _half_width(rate)
-    first = max(0, start // new - -(-width // old)) * old
-    return first, (stop - 1) * old // new + width + 2
+    periods_before = -(-width // old)
+    first_period = max(0, start // new - periods_before)
+    last = (stop - 1) * old // new + width + 2
+    return first_period * old, last
 
 
 def resample(waveform: np.ndarray, rate: int) -> np.ndarray:
-    """Resample `waveform` (T,) float32 at `rate` Hz to (resampled_length(T, rate),) float32 at 16 kHz.
+    """Resample `waveform` (T,) float32 at `rate` Hz to (resampled_length(T, rate),) at 16 kHz.
 
-    The filter is that of `torchaudio.functional.resample`: a sinc of 6 zero crossings, cut off at 0.99 of the lower
-    Nyquist frequency, under a Hann window.
+    The filter is that of `torchaudio.functional.resample`: a sinc of 6 zero crossings, cut off at
+    0.99 of the lower Nyquist frequency, under a Hann window.
     """
     if rate == SAMPLE_RATE:
         return waveform
-    old, new = _reduced(rate)
-    if (2 * _half_width(rate) + old) * new > _LARGEST_TABLE:
+    old, new = _reduce(rate)
+    taps = 2 * _half_width(rate) + old
+    if taps * new > _LARGEST_TABLE:
         return _resample_directly(waveform, rate)
     import torch
     from torchaudio.functional import resample as torchaudio_resample
 
-    # torchaudio rounds the output length to float32; with zeros to spare it cannot come out short.
-    spare = np.zeros(old * (1 + len(waveform) // 2**22), np.float32)
+    spare_periods = 1 + len(waveform) // _SAMPLES_PER_SPARE_PERIOD
+    spare = np.zeros(old * spare_periods, np.float32)
     padded = torch.from_numpy(np.concatenate([waveform, spare]))
     resampled = torchaudio_resample(
-        padded, rate, SAMPLE_RATE, lowpass_filter_width=_ZERO_CROSSINGS, rolloff=_ROLLOFF
-    ).numpy()
-    return resampled[: resampled_length(len(waveform), rate)]
+        padded,
+        rate,
+        SAMPLE_RATE,
+        lowpass_filter_width=_ZERO_CROSSINGS,
+        rolloff=_ROLLOFF,
+    )
+    return resampled.numpy()[: resampled_length(len(waveform), rate)]
 
 
 def _resample_directly(waveform: np.ndarray, rate: int) -> np.ndarray:
-    """The same sum without a table: one tap at a time, over many output samples."""
+    """Compute the same sum without a table: a tap at a time, over many output samples."""
     padded = np.pad(waveform, _half_width(rate) + 1)
     length = resampled_length(len(waveform), rate)
     output = np.empty(length, np.float32)
     for start in range(0, length, _AT_ONCE):
         stop = min(length, start + _AT_ONCE)
-        output[start:stop] = _directly(padded, rate, np.arange(start, stop))
+        output[start:stop] = _interpolate(padded, rate, np.arange(start, stop))
     return output
 
 
-def _directly(padded: np.ndarray, rate: int, output_index: np.ndarray) -> np.ndarray:
-    """The output samples `output_index` (n,) of a waveform with zeros around it: (n,) float64."""
+def _interpolate(padded: np.ndarray, rate: int, output_index: np.ndarray) -> np.ndarray:
+    """Return the output samples `output_index` (n,) of a waveform with zeros around it.
+
+    (n,) float64.
+    """
     width = _half_width(rate)
     cutoff = _ROLLOFF * min(1.0, SAMPLE_RATE / rate)
     nearest, remainder = np.divmod(output_index * rate, SAMPLE_RATE)
+    fraction = remainder / SAMPLE_RATE
     output = np.zeros(len(output_index))
     for tap in range(-width, width + 2):
-        t = np.clip((tap - remainder / SAMPLE_RATE) * cutoff, -_ZERO_CROSSINGS, _ZERO_CROSSINGS)
-        weight = np.sinc(t) * np.cos(np.pi * t / (2 * _ZERO_CROSSINGS)) ** 2
+        t = (tap - fraction) * cutoff
+        t = np.clip(t, -_ZERO_CROSSINGS, _ZERO_CROSSINGS)
+        hann = np.cos(np.pi * t / (2 * _ZERO_CROSSINGS)) ** 2
+        weight = np.sinc(t) * hann
         output += weight * padded[nearest + (tap + width + 1)]
     return cutoff * output
 
 
-def _reduced(rate: int) -> tuple[int, int]:
+def _reduce(rate: int) -> tuple[int, int]:
+    """Return (`rate`, 16 kHz) in lowest terms: input and output samples of a filter period."""
     divisor = math.gcd(rate, SAMPLE_RATE)
     return rate // divisor, SAMPLE_RATE // divisor
 
 
 def _half_width(rate: int) -> int:
-    """Input samples to either side of an output sample that its filter reaches."""
-    return math.ceil(_ZERO_CROSSINGS * max(1.0, rate / SAMPLE_RATE) / _ROLLOFF)
+    """Return how many input samples to either side of an output sample its filter reaches."""
+    stretch = max(1.0, rate / SAMPLE_RATE)
+    return math.ceil(_ZERO_CROSSINGS * stretch / _ROLLOFF)

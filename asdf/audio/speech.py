@@ -40,7 +40,7 @@ class Beginning:
 
 
 def needs_whole_recording(sad: SpeechActivity) -> bool:
-    """Return whether a recording has to be decoded to its end before its first samples of speech are known."""
+    """Return whether no sample of speech is known before a recording is decoded to its end."""
     return sad.mode != "off"
 
 
@@ -51,12 +51,14 @@ def read_speech(
     samples: int | None = None,
     room: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Read a recording's speech, or `samples` of it from sample `start` on: (T,) float32 at 16 kHz, mono.
+    """Read a recording's speech, or `samples` of it from sample `start` on.
 
-    A part that reaches beyond the end of the speech is cut there, as a slice is.
+    (T,) float32 at 16 kHz, mono. A part that reaches beyond the end of the speech is cut there, as
+    a slice is.
 
     Args:
-        room: (R,) float32, memory that may be written to while decoding; the result may be a part of it.
+        room: (R,) float32, memory that may be written to while decoding; the result may be a part
+            of it.
 
     Raises:
         AsdfError: as `read_audio`.
@@ -85,7 +87,7 @@ def read_beginning(path: AnyPath, sad: SpeechActivity, samples: int) -> Beginnin
 
 
 def find_beginning(waveform: np.ndarray, sad: SpeechActivity, samples: int) -> Beginning:
-    """Return up to `samples` of the speech in `waveform` (T,), T >= 1, a whole recording at 16 kHz."""
+    """Return up to `samples` of the speech in a whole recording (T,), T >= 1, at 16 kHz."""
     speech = cut_to_speech(waveform, sad)
     return Beginning(speech[:samples], SpeechLength(len(speech), len(waveform)))
 

@@ -1,8 +1,8 @@
-"""Where there is speech in a recording: a detector of frames, by energy or by a network, with hangover.
+"""Where there is speech in a recording: a detector of frames, by energy or by a network.
 
-Invariant: energy is judged in relation to the loudest frame of the recording itself, so what it finds does not depend
-on the level. A recording in which nothing is speech (digital silence) is left whole: a trial list asks for a score of
-every trial, and an empty waveform has none.
+Invariant: energy is judged in relation to the loudest frame of the recording itself, so the result
+does not depend on the level. A recording in which nothing is speech (digital silence) is left
+whole: a trial list needs a score of every trial, and an empty waveform has none.
 """
 
 from __future__ import annotations
@@ -21,26 +21,31 @@ _FLOOR = 1e-10
 
 
 def speech_mask(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
-    """Whether each sample of `waveform` (T,), T >= 1, lies in a frame of speech: (T,) bool.
+    """Return whether each sample of `waveform` (T,), T >= 1, lies in a frame of speech: (T,) bool.
 
-    Frames, of 20 ms ('energy') or 32 ms ('silero'), do not overlap; the last may be shorter. Speech goes on for
-    `hangover_s`, rounded to whole frames, after the last frame that the detector finds it in.
+    Frames, of 20 ms ('energy') or 32 ms ('silero'), do not overlap; the last may be shorter. Speech
+    goes on for `hangover_s`, rounded to whole frames, after the last frame in which it is detected.
 
     Raises:
         UsageError: the detector is 'silero', and it is not installed.
     """
     if sad.detector == "silero":
-        frame, found = WINDOW, speech_probabilities(waveform) >= sad.silero_threshold
+        frame = WINDOW
+        is_speech = speech_probabilities(waveform) >= sad.silero_threshold
     else:
-        frame, found = _FRAME, _loud(waveform, sad.threshold_db)
-    frames = np.arange(len(found))
+        frame = _FRAME
+        is_speech = _find_loud_frames(waveform, sad.threshold_db)
+    numbers = np.arange(len(is_speech))
     hangover = round(sad.hangover_s * SAMPLE_RATE / frame)
-    last_found = np.maximum.accumulate(np.where(found, frames, -hangover - 1))
-    return np.repeat(frames - last_found <= hangover, frame)[: len(waveform)]
+    # Before the first speech, the last speech is further back than the hangover reaches.
+    long_ago = -hangover - 1
+    last_speech = np.maximum.accumulate(np.where(is_speech, numbers, long_ago))
+    goes_on = numbers - last_speech <= hangover
+    return np.repeat(goes_on, frame)[: len(waveform)]
 
 
-def _loud(waveform: np.ndarray, threshold_db: float) -> np.ndarray:
-    """Which frames' variance is within `threshold_db` of the loudest frame's: (frames,) bool.
+def _find_loud_frames(waveform: np.ndarray, threshold_db: float) -> np.ndarray:
+    """Return which frames' variance is within `threshold_db` of the loudest's: (frames,) bool.
 
     The variance, since an offset of the converter has power but no sound.
     """
@@ -48,12 +53,14 @@ def _loud(waveform: np.ndarray, threshold_db: float) -> np.ndarray:
     lengths = np.diff(starts, append=len(waveform))
     exact = waveform.astype(np.float64)
     means = np.add.reduceat(exact, starts) / lengths
-    energies = np.add.reduceat(np.square(exact - np.repeat(means, lengths)), starts) / lengths
-    return energies >= max(energies.max() * 10 ** (-threshold_db / 10), _FLOOR)
+    squares = np.square(exact - np.repeat(means, lengths))
+    variances = np.add.reduceat(squares, starts) / lengths
+    threshold = variances.max() * 10 ** (-threshold_db / 10)
+    return variances >= max(threshold, _FLOOR)
 
 
 def check_detector(sad: SpeechActivity) -> None:
-    """Raise a UsageError when the detector that is asked for is not installed."""
+    """Raise a UsageError when the detector that the settings name is not installed."""
     if sad.mode != "off" and sad.detector == "silero":
         silero_version()
 
@@ -71,17 +78,16 @@ def identity(sad: SpeechActivity) -> str:
     return f"{sad.mode}, energy, {sad.threshold_db}, {sad.hangover_s}"
 
 
-def segments(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
-    """The stretches of speech in `waveform` (T,), in order: (n, 2) int, from the first sample up to the stop."""
-    edges = np.diff(speech_mask(waveform, sad).astype(np.int8), prepend=0, append=0)
-    return np.stack([np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)], axis=1)
-
-
 def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
-    """`waveform` (T,) as `sad.mode` wants it: whole ('off'), without silent ends ('endpoint') or speech only ('on')."""
+    """Return what of `waveform` (T,) counts by `sad.mode`.
+
+    'off': all of it; 'endpoint': without its silent ends; 'on': speech only.
+    """
     if sad.mode == "off":
         return waveform
     speech = np.flatnonzero(speech_mask(waveform, sad))
     if len(speech) == 0:
         return waveform
-    return waveform[speech] if sad.mode == "on" else waveform[speech[0] : speech[-1] + 1]
+    if sad.mode == "on":
+        return waveform[speech]
+    return waveform[speech[0] : speech[-1] + 1]

@@ -1,7 +1,7 @@
 """Whether a Matroska (also WebM) or AVI file is as long as its outermost element says.
 
-Invariant: a file of which less is there than it states is never taken for a shorter recording. FFmpeg
-decodes one up to where it ends without a word.
+Invariant: a file with fewer bytes than it states is never taken for a shorter recording. FFmpeg
+decodes it up to where it ends without a word.
 """
 
 from __future__ import annotations
@@ -16,31 +16,39 @@ _RIFF = b"RIFF"
 # The most bytes of a size in EBML, and of the header of a RIFF file before its content.
 _SIZE_BYTES = 8
 _RIFF_HEADER = 8
+# Of each byte of a size in EBML, one bit in all is taken by the length of the size.
+_BITS_OF_SIZE_BYTE = 7
 
 # Sizes from here on are placeholders of programs that wrote to a pipe, as is 0.
 _PLACEHOLDER_BYTES = 0x7FFFF000
 
 
 def missing_bytes(file: BinaryIO) -> str:
-    """What is missing at the end of a file, in words; '' when nothing is, or it does not tell."""
-    there = file.seek(0, os.SEEK_END)
+    """Return what is missing at the end of a file, in words; '' for nothing that is known."""
+    present = file.seek(0, os.SEEK_END)
     file.seek(0)
-    name = file.read(4)
-    if name == _RIFF:
-        size = int.from_bytes(file.read(4), "little")
-        promised = _RIFF_HEADER + size if 0 < size < _PLACEHOLDER_BYTES else 0
-    elif name == _EBML:
-        promised = _end_of_segment(file)
-    else:
-        promised = 0
+    promised = _read_promised_bytes(file)
     # Programs leave out the byte that fills a RIFF file up to an even length.
-    if there >= promised - 1:
+    if present >= promised - 1:
         return ""
-    return f"{promised:,} bytes are promised by the header, {there:,} are there"
+    return f"{promised:,} bytes are promised by the header, {present:,} are there"
 
 
-def _end_of_segment(file: BinaryIO) -> int:
-    """Where the segment that follows EBML's header ends; 0 when the file does not state it."""
+def _read_promised_bytes(file: BinaryIO) -> int:
+    """Return how long the file is by its header; 0 where it does not say."""
+    name = file.read(4)
+    if name == _EBML:
+        return _find_end_of_segment(file)
+    if name != _RIFF:
+        return 0
+    size = int.from_bytes(file.read(4), "little")
+    if 0 < size < _PLACEHOLDER_BYTES:
+        return _RIFF_HEADER + size
+    return 0
+
+
+def _find_end_of_segment(file: BinaryIO) -> int:
+    """Return where the segment that follows EBML's header ends; 0 where that is not stated."""
     header = _read_size(file)
     if header is None:
         return 0
@@ -52,11 +60,15 @@ def _end_of_segment(file: BinaryIO) -> int:
 
 
 def _read_size(file: BinaryIO) -> int | None:
-    """The size of an element (RFC 8794, section 4); None when it is unknown, as in a live recording."""
+    """Return the size of an element; None when it is unknown, as in a live recording.
+
+    Source: RFC 8794, section 4.
+    """
     first = file.read(1)
     if not first or not first[0]:
         return None
+    # The leading zeros of the first byte give the length of the size.
     length = _SIZE_BYTES + 1 - first[0].bit_length()
-    bits = 7 * length
-    value = int.from_bytes(first + file.read(length - 1), "big") & (2**bits - 1)
-    return None if value == 2**bits - 1 else value
+    largest = 2 ** (_BITS_OF_SIZE_BYTE * length) - 1
+    value = int.from_bytes(first + file.read(length - 1), "big") & largest
+    return None if value == largest else value

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from asdf.audio.rawboost import boost, draw
-from asdf.audio.rawboost_batch import boost_batch, prepare
+from asdf.audio.rawboost_batch import prepare
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.verdict import Line, at_most, measured
 from benchmarks.harness import in_turns
@@ -35,7 +35,7 @@ def equality_on(device: torch.device, algo: int, samples: int) -> Line:
     draws = [draw(samples, settings, np.random.default_rng(number)) for number in range(3)]
     pairs = zip(waveforms.numpy(), draws, strict=True)
     expected = np.stack([boost(waveform, drawn, settings) for waveform, drawn in pairs])
-    result = boost_batch(waveforms.to(device), draws, settings).cpu().numpy()
+    result = prepare(waveforms, draws, settings).to(device).boosted().cpu().numpy()
     difference = float(np.abs(result - expected).max())
     return at_most(f"algorithm {algo}: difference from the host", difference, LIMIT)
 
@@ -50,7 +50,7 @@ def times(setup: Setup) -> Iterable[Line]:
         draws = [draw(sizes.samples, settings, np.random.default_rng(seed)) for seed in range(size)]
         ready = prepare(waveforms, draws, settings).to(device)
         functions = {
-            "host": lambda: boost_batch(waveforms, draws, settings),  # noqa: B023 (called at once)
+            "host": lambda: prepare(waveforms, draws, settings).boosted(),  # noqa: B023 (called at once)
             "device": lambda: ready.boosted(),  # noqa: B023
         }
         taken = in_turns(functions, sizes.rounds)

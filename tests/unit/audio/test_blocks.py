@@ -54,14 +54,14 @@ def test_each_frame_is_decoded_once(tmp_path, monkeypatch):
 def test_no_more_than_a_block_is_held(tmp_path, monkeypatch):
     soundfile.write(tmp_path / "a.wav", noise(300000), 44100)
     held = []
-    span = blocks._Frames.span
+    span = blocks._Frames.read_span
 
     def measured(frames, first, last):
         result = span(frames, first, last)
         held.append(len(frames._held))
         return result
 
-    monkeypatch.setattr(blocks._Frames, "span", measured)
+    monkeypatch.setattr(blocks._Frames, "read_span", measured)
     assert sum(map(len, read_blocks(tmp_path / "a.wav", 1600))) == 108844
     assert max(held) < 1600 * 44100 / 16000 + 1000
 

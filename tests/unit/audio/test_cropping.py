@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from asdf.audio import crop_start, random_crop, repeat_to
+from asdf.audio import crop_start, repeat_to
 
 
 def test_repeat_to_repeats_whole_and_cuts() -> None:
@@ -24,7 +24,7 @@ def test_repeat_to_refuses_an_empty_waveform() -> None:
         repeat_to(np.zeros(0, np.float32), 3)
 
 
-def test_every_place_is_equally_likely() -> None:
+def test_every_position_is_equally_likely() -> None:
     rng = np.random.default_rng(0)
     counts = np.bincount([crop_start(12, 10, rng) for _ in range(3000)], minlength=3)
     assert len(counts) == 3
@@ -34,16 +34,3 @@ def test_every_place_is_equally_likely() -> None:
 def test_no_choice_starts_at_0() -> None:
     rng = np.random.default_rng(0)
     assert [crop_start(length, 10, rng) for length in (1, 9, 10)] == [0, 0, 0]
-
-
-def test_random_crop_is_the_part_that_crop_start_names() -> None:
-    x = np.arange(100, dtype=np.float32)
-    crop = random_crop(x, 10, np.random.default_rng(4))
-    start = crop_start(100, 10, np.random.default_rng(4))
-    assert_array_equal(crop, np.arange(start, start + 10))
-    assert start > 0
-
-
-def test_random_crop_repeats_short_waveforms_from_the_start() -> None:
-    x = np.array([1, 2, 3], np.float32)
-    assert_array_equal(random_crop(x, 7, np.random.default_rng(0)), [1, 2, 3, 1, 2, 3, 1])

@@ -13,7 +13,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio.rawboost import boost, draw
-from asdf.audio.rawboost_batch import Unboosted, boost_batch, prepare
+from asdf.audio.rawboost_batch import Unboosted, prepare
 from asdf.settings.sections import RawBoost
 from tests.conftest import PATIENCE_S
 
@@ -35,14 +35,18 @@ def batch_of(length: int, settings: RawBoost, size: int = 5, left_out: tuple[int
     return waveforms, draws
 
 
+def boosted_batch(waveforms: torch.Tensor, draws, settings: RawBoost) -> torch.Tensor:
+    return prepare(waveforms, draws, settings).boosted()
+
+
 def assert_as_alone(waveforms, draws, settings, atol: float = 2e-6) -> None:
-    boosted = boost_batch(torch.from_numpy(waveforms), draws, settings).numpy()
+    boosted = boosted_batch(torch.from_numpy(waveforms), draws, settings).numpy()
     assert boosted.dtype == np.float32 and boosted.shape == waveforms.shape
-    for waveform, one, row in zip(waveforms, draws, boosted, strict=True):
-        if one is None:
+    for waveform, drawn, row in zip(waveforms, draws, boosted, strict=True):
+        if drawn is None:
             assert_array_equal(row, waveform)
         else:
-            alone = boost(waveform, one, settings)
+            alone = boost(waveform, drawn, settings)
             assert_allclose(row, alone, atol=atol * max(1, np.abs(alone).max()))
             assert np.abs(row - waveform).max() > 1e-3
 
@@ -77,9 +81,11 @@ def test_other_settings_are_those_of_single_waveforms(changes: dict) -> None:
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
     settings = replace(ALWAYS, algo=4)
     waveforms, draws = (part[::-1] for part in batch_of(5000, settings))
-    whole = boost_batch(torch.from_numpy(waveforms.copy()), draws, settings)
-    for row, one in enumerate(draws):
-        alone = boost_batch(torch.from_numpy(waveforms[row : row + 1].copy()), [one], settings)[0]
+    whole = boosted_batch(torch.from_numpy(waveforms.copy()), draws, settings)
+    for row, drawn in enumerate(draws):
+        alone = boosted_batch(torch.from_numpy(waveforms[row : row + 1].copy()), [drawn], settings)[
+            0
+        ]
         assert_allclose(alone, whole[row], atol=1e-6)
 
 
@@ -89,10 +95,10 @@ def test_short_and_silent_waveforms_stay_finite(algo: int) -> None:
     for length in (1, 2, 50):
         waveforms, draws = batch_of(length, settings, left_out=())
         waveforms[0] = 0
-        boosted = boost_batch(torch.from_numpy(waveforms), draws, settings).numpy()
+        boosted = boosted_batch(torch.from_numpy(waveforms), draws, settings).numpy()
         assert np.isfinite(boosted).all()
-        for row, waveform, one in zip(boosted, waveforms, draws, strict=True):
-            assert_allclose(row, boost(waveform, one, settings), atol=1e-5)
+        for row, waveform, drawn in zip(boosted, waveforms, draws, strict=True):
+            assert_allclose(row, boost(waveform, drawn, settings), atol=1e-5)
         assert_array_equal(boosted[0], 0)
 
 
@@ -100,14 +106,14 @@ def test_silent_stationary_noise_changes_nothing() -> None:
     settings = replace(ALWAYS, algo=3)
     waveforms, draws = batch_of(500, settings, 2, left_out=())
     draws[0] = replace(draws[0], ssi=replace(draws[0].ssi, white=np.zeros(500, np.float32)))
-    boosted = boost_batch(torch.from_numpy(waveforms), draws, settings).numpy()
+    boosted = boosted_batch(torch.from_numpy(waveforms), draws, settings).numpy()
     assert_array_equal(boosted[0], waveforms[0])
     assert np.abs(boosted[1] - waveforms[1]).max() > 1e-4
 
 
 def test_a_batch_without_draws_is_the_batch() -> None:
     waveforms = torch.rand(3, 400)
-    assert boost_batch(waveforms, [None] * 3, ALWAYS) is waveforms
+    assert boosted_batch(waveforms, [None] * 3, ALWAYS) is waveforms
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -149,12 +155,12 @@ def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo: int) -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert_allclose(
-        boosted.cpu(), boost_batch(torch.from_numpy(waveforms), draws, settings), atol=1e-5
+        boosted.cpu(), boosted_batch(torch.from_numpy(waveforms), draws, settings), atol=1e-5
     )
 
 
 def test_single_waveforms_are_augmented_without_torch() -> None:
-    code = "import sys, asdf.audio; assert 'torch' not in sys.modules, 'torch was imported'"
+    code = "import sys, asdf.audio, asdf.audio.rawboost; assert 'torch' not in sys.modules, 'torch was imported'"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S
     )

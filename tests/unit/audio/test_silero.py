@@ -12,12 +12,13 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from asdf.audio import cut_to_speech, segments, speech_mask
+from asdf.audio import cut_to_speech, speech_mask
 from asdf.audio.silero import WINDOW, speech_probabilities
 from asdf.audio.speech_activity import check_detector, identity
 from asdf.demo.voices import draw_speaker, speak
 from asdf.errors import UsageError
 from asdf.settings.sections import SpeechActivity
+from tests.unit.audio.test_speech_activity import stretches
 
 installed = pytest.mark.skipif(
     find_spec("silero_vad") is None, reason="silero-vad is not installed"
@@ -85,8 +86,8 @@ def test_threshold_and_hangover(recording: np.ndarray) -> None:
     )
     longer = SpeechActivity("on", hangover_s=0.064, detector="silero", silero_threshold=0.9)
     last = np.flatnonzero(probabilities >= 0.9)[-1]
-    assert segments(recording, strict)[-1][1] == (last + 1) * WINDOW
-    assert segments(recording, longer)[-1][1] == (last + 3) * WINDOW
+    assert stretches(recording, strict)[-1][1] == (last + 1) * WINDOW
+    assert stretches(recording, longer)[-1][1] == (last + 3) * WINDOW
 
 
 @installed
@@ -107,9 +108,9 @@ def test_without_the_package_it_is_refused_before_any_work(monkeypatch: pytest.M
         "pip install 'silero-vad>=5', or use sad.detector = 'energy'."
     )
     for refuses in (check_detector, identity):
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as caught:
             refuses(SILERO)
-        assert str(told.value) == message
+        assert str(caught.value) == message
         refuses(SpeechActivity("on"))
         refuses(SpeechActivity("off", detector="silero"))
 

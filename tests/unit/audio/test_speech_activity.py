@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from asdf.audio import cut_to_speech, segments, speech_mask
+from asdf.audio import cut_to_speech, speech_mask
 from asdf.settings.sections import SpeechActivity
 
 FRAME = 320  # 20 ms
@@ -17,14 +17,20 @@ def burst_at(*frames: int, of: int = 20, level: float = 0.5) -> np.ndarray:
     return x.reshape(-1)
 
 
+def stretches(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
+    """(n, 2): where each stretch of speech begins, and where it stops."""
+    mask = speech_mask(waveform, sad).astype(np.int8)
+    return np.flatnonzero(np.diff(mask, prepend=0, append=0)).reshape(-1, 2)
+
+
 def test_hangover_follows_speech_and_does_not_precede_it() -> None:
-    found = segments(burst_at(3, 12), SpeechActivity(hangover_s=0.04))
-    assert_array_equal(found, [[3 * FRAME, 6 * FRAME], [12 * FRAME, 15 * FRAME]])
+    speech = stretches(burst_at(3, 12), SpeechActivity(hangover_s=0.04))
+    assert_array_equal(speech, [[3 * FRAME, 6 * FRAME], [12 * FRAME, 15 * FRAME]])
 
 
 def test_hangover_joins_what_is_close() -> None:
-    found = segments(burst_at(3, 6), SpeechActivity(hangover_s=0.04))
-    assert_array_equal(found, [[3 * FRAME, 9 * FRAME]])
+    speech = stretches(burst_at(3, 6), SpeechActivity(hangover_s=0.04))
+    assert_array_equal(speech, [[3 * FRAME, 9 * FRAME]])
 
 
 def test_mask_covers_a_shorter_last_frame() -> None:
@@ -50,7 +56,9 @@ def test_a_constant_offset_is_not_speech() -> None:
 
 def test_modes() -> None:
     x = burst_at(3, 12)
-    x += np.arange(len(x), dtype=np.float32) * 1e-9  # so that every sample is told from every other
+    x += (
+        np.arange(len(x), dtype=np.float32) * 1e-9
+    )  # so that every sample is known from every other
     sad = SpeechActivity(hangover_s=0.0)
     assert cut_to_speech(x, sad) is x
     assert_array_equal(
@@ -64,5 +72,5 @@ def test_modes() -> None:
 @pytest.mark.parametrize("level", [0.0, 0.25])
 def test_digital_silence_is_left_whole(mode: str, level: float) -> None:
     x = np.full(1001, level, np.float32)
-    assert segments(x, SpeechActivity(mode)).shape == (0, 2)
+    assert stretches(x, SpeechActivity(mode)).shape == (0, 2)
     assert_array_equal(cut_to_speech(x, SpeechActivity(mode)), x)

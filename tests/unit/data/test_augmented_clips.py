@@ -10,7 +10,7 @@ import soundfile
 import torch
 from numpy.testing import assert_array_equal
 
-from asdf.audio import augment, crop_start, read_audio
+from asdf.audio import crop_start, read_audio
 from asdf.audio.augmentation import Chain, open_chain, source_samples
 from asdf.audio.augmentation.speed import at_speed, draw_speed
 from asdf.data.datasets import TrainingClips
@@ -23,6 +23,7 @@ from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Augmentation, RawBoost, Sections, SpeechActivity
 from asdf.trials.lists import read_list
 from tests.small_networks import Plain
+from tests.unit.audio.test_rawboost import augmented
 
 LENGTHS = np.array([9000, 1500, 4000])
 SIZE = 4000
@@ -72,7 +73,7 @@ def test_without_a_chain_nothing_is_drawn(utterances):
         draws, length = generator(0, "clip", *key), int(LENGTHS[key[1]])
         start = crop_start(length, SIZE, draws)
         crop = np.resize(read_audio(utterances.path(key[1]), start, min(length, SIZE)), SIZE)
-        wanted = augment(crop, BOOST, draws)
+        wanted = augmented(crop, BOOST, draws)
         for nothing in (None, Chain()):
             assert_array_equal(clips(utterances, nothing, rawboost=BOOST)[key], wanted)
 
