@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from asdf.commands.options import command_parser
@@ -42,7 +41,7 @@ from asdf.launcher import (
 from asdf.recipe.command_line import parse_command_line
 from asdf.recipe.folders import folders_of
 from asdf.settings import Settings
-from asdf.settings.sections import Computing, Sections
+from asdf.settings.sections import Computing
 
 # Settings of `computing` that the launcher decides for each run, and the option for each.
 _LAUNCHERS_SETTINGS = {
@@ -157,7 +156,11 @@ def _jobs(
     if processes is not None:
         overrides.append(f"computing.processes={processes}")
     jobs: dict[Path, Job] = {}
-    for config, settings in _settings_of(recipe, command.configs, overrides):
+    initial = Settings(recipe.parent / "configs" / "init_config.py")
+    run_configs = recipe.parent / "configs" / "run_configs.py"
+    for resolved in initial.read_configs(run_configs, command.configs, overrides):
+        config = resolved.name
+        settings = resolved.sections()
         system = folders_of(settings.paths, recipe.parent).system.resolve()
         if system in jobs:
             raise UsageError(
@@ -185,18 +188,6 @@ def _refuse_launchers_settings(overrides: list[str]) -> None:
     for name, option in _LAUNCHERS_SETTINGS.items():
         if f"computing.{name}" in overridden:
             raise UsageError(f"computing.{name} is set by the launcher: use {option}.")
-
-
-def _settings_of(
-    recipe: Path, configs: list[str], overrides: list[str]
-) -> Iterator[tuple[str, Sections]]:
-    """Yield each config with its settings, after all of them were checked."""
-    Settings(recipe.parent / "configs" / "init_config.py")
-    run_configs = recipe.parent / "configs" / "run_configs.py"
-    Settings().check(run_configs, configs, overrides)
-    turns = Settings().load_settings(run_configs, configs, overrides)
-    for config, _ in zip(configs, turns, strict=True):
-        yield config, Settings().snapshot()
 
 
 def _count_gpus(config: str, computing: Computing, slots: Slots) -> int:

@@ -90,7 +90,7 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
             LOG.error("rank %d: error: %s", rank, _describe(failures[0]))
         elif failed != str(rank):
             LOG.error(
-                "rank %d: another process of this run has ended; its own message tells why", rank
+                "rank %d: another process of this run has ended; its own message says why", rank
             )
         os._exit(1)
 

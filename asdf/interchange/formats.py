@@ -33,7 +33,7 @@ from asdf.interchange.weights_file import (
     read_weights_file,
     state_dict_in,
 )
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Sections, assign
 from asdf.settings.weights_names import BUNDLE
 from asdf.text import shorten
 from asdf.trials.scored_length import PUBLISHED, ScoredLength
@@ -119,7 +119,7 @@ def recognise(path: Path, given: Mapping[str, Any]) -> Recognised:
     if kind.startswith("SSL_") and ARCHITECTURE not in given:
         values[ARCHITECTURE] = architecture_of(path, state)
         notes.append(f"{ARCHITECTURE} = {values[ARCHITECTURE]!r}, {SHAPES}")
-    _set(settings, values)
+    assign(settings, values)
     try:
         told = back_end_sizes(kind, state, settings)
     except (ValueError, KeyError, IndexError) as error:
@@ -127,7 +127,7 @@ def recognise(path: Path, given: Mapping[str, Any]) -> Recognised:
             f"{path} has layers named as those of {kind}, but of shapes that it cannot have."
         ) from error
     told = [(name, value, why) for name, value, why in told if name not in given]
-    _set(settings, {name: value for name, value, _ in told})
+    assign(settings, {name: value for name, value, _ in told})
     notes += [f"{name} = {value!r}, {why}" for name, value, why in told]
     if nested != "model_state_dict":
         notes += _score_as_published(settings, kind, given)
@@ -150,7 +150,7 @@ def _score_as_published(settings: Sections, kind: str, given: Mapping[str, Any])
         chosen[_MIN_SCORED] = min(published, given[_MAX_SCORED])
     if not chosen:
         return []
-    _set(settings, chosen)
+    assign(settings, chosen)
     network = settings.network
     scored = ScoredLength(
         network.min_evaluation_utterance_length_in_samples,
@@ -173,7 +173,7 @@ def _content(path: Path) -> Mapping[str, Any]:
 
 def _own(content: Mapping[str, Any], path: Path, given: Mapping[str, Any]) -> Recognised:
     settings = settings_in(content, path)
-    _set(settings, given)
+    assign(settings, given)
     kept = {key: content[key] for key in ("calibration", "evaluation") if key in content}
     known = {"format", "version", "network_class", "settings", "model_state_dict", *kept}
     others = [str(key) for key in content if key not in known]
@@ -205,9 +205,3 @@ def _front_end_alone(path: str, what: str) -> str:
         f"{path} {what}: a front end and no detector, it gives features and no scores. Train a network on it: "
         f"front_end.weights={path} in a config or on a recipe's command line."
     )
-
-
-def _set(settings: Sections, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        section, _, setting = name.partition(".")
-        setattr(getattr(settings, section), setting, value)

@@ -11,6 +11,7 @@ from asdf.data.scoring_plan import batch_samples
 from asdf.errors import UsageError
 from asdf.memory.case import BESIDE, Case, Gpu, choose_format, gib
 from asdf.memory.training import TrainingMemory
+from asdf.settings.sections import assign
 
 # Less than this is no help.
 _SAVED = 0.01
@@ -128,9 +129,7 @@ def _peak(case: Case, gpu: Gpu, change: dict[str, Any]) -> int:
 
 def _changed(case: Case, change: dict[str, Any]) -> Case:
     settings = copy.deepcopy(case.settings)
-    for name, value in change.items():
-        section, setting = name.split(".")
-        setattr(getattr(settings, section), setting, value)
+    assign(settings, change)
     return replace(case, settings=settings)
 
 

@@ -13,17 +13,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.distributed.determinism import check_workspace
 from asdf.distributed.devices import check_one_process
+from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import Corpus, find_corpus, scores_only, validation_sets
 from asdf.recipe.folders import Folders, folders_of
 from asdf.recipe.selection import check_choices
 from asdf.recipe.stage_list import Stage, check_stages, check_work
+from asdf.settings import Configs
 from asdf.settings.sections import Sections
 from asdf.settings.weights_names import BUNDLE, missing_weights
 
 if TYPE_CHECKING:
     from torch import nn
+
+Check = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Problem:
     error: AsdfError
 
 
-def failures(checks: Iterable[Callable[[], object]]) -> list[AsdfError]:
+def failures(checks: Iterable[Check]) -> list[AsdfError]:
     """Do all checks and return what they raise, in their order."""
     errors = []
     for check in checks:
@@ -45,58 +50,103 @@ def failures(checks: Iterable[Callable[[], object]]) -> list[AsdfError]:
     return errors
 
 
+def find_problems(
+    configs: Configs,
+    folder: Path,
+    corpora: Mapping[str, Corpus],
+    stages: Mapping[int, Stage] | None,
+    launch: Launch,
+) -> list[Problem]:
+    """Return what the settings, and how many processes were started, show to be wrong.
+
+    Args:
+        folder: the recipe's.
+        stages: of the recipe; None where they are not known.
+    """
+    problems = []
+    process_counts = set()
+    for config in configs:
+        settings = config.sections()
+        process_counts.add(settings.computing.processes)
+        errors = settings_failures(settings, folder, corpora, stages)
+        errors += failures(
+            [
+                partial(check_workspace, settings.computing.deterministic),
+                partial(check_processes, settings, launch.size),
+            ]
+        )
+        problems += [Problem(config.name, error) for error in errors]
+    if len(process_counts) > 1:
+        error = UsageError(
+            "configs of one command need the same computing.processes: name them in separate "
+            "commands."
+        )
+        problems += [Problem(config.name, error) for config in configs]
+    return problems
+
+
 def settings_failures(
     settings: Sections,
     folder: Path,
     corpora: Mapping[str, Corpus],
     stages: Mapping[int, Stage] | None,
 ) -> list[AsdfError]:
-    """What is wrong with the settings of a run of the recipe in `folder`, without a look at the disk."""
+    """Return what is wrong with the settings of a run, without a look at the disk.
+
+    Args:
+        folder: the recipe's.
+    """
     recipe = settings.recipe
     names = (*recipe.training_sets, *validation_sets(settings), *recipe.evaluation_sets)
-    checks: list[Callable[[], object]] = [partial(folders_of, settings.paths, folder)]
+    checks: list[Check] = [partial(folders_of, settings.paths, folder)]
     checks += [partial(find_corpus, name, corpora) for name in dict.fromkeys(names)]
     if stages is not None:
-        checks += [partial(check_stages, recipe, stages), partial(check_work, settings, stages)]
-    return failures([*checks, partial(check_choices, settings)])
+        checks.append(partial(check_stages, recipe, stages))
+        checks.append(partial(check_work, settings, stages))
+    checks.append(partial(check_choices, settings))
+    return failures(checks)
 
 
 def check_processes(settings: Sections, processes: int) -> None:
-    """Refuse to train with as many processes as a launcher started, where the settings need one alone.
+    """Refuse to train in as many processes as a launcher started, where the settings need one.
 
     Raises:
-        UsageError: they do.
+        UsageError: the settings need one process.
     """
     if settings.recipe.execute_stage(1) and not scores_only(settings):
         check_one_process(settings.computing, processes)
 
 
 def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:
-    """Raise one error that names all problems, if there are any; with several `configs` also whose they are.
+    """Raise one error that names all problems, if any; with several `configs` also whose they are.
 
     Raises:
         UsageError: one of them is a mistake in a config.
         AsdfError: all of them are of another kind, such as a file that is not there.
     """
-    owners: dict[str, list[str]] = {}
+    if not problems:
+        return
+    configs_of: dict[str, list[str]] = {}
     for problem in problems:
-        owners.setdefault(str(problem.error), []).append(problem.config)
+        configs_of.setdefault(str(problem.error), []).append(problem.config)
     messages = []
-    for message, names in owners.items():
-        whose = ", ".join(dict.fromkeys(names))
-        messages.append(f"config {whose}: {message}" if len(configs) > 1 else message)
-    if messages:
-        mistakes = any(isinstance(problem.error, UsageError) for problem in problems)
-        raise (UsageError if mistakes else AsdfError)("\n  ".join(messages))
+    for message, names in configs_of.items():
+        if len(configs) > 1:
+            message = f"config {', '.join(dict.fromkeys(names))}: {message}"
+        messages.append(message)
+    text = "\n  ".join(messages)
+    if any(isinstance(problem.error, UsageError) for problem in problems):
+        raise UsageError(text)
+    raise AsdfError(text)
 
 
 def is_bundle(weights: str | None) -> bool:
-    """Whether `front_end.weights` names a bundle of torchaudio, which is fetched when it is first needed."""
+    """Whether `front_end.weights` names a bundle of torchaudio, which is fetched when first needed."""
     return weights is not None and weights.startswith(BUNDLE)
 
 
 def build_with_weights(settings: Sections, folders: Folders, recipe_folder: Path) -> nn.Module:
-    """The network of the settings with the pretrained weights that they name.
+    """Build the network of the settings with the pretrained weights that they name.
 
     Raises:
         UsageError: the network's class is not there.

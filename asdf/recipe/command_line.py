@@ -69,7 +69,8 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         configs, given.explain = [given.explain], ""
     if not configs and not given.list:
         raise UsageError(
-            "no config named. Use: run.py CONFIG [section.name=value ...]; run.py --list shows them."
+            "no config named. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
+            "them."
         )
     return CommandLine(
         configs, overrides, given.list, given.explain, given.dry_run, given.local_rank

@@ -15,27 +15,29 @@ from asdf.audio.speech_activity import check_detector
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
-from asdf.errors import AsdfError
-from asdf.recipe.checks import failures
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.checks import Check, Problem, failures
 from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
-from asdf.recipe.folders import Folders
+from asdf.recipe.folders import Folders, folders_of
 from asdf.recipe.memory import describe_memory, takes_memory
 from asdf.recipe.selection import select_networks
 from asdf.recipe.stage_list import Stage
 from asdf.recipe.stage_plan import describe_stages
+from asdf.settings import Configs
 from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Sections
-from asdf.text import lines_and_more
+from asdf.text import lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.lists import check_files
 from asdf.trials.trial_list import TrialList
 
-_MOST_DEVICES = 16
+_SHOWN_DEVICES = 16
+_SEE_BELOW = "PROBLEM, see below"
 
 
 @dataclass
 class Plan:
-    """What a run would do, a line each, and what would keep it from doing so."""
+    """What a run would do, line by line, and what would keep it from doing so."""
 
     lines: list[str]
     errors: list[AsdfError] = field(default_factory=list)
@@ -43,6 +45,29 @@ class Plan:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+
+def dry_run(
+    configs: Configs,
+    folder: Path,
+    corpora: Mapping[str, Corpus],
+    stages: Mapping[int, Stage] | None,
+    launch: Launch,
+) -> list[Problem]:
+    """Print the plan of every config, and return what would keep them from being done."""
+    plans = []
+    problems = []
+    for config in configs:
+        settings = config.sections()
+        try:
+            folders = folders_of(settings.paths, folder)
+        except UsageError:  # a problem of the settings, which `find_problems` returns
+            continue
+        plan = plan_run(config.name, settings, folders, corpora, stages, launch)
+        plans.append(plan.text)
+        problems += [Problem(config.name, error) for error in plan.errors]
+    print(printable("\n\n".join(plans)), flush=True)
+    return problems
 
 
 def plan_run(
@@ -60,113 +85,127 @@ def plan_run(
     """
     plan = Plan([f"config {config}: dry run, nothing is computed or written"])
     world_size = launch.size if launch.size > 1 else settings.computing.processes
-    _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _MOST_DEVICES)
+    _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
     lists = _add_corpora(plan, settings, folders, corpora)
-    _add(plan, "batches", lambda: _batches(settings, lists, world_size))
-    trains = settings.recipe.execute_stage(1) and not scores_only(settings)
+    _add(plan, "batches", lambda: _describe_batches(settings, lists, world_size))
     if takes_memory(settings):
         title = "memory of each process"
         _add(plan, title, lambda: describe_memory(settings, folders, world_size))
     if stages is not None:
         _add(plan, "stages", lambda: describe_stages(settings, folders, stages))
-    checks: list[Callable[[], object]] = [
-        lambda: check_classes(list(lists.values()), settings),
-        lambda: check_files(list(lists.values())),
-    ]
-    if trains:
-        checks += [
-            lambda: open_chain(settings.augmentation, folders.database),
-            partial(_look_for_network, settings, folders.recipe, world_size),
-            lambda: find_callbacks(settings, folders.recipe),
-        ]
-    elif settings.recipe.execute_stage(2) or settings.recipe.execute_stage(3):
-        checks.append(lambda: select_networks(settings, folders.layout))
-    if sets_in_use(settings):
-        checks.append(lambda: check_detector(settings.sad))
-    plan.errors += failures(checks)
+    plan.errors += failures(_checks(settings, folders, list(lists.values()), world_size))
     return plan
 
 
+def _checks(
+    settings: Sections, folders: Folders, lists: list[TrialList], world_size: int
+) -> list[Check]:
+    """Return the checks of what the chosen stages need."""
+    recipe = settings.recipe
+    checks: list[Check] = [
+        partial(check_classes, lists, settings),
+        partial(check_files, lists),
+    ]
+    if recipe.execute_stage(1) and not scores_only(settings):
+        checks.append(partial(open_chain, settings.augmentation, folders.database))
+        checks.append(partial(_check_network, settings, folders.recipe, world_size))
+        checks.append(partial(find_callbacks, settings, folders.recipe))
+    elif recipe.execute_stage(2) or recipe.execute_stage(3):
+        checks.append(partial(select_networks, settings, folders.layout))
+    if sets_in_use(settings):
+        checks.append(partial(check_detector, settings.sad))
+    return checks
+
+
 def _add(
-    plan: Plan, title: str, describe: Callable[[], list[str]], most: int | None = None
+    plan: Plan, title: str, describe: Callable[[], list[str]], shown: int | None = None
 ) -> None:
     """Add a paragraph, or note why it cannot be written."""
     plan.lines += ["", title]
     try:
         lines = describe()
     except AsdfError as error:
-        plan.lines.append("  PROBLEM, see below")
+        plan.lines.append(f"  {_SEE_BELOW}")
         plan.errors.append(error)
     else:
-        plan.lines.append(lines_and_more(lines, most or len(lines)).removeprefix("\n"))
+        plan.lines.append(lines_and_more(lines, shown or len(lines)).removeprefix("\n"))
 
 
 def _add_corpora(
     plan: Plan, settings: Sections, folders: Folders, corpora: Mapping[str, Corpus]
 ) -> dict[str, TrialList]:
-    """Add the corpora that the stages read, and return the lists of those that are there."""
+    """Add the corpora that the stages read, and return the lists of those that exist."""
     lists: dict[str, TrialList] = {}
     plan.lines += ["", "corpora"]
     for name in sets_in_use(settings):
         try:
-            plan.lines += _corpus(name, find_corpus(name, corpora), folders.database, lists)
+            corpus = find_corpus(name, corpora)
+            plan.lines += _describe_corpus(name, corpus, folders.database, lists)
         except AsdfError as error:
-            plan.lines.append(f"  {name}: PROBLEM, see below")
+            plan.lines.append(f"  {name}: {_SEE_BELOW}")
             plan.errors.append(error)
     return lists
 
 
-def _corpus(
+def _describe_corpus(
     name: str, corpus: Corpus, database: Path, lists: dict[str, TrialList]
 ) -> Iterator[str]:
-    place = corpus.place(database)
-    if corpus.make is not None and not place.exists():
-        yield f"  {name}: {place} (will be made)"
+    """Describe a corpus, and add its list to `lists`."""
+    path = corpus.path(database)
+    if corpus.make is not None and not path.exists():
+        yield f"  {name}: {path} (will be made)"
         return
-    utterances, notes = corpus.read_noted(name, database)
-    lists[name] = utterances
+    reading = corpus.read_with_notes(name, database)
+    utterances = lists[name] = reading.utterances
+    if not corpus.list:
+        path = utterances.folder
     bona_fide = int(utterances.labels.sum())
-    place = place if corpus.list else utterances.folder
-    yield f"  {name}: {place}: {bona_fide} bona fide, {len(utterances) - bona_fide} spoof"
-    yield from (f"    warning: {note}" for note in notes)
+    yield f"  {name}: {path}: {bona_fide} bona fide, {len(utterances) - bona_fide} spoof"
+    for note in reading.notes:
+        yield f"    warning: {note}"
 
 
-def _batches(settings: Sections, lists: Mapping[str, TrialList], world_size: int) -> list[str]:
-    """What an optimiser step consists of, and an epoch, if the number of training utterances is known.
+def _describe_batches(
+    settings: Sections, lists: Mapping[str, TrialList], world_size: int
+) -> list[str]:
+    """Describe an optimiser step, and an epoch if the number of training utterances is known.
 
     Raises:
         UsageError: the global minibatch does not divide by the number of processes.
     """
-    network, names = settings.network, settings.recipe.training_sets
-    minibatch, interval = (
-        minibatch_per_process(network, world_size),
-        network.optimizer_step_interval,
-    )
-    size = sum(len(lists[name]) for name in names if name in lists)
+    network = settings.network
+    minibatch = minibatch_per_process(network, world_size)
+    interval = network.optimizer_step_interval
+    training_sets = settings.recipe.training_sets
+    readable = [name for name in training_sets if name in lists]
+    size = sum(len(lists[name]) for name in readable)
     plan = TrainingPlan(size, minibatch, interval, world_size)
+    processes = "1 process" if world_size == 1 else f"{world_size} processes"
     lines = [
-        f"minibatch {minibatch} x {world_size} process{'es' * (world_size > 1)} x "
-        f"{interval} minibatches per step = {plan.window_size} utterances per optimiser step"
+        f"minibatch {minibatch} x {processes} x {interval} minibatches per step = "
+        f"{plan.window_size} utterances per optimiser step"
     ]
     if settings.computing.shard_network:
-        lines.append(_sharding(world_size))
-    if all(name in lists for name in names):
+        lines.append(_describe_sharding(world_size))
+    if len(readable) == len(training_sets):
         steps = plan.steps_per_epoch()
-        total = min(steps * network.max_epochs, network.max_steps or steps * network.max_epochs)
+        total = steps * network.max_epochs
+        if network.max_steps:
+            total = min(total, network.max_steps)
         lines.append(
-            f"{size} training utterances = {steps} steps per epoch, at most {network.max_epochs} epochs and "
-            f"{total:,} steps"
+            f"{size} training utterances = {steps} steps per epoch, at most {network.max_epochs} "
+            f"epochs and {total:,} steps"
         )
     return lines
 
 
-def _sharding(world_size: int) -> str:
+def _describe_sharding(world_size: int) -> str:
     if world_size == 1:
         return "computing.shard_network: one process keeps the network whole"
     return f"weights, gradients and moments are divided over the {world_size} processes"
 
 
-def _look_for_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:
+def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:
     # With weights the network is built, which finds its class and more.
     if not settings.front_end.weights:
         look_for_class(settings.network.network_class, recipe_folder, "network.network_class")

@@ -93,7 +93,8 @@ def _lines(case: Case, gpu: Gpu | None) -> list[str]:
     lines = _training_lines(case, training, gpu) if training else []
     if training and case.settings.computing.shard_network and case.processes > 1:
         lines.append(
-            "computing.shard_network is counted: weights and moments are this process's part, a step gathers a layer "
+            "computing.shard_network is counted: weights and moments are this process's part, a "
+            "step gathers a layer "
             "at a time, and scoring has a whole copy"
         )
     batch, validation = scoring.worst, case.scoring_peak(scoring, training)
@@ -107,7 +108,8 @@ def _lines(case: Case, gpu: Gpu | None) -> list[str]:
         lines[-1] += "; larger ones on a large GPU, up to about a quarter of its memory"
     whole = max(training.peak if training else 0, validation) + BESIDE
     lines.append(
-        f"of a GPU's memory: {gib(whole)}, of which about {gib(BESIDE)} are for CUDA's context and the workspaces of "
+        f"of a GPU's memory: {gib(whole)}, of which about {gib(BESIDE)} are for CUDA's context and "
+        "the workspaces of "
         "cuDNN and NCCL"
     )
     if gpu is not None:

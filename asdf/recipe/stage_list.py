@@ -60,7 +60,8 @@ def check_stages(recipe: Recipe, stages: Mapping[int, Stage]) -> None:
     if recipe.start_stage > last or beyond or not chosen_stages(recipe, stages):
         there = ", ".join(f"{stage.number} ({stage.summary})" for stage in stages.values())
         raise UsageError(
-            f"recipe.start_stage = {recipe.start_stage} and recipe.end_stage = {recipe.end_stage} do not fit the "
+            f"recipe.start_stage = {recipe.start_stage} and recipe.end_stage = {recipe.end_stage} "
+            "do not fit the "
             f"stages of this recipe: {there}. Choose among these."
         )
 

@@ -118,7 +118,8 @@ def write_advice(path: Path, error: OSError) -> str:
     """What to tell the user when `path` could not be written."""
     return (
         f"cannot write {path}: {error.strerror or error}. "
-        "What was there before is unchanged. Free some space or choose another place (of a run: paths.output_folder), "
+        "What was there before is unchanged. Free some space or choose another place (of a run: "
+        "paths.output_folder), "
         "then start the same command again: a run goes on from the newest checkpoint."
     )
 
@@ -142,7 +143,8 @@ def removed_folder_error() -> AsdfError | None:
         Path.cwd()
     except FileNotFoundError:
         return AsdfError(
-            "the folder that this command was started in was removed. Change to a folder that exists (cd), then "
+            "the folder that this command was started in was removed. Change to a folder that "
+            "exists (cd), then "
             "start the same command again."
         )
     return None

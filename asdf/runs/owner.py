@@ -89,7 +89,8 @@ def _open_locked(path: Path) -> IO[str]:
             continue
         if left:
             LOG.info(
-                "notice: the run that was here (process %s on %s, started %s) ended without saying so; "
+                "notice: the run that was here (process %s on %s, started %s) ended without saying "
+                "so; "
                 "going on from what it left",
                 left.get("process"),
                 left.get("host"),
@@ -110,7 +111,8 @@ def _open_mark(path: Path) -> IO[str]:
         if error.errno != errno.ELOOP:
             raise
         raise AsdfError(
-            f"{path} is a link, and a run writes the mark of its owner there: it would overwrite what the link leads "
+            f"{path} is a link, and a run writes the mark of its owner there: it would overwrite "
+            "what the link leads "
             "to. Remove the link, and see who may write in that folder."
         ) from None
 
@@ -132,7 +134,8 @@ def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
     if time.time() - seen > 10 * STILL_S:
         return
     LOG.info(
-        "the system folder bears the mark of a run on %s: waiting %.0f s to see whether it is alive",
+        "the system folder bears the mark of a run on %s: waiting %.0f s to see whether it is "
+        "alive",
         left.get("host"),
         STILL_S,
     )
@@ -184,8 +187,10 @@ def _read(file: IO[str]) -> dict[str, str]:
 
 def _refusal(path: Path, owner: dict[str, str]) -> str:
     return (
-        f"another run is at work in {path.parent}: process {owner.get('process', '?')} on {owner.get('host', '?')}, "
-        f"started {owner.get('start', '?')}. Wait for it, stop it, or give this run another paths.system_folder."
+        f"another run is at work in {path.parent}: process {owner.get('process', '?')} on "
+        f"{owner.get('host', '?')}, "
+        f"started {owner.get('start', '?')}. Wait for it, stop it, or give this run another "
+        "paths.system_folder."
     )
 
 

@@ -1,6 +1,10 @@
-"""The settings language and the `Settings` singleton. Nothing here imports torch or numpy: `--list` answers at once."""
+"""The settings language and the `Settings` singleton.
+
+Nothing here imports torch or numpy: `--list` answers at once.
+"""
 
 from asdf.settings.listing import list_configs, markdown_tables
+from asdf.settings.loading import Configs
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.sections import (
     Augmentation,
@@ -20,6 +24,7 @@ __all__ = [
     "Augmentation",
     "BackEnd",
     "Computing",
+    "Configs",
     "FrontEnd",
     "Network",
     "Paths",

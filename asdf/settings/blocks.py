@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asdf.settings.lines import Line, read_lines
-from asdf.settings.mistakes import Collector, Mistake, Place, shortened
+from asdf.settings.mistakes import Collector, Location, Mistake, shortened
 
 HEADER = re.compile(r"[\w.-]+(\s*<\s*[\w.-]+)*")
 NAMES = "letters, digits, '-', '_' and '.'"
@@ -25,7 +25,7 @@ class Assignment:
     target: str
     value: Any
     text: str
-    place: Place
+    location: Location
     comment: str = ""
     broken: bool = False
 
@@ -43,7 +43,7 @@ class Block:
 
     name: str
     parents: tuple[str, ...]
-    place: Place
+    location: Location
     assignments: dict[str, Assignment] = field(default_factory=dict)
     comments: list[str] = field(default_factory=list)
 
@@ -59,10 +59,10 @@ def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mist
     assignments: dict[str, Assignment] = {}
     for line in read_lines(text, file, found):
         if line.kind == "assignment":
-            _append(assignments, line, Place(file, line.number), found)
+            _append(assignments, line, Location(file, line.number), found)
         elif line.kind == "other":
             found.add(
-                Place(file, line.number),
+                Location(file, line.number),
                 f"'{shortened(line.text)}' is no line of the form section.name = value",
             )
     return list(assignments.values()), found.mistakes
@@ -77,7 +77,7 @@ def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]
     described = False
     last: Block | None = None
     for line in read_lines(text, file, found):
-        place = Place(file, line.number, block.name if block else "")
+        location = Location(file, line.number, block.name if block else "")
         if line.kind == "blank":
             last, block, above = block or last, None, []
         elif line.kind == "comment":
@@ -87,21 +87,21 @@ def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]
                 block.comments.append(line.comment)
         elif line.kind == "assignment":
             if block is None:
-                found.add(place, _orphan(line, last))
+                found.add(location, _orphan(line, last))
                 # The rest of the paragraph is part of the same mistake.
-                block = Block("", (), place)
-            _append(block.assignments, line, place, found)
+                block = Block("", (), location)
+            _append(block.assignments, line, location, found)
         elif HEADER.fullmatch(line.text):
             if block is not None and block.name:
                 inside = f"'{shortened(line.text)}' stands inside config '{shortened(block.name)}'"
-                found.add(place, f"{inside}; a config begins behind a blank line")
-            block = _begin(line, Place(file, line.number), blocks, found)
+                found.add(location, f"{inside}; a config begins behind a blank line")
+            block = _begin(line, Location(file, line.number), blocks, found)
             block.comments[:0] = above
             described = bool(block.comments)
             above = []
         else:
-            found.add(place, _neither(line, block))
-            block = block or Block("", (), place)
+            found.add(location, _neither(line, block))
+            block = block or Block("", (), location)
     return blocks, found.mistakes
 
 
@@ -117,33 +117,35 @@ def _orphan(line: Line, last: Block | None) -> str:
     if last is None or not last.name:
         return f"{text}; begin the block with a line that holds its name"
     return (
-        f"{text}: a blank line above ended '{shortened(last.name)}' (line {last.place.line}); "
+        f"{text}: a blank line above ended '{shortened(last.name)}' (line {last.location.line}); "
         "remove that line, or begin a block with a name"
     )
 
 
-def _begin(line: Line, place: Place, blocks: dict[str, Block], found: Collector) -> Block:
+def _begin(line: Line, location: Location, blocks: dict[str, Block], found: Collector) -> Block:
     name, *parents = (part.strip() for part in line.text.split("<"))
-    block = Block(name, tuple(parents), Place(place.file, place.line, name))
+    block = Block(name, tuple(parents), Location(location.file, location.line, name))
     if line.comment:
         block.comments.append(line.comment)
     if name in blocks:
         found.add(
-            place,
+            location,
             f"config '{shortened(name)}' is there twice; the first is in line "
-            f"{blocks[name].place.line}",
+            f"{blocks[name].location.line}",
         )
     else:
         blocks[name] = block
     return block
 
 
-def _append(assignments: dict[str, Assignment], line: Line, place: Place, found: Collector) -> None:
+def _append(
+    assignments: dict[str, Assignment], line: Line, location: Location, found: Collector
+) -> None:
     target = line.text
     if target in assignments:
-        first = assignments[target].place.line
-        found.add(place, f"{shortened(target)} is set twice; the first is in line {first}")
+        first = assignments[target].location.line
+        found.add(location, f"{shortened(target)} is set twice; the first is in line {first}")
         return
     assignments[target] = Assignment(
-        target, line.value, line.value_text, place, line.comment, line.broken
+        target, line.value, line.value_text, location, line.comment, line.broken
     )

@@ -100,7 +100,7 @@ def class_paths(sections: Sections) -> list[str]:
     """The values of all settings that name a class, the project's and the user's own."""
     paths: list[str] = []
     for known in catalogue().values():
-        if known.metadata["each"] == "class_path":
+        if known.metadata["check"] == "class_path":
             value = getattr(getattr(sections, known.section), known.name)
             paths += [value] if isinstance(value, str) else value or ()
     return paths

@@ -26,7 +26,7 @@ def check_value(known: Known, value: Any) -> Any:
     fitted = _fit(known.annotation, value)
     for number in _numbers(fitted):
         _check_range(known, number)
-    check = _EACH.get(known.metadata["each"])
+    check = _EACH.get(known.metadata["check"])
     if check is not None and fitted is not None:
         check(fitted)
     return fitted

@@ -115,7 +115,8 @@ def _no_module(missing: str, top: str, folder: Path | None, setting: str) -> Usa
     files = [path.stem for path in sorted(folder.glob("*.py"))] if folder else []
     where = f"in {folder}" if folder else "beside the recipe"
     return UsageError(
-        f"{setting}: there is no module {missing!r}.{did_you_mean(top, files)} Your own module is a "
+        f"{setting}: there is no module {missing!r}.{did_you_mean(top, files)} Your own module is "
+        "a "
         f"file {top}.py {where}; the project's networks are in asdf.networks."
     )
 
@@ -141,7 +142,8 @@ def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
     found = getattr(sys.modules[top], "__file__", None)
     if own and own.is_file() and (found is None or Path(found).resolve() != own.resolve()):
         raise UsageError(
-            f"{setting}: {own} is hidden by another module named {top!r} ({found or 'built in'}). Rename your file."
+            f"{setting}: {own} is hidden by another module named {top!r} ({found or 'built in'}). "
+            "Rename your file."
         )
     return module
 

@@ -40,8 +40,9 @@ def inheritance_mistakes(blocks: Mapping[str, Block]) -> list[Mistake]:
         for parent in dict.fromkeys(block.parents):
             if parent not in blocks:
                 found.add(
-                    block.place,
-                    f"'{shortened(block.name)}' inherits from '{shortened(parent)}', which is no config",
+                    block.location,
+                    f"'{shortened(block.name)}' inherits from '{shortened(parent)}', which is no "
+                    "config",
                     partial(_nearest_other, parent, block.name, blocks),
                 )
     ended: set[str] = set()
@@ -70,7 +71,7 @@ def _find_circles(
             ended.add(path[-1])
             del depths[path.pop()]
         elif parent in depths:
-            found.add(blocks[parent].place, _circle(path, depths[parent]))
+            found.add(blocks[parent].location, _circle(path, depths[parent]))
         elif parent not in ended:
             depths[parent] = len(path)
             path.append(parent)

@@ -1,7 +1,7 @@
-"""The values of one config out of its layers: defaults, init_config, inherited blocks, own lines, command line.
+"""The values of one config out of its layers: defaults, init_config, inherited blocks, its lines, command line.
 
-Invariant: a log only grows, in the order in which values are applied, and the last step of a setting is its value.
-So what a value is and where it comes from can never tell two stories.
+Invariant: a log only grows, in the order in which values are applied, and the last step of a
+setting is its value. So what a value is and where it comes from can never contradict each other.
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asdf.settings.blocks import Assignment
-from asdf.settings.catalogue import catalogue, look_up
+from asdf.settings.catalogue import Known, catalogue, look_up
 from asdf.settings.checks import check_value
 from asdf.settings.environment import expand
 from asdf.settings.kinds import takes_string
 from asdf.settings.literals import parse_literal
-from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, Mistake, Place, shortened
+from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, Location, Mistake, shortened
 from asdf.settings.relations import contradictions
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Sections, assign
 
 
 @dataclass(frozen=True)
 class Step:
-    """A value that a layer gave a setting; no place means the default. It is broken if it is not a value at all."""
+    """A value that a layer gives a setting; `broken` if it does not fit.
+
+    Attributes:
+        location: where it is written; None for the default.
+    """
 
     setting: str
     value: Any
-    place: Place | None = None
+    location: Location | None = None
     comment: str = ""
     broken: bool = False
 
@@ -36,142 +40,160 @@ Log = Sequence[Step]
 
 
 @dataclass(frozen=True)
-class Resolved:
+class Config:
     """A config with all layers applied.
 
-    `values` holds the value of each setting by its full name, with environment variables expanded; those that could
-    not be are as they were written, and in `unset`.
+    Attributes:
+        header: what it is and where it is written, for a user.
+        values: each setting's value by its full name, with environment variables expanded.
+        unset: what is wrong with the paths whose variables are not set; `values` has them as written.
     """
 
     header: str
     log: Log
     values: Mapping[str, Any]
     unset: Mapping[str, Mistake] = field(default_factory=dict)
+    name: str = ""
+
+    def sections(self) -> Sections:
+        """Return the values as plain dataclasses, a new copy each time."""
+        sections = Sections()
+        assign(sections, self.values)
+        return sections
 
 
 def defaults() -> list[Step]:
-    """The lowest layer."""
+    """Return the lowest layer."""
     return [Step(known.full, known.default) for known in catalogue().values()]
 
 
-def steps_of(assignments: Iterable[Assignment], found: Collector) -> list[Step]:
-    """The layer that these assignments make; notes unknown settings and values that do not fit."""
+def steps_of(assignments: Iterable[Assignment], collector: Collector) -> list[Step]:
+    """Return the layer of these assignments; note unknown settings and values that do not fit."""
     steps = []
     for assignment in assignments:
-        known = found.attempt(lambda: look_up(assignment.target), assignment.place)  # noqa: B023 - runs at once
-        if known is None:
-            continue
-        value, broken = assignment.value, assignment.broken
-        if not broken:
-            try:
-                value = check_value(known, value)
-            except Complaint as complaint:
-                found.mistakes.append(
-                    complaint.at(assignment.place, f"{known.full} = {shortened(assignment.text)}")
-                )
-                broken = True
-        steps.append(Step(known.full, value, assignment.place, assignment.comment, broken))
+        try:
+            known = look_up(assignment.target)
+        except Complaint as complaint:
+            collector.mistakes.append(complaint.at(assignment.location))
+        else:
+            steps.append(_step_of(known, assignment, collector))
     return steps
 
 
-def override_steps(overrides: Iterable[str], found: Collector) -> list[Step]:
-    """The layer of the command line's `section.name=value`; notes a setting that gets two values.
+def _step_of(known: Known, assignment: Assignment, collector: Collector) -> Step:
+    value = assignment.value
+    broken = assignment.broken
+    if not broken:
+        try:
+            value = check_value(known, value)
+        except Complaint as complaint:
+            written = f"{known.full} = {shortened(assignment.text)}"
+            collector.mistakes.append(complaint.at(assignment.location, written))
+            broken = True
+    return Step(known.full, value, assignment.location, assignment.comment, broken)
 
-    A command with two values for one setting may well be meant as two runs, so that neither value is taken.
+
+def override_steps(overrides: Iterable[str], collector: Collector) -> list[Step]:
+    """Return the layer of the command line's `section.name=value`.
+
+    A command with two values for one setting may be meant as two runs: neither is taken, and the
+    mistake is noted.
     """
     assignments: dict[str, Assignment] = {}
     for text in overrides:
-        read = _override(text, found)
-        if read is None:
+        assignment = _read_override(text, collector)
+        if assignment is None:
             continue
-        earlier = assignments.setdefault(read.target, read)
-        if earlier.text != read.text:
-            found.add(COMMAND_LINE, _contradiction(earlier, read))
-    return steps_of(assignments.values(), found)
+        earlier = assignments.setdefault(assignment.target, assignment)
+        if earlier.text != assignment.text:
+            collector.add(COMMAND_LINE, _two_values(earlier, assignment))
+    return steps_of(assignments.values(), collector)
 
 
-def _contradiction(earlier: Assignment, later: Assignment) -> str:
+def _two_values(earlier: Assignment, later: Assignment) -> str:
     return (
-        f"{shortened(later.target)} is set to {shortened(earlier.text, 30)} and to {shortened(later.text, 30)}: leave "
-        "one of them out; for a run with each write a config for each"
+        f"{shortened(later.target)} is set to {shortened(earlier.text, 30)} and to "
+        f"{shortened(later.text, 30)}: leave one of them out; for a run with each write a config "
+        "for each"
     )
 
 
-def _override(override: str, found: Collector) -> Assignment | None:
+def _read_override(override: str, collector: Collector) -> Assignment | None:
     target, equals, text = (part.strip() for part in override.partition("="))
     if not equals:
-        found.add(
-            COMMAND_LINE, f"'{shortened(override)}' is no override of the form section.name=value"
-        )
+        problem = f"'{shortened(override)}' is no override of the form section.name=value"
+        collector.add(COMMAND_LINE, problem)
         return None
     known = catalogue().get(target)
     try:
         return Assignment(target, parse_literal(text), text, COMMAND_LINE)
     except Complaint as complaint:
-        # `paths.output_folder=/scratch/x`: the shell has eaten the quotes, or the user never thought of them.
-        if (
-            known is not None
-            and takes_string(known.annotation)
-            and text
-            and text[0] not in "'\"([{"
-        ):
+        if known is not None and _is_bare_string(known, text):
             return Assignment(target, text, text, COMMAND_LINE)
         # Of an unknown setting nobody can say whether it takes a bare string.
         if known is not None:
-            found.mistakes.append(complaint.at(COMMAND_LINE, f"{target} = {shortened(text)}"))
+            written = f"{target} = {shortened(text)}"
+            collector.mistakes.append(complaint.at(COMMAND_LINE, written))
         return Assignment(target, None, text, COMMAND_LINE, broken=True)
 
 
-def resolve(header: str, log: Log) -> Resolved:
+def _is_bare_string(known: Known, text: str) -> bool:
+    """Whether `text` is meant as a string: the shell took its quotes, or nobody wrote any."""
+    return takes_string(known.annotation) and text != "" and text[0] not in "'\"([{"
+
+
+def resolve(header: str, log: Log, name: str = "") -> Config:
     """Apply the steps of a log."""
-    latest = {step.setting: step for step in log}
-    values = {setting: step.value for setting, step in latest.items()}
+    latest = _latest_steps(log)
+    values = {}
     unset = {}
     for known in catalogue().values():
         step = latest[known.full]
-        if (
-            known.metadata["each"] == "path"
-            and isinstance(step.value, str | tuple)
-            and not step.broken
-        ):
+        values[known.full] = step.value
+        if known.metadata["check"] == "path" and not step.broken:
             try:
-                paths = step.value
-                values[known.full] = (
-                    expand(paths) if isinstance(paths, str) else tuple(map(expand, paths))
-                )
+                values[known.full] = _expand_paths(step.value)
             except Complaint as complaint:
-                unset[known.full] = complaint.at(
-                    step.place or Place("default"), f"{known.full} = {shortened(repr(step.value))}"
-                )
-    return Resolved(header, log, values, unset)
+                written = f"{known.full} = {shortened(repr(step.value))}"
+                unset[known.full] = complaint.at(step.location or Location("default"), written)
+    return Config(header, log, values, unset, name)
 
 
-def final_mistakes(config: Resolved) -> list[Mistake]:
-    """What is wrong with the values that a config ends up with: unset variables and contradictions."""
-    latest = {step.setting: step for step in config.log}
+def _latest_steps(log: Log) -> dict[str, Step]:
+    return {step.setting: step for step in log}
+
+
+def _expand_paths(value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+    if isinstance(value, str):
+        return expand(value)
+    if isinstance(value, tuple):
+        return tuple(map(expand, value))
+    return value
+
+
+def final_mistakes(config: Config) -> list[Mistake]:
+    """Return what is wrong with a config's final values: unset variables and contradictions."""
+    latest = _latest_steps(config.log)
     mistakes = list(config.unset.values())
-    sound = {name: value for name, value in config.values.items() if not latest[name].broken}
-    for low, high, relation in contradictions(to_sections(sound)):
-        if not latest[low].broken and not latest[high].broken:
-            places = [
-                step.place for step in config.log if step.setting in (low, high) and step.place
-            ]
-            told = [
-                f"{name} = {shortened(repr(sound[name]))} ({latest[name].place or 'default'})"
-                for name in (low, high)
-            ]
-            mistakes.append(
-                Mistake(
-                    places[-1] if places else Place("default"), f"{told[0]} {relation} {told[1]}"
-                )
-            )
+    sections = Sections()
+    # What is broken is noted already; its default stands in for it.
+    assign(sections, {name: config.values[name] for name in latest if not latest[name].broken})
+    for contradiction in contradictions(sections):
+        first = latest[contradiction.first]
+        second = latest[contradiction.second]
+        if first.broken or second.broken:
+            continue
+        written = [
+            step.location
+            for step in config.log
+            if step.setting in (first.setting, second.setting) and step.location
+        ]
+        location = written[-1] if written else Location("default")
+        text = f"{_describe(first, config)} {contradiction.relation} {_describe(second, config)}"
+        mistakes.append(Mistake(location, text))
     return mistakes
 
 
-def to_sections(values: Mapping[str, Any]) -> Sections:
-    """The dataclasses that hold these values, and the defaults for what is not among them."""
-    sections = Sections()
-    for name, value in values.items():
-        section, _, setting = name.partition(".")
-        setattr(getattr(sections, section), setting, value)
-    return sections
+def _describe(step: Step, config: Config) -> str:
+    value = shortened(repr(config.values[step.setting]))
+    return f"{step.setting} = {value} ({step.location or 'default'})"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from asdf.settings.literals import parse_literal
-from asdf.settings.mistakes import Collector, Complaint, Mistake, Place, SettingsError, shortened
+from asdf.settings.mistakes import Collector, Complaint, Location, Mistake, SettingsError, shortened
 from asdf.settings.tokens import ASSIGNMENT_LINE, find_end
 
 TARGET = re.compile(r"[^\W\d]\w*(\.\w+)*")
@@ -43,22 +43,23 @@ def read_text(path: str | os.PathLike[str], what: str) -> str:
         raw = Path(path).read_bytes()
     except FileNotFoundError:
         raise SettingsError(
-            [Mistake(Place(str(path)), f"there is no such file; the {what} should be there")]
+            [Mistake(Location(str(path)), f"there is no such file; the {what} should be there")]
         ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(
-            [Mistake(Place(str(path)), f"the {what} cannot be read: {reason}")]
+            [Mistake(Location(str(path)), f"the {what} cannot be read: {reason}")]
         ) from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = Place(str(path), raw.count(b"\n", 0, error.start) + 1)
+        location = Location(str(path), raw.count(b"\n", 0, error.start) + 1)
         raise SettingsError(
             [
                 Mistake(
-                    place,
-                    f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file in the encoding UTF-8",
+                    location,
+                    f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file in the encoding "
+                    "UTF-8",
                 )
             ]
         ) from None
@@ -83,7 +84,7 @@ def read_lines(text: str, file: str, found: Collector) -> Iterator[Line]:
         else:
             target = bare.partition("=")[0].strip()
             value_line, end = _value_line(
-                text, start + raw.index("=") + 1, target, Place(file, number), found
+                text, start + raw.index("=") + 1, target, Location(file, number), found
             )
             yield value_line
         number += text.count("\n", start, end) + 1
@@ -91,21 +92,21 @@ def read_lines(text: str, file: str, found: Collector) -> Iterator[Line]:
 
 
 def _value_line(
-    text: str, start: int, target: str, place: Place, found: Collector
+    text: str, start: int, target: str, location: Location, found: Collector
 ) -> tuple[Line, int]:
     """The assignment whose value starts at `start`, and the end of its last line."""
-    assert place.line is not None
+    assert location.line is not None
     value_text = text[start : _line_end(text, start)].strip()
     try:
         end, comment = find_end(text, start)
         value_text = text[start:end].strip()
         line = Line(
-            "assignment", place.line, target, comment, parse_literal(value_text), value_text
+            "assignment", location.line, target, comment, parse_literal(value_text), value_text
         )
         return line, _line_end(text, end)
     except Complaint as complaint:
-        found.mistakes.append(complaint.at(place, f"{target} = {shortened(value_text)}"))
-        line = Line("assignment", place.line, target, value_text=value_text, broken=True)
+        found.mistakes.append(complaint.at(location, f"{target} = {shortened(value_text)}"))
+        line = Line("assignment", location.line, target, value_text=value_text, broken=True)
         return line, _recovery(text, start)
 
 

@@ -1,19 +1,20 @@
 """From the files and the command line to configs that are ready to be applied.
 
-Invariant: all mistakes are found before anything is returned, and a file is read only once, so that what is edited
-while a run goes on reaches none of its configs.
+Invariant: all mistakes are found before anything is returned, and a command reads each file once,
+so that what is edited while a run goes on reaches none of its configs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
-from asdf.settings.blocks import parse_assignments, parse_blocks
+from asdf.settings.blocks import Block, parse_assignments, parse_blocks
 from asdf.settings.inheritance import application_order, inheritance_mistakes
 from asdf.settings.layers import (
-    Resolved,
+    Config,
+    Log,
     defaults,
     final_mistakes,
     override_steps,
@@ -31,55 +32,64 @@ from asdf.settings.mistakes import (
 )
 
 FilePath = str | os.PathLike[str]
+Configs = tuple[Config, ...]
+"""The configs that a command names, in its order: read once and free of mistakes."""
 
 
-def read_init_config(path: FilePath) -> Resolved:
-    """The defaults with an init_config file applied.
+def read_init_config(path: FilePath) -> Config:
+    """Return the defaults with an init_config file applied.
 
     Raises:
         SettingsError: the file is missing or has mistakes in it.
     """
     assignments, in_text = parse_assignments(read_text(path, "init config"), str(path))
-    found = Collector()
-    steps = steps_of(assignments, found)
-    raise_all([*in_text, *found.mistakes])
+    collector = Collector()
+    steps = steps_of(assignments, collector)
+    raise_all([*in_text, *collector.mistakes])
     return resolve(str(path), [*defaults(), *steps])
 
 
 def read_run_configs(
-    initial: Resolved, path: FilePath, names: Iterable[str], overrides: Iterable[str]
-) -> list[Resolved]:
-    """The named configs of a run_configs file, applied onto `initial`, with the overrides on top of each.
+    initial: Config, path: FilePath, names: Iterable[str], overrides: Iterable[str]
+) -> Configs:
+    """Return the named configs of a run_configs file, applied onto `initial`, overrides last.
 
     Raises:
-        SettingsError: names every mistake in the text of the file, in these configs and what they inherit, and in
-            the overrides. Whether values fit is not asked of blocks that are not needed.
+        SettingsError: names every mistake in the text of the file, in these configs and what they
+            inherit, and in the overrides. The values of other blocks are not checked.
     """
-    names = [names] if isinstance(names, str) else list(names)
-    found = Collector()
-    on_top = override_steps(overrides, found)
+    if isinstance(names, str):
+        names = [names]
+    collector = Collector()
+    on_top = override_steps(overrides, collector)
     try:
         blocks, in_text = parse_blocks(read_text(path, "run configs"), str(path))
     except SettingsError as error:
-        raise SettingsError([*error.mistakes, *found.mistakes]) from None
+        raise SettingsError([*error.mistakes, *collector.mistakes]) from None
     in_parents = inheritance_mistakes(blocks)
     configs = []
     for name in names:
-        if name not in blocks:
-            found.add(
-                COMMAND_LINE,
-                f"there is no config '{shortened(name)}' in {path}",
-                partial(nearest, name, blocks),
-            )
-            continue
-        log = [*initial.log]
-        for part in application_order(name, blocks):
-            log += steps_of(blocks[part].assignments.values(), found)
-        header = shortened(blocks[name].header, 200)
-        configs.append(resolve(f"config {header} ({blocks[name].place})", [*log, *on_top]))
+        if name in blocks:
+            log = [*initial.log, *_inherited_steps(name, blocks, collector), *on_top]
+            configs.append(resolve(_header(blocks[name]), log, name))
+        else:
+            problem = f"there is no config '{shortened(name)}' in {path}"
+            collector.add(COMMAND_LINE, problem, partial(nearest, name, blocks))
     # A parent that is missing may be what settles a contradiction.
     if not in_parents:
         for config in configs:
-            found.mistakes += final_mistakes(config)
-    raise_all([*in_text, *in_parents, *found.mistakes])
-    return configs
+            collector.mistakes += final_mistakes(config)
+    raise_all([*in_text, *in_parents, *collector.mistakes])
+    return tuple(configs)
+
+
+def _inherited_steps(name: str, blocks: Mapping[str, Block], collector: Collector) -> Log:
+    """Return the steps of a block and of all that it inherits from, in the order of application."""
+    steps = []
+    for part in application_order(name, blocks):
+        steps += steps_of(blocks[part].assignments.values(), collector)
+    return steps
+
+
+def _header(block: Block) -> str:
+    return f"config {shortened(block.header, 200)} ({block.location})"

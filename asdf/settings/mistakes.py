@@ -1,6 +1,6 @@
 """What is wrong in a config, and where: collected, so that one error names every mistake at once.
 
-Invariant: a mistake reaches the user with the place where it was written, and only once, however many of the
+Invariant: a mistake reaches the user with the location where it was written, and only once, however many of the
 configs to run share the line. A reader who mends what one error lists does not meet a second one. However many
 mistakes a file holds, a message lists `MOST_SHOWN` of them and counts the rest; names are searched for one that is
 near only where the search is shown.
@@ -23,7 +23,7 @@ MOST_SHOWN = 30
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a value was written: a line of a file, or something without lines such as the command line."""
 
     file: str
@@ -34,31 +34,33 @@ class Place:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     def with_block(self, *, short: bool = False) -> str:
-        """The place with the config it lies in; short: without the folder of the file."""
-        place = (
-            Place(PurePath(self.file).name, self.line) if short and self.line is not None else self
+        """The location with the config it lies in; short: without the folder of the file."""
+        location = (
+            Location(PurePath(self.file).name, self.line)
+            if short and self.line is not None
+            else self
         )
-        return f"{place} ({self.block})" if self.block else str(place)
+        return f"{location} ({self.block})" if self.block else str(location)
 
 
-COMMAND_LINE = Place("command line")
-RECIPE_CODE = Place("recipe code")
+COMMAND_LINE = Location("command line")
+RECIPE_CODE = Location("recipe code")
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A place, what is wrong there and what to do; `advice` is worked out when it is shown."""
+    """A location, what is wrong there and what to do; `advice` is worked out when it is shown."""
 
-    place: Place
+    location: Location
     text: str
     advice: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}{self.advice() if self.advice else ''}"
+        return f"{self.location}: {self.text}{self.advice() if self.advice else ''}"
 
 
 class Complaint(ValueError):
-    """What is wrong with a value or a name, raised where its place is not known.
+    """What is wrong with a value or a name, raised where its location is not known.
 
     `line` is the line that is meant, counted from 0 at the value's first line; `advice`: as of a `Mistake`.
     """
@@ -72,11 +74,11 @@ class Complaint(ValueError):
     def __str__(self) -> str:
         return f"{self.text}{self.advice() if self.advice else ''}"
 
-    def at(self, place: Place, about: str = "") -> Mistake:
-        """The mistake of this complaint about something that was written at `place`."""
-        if self.line and place.line is not None:
-            place = Place(place.file, place.line + self.line, place.block)
-        return Mistake(place, f"{about}: {self.text}" if about else self.text, self.advice)
+    def at(self, location: Location, about: str = "") -> Mistake:
+        """The mistake of this complaint about something that was written at `location`."""
+        if self.line and location.line is not None:
+            location = Location(location.file, location.line + self.line, location.block)
+        return Mistake(location, f"{about}: {self.text}" if about else self.text, self.advice)
 
 
 class SettingsError(UsageError):
@@ -84,11 +86,11 @@ class SettingsError(UsageError):
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         unique = list(dict.fromkeys(mistakes))
-        files = [mistake.place.file for mistake in unique]
+        files = [mistake.location.file for mistake in unique]
 
         def order(mistake: Mistake) -> tuple[bool, int, int]:
-            place = mistake.place
-            return place.line is None, files.index(place.file), place.line or 0
+            location = mistake.location
+            return location.line is None, files.index(location.file), location.line or 0
 
         self.mistakes = tuple(sorted(unique, key=order))
         super().__init__(self.mistakes)
@@ -110,16 +112,16 @@ class Collector:
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
 
-    def add(self, place: Place, text: str, advice: Callable[[], str] | None = None) -> None:
+    def add(self, location: Location, text: str, advice: Callable[[], str] | None = None) -> None:
         """Note one mistake."""
-        self.mistakes.append(Mistake(place, text, advice))
+        self.mistakes.append(Mistake(location, text, advice))
 
-    def attempt(self, work: Callable[[], T], place: Place, about: str = "") -> T | None:
+    def attempt(self, work: Callable[[], T], location: Location, about: str = "") -> T | None:
         """The result of `work`, or None where it complained; the complaint is noted."""
         try:
             return work()
         except Complaint as complaint:
-            self.mistakes.append(complaint.at(place, about))
+            self.mistakes.append(complaint.at(location, about))
             return None
 
 

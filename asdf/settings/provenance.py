@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from asdf.settings.catalogue import Known, catalogue, look_up_part
 from asdf.settings.kinds import describe
-from asdf.settings.layers import Resolved, Step
+from asdf.settings.layers import Config, Step
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, shortened
 
 WIDEST = 60
 
 
-def explain(config: Resolved, what: str) -> str:
+def explain(config: Config, what: str) -> str:
     """What `run.py CONFIG --explain what` prints: one setting with its history, a section, or all (empty `what`).
 
     Raises:
@@ -30,19 +30,20 @@ def explain(config: Resolved, what: str) -> str:
     return _table(config, [known.full for known in settings])
 
 
-def account(config: Resolved) -> str:
+def account(config: Config) -> str:
     """The settings of a config that any layer has set, and where; the rest have their defaults."""
-    named = {step.setting for step in config.log if step.place is not None}
+    named = {step.setting for step in config.log if step.location is not None}
     settings = [name for name in catalogue() if name in named]
     rest = len(catalogue()) - len(settings)
     lines = [config.header, *_table(config, settings).splitlines()]
     return "\n  ".join([*lines, f"{rest} other settings have their defaults"])
 
 
-def render_snapshot(config: Resolved) -> str:
+def render_snapshot(config: Config) -> str:
     """The values of all settings as an init_config text, each with where it came from behind it."""
     lines = [
-        f"# Settings of {_one_line(config.header)}: a full init_config.py, with the source of each value."
+        f"# Settings of {_one_line(config.header)}: a full init_config.py, with the source of each "
+        "value."
     ]
     section = ""
     for name, known in catalogue().items():
@@ -59,7 +60,7 @@ def render_snapshot(config: Resolved) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _history(config: Resolved, known: Known) -> str:
+def _history(config: Config, known: Known) -> str:
     steps = _chain(config, known.full)
     sources = [_source(step, short=False) for step in steps]
     width = max(map(len, sources))
@@ -85,7 +86,7 @@ def _kind(known: Known) -> str:
     return ", ".join(parts)
 
 
-def _table(config: Resolved, settings: Iterable[str]) -> str:
+def _table(config: Config, settings: Iterable[str]) -> str:
     rows = [
         (f"{name} = {config.values[name]!r}", _source(_chain(config, name)[-1]))
         for name in settings
@@ -94,12 +95,12 @@ def _table(config: Resolved, settings: Iterable[str]) -> str:
     return "\n".join(f"{left:<{width}}  {source}" for left, source in rows)
 
 
-def _chain(config: Resolved, name: str) -> list[Step]:
+def _chain(config: Config, name: str) -> list[Step]:
     return [step for step in config.log if step.setting == name]
 
 
 def _source(step: Step, *, short: bool = True) -> str:
-    return step.place.with_block(short=short) if step.place is not None else "default"
+    return step.location.with_block(short=short) if step.location is not None else "default"
 
 
 def _one_line(text: str) -> str:

@@ -1,12 +1,13 @@
 """Whether the settings fit each other, once all layers are applied.
 
-Invariant: only values that some config really ends up with are compared. A layer in between may well be
-contradictory, as a later one may put it right.
+Invariant: only values that some config really ends up with are compared. A layer in between may
+well be contradictory, as a later one may put it right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from operator import attrgetter
 
 from asdf.settings.sections import Sections
@@ -33,121 +34,157 @@ ORDERED = (
     ("recipe.start_stage", "recipe.end_stage"),
 )
 
-# What each part of the chain takes its material from.
+# What each part of the augmentation chain takes its material from.
 CHAIN_NEEDS = {
     "noise": "noise_folders",
     "reverberation": "reverberation_folders",
     "codec": "codecs",
 }
+# Networks that take clips of one length: the setting that has it. Their classes know it as well, but
+# reading it off them would import torch, for which --list and --explain do not wait.
+CLIP_SETTINGS = {"asdf.networks.SSL_SLS": "back_end.sls_samples"}
 
 
-def contradictions(sections: Sections) -> Iterator[tuple[str, str, str]]:
-    """The pairs of settings that contradict each other: their two names, and what is wrong between them."""
+@dataclass(frozen=True)
+class Contradiction:
+    """Two settings that contradict each other; with their values it reads `first relation second`."""
+
+    first: str
+    relation: str
+    second: str
+
+
+def contradictions(sections: Sections) -> Iterator[Contradiction]:
+    """Yield the pairs of settings that contradict each other."""
+    yield from _reversed_bounds(sections)
+    yield from _computing_contradictions(sections)
+    if sections.computing.shard_network:
+        yield from _sharding_contradictions(sections)
+    if sections.computing.cuda_graphs:
+        yield from _graph_contradictions(sections)
+    yield from _chain_contradictions(sections)
+    if sections.recipe.execute_stage(1):
+        yield from _clip_contradictions(sections)
+        if sections.front_end.cache_features:
+            yield from _cache_contradictions(sections)
+
+
+def _reversed_bounds(sections: Sections) -> Iterator[Contradiction]:
     for low, high in ORDERED:
-        lower, upper = attrgetter(low)(sections), attrgetter(high)(sections)
+        lower = attrgetter(low)(sections)
+        upper = attrgetter(high)(sections)
         if lower is not None and upper is not None and lower > upper:
-            yield low, high, "is above"
+            yield Contradiction(low, "is above", high)
+
+
+def _computing_contradictions(sections: Sections) -> Iterator[Contradiction]:
     computing = sections.computing
-    if (
-        computing.use_gpu
-        and computing.gpu_ids is not None
-        and len(computing.gpu_ids) < computing.processes
-    ):
-        yield "computing.processes", "computing.gpu_ids", "is more than the GPUs in"
     front_end = sections.front_end
+    gpu_ids = computing.gpu_ids
+    if computing.use_gpu and gpu_ids is not None and len(gpu_ids) < computing.processes:
+        relation = "is more than the number of GPUs in"
+        yield Contradiction("computing.processes", relation, "computing.gpu_ids")
     if front_end.frozen and front_end.unfreeze_after_epochs is not None:
-        yield "front_end.frozen", "front_end.unfreeze_after_epochs", "leaves nothing to"
+        relation = "never trains the front end and contradicts"
+        yield Contradiction("front_end.frozen", relation, "front_end.unfreeze_after_epochs")
     if computing.compile and front_end.layer_drop:
-        yield (
-            "computing.compile",
-            "front_end.layer_drop",
-            "asks for one fixed graph, which there is none with",
-        )
+        relation = "needs a fixed graph and cannot be combined with"
+        yield Contradiction("computing.compile", relation, "front_end.layer_drop")
     if computing.compile and computing.deterministic:
-        yield (
-            "computing.deterministic",
-            "computing.compile",
-            "takes the same algorithms each time, not those that were fastest when tried, as does",
-        )
-    if computing.shard_network:
-        yield from _not_divided_with(sections)
-    if computing.cuda_graphs:
-        for name, relation in _not_capturable(sections):
-            yield "computing.cuda_graphs", name, relation
-    for part, needs in CHAIN_NEEDS.items():
-        if part in sections.augmentation.chain and not getattr(sections.augmentation, needs):
-            yield (
-                "augmentation.chain",
-                f"augmentation.{needs}",
-                f"names '{part}', which finds nothing in",
-            )
-    network, needed = sections.network, sections.back_end.sls_samples
-    trains_sls = network.network_class == "asdf.networks.SSL_SLS" and sections.recipe.execute_stage(
-        1
-    )
-    if trains_sls and network.train_clip_size != needed:
-        relation = f"learns from clips of back_end.sls_samples = {needed} only, not of"
-        yield "network.network_class", "network.train_clip_size", relation
-    if front_end.cache_features and sections.recipe.execute_stage(1):
-        for name, value, why in _not_repeatable(sections):
-            yield "front_end.cache_features", name, f"needs {why} ({name} = {value}), not"
+        relation = "allows no kernels chosen by measuring their speed, as they are with"
+        yield Contradiction("computing.deterministic", relation, "computing.compile")
 
 
-def _not_divided_with(sections: Sections) -> Iterator[tuple[str, str, str]]:
-    """What a network that is divided over the processes cannot be trained with."""
-    computing, front_end, divided = (
-        sections.computing,
-        sections.front_end,
-        "computing.shard_network",
-    )
+def _sharding_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    """Yield what a network that is divided over the processes cannot be trained with."""
+    computing = sections.computing
+    relations = {}
     if computing.compile:
-        yield (
-            divided,
-            "computing.compile",
-            "gathers a layer before it is computed, which is not for",
+        relations["computing.compile"] = (
+            "gathers each layer just before it is computed and cannot be combined with"
         )
     if computing.precision == "fp16":
-        why = (
-            "adds up gradients without a loss scale ('bf16' and 'fp32' need none), and so not with"
+        relations["computing.precision"] = (
+            "adds up gradients without a loss scale ('bf16' and 'fp32' need none) and cannot be "
+            "combined with"
         )
-        yield divided, "computing.precision", why
     if computing.backend == "mpi" or (computing.backend == "gloo" and computing.use_gpu):
-        why = "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses them, so not by"
-        yield divided, "computing.backend", why
-    if front_end.layer_drop:
-        why = "has all processes compute each layer together, so none drops one of its own by"
-        yield divided, "front_end.layer_drop", why
-    if front_end.cache_features:
-        why = "divides a front end that training computes, and it computes none with"
-        yield divided, "front_end.cache_features", why
+        relations["computing.backend"] = (
+            "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses, and cannot be "
+            "combined with"
+        )
+    if sections.front_end.layer_drop:
+        relations["front_end.layer_drop"] = (
+            "needs all processes to compute the same layers and cannot be combined with"
+        )
+    if sections.front_end.cache_features:
+        relations["front_end.cache_features"] = (
+            "divides the front end, which training does not compute with"
+        )
+    for name, relation in relations.items():
+        yield Contradiction("computing.shard_network", relation, name)
 
 
-def _not_capturable(sections: Sections) -> Iterator[tuple[str, str]]:
-    """The settings that the passes over a minibatch cannot be captured with, and why."""
+def _graph_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    """Yield what the passes over a minibatch cannot be captured with."""
+    graphs = "computing.cuda_graphs"
     front_end = sections.front_end
     if sections.computing.compile:
-        yield "computing.compile", "asks for its own operations, not those of"
+        relation = "captures the network's operations, not the compiled ones of"
+        yield Contradiction(graphs, relation, "computing.compile")
     if sections.computing.processes > 1:
-        yield "computing.processes", "is for one process, unlike"
+        relation = "is for one process and cannot be combined with"
+        yield Contradiction(graphs, relation, "computing.processes")
     # Masks and dropped layers are drawn on the host.
     for name in ("layer_drop", "time_mask_proportion", "channel_mask_proportion"):
         if getattr(front_end, name):
-            yield f"front_end.{name}", "asks for the same operations in each step, unlike"
+            relation = "repeats the same operations in each step, which vary with"
+            yield Contradiction(graphs, relation, f"front_end.{name}")
     # What is recomputed draws as before from a state of which a graph has no copy.
     if front_end.gradient_checkpointing and front_end.dropout:
-        yield "front_end.dropout", "cannot recompute layers that draw with"
+        relation = "cannot recompute layers that draw random numbers, as they do with"
+        yield Contradiction(graphs, relation, "front_end.dropout")
 
 
-def _not_repeatable(sections: Sections) -> Iterator[tuple[str, str, str]]:
-    """What makes the front end's features of an utterance change between epochs: setting, value needed, and why."""
-    front_end, network, rawboost = sections.front_end, sections.network, sections.rawboost
+def _chain_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    augmentation = sections.augmentation
+    for part, source in CHAIN_NEEDS.items():
+        if part in augmentation.chain and not getattr(augmentation, source):
+            relation = f"names '{part}', which needs more than"
+            yield Contradiction("augmentation.chain", relation, f"augmentation.{source}")
+
+
+def _clip_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    network = sections.network
+    length_setting = CLIP_SETTINGS.get(network.network_class)
+    if length_setting is None:
+        return
+    samples = attrgetter(length_setting)(sections)
+    if network.train_clip_size != samples:
+        relation = f"takes clips of {length_setting} = {samples} only, not of"
+        yield Contradiction("network.network_class", relation, "network.train_clip_size")
+
+
+def _cache_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    """Yield what makes the front end's features of an utterance change between epochs."""
+    cache = "front_end.cache_features"
+    front_end = sections.front_end
+    rawboost = sections.rawboost
+    no_learning = "needs a front end that never learns"
+    no_augmentation = "needs clips without augmentation"
     if not front_end.frozen:
-        yield "front_end.frozen", "True", "a front end that never learns"
+        relation = f"{no_learning} (front_end.frozen = True), not"
+        yield Contradiction(cache, relation, "front_end.frozen")
     if front_end.unfreeze_after_epochs is not None:
-        yield "front_end.unfreeze_after_epochs", "None", "a front end that never learns"
-    if network.clip_position != "start":
-        yield "network.clip_position", "'start'", "the same clip of an utterance in every epoch"
+        relation = f"{no_learning} (front_end.unfreeze_after_epochs = None), not"
+        yield Contradiction(cache, relation, "front_end.unfreeze_after_epochs")
+    if sections.network.clip_position != "start":
+        same_clip = "needs the same clip of an utterance in every epoch"
+        relation = f"{same_clip} (network.clip_position = 'start'), not"
+        yield Contradiction(cache, relation, "network.clip_position")
     if rawboost.enabled and rawboost.algo:
-        yield "rawboost.enabled", "False", "clips without augmentation"
+        relation = f"{no_augmentation} (rawboost.enabled = False), not"
+        yield Contradiction(cache, relation, "rawboost.enabled")
     if sections.augmentation.chain:
-        yield "augmentation.chain", "()", "clips without augmentation"
+        relation = f"{no_augmentation} (augmentation.chain = ()), not"
+        yield Contradiction(cache, relation, "augmentation.chain")

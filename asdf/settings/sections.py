@@ -7,6 +7,7 @@ All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,7 +36,7 @@ def setting(
     at_least: float | None = None,
     above: float | None = None,
     at_most: float | None = None,
-    each: str = "",
+    check: str = "",
 ) -> Any:
     """A dataclass field with what a user is told about it.
 
@@ -49,7 +50,7 @@ def setting(
         "at_least": at_least,
         "above": above,
         "at_most": at_most,
-        "each": each,
+        "check": check,
     }
     return field(default=default, metadata=metadata)
 
@@ -73,15 +74,15 @@ class KnownNames:
 class Paths(KnownNames):
     """Where things are read and written."""
 
-    output_folder: str | None = setting(None, "all outputs of the recipe go below it", each="path")
-    database_folder: str | None = setting(None, "the folder that holds the corpora", each="path")
+    output_folder: str | None = setting(None, "all outputs of the recipe go below it", check="path")
+    database_folder: str | None = setting(None, "the folder that holds the corpora", check="path")
     system_folder: str = setting(
         "system1",
         "folder of one system, relative to output_folder: networks, scores, results",
-        each="path",
+        check="path",
     )
     sad_folder: str = setting(
-        "sad", "folder of measured utterance lengths, relative to output_folder", each="path"
+        "sad", "folder of measured utterance lengths, relative to output_folder", check="path"
     )
 
 
@@ -91,14 +92,15 @@ class Computing(KnownNames):
 
     use_gpu: bool | Literal["required"] = setting(
         True,
-        "True: a GPU where there is one; 'required': the run ends where there is none; False: CPU, also where there "
+        "True: a GPU where there is one; 'required': the run ends where there is none; False: CPU, "
+        "also where there "
         "is a GPU",
     )
     gpu_ids: tuple[int, ...] | None = setting(
         None,
         "which GPUs: the process of local rank i uses gpu_ids[i]; None: the first ones",
         at_least=0,
-        each="unique",
+        check="unique",
         at_most=MOST_PROCESSES - 1,
     )
     processes: int = setting(
@@ -122,43 +124,51 @@ class Computing(KnownNames):
     )
     threads: int | None = setting(
         None,
-        "CPU threads a process; None: 1 on a GPU, else the cores shared out among this node's processes",
+        "CPU threads a process; None: 1 on a GPU, else the cores shared out among this node's "
+        "processes",
         at_least=1,
         at_most=MOST_PROCESSES,
     )
     network_dataloader_workers: int = setting(
         10,
-        "loader processes a process; no more are started than it has cores, two less on a GPU; 0: none",
+        "loader processes a process; no more are started than it has cores, two less on a GPU; 0: "
+        "none",
         at_least=0,
         at_most=MOST_PROCESSES,
     )
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
         "auto",
-        "of training; auto: bf16 where the GPU computes in it, fp16 on compute capability 7.x, else fp32; scoring has "
+        "of training; auto: bf16 where the GPU computes in it, fp16 on compute capability 7.x, "
+        "else fp32; scoring has "
         "its own",
     )
     tf32: bool = setting(False, "allow TF32 products in training on a GPU (faster, about 3 digits)")
     scoring_precision: Literal["fp32", "tf32", "bf16"] = setting(
         "fp32",
-        "of validation and of stage 2; tf32, bf16: on GPUs from A100 on some times faster, scores of about 3 and 2 "
+        "of validation and of stage 2; tf32, bf16: on GPUs from A100 on some times faster, scores "
+        "of about 3 and 2 "
         "digits; what is reported says which; for `asdf.Detector` its own `precision` counts",
     )
     compile: bool = setting(
         False,
-        "compile the network for training: faster steps after a first one of minutes; scoring stays as it is",
+        "compile the network for training: faster steps after a first one of minutes; scoring "
+        "stays as it is",
     )
     deterministic: bool = setting(
         False,
-        "only algorithms that repeat themselves: on a GPU too a resumed run gives the bits of one never stopped",
+        "only algorithms that repeat themselves: on a GPU too a resumed run gives the bits of one "
+        "never stopped",
     )
     shard_network: bool = setting(
         False,
-        "divide weights, gradients and moments over the processes, which gather a layer at a time: for networks that "
+        "divide weights, gradients and moments over the processes, which gather a layer at a time: "
+        "for networks that "
         "one GPU cannot hold",
     )
     cuda_graphs: bool = setting(
         False,
-        "one process with a GPU: capture the passes over a minibatch and replay them: a step is a few launches instead "
+        "one process with a GPU: capture the passes over a minibatch and replay them: a step is a "
+        "few launches instead "
         "of thousands; not with masks or layer_drop; memory of its own; ignored on the CPU",
     )
     profile_steps: tuple[int, int] | None = setting(
@@ -176,11 +186,12 @@ class Network(KnownNames):
     network_class: str = setting(
         "asdf.networks.SSL_AASIST",
         "class path of the network: the project's or your own",
-        each="class_path",
+        check="class_path",
     )
     resume_epoch: int | Literal["auto"] = setting(
         "auto",
-        "'auto' goes on from the newest checkpoint; 0 starts afresh; N goes on from epoch N; -N only scores epoch N",
+        "'auto' goes on from the newest checkpoint; 0 starts afresh; N goes on from epoch N; -N "
+        "only scores epoch N",
         at_least=-MOST_EPOCHS,
         at_most=MOST_EPOCHS,
     )
@@ -214,7 +225,8 @@ class Network(KnownNames):
     )
     global_minibatch_size: int | None = setting(
         None,
-        "utterances per minibatch of all processes together, so that steps do not depend on their number; None: "
+        "utterances per minibatch of all processes together, so that steps do not depend on their "
+        "number; None: "
         "minibatch_size counts per process",
         at_least=1,
         at_most=MOST_UTTERANCES,
@@ -224,7 +236,8 @@ class Network(KnownNames):
     )
     clip_position: Literal["random", "start"] = setting(
         "random",
-        "which part of a training utterance: 'random', another one in each epoch; 'start', its first samples, as "
+        "which part of a training utterance: 'random', another one in each epoch; 'start', its "
+        "first samples, as "
         "published XLS-R + AASIST recipes do",
     )
     min_train_utterance_length_in_samples: int = setting(
@@ -243,7 +256,8 @@ class Network(KnownNames):
     )
     eval_minibatch_size_factor: float | Literal["auto"] = setting(
         "auto",
-        "a scoring batch holds up to minibatch_size * factor * train_clip_size samples; 'auto': 2 on a CPU, on a GPU "
+        "a scoring batch holds up to minibatch_size * factor * train_clip_size samples; 'auto': 2 "
+        "on a CPU, on a GPU "
         "as many as a quarter of its memory holds, never fewer than on a CPU",
         above=0,
         at_most=MOST_UTTERANCES,
@@ -335,7 +349,8 @@ class Network(KnownNames):
     )
     checkpoint_interval_s: float | Literal["auto"] | None = setting(
         "auto",
-        "time between checkpoints inside an epoch; 'auto': as soon as what a kill would lose is worth the time that "
+        "time between checkpoints inside an epoch; 'auto': as soon as what a kill would lose is "
+        "worth the time that "
         "writing one takes; None: none",
         unit="s",
         above=0,
@@ -344,10 +359,13 @@ class Network(KnownNames):
     checkpoint_interval_steps: int | None = setting(
         None, "optimiser steps between checkpoints inside an epoch", at_least=1, at_most=MOST_STEPS
     )
-    callbacks: tuple[str, ...] = setting((), "class paths of your own callbacks", each="class_path")
+    callbacks: tuple[str, ...] = setting(
+        (), "class paths of your own callbacks", check="class_path"
+    )
     callback_failures_end_training: bool = setting(
         False,
-        "True: an exception in a callback of yours ends the run; False: it is logged, and training goes on",
+        "True: an exception in a callback of yours ends the run; False: it is logged, and training "
+        "goes on",
     )
 
 
@@ -357,18 +375,21 @@ class FrontEnd(KnownNames):
 
     architecture: str = setting(
         "wav2vec2_xlsr_300m",
-        "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, _1b, _2b, "
+        "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
+        "_1b, _2b, "
         "hubert_base, _large, _xlarge, wavlm_base, _large; most weights tell it themselves",
-        each="not_empty",
+        check="not_empty",
     )
     weights: str | None = setting(
         None,
-        "None: random; a checkpoint file; a folder of Hugging Face; or 'torchaudio:NAME', of torchaudio.pipelines",
-        each="path",
+        "None: random; a checkpoint file; a folder of Hugging Face; or 'torchaudio:NAME', of "
+        "torchaudio.pipelines",
+        check="path",
     )
     layer: int | Literal["last", "weighted"] = setting(
         "last",
-        "features: 'last', after the final norm; N, the hidden state after encoder layer N, 0 before the first; "
+        "features: 'last', after the final norm; N, the hidden state after encoder layer N, 0 "
+        "before the first; "
         "'weighted', a learned sum of all; back ends that take all layers get those up to N",
         at_least=0,
         at_most=WIDEST_LAYER,
@@ -383,7 +404,8 @@ class FrontEnd(KnownNames):
     )
     cache_features: bool = setting(
         False,
-        "frozen front end: compute its features of the training clips once and keep them, as float16, below "
+        "frozen front end: compute its features of the training clips once and keep them, as "
+        "float16, below "
         "output_folder; needs network.clip_position = 'start' and no augmentation",
     )
     learning_rate: float | None = setting(
@@ -391,7 +413,8 @@ class FrontEnd(KnownNames):
     )
     gradient_checkpointing: bool = setting(
         False,
-        "recompute the convolutions and the encoder's layers in the backward pass: less than half the memory, about a "
+        "recompute the convolutions and the encoder's layers in the backward pass: less than half "
+        "the memory, about a "
         "third more time where the GPU is the limit, more where the host is",
     )
     dropout: float = setting(0.0, "in its encoder, in training", at_least=0, at_most=1)
@@ -412,7 +435,8 @@ class FrontEnd(KnownNames):
     )
     channel_mask_proportion: float = setting(
         0.0,
-        "proportion of the feature values that masks cover in training, counted before overlaps; 0: none",
+        "proportion of the feature values that masks cover in training, counted before overlaps; "
+        "0: none",
         at_least=0,
         at_most=1,
     )
@@ -491,7 +515,8 @@ class RawBoost(KnownNames):
     )
     algo: int = setting(
         5,
-        "0 none, 1 LnL, 2 ISD, 3 SSI, 4 1+2+3, 5 1+2, 6 1+3, 7 2+3 in series, 8 1 and 2 in parallel",
+        "0 none, 1 LnL, 2 ISD, 3 SSI, 4 1+2+3, 5 1+2, 6 1+3, 7 2+3 in series, 8 1 and 2 in "
+        "parallel",
         at_least=0,
         at_most=8,
     )
@@ -556,7 +581,7 @@ class Augmentation(KnownNames):
     """Augmentation of training examples, before RawBoost; recordings that are scored never meet it."""
 
     chain: tuple[Literal["speed", "noise", "reverberation", "codec"], ...] = setting(
-        (), "what is done to a training example, in this order; (): nothing", each="unique"
+        (), "what is done to a training example, in this order; (): nothing", check="unique"
     )
     speed_probability: float = setting(
         0.5, "proportion of the examples played faster or slower", at_least=0, at_most=1
@@ -571,7 +596,7 @@ class Augmentation(KnownNames):
     noise_folders: tuple[str, ...] = setting(
         (),
         "folders with recordings of noise, relative to database_folder, as MUSAN's noise and music",
-        each="path",
+        check="path",
     )
     noise_snr_min_db: float = setting(
         5.0, "lowest signal-to-noise ratio", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
@@ -585,7 +610,7 @@ class Augmentation(KnownNames):
     reverberation_folders: tuple[str, ...] = setting(
         (),
         "folders with room impulse responses, relative to database_folder, as RIRS_NOISES",
-        each="path",
+        check="path",
     )
     codec_probability: float = setting(
         0.5, "proportion of the examples coded and decoded", at_least=0, at_most=1
@@ -594,8 +619,9 @@ class Augmentation(KnownNames):
         Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac"], ...
     ] = setting(
         ("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"),
-        "one of these is drawn, and its bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac need PyAV",
-        each="unique",
+        "one of these is drawn, and its bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac need "
+        "PyAV",
+        check="unique",
     )
 
 
@@ -634,23 +660,27 @@ class Recipe(KnownNames):
     selected_epochs: tuple[int | Literal["best", "average", "last"], ...] | None = setting(
         None,
         "epochs to evaluate: numbers, 'best', 'average', 'last'; None: the last one",
-        each="unique",
+        check="unique",
         at_most=MOST_EPOCHS,
     )
     training_sets: tuple[str, ...] = setting(
-        ("asvspoof19",), "names of corpora known to the recipe", each="unique"
+        ("asvspoof19",), "names of corpora known to the recipe", check="unique"
     )
     validation_sets: tuple[str, ...] | None = setting(
         None,
-        "scored during training, and the first one chooses the best epoch; None: the evaluation_sets",
-        each="unique",
+        "scored during training, and the first one chooses the best epoch; None: the "
+        "evaluation_sets",
+        check="unique",
     )
     evaluation_sets: tuple[str, ...] = setting(
-        ("asvspoof19-dev", "asvspoof19-eval"), "names of corpora known to the recipe", each="unique"
+        ("asvspoof19-dev", "asvspoof19-eval"),
+        "names of corpora known to the recipe",
+        check="unique",
     )
     check_recordings: bool = setting(
         True,
-        "stage 0 decodes every training recording to its end once, so that a damaged one is found before training",
+        "stage 0 decodes every training recording to its end once, so that a damaged one is found "
+        "before training",
     )
     seed: int = setting(
         0, "every random draw of a run follows from it", at_least=0, at_most=2**32 - 1
@@ -674,3 +704,10 @@ class Sections(KnownNames):
     augmentation: Augmentation = field(default_factory=Augmentation)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     recipe: Recipe = field(default_factory=Recipe)
+
+
+def assign(sections: object, values: Mapping[str, Any]) -> None:
+    """Set settings by their full names, section.name, in `Sections` or in the `Settings` singleton."""
+    for name, value in values.items():
+        section, _, setting = name.partition(".")
+        setattr(getattr(sections, section), setting, value)

@@ -1,24 +1,32 @@
 """The settings of a run: one object in the process, read wherever a recipe needs it.
 
-Invariant: outside a turn of `load_settings` the settings are what init_config.py made them, however the turn ended;
-a mistake in any config to come is found before the first one is applied. The sections stay the same objects all
-along, so that a reference that a recipe keeps does not go stale.
-Rooms below the recipes never read this object: they get `snapshot()`, as a spawned process would see only defaults.
+Invariant: outside a turn of `apply_each` the settings are what init_config.py made them, however
+the turn ended; a mistake in any config to come is found before the first one is applied. The
+sections stay the same objects throughout, so that a reference that a recipe holds stays valid.
+Rooms below the recipes never read this object: they get `snapshot()`, as a spawned process would
+see only defaults.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from dataclasses import replace
-from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from asdf.settings import provenance
 from asdf.settings.catalogue import catalogue, section_types
 from asdf.settings.checks import check_value
-from asdf.settings.layers import Resolved, Step, defaults, final_mistakes, resolve, to_sections
-from asdf.settings.loading import FilePath, read_init_config, read_run_configs
-from asdf.settings.mistakes import RECIPE_CODE, Collector, UnknownName, nearest, raise_all
+from asdf.settings.layers import Config, Step, defaults, final_mistakes, resolve
+from asdf.settings.loading import Configs, FilePath, read_init_config, read_run_configs
+from asdf.settings.mistakes import (
+    RECIPE_CODE,
+    Collector,
+    Complaint,
+    UnknownName,
+    nearest,
+    raise_all,
+)
 from asdf.settings.sections import (
     Augmentation,
     BackEnd,
@@ -30,6 +38,7 @@ from asdf.settings.sections import (
     Recipe,
     Sections,
     SpeechActivity,
+    assign,
 )
 
 
@@ -53,8 +62,8 @@ class Settings:
     recipe: Recipe
 
     _instance: ClassVar[Settings | None] = None
-    _initial: Resolved
-    _applied: Resolved
+    _initial: Config
+    _applied: Config
     _turn: object | None
 
     def __new__(cls, init_config: FilePath | None = None) -> Settings:
@@ -69,41 +78,55 @@ class Settings:
             settings._start(read_init_config(init_config))
         return settings
 
+    def read_configs(
+        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
+    ) -> Configs:
+        """Read and check the named configs of a file, over init_config and below the overrides.
+
+        Raises:
+            SettingsError: names every mistake in these configs, in what they inherit and in the
+                overrides, each once.
+        """
+        return read_run_configs(self._initial, run_configs, names, overrides)
+
+    def apply_each(self, configs: Configs) -> Generator[str, None, None]:
+        """Apply one config per turn of the loop; after it the settings are init_config.py's again.
+
+        Yields:
+            The settings of the config and where each is written, as a text for the log.
+        """
+        turn = object()
+        try:
+            for config in configs:
+                self._set("_turn", turn)
+                self._apply(config)
+                yield provenance.account(config)
+        finally:
+            # A loop that was left may be closed late, when another one or another init_config rules.
+            if self._turn is turn:
+                self._start(self._initial)
+
     def load_settings(
         self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
     ) -> Generator[str, None, None]:
-        """Apply one config for each turn of the loop; yields its settings and their places as a printable text.
-
-        The files are read once, here: what is edited while a config runs does not reach the next one.
+        """Read, check and apply configs: `read_configs`, at once, then `apply_each`.
 
         Raises:
-            SettingsError: as `check`, before the first turn.
+            SettingsError: as `read_configs`, before the first turn.
         """
-        return self._turns(read_run_configs(self._initial, run_configs, names, overrides))
-
-    def check(
-        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
-    ) -> None:
-        """Find every mistake in these configs, in what they inherit and in the overrides.
-
-        Raises:
-            SettingsError: names all mistakes, each once.
-        """
-        read_run_configs(self._initial, run_configs, names, overrides)
+        return self.apply_each(self.read_configs(run_configs, names, overrides))
 
     def snapshot(self) -> Sections:
-        """A plain copy of the settings as they are now, values set by the recipe's code among them.
+        """Return a plain copy of the settings as they are now, with what the recipe's code has set.
 
         Raises:
-            SettingsError: a value set in code does not fit, a path needs a variable that is not set, or two
-                settings contradict each other.
+            SettingsError: a value set in code does not fit, a path needs a variable that is not
+                set, or two settings contradict each other.
         """
-        config = self._current()
-        raise_all(final_mistakes(config))
-        return to_sections(config.values)
+        return self._checked().sections()
 
     def explain(self, what: str | None = None) -> str:
-        """Where the values of a setting or section (None: of all) come from, in the config that is applied now.
+        """Return where the values of a setting or section (None: of all) come from.
 
         Raises:
             SettingsError: there is no such setting or section.
@@ -111,7 +134,7 @@ class Settings:
         return provenance.explain(self._current(), what or "")
 
     def save(self, path: FilePath) -> None:
-        """Write the settings as they are now to a file that `Settings(path)` reads back to equal values.
+        """Write the settings as they are now to a file that `Settings(path)` reads to equal values.
 
         Raises:
             SettingsError: as `snapshot`.
@@ -120,50 +143,44 @@ class Settings:
         # Imported here: reading settings needs nothing of the rooms for output.
         from asdf.runs.files import write_text
 
-        self.snapshot()
-        write_text(path, provenance.render_snapshot(self._current()))
+        write_text(path, provenance.render_snapshot(self._checked()))
 
-    def _start(self, initial: Resolved) -> None:
+    def _start(self, initial: Config) -> None:
         self._set("_initial", initial)
         self._set("_turn", None)
         self._apply(initial)
 
-    def _apply(self, config: Resolved) -> None:
+    def _apply(self, config: Config) -> None:
         self._set("_applied", config)
-        for name, value in config.values.items():
-            section, _, setting = name.partition(".")
-            setattr(getattr(self, section), setting, value)
+        assign(self, config.values)
 
-    def _turns(self, configs: list[Resolved]) -> Generator[str, None, None]:
-        turn = object()
-        try:
-            for config in configs:
-                self._set("_turn", turn)
-                self._apply(config)
-                yield provenance.account(config)
-        finally:
-            # An abandoned loop may be closed late, when another one or another init_config is in force.
-            if self._turn is turn:
-                self._start(self._initial)
+    def _checked(self) -> Config:
+        config = self._current()
+        raise_all(final_mistakes(config))
+        return config
 
-    def _current(self) -> Resolved:
-        """What is applied, with what the recipe's code has assigned since as a further layer."""
-        found = Collector()
-        log, kept = list(self._applied.log), {}
+    def _current(self) -> Config:
+        """Return what is applied, with what the recipe's code has assigned since as a top layer."""
+        applied = self._applied
+        collector = Collector()
+        log = list(applied.log)
+        unchanged = {}
         for name, known in catalogue().items():
-            value = getattr(getattr(self, known.section), known.name)
-            if value != self._applied.values[name] or type(value) is not type(
-                self._applied.values[name]
-            ):
-                fitted = found.attempt(
-                    partial(check_value, known, value), RECIPE_CODE, f"{name} = {value!r}"
-                )
-                log.append(Step(name, fitted, RECIPE_CODE))
-            elif name not in self._applied.unset:
-                kept[name] = value
-        raise_all(found.mistakes)
-        current = resolve(self._applied.header, log)
-        return replace(current, values={**current.values, **kept})
+            value = attrgetter(name)(self)
+            before = applied.values[name]
+            # 1 == True: a change of the type is a change as well.
+            if value != before or type(value) is not type(before):
+                try:
+                    log.append(Step(name, check_value(known, value), RECIPE_CODE))
+                except Complaint as complaint:
+                    written = f"{name} = {value!r}"
+                    collector.mistakes.append(complaint.at(RECIPE_CODE, written))
+            elif name not in applied.unset:
+                unchanged[name] = value
+        raise_all(collector.mistakes)
+        current = resolve(applied.header, log, applied.name)
+        # Expanded when the config was read: a variable that has changed since moves no path.
+        return replace(current, values={**current.values, **unchanged})
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

@@ -118,7 +118,7 @@ def _problem(kind: str, token: re.Match[str], previous: str, before: str, *, nes
     if kind == "other":
         if word in "'\"":
             return f"the quote {word} is not closed on its line"
-        return f"{word!r} has no place in a value; {KINDS}"
+        return f"{word!r} cannot stand in a value; {KINDS}"
     if word in "{}":
         return f"dicts and sets are no values here; {KINDS}"
     if kind == "name" and word not in ("True", "False", "None"):

@@ -22,7 +22,7 @@ from asdf.errors import AsdfError
 from asdf.interchange.network_file import fill_network
 from asdf.networks import build_network
 from asdf.scoring.score_list import build_list_scorer, score_list
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Sections, assign
 from asdf.training.checkpoints import collect_checkpoint
 from asdf.training.host_copies import HostCopies
 from asdf.training.progress import Progress
@@ -92,9 +92,7 @@ def settings_of(case: dict[str, object], sharded: bool) -> Sections:
     settings = Sections()
     settings.computing.shard_network = sharded
     settings.computing.network_dataloader_workers = 0
-    for name, value in {**COMMON, **case}.items():
-        section, setting = name.split(".")
-        setattr(getattr(settings, section), setting, value)
+    assign(settings, {**COMMON, **case})
     return settings
 
 

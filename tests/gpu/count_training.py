@@ -20,7 +20,7 @@ from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Sections, assign
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import read_checkpoint
 from asdf.training.progress import Progress
@@ -42,9 +42,7 @@ def settings_of(case: dict[str, object]) -> Sections:
     settings.network.train_clip_size = 64600
     settings.network.optimizer = "adam"
     settings.network.minibatch_size = 2
-    for name, value in case.items():
-        section, setting = name.split(".")
-        setattr(getattr(settings, section), setting, value)
+    assign(settings, case)
     return settings
 
 

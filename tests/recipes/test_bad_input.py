@@ -223,8 +223,8 @@ def test_an_output_folder_that_cannot_be_written(own, tmp_path):
     (tmp_path / "file").write_text("mine")
     message = own.refusal(f"paths.output_folder={tmp_path / 'file' / 'output'}")
     assert (
-        f"cannot write in the system folder {tmp_path / 'file' / 'output' / 'system1'}: Not a directory"
-        in message
+        f"cannot write in the system folder {tmp_path / 'file' / 'output' / 'system1'}: Not a "
+        "directory" in message
     )
     assert (
         "Choose another paths.output_folder" in message

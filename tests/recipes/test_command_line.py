@@ -9,6 +9,7 @@ import pytest
 
 from asdf.runs.log import LOG
 from asdf.settings import Settings
+from asdf.settings.lines import read_text
 from tests.conftest import RECIPE, ROOT
 
 WITHOUT_TORCH = """
@@ -29,6 +30,21 @@ def test_every_mistake_of_every_config_is_told_at_once(recipe, capsys):
     for said in ("normedd", "normed", "network.max_epochs", "recipe.seed", "nonsense"):
         assert said in outcome.output, outcome.output
     assert not recipe.output.exists()
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "recipe.end_stage=0"])
+def test_a_command_reads_each_config_file_once(recipe, capsys, monkeypatch, option):
+    paths = []
+
+    def counted(path, what):
+        paths.append(path)
+        return read_text(path, what)
+
+    monkeypatch.setattr("asdf.settings.loading.read_text", counted)
+    outcome = recipe.call(capsys, "debug", "normed", option)
+    assert outcome.status == 0, outcome.output
+    configs = recipe.folder / "configs"
+    assert paths == [configs / "init_config.py", configs / "run_configs.py"]
 
 
 def test_an_unknown_config_comes_with_the_nearest(recipe, capsys):
@@ -97,7 +113,7 @@ def test_the_recipes_own_configs_are_sound(capsys, monkeypatch):
     asked_for = "quickstart sad-off train train-ssl-aasist eval-ssl-aasist train-aasist net larger_net mini-aasist"
     assert {*asked_for.split(), "mini-wav2vec"} <= set(names)
     monkeypatch.chdir(ROOT)
-    Settings().check(RECIPE / "configs" / "run_configs.py", names)
+    Settings().read_configs(RECIPE / "configs" / "run_configs.py", names)
 
 
 def test_a_dry_run_shows_devices_batches_and_stages(recipe, corpus, capsys):

@@ -61,9 +61,12 @@ def test_all_problems_of_all_configs_are_in_one_message_behind_all_plans(recipe,
     assert f"config debug, average: there is no list {lists[0]}. {check}" in errors
     assert f"config debug, average, typo: there is no list {lists[1]}. {check}" in errors
     for said in (
-        "config average: recipe.selected_epochs names 'average', but network.average_best_networks is 0.",
-        "config beyond: recipe.start_stage = 7 and recipe.end_stage = 7 do not fit the stages of this recipe: "
-        "0 (measure the utterances), 1 (train the network), 2 (score the chosen epochs), 3 (report the results).",
+        "config average: recipe.selected_epochs names 'average', but network.average_best_networks "
+        "is 0.",
+        "config beyond: recipe.start_stage = 7 and recipe.end_stage = 7 do not fit the stages of "
+        "this recipe: "
+        "0 (measure the utterances), 1 (train the network), 2 (score the chosen epochs), 3 (report "
+        "the results).",
         "config typo: the recipe knows no corpus 'demo-trian'. Did you mean 'demo-train'?",
         "config typo: network.callbacks: os.system (",
         "does not fit: a class derived from asdf.training.callbacks.Callback is needed",
@@ -144,7 +147,8 @@ def test_the_memory_of_each_process(recipe, capsys, weights, initial):
     )
     # 4 bytes for each parameter, in blocks of 512: weights, two moments of Adam, a gradient.
     assert memory[2] == (
-        "  between two steps: 2.0 MiB (weights 0.5 MiB, moments of adam 1.0 MiB, buckets of gradients 0.5 MiB)"
+        "  between two steps: 2.0 MiB (weights 0.5 MiB, moments of adam 1.0 MiB, buckets of "
+        "gradients 0.5 MiB)"
     )
     assert memory[3].startswith("  validation: ")
     assert " MiB at its peak, in batches of 1 x 1,000,000 samples; larger ones on a" in memory[3]

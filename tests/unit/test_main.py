@@ -12,17 +12,19 @@ import pytest
 from asdf.__main__ import main
 from asdf.errors import UsageError
 from asdf.evaluation import write_scores
-from asdf.recipe.opening import _report
+from asdf.recipe.ending import _report
 from asdf.runs.streams import NobodyReadsError
 from tests.conftest import PATIENCE_S, RECIPE
 
 FULL = Path("/dev/full")
 CANNOT_WRITE = (
-    "error: cannot write to standard output: No space left on device. What was written there is not whole. "
+    "error: cannot write to standard output: No space left on device. What was written there is "
+    "not whole. "
     "Free some space or send it elsewhere, then start the same command again.\n"
 )
 FOLDER_REMOVED = (
-    "error: the folder that this command was started in was removed. Change to a folder that exists (cd), then start "
+    "error: the folder that this command was started in was removed. Change to a folder that "
+    "exists (cd), then start "
     "the same command again.\n"
 )
 ASDF = ("-m", "asdf")

@@ -26,11 +26,12 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.owner import owner_mark
 from asdf.settings.relations import contradictions
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Sections, assign
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
 
 SIZE, SAMPLES = 7, 400
+CACHE = "front_end.cache_features"
 LENGTHS = np.array([500 - 20 * index for index in range(SIZE)])
 
 
@@ -414,17 +415,15 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
     ],
 )
 def test_settings_under_which_features_change_are_refused(settings, change, told):
-    for name, value in change.items():
-        section, _, setting = name.partition(".")
-        setattr(getattr(settings, section), setting, value)
-    refused = [
-        f"{other}: {relation.removeprefix('needs ').removesuffix(', not')}"
-        for name, other, relation in contradictions(settings)
-        if name == "front_end.cache_features"
-    ]
+    assign(settings, change)
+    refused = []
+    for contradiction in contradictions(settings):
+        if contradiction.first == CACHE:
+            why = contradiction.relation.removeprefix("needs ").removesuffix(", not")
+            refused.append(f"{contradiction.second}: {why}")
     assert refused == told
     settings.front_end.cache_features = False
-    assert not [one for one in contradictions(settings) if one[0] == "front_end.cache_features"]
+    assert CACHE not in {contradiction.first for contradiction in contradictions(settings)}
 
 
 def test_sizes_are_told_in_the_unit_that_fits():

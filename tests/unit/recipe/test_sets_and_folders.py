@@ -103,7 +103,8 @@ def test_a_corpus_of_the_field_in_its_usual_folder_or_in_ones_own(
     assert utterances.name == "my-itw" and utterances.path(1) == place / "1.wav"
     assert utterances.columns == {"speaker": ["A B", "C"]}
     assert set(caplog.messages) == {
-        "warning: in-the-wild has 2 trials, published 31,779: 19,962 bona fide missing, 11,815 spoof missing"
+        "warning: in-the-wild has 2 trials, published 31,779: 19,962 bona fide missing, 11,815 "
+        "spoof missing"
     }
 
 
@@ -111,10 +112,11 @@ def test_of_many_notes_a_few_are_shown(tmp_path):
     for system in "abcdefg":
         (tmp_path / f"MLAAD/fake/de/{system}").mkdir(parents=True)
         (tmp_path / f"MLAAD/fake/de/{system}/1.wav").touch()
-    utterances, notes = Corpus(reader="mlaad:de").read_noted("mlaad:de", tmp_path)
-    assert len(utterances) == 7 and len(notes) == 6
+    reading = Corpus(reader="mlaad:de").read_with_notes("mlaad:de", tmp_path)
+    notes = reading.notes
+    assert len(reading.utterances) == 7 and len(notes) == 6
     assert notes[4] == "fake/de/e has no meta.csv, so no columns from it; recordings: 1"
-    assert notes[5] == "and 2 more of the kind: 'python -m asdf corpora mlaad:de FOLDER' tells all"
+    assert notes[5] == "and 2 more of the kind: 'python -m asdf corpora mlaad:de FOLDER' lists all"
 
 
 PROTOCOL = "S1 a - - bonafide\nS2 b - A01 spoof\n"
@@ -260,8 +262,10 @@ def test_where_the_recordings_of_an_absolute_list_are_looked_for_is_said(tmp_pat
     with pytest.raises(AsdfError) as told:
         check_files([listed])
     assert str(told.value).endswith(
-        "Check paths.database_folder and the corpus's entry in the recipe: recordings are looked for below "
-        "paths.database_folder, those of a list with an absolute path too, and folder= moves both; nothing has "
+        "Check paths.database_folder and the corpus's entry in the recipe: recordings are looked "
+        "for below "
+        "paths.database_folder, those of a list with an absolute path too, and folder= moves both; "
+        "nothing has "
         "been started."
     )
 
@@ -274,7 +278,8 @@ def test_a_folder_below_the_output_folder_stays_there(tmp_path, name):
         with pytest.raises(UsageError) as caught:
             folders_of(Paths("out", "data", **{name: outside}), tmp_path)
         assert str(caught.value) == (
-            f"paths.{name} = '{outside}' leaves paths.output_folder ({tmp_path / 'out'}). Write it without '..', or as "
+            f"paths.{name} = '{outside}' leaves paths.output_folder ({tmp_path / 'out'}). Write it "
+            "without '..', or as "
             "an absolute path if it is meant to lie elsewhere."
         )
     absolute = folders_of(Paths("out", "data", **{name: "/scratch/x"}), tmp_path)

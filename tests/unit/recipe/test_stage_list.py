@@ -72,7 +72,8 @@ def test_stages_that_the_recipe_does_not_have(tmp_path, start, end, fits):
     with pytest.raises(UsageError) as caught:
         check_stages(Recipe(start_stage=start, end_stage=end), stages)
     assert str(caught.value) == (
-        f"recipe.start_stage = {start} and recipe.end_stage = {end} do not fit the stages of this recipe: 2 (train), "
+        f"recipe.start_stage = {start} and recipe.end_stage = {end} do not fit the stages of this "
+        "recipe: 2 (train), "
         "4 (score). Choose among these."
     )
 
@@ -98,7 +99,8 @@ def test_stages_that_the_recipe_does_not_have(tmp_path, start, end, fits):
         ),
         (
             {"validation_sets": (), "evaluation_sets": (), "start_stage": 1, "resume_epoch": -3},
-            "nothing would be done: recipe.validation_sets is empty and recipe.evaluation_sets is empty.",
+            "nothing would be done: recipe.validation_sets is empty and recipe.evaluation_sets is "
+            "empty.",
         ),
     ],
 )

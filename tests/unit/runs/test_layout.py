@@ -62,7 +62,8 @@ def test_a_folder_in_the_place_of_a_file(tmp_path, name):
     with pytest.raises(AsdfError) as refused:
         check_layout(Layout(tmp_path))
     assert str(refused.value) == (
-        f"{tmp_path / name} is a folder, and a run writes a file there. Move it away, or give this run another "
+        f"{tmp_path / name} is a folder, and a run writes a file there. Move it away, or give this "
+        "run another "
         "paths.system_folder."
     )
 

@@ -161,7 +161,8 @@ def test_a_link_in_the_place_of_the_mark_is_not_followed(tmp_path):
         with pytest.raises(AsdfError) as refused, owner_mark(tmp_path / "system"):
             pass
         assert str(refused.value) == (
-            f"{link} is a link, and a run writes the mark of its owner there: it would overwrite what the link leads "
+            f"{link} is a link, and a run writes the mark of its owner there: it would overwrite "
+            "what the link leads "
             "to. Remove the link, and see who may write in that folder."
         )
     assert (tmp_path / "victim.txt").read_text() == "precious"

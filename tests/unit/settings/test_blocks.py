@@ -48,9 +48,9 @@ def test_blocks_with_parents_values_places_and_comments() -> None:
         "3",
         "because",
     )
-    assert (second.target, second.value, second.place.line) == ("network.optimizer", "adam", 7)
-    assert str(first.place) == "runs.py:5"
-    assert first.place.block == "a"
+    assert (second.target, second.value, second.location.line) == ("network.optimizer", "adam", 7)
+    assert str(first.location) == "runs.py:5"
+    assert first.location.block == "a"
 
 
 def test_a_value_goes_on_inside_its_brackets() -> None:
@@ -58,7 +58,7 @@ def test_a_value_goes_on_inside_its_brackets() -> None:
     first, second = blocks_of(text)["a"].assignments.values()
     assert first.value == ["x", "y#z"]
     assert first.comment == "two"
-    assert (second.value, second.place.line) == (2, 8)
+    assert (second.value, second.location.line) == (2, 8)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -74,7 +74,7 @@ def test_line_ends_byte_order_mark_and_missing_last_newline(
     assert [(a.target, a.value) for a in blocks["a"].assignments.values()] == [
         ("network.max_epochs", 3)
     ]
-    assert [(a.target, a.value, a.place.line) for a in blocks["b"].assignments.values()] == [
+    assert [(a.target, a.value, a.location.line) for a in blocks["b"].assignments.values()] == [
         ("sad.mode", "off", 5)
     ]
 
@@ -90,14 +90,16 @@ def test_unusual_line_separators_inside_a_string_are_no_line_ends() -> None:
         (
             "a\n\nnetwork.max_epochs = 3\nsad.mode = 'off'\n",
             [
-                "runs.py:3: 'network.max_epochs = 3' belongs to no config: a blank line above ended 'a' (line 1); "
+                "runs.py:3: 'network.max_epochs = 3' belongs to no config: a blank line above "
+                "ended 'a' (line 1); "
                 "remove that line, or begin a block with a name"
             ],
         ),
         (
             "a\n# about a\n\n# more\nnetwork.max_epochs = 3\n",
             [
-                "runs.py:5: 'network.max_epochs = 3' belongs to no config: a blank line above ended 'a' (line 1); "
+                "runs.py:5: 'network.max_epochs = 3' belongs to no config: a blank line above "
+                "ended 'a' (line 1); "
                 "remove that line, or begin a block with a name"
             ],
         ),
@@ -123,14 +125,16 @@ def test_unusual_line_separators_inside_a_string_are_no_line_ends() -> None:
         (
             "my config\nsad.mode = 'on'\n",
             [
-                "runs.py:1: 'my config' is no name of a config; names hold letters, digits, '-', '_' and '.', "
+                "runs.py:1: 'my config' is no name of a config; names hold letters, digits, '-', "
+                "'_' and '.', "
                 "optionally followed by < parent < grandparent"
             ],
         ),
         (
             "a < \n",
             [
-                "runs.py:1: 'a <' is no name of a config; names hold letters, digits, '-', '_' and '.', "
+                "runs.py:1: 'a <' is no name of a config; names hold letters, digits, '-', '_' and "
+                "'.', "
                 "optionally followed by < parent < grandparent"
             ],
         ),
@@ -157,7 +161,8 @@ def test_unusual_line_separators_inside_a_string_are_no_line_ends() -> None:
         (
             "a\nrecipe.evaluation_sets = (\n  'x',\n  y,\n)\nsad.mode = 1 / 0\n",
             [
-                "runs.py:4: recipe.evaluation_sets = ( 'x', y, ): y is a name; a value is a number, a string in "
+                "runs.py:4: recipe.evaluation_sets = ( 'x', y, ): y is a name; a value is a "
+                "number, a string in "
                 "quotes, True, False, None, or a tuple or list of these",
                 "runs.py:6: sad.mode = 1 / 0: division by zero",
             ],
@@ -179,7 +184,7 @@ def test_init_config_takes_any_order() -> None:
         "\n# x\nsad.mode = 'on'\n\n\nnetwork.max_epochs = 1 # y\n# z", "init.py"
     )
     assert mistakes == []
-    assert [(a.target, a.value, a.place.line, a.comment) for a in assignments] == [
+    assert [(a.target, a.value, a.location.line, a.comment) for a in assignments] == [
         ("sad.mode", "on", 3, ""),
         ("network.max_epochs", 1, 6, "y"),
     ]

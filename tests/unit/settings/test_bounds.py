@@ -54,14 +54,16 @@ def test_brackets_within_each_other_are_forgotten_one_by_one() -> None:
     depth = 200_000
     _, mistakes = parse_blocks(f"n\nsad.mode = {'(' * depth}{')' * depth}\n", "runs.py")
     assert [str(mistake) for mistake in mistakes] == [
-        f"runs.py:2: sad.mode = {'(' * 30}…{')' * 29}: a value of more than 100000 characters is refused"
+        f"runs.py:2: sad.mode = {'(' * 30}…{')' * 29}: a value of more than 100000 characters is "
+        "refused"
     ]
 
 
 def test_a_call_with_named_arguments_is_one_mistake() -> None:
     text = "n\nnetwork.callbacks = dict(\n  a=1,\n  b=2,\n)\nrecipe.seed = x\n"
     assert [str(mistake).partition("; ")[0] for mistake in parse_blocks(text, "runs.py")[1]] == [
-        "runs.py:2: network.callbacks = dict( a=1, b=2, ): dict(...) is a call, and nothing in a config is run",
+        "runs.py:2: network.callbacks = dict( a=1, b=2, ): dict(...) is a call, and nothing in a "
+        "config is run",
         "runs.py:6: recipe.seed = x: x is a name",
     ]
 
@@ -132,7 +134,7 @@ def test_of_twenty_thousand_mistakes_some_are_shown_and_the_rest_counted(
         difflib, "get_close_matches", lambda *a, **k: searches.append(a) or search(*a, **k)
     )
     with pytest.raises(SettingsError) as caught:
-        Settings().check(runs(text), ["a"])
+        Settings().read_configs(runs(text), ["a"])
     message = str(caught.value).splitlines()
     assert message[0] == "20,000 mistakes in the settings:"
     assert len(message) == 32 and message[-1] == "  ... and 19,970 more"
@@ -167,7 +169,7 @@ def test_names_and_values_of_a_million_letters_make_short_messages(
 ) -> None:
     init("")
     with pytest.raises(SettingsError) as caught:
-        Settings().check(runs(text), names, overrides)
+        Settings().read_configs(runs(text), names, overrides)
     assert len(str(caught.value)) < 1000
     with pytest.raises(SettingsError) as caught:
         Settings().explain("x" * LETTERS)

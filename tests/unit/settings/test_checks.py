@@ -82,7 +82,8 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         (
             "computing.gpu_ids",
             0,
-            "expected a tuple of whole numbers, not a whole number; a tuple of one value is written (0,)",
+            "expected a tuple of whole numbers, not a whole number; a tuple of one value is "
+            "written (0,)",
         ),
         ("computing.gpu_ids", "x", "expected a tuple of whole numbers, not a string"),
         ("computing.gpu_ids", (0, -1), "must be at least 0"),
@@ -91,7 +92,8 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         (
             "recipe.training_sets",
             "asvspoof19",
-            "expected a tuple of strings, not a string; a tuple of one value is written ('asvspoof19',)",
+            "expected a tuple of strings, not a string; a tuple of one value is written "
+            "('asvspoof19',)",
         ),
         ("recipe.training_sets", None, "expected a tuple of strings, not None"),
         ("recipe.evaluation_sets", ("a", "b", "a"), "'a' is in it twice"),
@@ -127,7 +129,8 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         (
             "augmentation.chain",
             ("speed", "nois"),
-            "value 2 ('nois'): expected 'speed', 'noise', 'reverberation' or 'codec'; the nearest is 'noise'",
+            "value 2 ('nois'): expected 'speed', 'noise', 'reverberation' or 'codec'; the nearest "
+            "is 'noise'",
         ),
         ("augmentation.chain", ("noise", "noise"), "'noise' is in it twice"),
         ("paths.system_folder", 2024, "expected a string, not a whole number; write '2024'"),
@@ -165,7 +168,8 @@ def test_every_default_fits_its_own_setting() -> None:
         ),
         (
             "max_epochs",
-            "'max_epochs' names no section; a setting is section.name; the nearest is 'network.max_epochs'",
+            "'max_epochs' names no section; a setting is section.name; the nearest is "
+            "'network.max_epochs'",
         ),
     ],
 )
@@ -187,7 +191,8 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Complaint) as caught:
         expand("$NONE/$SCRATCH/${NONE}/${EMPTY}")
     assert caught.value.text == (
-        "the environment variables $NONE, $EMPTY are not set; export NONE=... first, or write the folder out"
+        "the environment variables $NONE, $EMPTY are not set; export NONE=... first, or write the "
+        "folder out"
     )
 
 

@@ -27,7 +27,8 @@ from .conftest import Write
         ),
         (
             "network.min_learning_rate = 1.0",
-            "network.min_learning_rate = 1.0 (runs.py:2) is above network.initial_learning_rate = 0.1 (default)",
+            "network.min_learning_rate = 1.0 (runs.py:2) is above network.initial_learning_rate = "
+            "0.1 (default)",
         ),
         ("recipe.end_stage = -0", ""),
         (
@@ -37,40 +38,46 @@ from .conftest import Write
         ("computing.gpu_ids = (0, 1)", ""),
         (
             "computing.processes = 2",
-            "computing.processes = 2 (runs.py:2) is more than the GPUs in computing.gpu_ids = (3,) (init.py:2)",
+            "computing.processes = 2 (runs.py:2) is more than the number of GPUs in "
+            "computing.gpu_ids = (3,) (init.py:2)",
         ),
         ("computing.processes = 2\ncomputing.use_gpu = False", ""),
         ("computing.processes = 2\ncomputing.gpu_ids = None", ""),
         (
             "computing.compile = True\ncomputing.deterministic = True",
-            "computing.deterministic = True (runs.py:3) takes the same algorithms each time, not those that were "
-            "fastest when tried, as does computing.compile = True (runs.py:2)",
+            "computing.deterministic = True (runs.py:3) allows no kernels chosen by measuring "
+            "their speed, as they are with computing.compile = True (runs.py:2)",
         ),
         ("rawboost.minBW = 2000\nrawboost.maxBW = 2000", ""),
         (
             "front_end.unfreeze_after_epochs = 2",
-            "front_end.frozen = True (init.py:3) leaves nothing to front_end.unfreeze_after_epochs = 2 (runs.py:2)",
+            "front_end.frozen = True (init.py:3) never trains the front end and contradicts "
+            "front_end.unfreeze_after_epochs = 2 (runs.py:2)",
         ),
         (
             "network.network_class = 'asdf.networks.SSL_SLS'",
-            "network.network_class = 'asdf.networks.SSL_SLS' (runs.py:2) learns from clips of back_end.sls_samples = "
+            "network.network_class = 'asdf.networks.SSL_SLS' (runs.py:2) takes clips of "
+            "back_end.sls_samples = "
             "64600 only, not of network.train_clip_size = 16000 (default)",
         ),
         ("network.network_class = 'asdf.networks.SSL_SLS'\nnetwork.train_clip_size = 64600", ""),
         ("network.network_class = 'asdf.networks.SSL_SLS'\nrecipe.start_stage = 2", ""),
         (
             "augmentation.chain = ('speed', 'noise')",
-            "augmentation.chain = ('speed', 'noise') (runs.py:2) names 'noise', which finds nothing in "
+            "augmentation.chain = ('speed', 'noise') (runs.py:2) names 'noise', which needs more "
+            "than "
             "augmentation.noise_folders = () (default)",
         ),
         ("augmentation.chain = ('speed', 'codec')", ""),
         (
-            "augmentation.chain = ('reverberation',)\naugmentation.reverberation_folders = ('RIRS_NOISES',)",
+            "augmentation.chain = ('reverberation',)\naugmentation.reverberation_folders = "
+            "('RIRS_NOISES',)",
             "",
         ),
         (
             "augmentation.noise_snr_min_db = 30",
-            "augmentation.noise_snr_min_db = 30.0 (runs.py:2) is above augmentation.noise_snr_max_db = 20.0 (default)",
+            "augmentation.noise_snr_min_db = 30.0 (runs.py:2) is above "
+            "augmentation.noise_snr_max_db = 20.0 (default)",
         ),
     ],
 )
@@ -78,43 +85,48 @@ def test_contradictions(init: Write, runs: Write, text: str, message: str) -> No
     init("rawboost.SNRmax = 40\ncomputing.gpu_ids = (3,)\nfront_end.frozen = True\n")
     runs(f"a\n{text}\n")
     if not message:
-        Settings().check("runs.py", ["a"])
+        Settings().read_configs("runs.py", ["a"])
         return
     with pytest.raises(SettingsError) as caught:
-        Settings().check("runs.py", ["a"])
+        Settings().read_configs("runs.py", ["a"])
     line = 3 if "runs.py:3" in message else 2
     assert str(caught.value) == f"runs.py:{line}: {message}"
 
 
-VARIES = "asks for the same operations in each step, unlike"
+VARIES = "repeats the same operations in each step, which vary with"
 
 
 @pytest.mark.parametrize(
     ("line", "relation"),
     [
-        ("computing.compile = True", "asks for its own operations, not those of"),
-        ("computing.processes = 2", "is for one process, unlike"),
+        ("computing.compile = True", "captures the network's operations, not the compiled ones of"),
+        ("computing.processes = 2", "is for one process and cannot be combined with"),
         ("front_end.layer_drop = 0.1", VARIES),
         ("front_end.time_mask_proportion = 0.1", VARIES),
         ("front_end.channel_mask_proportion = 0.1", VARIES),
-        ("front_end.dropout = 0.1", "cannot recompute layers that draw with"),
+        (
+            "front_end.dropout = 0.1",
+            "cannot recompute layers that draw random numbers, as they do with",
+        ),
     ],
 )
 def test_what_a_cuda_graph_cannot_repeat(runs: Write, line: str, relation: str) -> None:
     runs(f"a\nfront_end.gradient_checkpointing = True\n{line}\ncomputing.cuda_graphs = True\n")
     with pytest.raises(SettingsError) as caught:
-        Settings().check("runs.py", ["a"])
+        Settings().read_configs("runs.py", ["a"])
     graphs = "runs.py:4: computing.cuda_graphs = True (runs.py:4)"
     assert str(caught.value) == f"{graphs} {relation} {line} (runs.py:3)"
 
 
 def test_a_cuda_graph_may_draw_in_dropout(runs: Write) -> None:
-    Settings().check(runs("a\nfront_end.dropout = 0.1\ncomputing.cuda_graphs = True\n"), ["a"])
+    Settings().read_configs(
+        runs("a\nfront_end.dropout = 0.1\ncomputing.cuda_graphs = True\n"), ["a"]
+    )
 
 
 def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: Write) -> None:
     init("rawboost.minF = 500\nrawboost.maxF = 400\n")
-    Settings().check(runs("a\nrawboost.maxF = 600\n"), ["a"])
+    Settings().read_configs(runs("a\nrawboost.maxF = 600\n"), ["a"])
     with pytest.raises(
         SettingsError,
         match=r"init.py:2: rawboost.minF = 500.0 \(init.py:1\) is above rawboost.maxF",
@@ -128,25 +140,31 @@ def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: W
         ("computing.precision = 'bf16'", ""),
         (
             "computing.compile = True",
-            "gathers a layer before it is computed, which is not for computing.compile = True",
+            "gathers each layer just before it is computed and cannot be combined with "
+            "computing.compile = True",
         ),
         (
             "computing.precision = 'fp16'",
-            "adds up gradients without a loss scale ('bf16' and 'fp32' need none), and so not with "
-            "computing.precision = 'fp16'",
+            "adds up gradients without a loss scale ('bf16' and 'fp32' need none) and cannot be "
+            "combined "
+            "with computing.precision = 'fp16'",
         ),
         (
             "computing.backend = 'gloo'",
-            "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses them, so not by computing.backend = 'gloo'",
+            "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses, and cannot be "
+            "combined with "
+            "computing.backend = 'gloo'",
         ),
         ("computing.backend = 'gloo'\ncomputing.use_gpu = False", ""),
         (
             "front_end.layer_drop = 0.1",
-            "has all processes compute each layer together, so none drops one of its own by front_end.layer_drop = 0.1",
+            "needs all processes to compute the same layers and cannot be combined with "
+            "front_end.layer_drop = 0.1",
         ),
         (
             "front_end.cache_features = True",
-            "divides a front end that training computes, and it computes none with front_end.cache_features = True",
+            "divides the front end, which training does not compute with front_end.cache_features "
+            "= True",
         ),
     ],
 )
@@ -159,9 +177,9 @@ def test_what_a_divided_network_goes_without(
     )
     runs(f"a\n{text}\n")
     if not message:
-        Settings().check("runs.py", ["a"])
+        Settings().read_configs("runs.py", ["a"])
         return
     with pytest.raises(SettingsError) as caught:
-        Settings().check("runs.py", ["a"])
+        Settings().read_configs("runs.py", ["a"])
     found = f"runs.py:2: computing.shard_network = True (init.py:1) {message} (runs.py:2)"
     assert str(caught.value) == found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import pytest
 
 from asdf.settings import Settings, SettingsError
@@ -29,8 +31,7 @@ RUNS = "a\nnetwork.max_epochs = 5\n\nb < a\nnetwork.minibatch_size = 7\n"
 def test_overrides(init: Write, runs: Write, override: str, name: str, value: object) -> None:
     init("")
     for _ in Settings().load_settings(runs(RUNS), ["b"], [override]):
-        section, _, setting = name.partition(".")
-        assert getattr(getattr(Settings(), section), setting) == value
+        assert attrgetter(name)(Settings()) == value
 
 
 @pytest.mark.parametrize(
@@ -52,16 +53,19 @@ def test_overrides(init: Write, runs: Write, override: str, name: str, value: ob
 def test_refused_overrides(init: Write, runs: Write, override: str, message: str) -> None:
     init("")
     with pytest.raises(SettingsError) as caught:
-        Settings().check(runs(RUNS), ["a"], [override])
+        Settings().read_configs(runs(RUNS), ["a"], [override])
     assert str(caught.value).startswith(f"command line: {message}")
 
 
 def test_one_setting_gets_one_value(init: Write, runs: Write) -> None:
     init("")
     with pytest.raises(SettingsError) as caught:
-        Settings().check(runs(RUNS), ["a"], ["recipe.seed=1", "sad.mode=on", "recipe.seed = 2"])
-    Settings().check("runs.py", ["a"], ["recipe.seed=1", "recipe.seed = 1"])
+        Settings().read_configs(
+            runs(RUNS), ["a"], ["recipe.seed=1", "sad.mode=on", "recipe.seed = 2"]
+        )
+    Settings().read_configs("runs.py", ["a"], ["recipe.seed=1", "recipe.seed = 1"])
     assert str(caught.value) == (
-        "command line: recipe.seed is set to 1 and to 2: leave one of them out; for a run with each write a "
+        "command line: recipe.seed is set to 1 and to 2: leave one of them out; for a run with "
+        "each write a "
         "config for each"
     )

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from asdf.settings import Sections, Settings, SettingsError, list_configs, markdown_tables
 from asdf.settings.catalogue import catalogue
-from asdf.settings.layers import Step, defaults, resolve, to_sections
+from asdf.settings.layers import Step, defaults, resolve
 from asdf.settings.loading import read_init_config
-from asdf.settings.mistakes import Place
+from asdf.settings.mistakes import Location
 from asdf.settings.provenance import render_snapshot
 
 from .conftest import Write
@@ -25,7 +25,8 @@ def test_explain_a_setting(init: Write, runs: Write) -> None:
     for _ in Settings().load_settings(runs(RUNS), ["a"], ["network.max_epochs=2"]):
         assert Settings().explain("network.max_epochs") == (
             "network.max_epochs = 2\n"
-            "  training ends after so many epochs (a whole number, at least 1, at most 1,000,000,000)\n"
+            "  training ends after so many epochs (a whole number, at least 1, at most "
+            "1,000,000,000)\n"
             "  default           1000\n"
             "  init.py:2         3\n"
             "  runs.py:2 (base)  5  # few\n"
@@ -97,8 +98,8 @@ def test_a_saved_file_loads_to_equal_values(init: Write, runs: Write, here: Path
     assert lines[0].startswith("# Settings of config a < base (runs.py:4):")
     assert 'paths.output_folder = "it\'s # a \\n path"  # init.py:1, over None (default)' in lines
     assert (
-        "network.max_epochs = 2  # command line, over 7 (runs.py:5 (a)), 5 (runs.py:2 (base)), 1000 (default)"
-        in lines
+        "network.max_epochs = 2  # command line, over 7 (runs.py:5 (a)), 5 (runs.py:2 (base)), "
+        "1000 (default)" in lines
     )
     assert "recipe.seed = 5  # recipe code, over 0 (default)" in lines
     assert "recipe.end_stage = 100  # default" in lines
@@ -157,12 +158,15 @@ def test_any_snapshot_is_read_back(
         and not values["paths.output_folder"].strip()
     ):
         return
-    log = [*defaults(), *(Step(name, value, Place(file, 3, "b")) for name, value in values.items())]
+    log = [
+        *defaults(),
+        *(Step(name, value, Location(file, 3, "b")) for name, value in values.items()),
+    ]
     config = resolve(f"config of {file}", log)
     path = tmp_path_factory.mktemp("snapshot") / "settings.py"
     path.write_bytes(render_snapshot(config).encode())
     read = read_init_config(path)
-    assert to_sections(read.values) == to_sections(config.values)
+    assert read.sections() == config.sections()
     assert {name: repr(read.values[name]) for name in values} == {
         name: repr(value) for name, value in values.items()
     }
@@ -170,8 +174,10 @@ def test_any_snapshot_is_read_back(
 
 def test_list_configs(runs: Write) -> None:
     runs(
-        "# text of the file\n\n# trains\n# for long\na  # at once\nsad.mode = 'on'\n# sad.mode = 'off'\n\n"
-        "c < b\n\nb < a < d\n# scores\n\n# other\n#     run.py d\n#     run.py d x=1\n# at\n#\n# last\nd\n"
+        "# text of the file\n\n# trains\n# for long\na  # at once\nsad.mode = 'on'\n# sad.mode = "
+        "'off'\n\n"
+        "c < b\n\nb < a < d\n# scores\n\n# other\n#     run.py d\n#     run.py d x=1\n# at\n#\n# "
+        "last\nd\n"
         "# about one setting\nsad.mode = 'on'\n# about another\nrecipe.seed = 1\n"
     )
     assert list_configs("runs.py") == (

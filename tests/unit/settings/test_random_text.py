@@ -45,7 +45,7 @@ def test_only_usage_errors(
     for work in (
         lambda: Settings(path),
         lambda: list_configs(path),
-        lambda: Settings().check(path, ["a", "b", *names], overrides),
+        lambda: Settings().read_configs(path, ["a", "b", *names], overrides),
         lambda: list(Settings().load_settings(path, ["a"])),
         lambda: Settings().explain(names[0] if names else None),
     ):
@@ -77,10 +77,10 @@ def test_malicious_values_leave_no_trace(here: Path, init: Write, runs: Write, a
     Settings._instance = None
     runs(f"a\nnetwork.max_epochs = {value}\n")
     with pytest.raises(UsageError):
-        Settings().check("runs.py", ["a"])
+        Settings().read_configs("runs.py", ["a"])
     runs("a\n")
     with pytest.raises(UsageError):
-        Settings().check("runs.py", ["a"], [f"network.max_epochs={value}"])
+        Settings().read_configs("runs.py", ["a"], [f"network.max_epochs={value}"])
     # Where a string may be written bare it is one, and no more.
     for _ in Settings().load_settings("runs.py", ["a"], [f"paths.system_folder=x{value}"]):
         assert Settings().paths.system_folder == f"x{value}"

@@ -35,7 +35,8 @@ def test_a_refused_file_changes_nothing(init: Write) -> None:
     assert str(caught.value) == (
         "2 mistakes in the settings:\n"
         "  init.py:2: there is no setting 'network.optimiser'; the nearest is 'network.optimizer'\n"
-        "  init.py:3: sad.mode = on: on is a name; a value is a number, a string in quotes, True, False, None, "
+        "  init.py:3: sad.mode = on: on is a name; a value is a number, a string in quotes, True, "
+        "False, None, "
         "or a tuple or list of these"
     )
     assert isinstance(caught.value, UsageError)
@@ -111,7 +112,7 @@ def test_all_mistakes_at_once_each_once(init: Write, runs: Write) -> None:
         "unused\nnetwork.max_epochs = 'x'\n"
     )
     with pytest.raises(SettingsError) as caught:
-        Settings().check(
+        Settings().read_configs(
             "runs.py",
             ["a", "b", "aa"],
             ["sad.mode=full", "sad.threshold_db=0", "x", "network.maxepochs=q"],
@@ -120,14 +121,17 @@ def test_all_mistakes_at_once_each_once(init: Write, runs: Write) -> None:
         "10 mistakes in the settings:",
         "  runs.py:2: there is no setting 'network.max_epoch'; the nearest is 'network.max_epochs'",
         "  runs.py:3: rawboost.minF = 600.0 (runs.py:3) is above rawboost.maxF = 500.0 (init.py:1)",
-        "  runs.py:6: network.optimizer = 'adm': expected 'sgd', 'adam' or 'adamw'; the nearest is 'adam'",
+        "  runs.py:6: network.optimizer = 'adm': expected 'sgd', 'adam' or 'adamw'; the nearest is "
+        "'adam'",
         "  runs.py:7: network.momentum = 1/0: division by zero",
-        "  runs.py:10: computing.gpu_ids = (0): expected a tuple of whole numbers, not a whole number; "
+        "  runs.py:10: computing.gpu_ids = (0): expected a tuple of whole numbers, not a whole "
+        "number; "
         "a tuple of one value is written (0,)",
         "  command line: 'x' is no override of the form section.name=value",
         "  command line: sad.mode = full: expected 'off', 'endpoint' or 'on'",
         "  command line: sad.threshold_db = 0: must be above 0 dB",
-        "  command line: there is no setting 'network.maxepochs'; the nearest is 'network.max_epochs'",
+        "  command line: there is no setting 'network.maxepochs'; the nearest is "
+        "'network.max_epochs'",
         "  command line: there is no config 'aa' in runs.py; the nearest is 'a'",
     ]
     assert Settings().network.max_epochs == 1000
@@ -168,12 +172,13 @@ def test_variables_are_expanded_in_final_values_only(
     init("\npaths.output_folder = '$LOCAL_SCRATCH/LA'\npaths.database_folder = '${PROJECT}/LA'\n")
     runs("a\n\nb\npaths.output_folder = '$PROJECT/b'\n")
     message = (
-        "init.py:2: paths.output_folder = '$LOCAL_SCRATCH/LA': the environment variable $LOCAL_SCRATCH is not set; "
+        "init.py:2: paths.output_folder = '$LOCAL_SCRATCH/LA': the environment variable "
+        "$LOCAL_SCRATCH is not set; "
         "export LOCAL_SCRATCH=... first, or write the folder out"
     )
     assert Settings().paths.database_folder == "/p/LA"
     with pytest.raises(SettingsError) as caught:
-        Settings().check("runs.py", ["a", "b"])
+        Settings().read_configs("runs.py", ["a", "b"])
     assert str(caught.value) == message
     with pytest.raises(SettingsError) as caught:
         Settings().snapshot()

@@ -1,0 +1,155 @@
+"""How a recipe's process ends: one message that says what to do, and an exit status.
+
+Invariant: an error is reported once, on the process where it arose; a user's mistake has no
+traceback. Processes of one run end without waiting for each other.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from asdf.distributed.determinism import explain_refusal
+from asdf.distributed.launchers import read_launch
+from asdf.distributed.stopping import Stopped
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import removed_folder_error
+from asdf.runs.log import LOG, is_on_screen
+from asdf.runs.streams import (
+    NobodyReadsError,
+    OutputError,
+    close_streams,
+    discard_output,
+    show_error,
+)
+
+_WAITED_TOO_LONG = (
+    "another process kept this one waiting for longer than computing.timeout_s. Was one stopped or "
+    "killed, or does one read from a disk that hangs? Look at the messages of the other ranks "
+    "above "
+    "and at the memory of the machines. Give computing.timeout_s more seconds if a step or a stage "
+    "just takes that long."
+)
+
+
+@contextmanager
+def exit_status() -> Iterator[list[int]]:
+    """Turn what ends the block into a message and an exit status.
+
+    Yields:
+        A list that gets the exit status once the block has ended; it stays empty when the block
+            ends the program itself, as --list does.
+    """
+    statuses: list[int] = []
+    try:
+        try:
+            yield statuses
+            sys.stdout.flush()
+            statuses.append(0)
+        except Stopped as request:
+            LOG.info("%s", request)
+            statuses.append(0)
+            raise SystemExit(0) from None
+    except SystemExit as end:
+        if close_streams(0) and not end.code:
+            raise SystemExit(OutputError.exit_status) from None
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        statuses.append(close_streams(_report(error)))
+        raise SystemExit(statuses[-1]) from None
+
+
+def skip_shutdown(statuses: list[int]) -> None:
+    """Let this process of several end without taking the interpreter apart once it has a status.
+
+    The process group is closed by then. Threads of torch's communication that are still about abort
+    the process now and then, and the launcher would count a complete run as failed; after a failure
+    the other processes would wait for it. What a recipe's code raises later still ends as it should.
+
+    Args:
+        statuses: of `exit_status`.
+    """
+    # Registered before the runs, so that whatever registers itself during them is called earlier.
+    atexit.register(partial(_exit_at_once, statuses))
+
+
+def _exit_at_once(statuses: list[int]) -> None:
+    if not statuses or hasattr(sys, "last_value"):
+        return
+    # What the interpreter would have ended: after a failure a loader's processes are still about.
+    for child in multiprocessing.active_children():
+        child.terminate()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(statuses[-1])
+
+
+def _report(error: BaseException) -> int:
+    """Report what ended the run, once and where it can be read, and return the exit status."""
+    if isinstance(error, FileNotFoundError):
+        error = removed_folder_error() or error
+    error = explain_refusal(error) or error
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    if isinstance(error, NobodyReadsError):  # `run.py --list | head`: nobody reads on
+        return 0
+    rank = _rank_if_known()
+    if not isinstance(error, AsdfError):
+        return _report_failure(error, rank)
+    if isinstance(error, OutputError):
+        discard_output()
+        show_error(f"error: {error}")
+    else:
+        _report_mistake(error, rank)
+    if "torch" in sys.modules:
+        from asdf.distributed.failures import record_for_launcher
+
+        record_for_launcher(error)
+    return error.exit_status
+
+
+def _report_failure(error: BaseException, rank: int) -> int:
+    """Report what no user's mistake explains: another process has failed, or the code."""
+    from asdf.distributed.failures import (
+        lost_contact,
+        record_for_launcher,
+        record_message_for_launcher,
+        wait_for_launcher,
+        waited_too_long,
+    )
+
+    if lost_contact(error):
+        LOG.error("rank %d: another process of this run has ended; its own message says why", rank)
+        wait_for_launcher()
+    elif waited_too_long(error):
+        text = f"[rank {rank}] error: {_WAITED_TOO_LONG}"
+        LOG.error("%s", text)
+        record_message_for_launcher(text)
+    else:
+        LOG.error("%s", "".join(traceback.format_exception(error)).rstrip())
+        record_for_launcher(error)
+    return 1
+
+
+def _rank_if_known() -> int:
+    """Return the rank of this process; 0 where it cannot be known, so that the reason is reported."""
+    try:
+        return read_launch().rank
+    except UsageError:
+        return 0
+
+
+def _report_mistake(error: AsdfError, rank: int) -> None:
+    if rank == 0:
+        if is_on_screen():
+            LOG.error("error: %s", error)
+        else:
+            show_error(f"error: {error}")
+    elif "torch" in sys.modules and not error.reported_by_main:
+        LOG.error("[rank %d] error: %s", rank, error)
