@@ -1,8 +1,9 @@
 """The text of init_config.py and run_configs.py, taken apart into assignments and named blocks.
 
-Invariant: every line of a file ends up as exactly one thing (blank, comment, assignment, a block's first line) or
-as a mistake; none is passed over or added to a block that it does not belong to. A blank line ends a block.
-Values are read as literals here; whether they fit their settings is held against `sections.py` later.
+Invariant: every line of a file ends up as exactly one thing (blank, comment, assignment, a block's
+first line) or as a mistake; none is skipped or added to a block that it does not belong to. A blank
+line ends a block. Values are read as literals here; whether they fit their settings is compared with
+`sections.py` later.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NAMES = "letters, digits, '-', '_' and '.'"
 
 @dataclass(frozen=True)
 class Assignment:
-    """One `section.name = value`; `text` is the value as it is written. It is broken if that is no literal."""
+    """One `section.name = value`; `text` is the value as it is written, `broken` if no literal."""
 
     target: str
     value: Any
@@ -54,97 +55,134 @@ class Block:
 
 
 def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mistake]]:
-    """The assignments of an init_config text, and what is wrong with it."""
-    found = Collector()
+    """Return the assignments of an init_config text, and what is wrong with it."""
+    collector = Collector()
     assignments: dict[str, Assignment] = {}
-    for line in read_lines(text, file, found):
+    for line in read_lines(text, file, collector):
+        location = Location(file, line.number)
         if line.kind == "assignment":
-            _append(assignments, line, Location(file, line.number), found)
+            _append(assignments, line, location, collector)
         elif line.kind == "other":
-            found.add(
-                Location(file, line.number),
-                f"'{shortened(line.text)}' is no line of the form section.name = value",
-            )
-    return list(assignments.values()), found.mistakes
+            collector.add(location, _no_assignment(line))
+    return list(assignments.values()), collector.mistakes
 
 
 def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]:
-    """The blocks of a run_configs text by name, in their order, and what is wrong with it."""
-    found = Collector()
-    blocks: dict[str, Block] = {}
-    block: Block | None = None
-    above: list[str] = []
-    described = False
-    last: Block | None = None
-    for line in read_lines(text, file, found):
-        location = Location(file, line.number, block.name if block else "")
+    """Return the blocks of a run_configs text by name, in their order, and what is wrong with it."""
+    reader = _BlockReader(file)
+    for line in read_lines(text, file, reader.collector):
+        reader.take(line)
+    return reader.blocks, reader.collector.mistakes
+
+
+class _BlockReader:
+    """Puts the lines of a run_configs text, one after another, where they belong."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.collector = Collector()
+        self.blocks: dict[str, Block] = {}
+        self._open: Block | None = None
+        self._ended: Block | None = None
+        # Comments since the last blank line, outside blocks: they are about the next block.
+        self._comments_above: list[str] = []
+        self._is_described = False
+
+    def take(self, line: Line) -> None:
+        """Put the next line where it belongs."""
         if line.kind == "blank":
-            last, block, above = block or last, None, []
+            self._end_block()
         elif line.kind == "comment":
-            if block is None:
-                above.append(line.comment)
-            elif not block.assignments and not described:
-                block.comments.append(line.comment)
+            self._take_comment(line.comment)
         elif line.kind == "assignment":
-            if block is None:
-                found.add(location, _orphan(line, last))
-                # The rest of the paragraph is part of the same mistake.
-                block = Block("", (), location)
-            _append(block.assignments, line, location, found)
+            self._take_assignment(line)
         elif HEADER.fullmatch(line.text):
-            if block is not None and block.name:
-                inside = f"'{shortened(line.text)}' stands inside config '{shortened(block.name)}'"
-                found.add(location, f"{inside}; a config begins behind a blank line")
-            block = _begin(line, Location(file, line.number), blocks, found)
-            block.comments[:0] = above
-            described = bool(block.comments)
-            above = []
+            self._begin_block(line)
         else:
-            found.add(location, _neither(line, block))
-            block = block or Block("", (), location)
-    return blocks, found.mistakes
+            self._refuse(line)
+
+    def _location(self, line: Line) -> Location:
+        return Location(self.file, line.number, self._open.name if self._open else "")
+
+    def _end_block(self) -> None:
+        self._ended = self._open or self._ended
+        self._open = None
+        self._comments_above = []
+
+    def _take_comment(self, comment: str) -> None:
+        if self._open is None:
+            self._comments_above.append(comment)
+        elif not self._open.assignments and not self._is_described:
+            self._open.comments.append(comment)
+
+    def _take_assignment(self, line: Line) -> None:
+        location = self._location(line)
+        if self._open is None:
+            self.collector.add(location, _no_config(line, self._ended))
+            # The rest of the paragraph is part of the same mistake.
+            self._open = Block("", (), location)
+        _append(self._open.assignments, line, location, self.collector)
+
+    def _begin_block(self, line: Line) -> None:
+        if self._open is not None and self._open.name:
+            self.collector.add(
+                self._location(line),
+                f"'{shortened(line.text)}' stands inside config '{shortened(self._open.name)}'; a "
+                "config begins after a blank line",
+            )
+        name, *parents = (part.strip() for part in line.text.split("<"))
+        location = Location(self.file, line.number)
+        block = Block(name, tuple(parents), Location(self.file, line.number, name))
+        block.comments += self._comments_above
+        if line.comment:
+            block.comments.append(line.comment)
+        first = self.blocks.setdefault(name, block)
+        if first is not block:
+            self.collector.add(
+                location,
+                f"config '{shortened(name)}' is there twice; the first is in line "
+                f"{first.location.line}",
+            )
+        self._open = block
+        self._comments_above = []
+        self._is_described = bool(block.comments)
+
+    def _refuse(self, line: Line) -> None:
+        location = self._location(line)
+        if self._open is None:
+            self.collector.add(location, _no_name(line))
+            self._open = Block("", (), location)
+        else:
+            self.collector.add(location, _no_assignment(line))
 
 
-def _neither(line: Line, block: Block | None) -> str:
-    if block is not None:
-        return f"'{shortened(line.text)}' is no line of the form section.name = value"
+def _no_assignment(line: Line) -> str:
+    return f"'{shortened(line.text)}' is no line of the form section.name = value"
+
+
+def _no_name(line: Line) -> str:
     form = f"names hold {NAMES}, optionally followed by < parent < grandparent"
     return f"'{shortened(line.text)}' is no name of a config; {form}"
 
 
-def _orphan(line: Line, last: Block | None) -> str:
+def _no_config(line: Line, ended: Block | None) -> str:
     text = f"'{shortened(line.text)} = {shortened(line.value_text, 30)}' belongs to no config"
-    if last is None or not last.name:
+    if ended is None or not ended.name:
         return f"{text}; begin the block with a line that holds its name"
     return (
-        f"{text}: a blank line above ended '{shortened(last.name)}' (line {last.location.line}); "
+        f"{text}: a blank line above ended '{shortened(ended.name)}' (line {ended.location.line}); "
         "remove that line, or begin a block with a name"
     )
 
 
-def _begin(line: Line, location: Location, blocks: dict[str, Block], found: Collector) -> Block:
-    name, *parents = (part.strip() for part in line.text.split("<"))
-    block = Block(name, tuple(parents), Location(location.file, location.line, name))
-    if line.comment:
-        block.comments.append(line.comment)
-    if name in blocks:
-        found.add(
-            location,
-            f"config '{shortened(name)}' is there twice; the first is in line "
-            f"{blocks[name].location.line}",
-        )
-    else:
-        blocks[name] = block
-    return block
-
-
 def _append(
-    assignments: dict[str, Assignment], line: Line, location: Location, found: Collector
+    assignments: dict[str, Assignment], line: Line, location: Location, collector: Collector
 ) -> None:
     target = line.text
     if target in assignments:
         first = assignments[target].location.line
-        found.add(location, f"{shortened(target)} is set twice; the first is in line {first}")
+        problem = f"{shortened(target)} is set twice; the first is in line {first}"
+        collector.add(location, problem)
         return
     assignments[target] = Assignment(
         target, line.value, line.value_text, location, line.comment, line.broken

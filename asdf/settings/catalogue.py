@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, get_type_hints
 
 from asdf.settings.mistakes import Complaint, closest, shortened
@@ -13,7 +14,7 @@ from asdf.settings.sections import Sections
 
 @dataclass(frozen=True)
 class Known:
-    """A setting: its names, its type, its default, and the metadata that `sections.setting` gave it."""
+    """A setting: its names, type and default, and the metadata of `sections.setting`."""
 
     section: str
     name: str
@@ -23,13 +24,13 @@ class Known:
 
     @property
     def full(self) -> str:
-        """The name as configs write it: section.name."""
+        """Return the name as configs write it: section.name."""
         return f"{self.section}.{self.name}"
 
 
 @cache
 def catalogue() -> dict[str, Known]:
-    """Every setting by its full name, in the order of `sections.py`."""
+    """Return every setting by its full name, in the order of `sections.py`."""
     known = {}
     for section, kind in section_types().items():
         hints = get_type_hints(kind)
@@ -41,13 +42,13 @@ def catalogue() -> dict[str, Known]:
 
 @cache
 def section_types() -> dict[str, type]:
-    """The dataclass of each section by the section's name."""
+    """Return the dataclass of each section by the section's name."""
     hints = get_type_hints(Sections)
     return {entry.name: hints[entry.name] for entry in fields(Sections)}
 
 
 def look_up(target: str) -> Known:
-    """The setting of this full name.
+    """Return the setting of this full name.
 
     Raises:
         Complaint: there is none; its advice names the nearest one.
@@ -62,45 +63,52 @@ def look_up(target: str) -> Known:
         problem = f"there is no section '{shortened(section)}'"
     else:
         problem = f"there is no setting '{shortened(target)}'"
-    raise Complaint(problem, advice=partial(_near_settings, section, name))
+    raise Complaint(problem, advice=partial(_advise, section, name))
 
 
-def _near_settings(section: str, name: str) -> str:
-    """A clause that names the setting nearest to this one, or the sections where none is near."""
-    namesakes = [setting.full for setting in catalogue().values() if setting.name == name]
-    near = namesakes[0] if namesakes else _closest(section, name)
-    return (
-        f"; the nearest is '{near}'" if near else f"; the sections are {', '.join(section_types())}"
-    )
+def _advise(section: str, name: str) -> str:
+    """Return a clause with the nearest setting, or with the sections where none is near."""
+    near = _nearest_setting(section, name)
+    if near:
+        return f"; the nearest is '{near}'"
+    return f"; the sections are {', '.join(section_types())}"
 
 
-def _closest(section: str, name: str) -> str:
-    """The full name nearest to this one: in its own section if there is such a section, else in any."""
-    within = section_types().keys() & {section} or section_types().keys()
-    names = {
-        setting.name: setting.full for setting in catalogue().values() if setting.section in within
-    }
-    return names.get(closest(name, names), "")
+def _nearest_setting(section: str, name: str) -> str:
+    """Return the full name of the nearest setting: in its section if that exists, else in any."""
+    for setting in catalogue().values():
+        if setting.name == name:
+            return setting.full
+    candidates = {}
+    for setting in catalogue().values():
+        if setting.section == section or section not in section_types():
+            candidates[setting.name] = setting.full
+    return candidates.get(closest(name, candidates), "")
 
 
 def look_up_part(what: str) -> list[Known]:
-    """The settings that a full name, or a section's name, stands for; all of them for an empty name.
+    """Return the settings of a full name or of a section; all of them for an empty name.
 
     Raises:
-        Complaint: it stands for none.
+        Complaint: there is no such setting or section.
     """
+    settings = list(catalogue().values())
     if not what:
-        return list(catalogue().values())
+        return settings
     if what in section_types():
-        return [setting for setting in catalogue().values() if setting.section == what]
+        return [setting for setting in settings if setting.section == what]
     return [look_up(what)]
 
 
 def class_paths(sections: Sections) -> list[str]:
-    """The values of all settings that name a class, the project's and the user's own."""
+    """Return the values of all settings that name a class, the project's and the user's own."""
     paths: list[str] = []
     for known in catalogue().values():
-        if known.metadata["check"] == "class_path":
-            value = getattr(getattr(sections, known.section), known.name)
-            paths += [value] if isinstance(value, str) else value or ()
+        if known.metadata["check"] != "class_path":
+            continue
+        value = attrgetter(known.full)(sections)
+        if isinstance(value, str):
+            paths.append(value)
+        elif value is not None:
+            paths += value
     return paths

@@ -1,76 +1,63 @@
 """Whether a value fits its setting.
 
-Invariant: everything that is held against a single value is written in `sections.py`, as its type or its metadata;
-what relates two settings is in `relations.py`. A value comes back in the one form that the code below relies on:
-a tuple for a list, a float for an int where the setting is a float.
+Invariant: everything that a single value is compared with is written in `sections.py`, as its type
+or its metadata; what relates two settings is in `relations.py`. A value comes back in the one form
+that the code below relies on: a tuple for a list, a float for an int where the setting is a float.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from asdf.settings.catalogue import Known
-from asdf.settings.kinds import describe
+from asdf.settings.kinds import describe, is_union
 from asdf.settings.mistakes import Complaint, closest, shortened
+
+_KIND_WORDS = {int: "a whole number", float: "a float", str: "a string"}
 
 
 def check_value(known: Known, value: Any) -> Any:
-    """`value` in the form of its setting.
+    """Return `value` in the form of its setting.
 
     Raises:
-        Complaint: the value is of another type, out of its range, or fails what `each` asks.
+        Complaint: the value is of another type, out of its range, or fails the setting's `check`.
     """
     fitted = _fit(known.annotation, value)
-    for number in _numbers(fitted):
+    for number in _numbers_in(fitted):
         _check_range(known, number)
-    check = _EACH.get(known.metadata["check"])
+    check = _CHECKS.get(known.metadata["check"])
     if check is not None and fitted is not None:
         check(fitted)
     return fitted
 
 
 def _fit(annotation: Any, value: Any) -> Any:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (Union, UnionType):
+    if is_union(annotation):
         return _fit_union(annotation, value)
-    if origin is tuple:
+    if get_origin(annotation) is tuple:
         return _fit_tuple(annotation, value)
-    if origin is Literal:
-        # 1 == True: the type has to be the same as well.
-        if any(value == choice and type(value) is type(choice) for choice in arguments):
-            return value
-        near = (
-            closest(value, [choice for choice in arguments if isinstance(choice, str)])
-            if _is(value, str)
-            else ""
-        )
-        raise Complaint(
-            f"expected {describe(annotation)}" + (f"; the nearest is '{near}'" if near else "")
-        )
+    if get_origin(annotation) is Literal:
+        return _fit_choice(annotation, value)
     if annotation is float and _is(value, int):
         return _fit_float(value)
     if not _is(value, annotation):
-        raise Complaint(
-            f"expected {describe(annotation)}, not {_kind(value)}{_hint(annotation, value)}"
-        )
+        raise _wrong_kind(annotation, value, _hint(annotation, value))
     if annotation is float and not math.isfinite(value):
         raise Complaint("expected a finite number")
     return value
 
 
 def _is(value: Any, kind: Any) -> bool:
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    """Whether `value` is of this kind; in Python True is an int, in a config it is not."""
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, kind)
 
 
-def _fits(annotation: Any, value: Any) -> bool:
-    try:
-        _fit(annotation, value)
-    except Complaint:
-        return False
-    return True
+def _wrong_kind(annotation: Any, value: Any, hint: str = "") -> Complaint:
+    return Complaint(f"expected {describe(annotation)}, not {_describe_kind(value)}{hint}")
 
 
 def _fit_float(value: int) -> float:
@@ -78,6 +65,20 @@ def _fit_float(value: int) -> float:
         return float(value)
     except OverflowError:
         raise Complaint("the number is out of range") from None
+
+
+def _fit_choice(annotation: Any, value: Any) -> Any:
+    choices = get_args(annotation)
+    for choice in choices:
+        # 1 == True: the type has to be the same as well.
+        if value == choice and type(value) is type(choice):
+            return value
+    problem = f"expected {describe(annotation)}"
+    if isinstance(value, str):
+        near = closest(value, [choice for choice in choices if isinstance(choice, str)])
+        if near:
+            problem += f"; the nearest is '{near}'"
+    raise Complaint(problem)
 
 
 def _fit_union(annotation: Any, value: Any) -> Any:
@@ -88,46 +89,54 @@ def _fit_union(annotation: Any, value: Any) -> Any:
         except Complaint:
             continue
     others = [member for member in members if member is not type(None)]
-    if len(others) == 1 and (
-        get_origin(others[0]) is tuple or (isinstance(others[0], type) and _is(value, others[0]))
-    ):
+    if len(others) == 1 and _is_meant_as(others[0], value):
+        # Its own complaint says more than "expected this or None".
         _fit(others[0], value)
-    hints = [hint for member in others if (hint := _hint(member, value))]
-    advice = hints[0] if hints else ""
-    raise Complaint(f"expected {describe(annotation)}, not {_kind(value)}{advice}")
+    hints = [_hint(member, value) for member in others]
+    raise _wrong_kind(annotation, value, next(filter(None, hints), ""))
+
+
+def _is_meant_as(member: Any, value: Any) -> bool:
+    if get_origin(member) is tuple:
+        return True
+    return isinstance(member, type) and _is(value, member)
 
 
 def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
-    arguments = get_args(annotation)
+    kinds = get_args(annotation)
+    of_any_length = kinds[-1] is Ellipsis
     if not isinstance(value, tuple | list):
-        problem = f"expected {describe(annotation)}, not {_kind(value)}"
-        if arguments[-1] is Ellipsis and _fits(arguments[0], value):
+        hint = ""
+        if of_any_length and _fits(kinds[0], value):
             # (0) is a number in brackets: a trap that everyone falls into once.
-            problem += f"; a tuple of one value is written ({shortened(repr(value))},)"
-        raise Complaint(problem)
-    if arguments[-1] is Ellipsis:
-        arguments = (arguments[0],) * len(value)
-    if len(arguments) != len(value):
+            hint = f"; a tuple of one value is written ({shortened(repr(value))},)"
+        raise _wrong_kind(annotation, value, hint)
+    if of_any_length:
+        kinds = (kinds[0],) * len(value)
+    if len(kinds) != len(value):
         raise Complaint(f"expected {describe(annotation)}, not {len(value)}")
     fitted = []
-    for position, (argument, element) in enumerate(zip(arguments, value, strict=True), start=1):
+    for position, (kind, element) in enumerate(zip(kinds, value, strict=True), start=1):
         try:
-            fitted.append(_fit(argument, element))
+            fitted.append(_fit(kind, element))
         except Complaint as complaint:
-            raise Complaint(
-                f"value {position} ({shortened(repr(element))}): {complaint.text}"
-            ) from None
+            which = f"value {position} ({shortened(repr(element))})"
+            raise Complaint(f"{which}: {complaint.text}") from None
     return tuple(fitted)
 
 
-def _kind(value: Any) -> str:
+def _fits(annotation: Any, value: Any) -> bool:
+    try:
+        _fit(annotation, value)
+    except Complaint:
+        return False
+    return True
+
+
+def _describe_kind(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return repr(value)
-    if isinstance(value, tuple | list):
-        return f"a {type(value).__name__}"
-    return {int: "a whole number", float: "a float", str: "a string"}.get(
-        type(value), f"a {type(value).__name__}"
-    )
+    return _KIND_WORDS.get(type(value), f"a {type(value).__name__}")
 
 
 def _hint(annotation: Any, value: Any) -> str:
@@ -140,32 +149,35 @@ def _hint(annotation: Any, value: Any) -> str:
     return ""
 
 
-def _numbers(value: Any) -> list[int | float]:
+def _numbers_in(value: Any) -> list[int | float]:
     values = value if isinstance(value, tuple) else (value,)
     return [number for number in values if _is(number, int | float)]
 
 
 def _check_range(known: Known, number: int | float) -> None:
-    bounds = known.metadata
-    unit = f" {bounds['unit']}" if bounds["unit"] else ""
-    if bounds["at_least"] is not None and number < bounds["at_least"]:
-        raise Complaint(f"must be at least {bounds['at_least']:,}{unit}")
-    if bounds["above"] is not None and number <= bounds["above"]:
-        raise Complaint(f"must be above {bounds['above']:,}{unit}")
-    if bounds["at_most"] is not None and number > bounds["at_most"]:
-        raise Complaint(f"must be at most {bounds['at_most']:,}{unit}")
+    at_least = known.metadata["at_least"]
+    above = known.metadata["above"]
+    at_most = known.metadata["at_most"]
+    unit = known.metadata["unit"]
+    suffix = f" {unit}" if unit else ""
+    if at_least is not None and number < at_least:
+        raise Complaint(f"must be at least {at_least:,}{suffix}")
+    if above is not None and number <= above:
+        raise Complaint(f"must be above {above:,}{suffix}")
+    if at_most is not None and number > at_most:
+        raise Complaint(f"must be at most {at_most:,}{suffix}")
 
 
-def _check_class_path(value: Any) -> None:
-    for path in value if isinstance(value, tuple) else (value,):
+def _check_class_path(value: str | tuple[str, ...]) -> None:
+    for path in _texts_in(value):
         parts = path.split(".")
-        if len(parts) < 2 or not all(part.isidentifier() for part in parts):
+        if len(parts) < 2 or not all(map(str.isidentifier, parts)):
             raise Complaint(
                 f"'{shortened(path)}' is no class path; it is written 'package.module.Class'"
             )
 
 
-def _check_unique(value: Any) -> None:
+def _check_unique(value: tuple[Any, ...]) -> None:
     seen = set()
     for element in value:
         if element in seen:
@@ -173,20 +185,25 @@ def _check_unique(value: Any) -> None:
         seen.add(element)
 
 
-def _check_not_empty(value: Any) -> None:
+def _check_not_empty(value: str) -> None:
     if not value:
         raise Complaint("must not be empty")
 
 
 def _check_path(value: str | tuple[str, ...]) -> None:
-    for path in value if isinstance(value, tuple) else (value,):
+    for path in _texts_in(value):
         if not path.strip():
             raise Complaint("the path is empty; the current folder is written '.'")
+        # Surrogates are bytes that are no UTF-8.
         if "\0" in path or any("\ud800" <= character <= "\udfff" for character in path):
             raise Complaint("the path holds a character that no file name can have")
 
 
-_EACH: dict[str, Callable[[Any], None]] = {
+def _texts_in(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
     "class_path": _check_class_path,
     "unique": _check_unique,
     "not_empty": _check_not_empty,

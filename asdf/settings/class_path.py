@@ -1,7 +1,17 @@
-"""Classes named in a setting: ours, or one in a file beside the recipe.
+"""Classes named in a setting by a path, such as 'my_network.MyNetwork': ours, or the user's own.
 
-Invariant: a class is looked at, and known to be of the kind that is wanted, before anything of it runs. A dry run looks
-at the text of its file alone, and does not take for wrong what only running it would tell.
+This is the one mechanism for everything that a user may replace by a class: networks and callbacks
+today, and any loss, optimiser, augmentation or front end. A room that takes such a class
+
+1. has a setting `x: str = setting("asdf.room.Class", ..., check="class_path")` in `sections.py`,
+2. gets the class by `find_class(settings.x, recipe_folder, "section.x", Base)`, which imports it,
+3. lets a dry run call `look_for_class(settings.x, recipe_folder, "section.x")`, which runs nothing.
+
+A module is looked for in the recipe's folder first, then where Python finds it. The file of such a
+class is copied to the run's folder with the user's other code (`catalogue.class_paths`).
+
+Invariant: a class is looked at, and known to be derived from the base, before anything of it is used.
+A dry run looks at the text of its file alone, and does not refuse what only running it would show.
 """
 
 from __future__ import annotations
@@ -21,10 +31,11 @@ from asdf.errors import AsdfError, UsageError
 from asdf.text import did_you_mean
 
 Kind = TypeVar("Kind")
+_OUR_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def find_class(class_path: str, folder: Path | None, setting: str, base: type[Kind]) -> type[Kind]:
-    """The class that `class_path`, such as 'my_network.MyNetwork', names.
+    """Import the class that `class_path`, such as 'my_network.MyNetwork', names.
 
     Args:
         folder: the recipe's folder, where a user's own modules lie; it is searched first.
@@ -35,53 +46,58 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
         UsageError: no such module or class, or not derived from `base`.
         AsdfError: the module fails when it is imported.
     """
-    module_name, class_name = _parts(class_path, setting)
+    module_name, class_name = _split_path(class_path, setting)
     module = _import(module_name, folder, setting)
-    found = getattr(module, class_name, None)
-    if found is None:
-        classes = [name for name in dir(module) if _is_a(base, getattr(module, name, None))]
-        raise _no_class(f"{setting}: module {module_name} ({_place(module)})", class_name, classes)
-    if not _is_a(base, found):
+    file = getattr(module, "__file__", None) or "built in"
+    named = getattr(module, class_name, None)
+    if named is None:
+        fitting = [name for name in dir(module) if _is_derived(getattr(module, name, None), base)]
+        raise _no_class(f"{setting}: module {module_name} ({file})", class_name, fitting)
+    if not _is_derived(named, base):
         raise UsageError(
-            f"{setting}: {class_path} ({_place(module)}) does not fit: a class derived from "
-            f"{base.__module__}.{base.__qualname__} is needed, and this is {found!r}."
+            f"{setting}: {class_path} ({file}) does not fit: a class derived from "
+            f"{base.__module__}.{base.__qualname__} is needed, and this is {named!r}."
         )
-    return found
+    return named
 
 
 def look_for_class(class_path: str, folder: Path, setting: str) -> None:
-    """Make sure of what can be known of a class without running anything, not even torch: whether it is there.
+    """Check that a class exists as far as that is known without running anything, not even torch.
+
+    Args:
+        folder: the recipe's.
+        setting: the setting's name, for messages.
 
     Raises:
-        UsageError: no such file beside the recipe, or no such class in it, or among the project's networks.
+        UsageError: no such file next to the recipe, or no such class in it, or among the project's
+            networks.
         AsdfError: the file is not Python.
     """
-    module_name, class_name = _parts(class_path, setting)
-    file = folder / f"{module_name.replace('.', '/')}.py"
+    module_name, class_name = _split_path(class_path, setting)
+    package = module_name.partition(".")[0]
+    file = _file_in(folder, module_name)
     if file.is_file():
-        try:
-            tree = ast.parse(file.read_bytes(), str(file))
-        except (SyntaxError, ValueError) as error:
-            raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
-        names = _names_in(tree)
-        if class_name not in names and "*" not in names:
-            classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-            raise _no_class(f"{setting}: module {module_name} ({file})", class_name, classes)
-    elif module_name == "asdf.networks":
-        ours = import_module(module_name).__all__
-        if class_name not in ours:
-            raise _no_class(
-                f"{setting}: module {module_name}",
-                class_name,
-                [name for name in ours if name[0].isupper()],
-            )
-    else:
-        top = module_name.partition(".")[0]
-        if not (top in sys.modules or (folder / top).is_dir() or find_spec(top)):
-            raise _no_module(top, top, folder, setting)
+        _look_in_file(file, class_name, setting, f"{module_name} ({file})")
+    elif package == _OUR_PACKAGE.name:
+        file = _file_in(_OUR_PACKAGE.parent, module_name)
+        if not file.is_file():
+            raise _no_module(module_name, module_name, folder, setting)
+        _look_in_file(file, class_name, setting, module_name)
+    elif not (package in sys.modules or (folder / package).is_dir() or find_spec(package)):
+        raise _no_module(package, package, folder, setting)
 
 
-def _parts(class_path: str, setting: str) -> tuple[str, str]:
+def _look_in_file(file: Path, class_name: str, setting: str, module: str) -> None:
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError) as error:
+        raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
+    names = _names_in(tree)
+    if class_name not in names and "*" not in names:
+        raise _no_class(f"{setting}: module {module}", class_name, _classes_in(tree))
+
+
+def _split_path(class_path: str, setting: str) -> tuple[str, str]:
     module_name, _, class_name = class_path.rpartition(".")
     if not module_name:
         raise UsageError(
@@ -90,62 +106,89 @@ def _parts(class_path: str, setting: str) -> tuple[str, str]:
     return module_name, class_name
 
 
+def _file_in(folder: Path, module_name: str) -> Path:
+    """Return where the text of a module is, if it lies in `folder`."""
+    path = folder / module_name.replace(".", "/")
+    if path.is_dir():
+        return path / "__init__.py"
+    return path.with_name(f"{path.name}.py")
+
+
 def _names_in(tree: ast.Module) -> set[str]:
-    """All names that the file may give itself, '*' among them where it imports some that are not written out."""
-    names = {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)
-    }
-    names |= {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    return names | {
-        node.asname or node.name for node in ast.walk(tree) if isinstance(node, ast.alias)
-    }
+    """Return all names that a file may define or import; '*' among them for a star import."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name)
+    return names
+
+
+def _classes_in(tree: ast.Module) -> list[str]:
+    """Return the classes that a file offers: the capitalised names of `__all__`, or those defined."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            names: list[str] = ast.literal_eval(node.value)
+            return [name for name in names if name[0].isupper()]
+    return [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
-    present = f" What fits there is {', '.join(classes) or 'nothing'}."
-    hint = did_you_mean(class_name, classes) or present
+    hint = did_you_mean(class_name, classes)
+    if not hint:
+        hint = f" What fits there is {', '.join(classes) or 'nothing'}."
     return UsageError(f"{where} has no class {class_name!r}.{hint}")
 
 
-def _no_module(missing: str, top: str, folder: Path | None, setting: str) -> UsageError:
-    files = [path.stem for path in sorted(folder.glob("*.py"))] if folder else []
-    where = f"in {folder}" if folder else "beside the recipe"
+def _no_module(missing: str, package: str, folder: Path | None, setting: str) -> UsageError:
+    """Return the error for a module that is `missing`, which may be below `package`."""
+    files: list[str] = []
+    where = "next to the recipe"
+    if folder:
+        files = [path.stem for path in sorted(folder.glob("*.py"))]
+        where = f"in {folder}"
     return UsageError(
-        f"{setting}: there is no module {missing!r}.{did_you_mean(top, files)} Your own module is "
-        "a "
-        f"file {top}.py {where}; the project's networks are in asdf.networks."
+        f"{setting}: there is no module {missing!r}.{did_you_mean(package, files)} Your own module "
+        f"is a file {package}.py {where}; the project's networks are in asdf.networks."
     )
 
 
 def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
-    top = module_name.partition(".")[0]
+    package = module_name.partition(".")[0]
     try:
         with _searched_first(folder):
             module = import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise AsdfError(
-                f"{setting}: importing {module_name} failed: {describe_error(error)}."
-            ) from error
-        raise _no_module(error.name, top, folder, setting) from error
+        # Either the module itself or one that it needs does not exist.
+        if error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise _no_module(error.name, package, folder, setting) from error
+        raise _import_failed(module_name, setting, error) from error
     except AsdfError:
         raise
     except Exception as error:
-        raise AsdfError(
-            f"{setting}: importing {module_name} failed: {describe_error(error)}."
-        ) from error
-    own = folder / f"{top}.py" if folder else None
-    found = getattr(sys.modules[top], "__file__", None)
-    if own and own.is_file() and (found is None or Path(found).resolve() != own.resolve()):
-        raise UsageError(
-            f"{setting}: {own} is hidden by another module named {top!r} ({found or 'built in'}). "
-            "Rename your file."
-        )
+        raise _import_failed(module_name, setting, error) from error
+    if folder:
+        _check_not_hidden(folder / f"{package}.py", package, setting)
     return module
+
+
+def _import_failed(module_name: str, setting: str, error: Exception) -> AsdfError:
+    return AsdfError(f"{setting}: importing {module_name} failed: {describe_error(error)}.")
+
+
+def _check_not_hidden(users_file: Path, package: str, setting: str) -> None:
+    """Raise a UsageError where Python has another module of the name of the user's file."""
+    if not users_file.is_file():
+        return
+    imported = getattr(sys.modules[package], "__file__", None)
+    if imported is None or Path(imported).resolve() != users_file.resolve():
+        raise UsageError(
+            f"{setting}: {users_file} is hidden by another module named {package!r} "
+            f"({imported or 'built in'}). Rename your file."
+        )
 
 
 @contextmanager
@@ -160,12 +203,8 @@ def _searched_first(folder: Path | None) -> Iterator[None]:
         sys.path[:] = before
 
 
-def _is_a(base: type, value: object) -> bool:
+def _is_derived(value: object, base: type) -> bool:
     return isinstance(value, type) and issubclass(value, base)
-
-
-def _place(module: ModuleType) -> str:
-    return getattr(module, "__file__", None) or "built in"
 
 
 def describe_error(error: Exception, skip_file: str = __file__) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+# In the singular and in the plural.
 _WORDS = {
     bool: ("True or False", "True or False"),
     int: ("a whole number", "whole numbers"),
@@ -14,31 +15,44 @@ _WORDS = {
 }
 
 
+def is_union(annotation: Any) -> bool:
+    """Whether the type is written `A | B`."""
+    return get_origin(annotation) in (Union, UnionType)
+
+
 def takes_string(annotation: Any) -> bool:
     """Whether a string can be a value of this type."""
-    if get_origin(annotation) in (Union, UnionType):
-        return any(takes_string(member) for member in get_args(annotation))
+    if is_union(annotation):
+        return any(map(takes_string, get_args(annotation)))
     if get_origin(annotation) is Literal:
         return any(isinstance(choice, str) for choice in get_args(annotation))
     return annotation is str
 
 
 def describe(annotation: Any) -> str:
-    """The values of a type in words: "a whole number, 'best' or 'last'"."""
-    return _listed(_alternatives(annotation, plural=False))
+    """Describe the values of a type: "a whole number, 'best' or 'last'"."""
+    return _join_words(_alternatives(annotation, plural=False))
 
 
 def _alternatives(annotation: Any, *, plural: bool) -> list[str]:
-    origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in _WORDS:
-        return [_WORDS[annotation][plural]]
-    if origin is tuple:
-        number = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
-        return [f"a tuple of {number}{_listed(_alternatives(arguments[0], plural=True))}"]
-    if origin is Literal:
+        singular_word, plural_word = _WORDS[annotation]
+        return [plural_word if plural else singular_word]
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
         return [repr(choice) for choice in arguments]
-    return [part for member in arguments for part in _alternatives(member, plural=plural)]
+    if get_origin(annotation) is tuple:
+        elements = _join_words(_alternatives(arguments[0], plural=True))
+        if arguments[-1] is Ellipsis:
+            return [f"a tuple of {elements}"]
+        return [f"a tuple of {len(arguments)} {elements}"]
+    words = []
+    for member in arguments:
+        words += _alternatives(member, plural=plural)
+    return words
 
 
-def _listed(parts: list[str]) -> str:
-    return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+def _join_words(words: list[str]) -> str:
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} or {words[-1]}"

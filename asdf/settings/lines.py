@@ -1,7 +1,7 @@
 """The lines of a config file: each is blank, a comment, an assignment, or something else.
 
-Invariant: a value may go on over several lines inside its brackets; whatever is wrong with it, the lines behind it
-are read as if it were right, so that one mistake does not hide or make others.
+Invariant: a value may go on over several lines inside its brackets; whatever is wrong with it, the
+lines after it are read as if it were right, so that one mistake does not hide or make others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TARGET = re.compile(r"[^\W\d]\w*(\.\w+)*")
 
 @dataclass(frozen=True)
 class Line:
-    """One line, or the several of one value. `text` is the name that is assigned to, or the line as it is."""
+    """One line, or the several of one value; `text` is the assigned name, or the line as it is."""
 
     kind: Literal["blank", "comment", "assignment", "other"]
     number: int
@@ -34,7 +34,7 @@ class Line:
 
 
 def read_text(path: str | os.PathLike[str], what: str) -> str:
-    """The text of a config file, its line ends turned into newlines.
+    """Return the text of a config file, its line ends turned into newlines.
 
     Raises:
         SettingsError: there is no such file, it cannot be read, or it is not UTF-8.
@@ -42,72 +42,68 @@ def read_text(path: str | os.PathLike[str], what: str) -> str:
     try:
         raw = Path(path).read_bytes()
     except FileNotFoundError:
-        raise SettingsError(
-            [Mistake(Location(str(path)), f"there is no such file; the {what} should be there")]
-        ) from None
+        raise _unreadable(path, f"there is no such file; the {what} should be there") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise SettingsError(
-            [Mistake(Location(str(path)), f"the {what} cannot be read: {reason}")]
-        ) from None
+        raise _unreadable(path, f"the {what} cannot be read: {reason}") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        location = Location(str(path), raw.count(b"\n", 0, error.start) + 1)
-        raise SettingsError(
-            [
-                Mistake(
-                    location,
-                    f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file in the encoding "
-                    "UTF-8",
-                )
-            ]
-        ) from None
+        line = raw.count(b"\n", 0, error.start) + 1
+        problem = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file in the encoding UTF-8"
+        raise _unreadable(path, problem, line) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_lines(text: str, file: str, found: Collector) -> Iterator[Line]:
-    """The lines of a text; a value that goes on over several lines makes one. Broken values are noted."""
-    start, number = 0, 1
+def _unreadable(
+    path: str | os.PathLike[str], problem: str, line: int | None = None
+) -> SettingsError:
+    return SettingsError([Mistake(Location(str(path), line), problem)])
+
+
+def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
+    """Yield the lines of a text; a value over several lines makes one. Broken values are noted."""
+    start = 0
+    number = 1
     while start < len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
+        end = _line_end(text, start)
         raw = text[start:end]
         bare, _, comment = raw.partition("#")
-        line = raw.strip()
-        if not line:
+        target, equals, _ = bare.partition("=")
+        stripped = raw.strip()
+        if not stripped:
             yield Line("blank", number)
-        elif line.startswith("#"):
-            yield Line("comment", number, comment=line.lstrip("#").removeprefix(" "))
-        elif "=" not in bare or not TARGET.fullmatch(bare.partition("=")[0].strip()):
+        elif stripped.startswith("#"):
+            yield Line("comment", number, comment=stripped.lstrip("#").removeprefix(" "))
+        elif not equals or not TARGET.fullmatch(target.strip()):
             yield Line("other", number, bare.strip(), comment.strip())
         else:
-            target = bare.partition("=")[0].strip()
-            value_line, end = _value_line(
-                text, start + raw.index("=") + 1, target, Location(file, number), found
+            value_start = start + raw.index("=") + 1
+            line, end = _read_value(
+                text, value_start, target.strip(), Location(file, number), collector
             )
-            yield value_line
+            yield line
         number += text.count("\n", start, end) + 1
         start = end + 1
 
 
-def _value_line(
-    text: str, start: int, target: str, location: Location, found: Collector
+def _read_value(
+    text: str, start: int, target: str, location: Location, collector: Collector
 ) -> tuple[Line, int]:
-    """The assignment whose value starts at `start`, and the end of its last line."""
+    """Return the assignment whose value starts at `start`, and the end of its last line."""
     assert location.line is not None
     value_text = text[start : _line_end(text, start)].strip()
     try:
         end, comment = find_end(text, start)
         value_text = text[start:end].strip()
-        line = Line(
-            "assignment", location.line, target, comment, parse_literal(value_text), value_text
-        )
-        return line, _line_end(text, end)
+        value = parse_literal(value_text)
     except Complaint as complaint:
-        found.mistakes.append(complaint.at(location, f"{target} = {shortened(value_text)}"))
+        written = f"{target} = {shortened(value_text)}"
+        collector.mistakes.append(complaint.at(location, written))
         line = Line("assignment", location.line, target, value_text=value_text, broken=True)
-        return line, _recovery(text, start)
+        return line, _end_of_broken(text, start)
+    line = Line("assignment", location.line, target, comment, value, value_text)
+    return line, _line_end(text, end)
 
 
 def _line_end(text: str, start: int) -> int:
@@ -115,18 +111,21 @@ def _line_end(text: str, start: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _recovery(text: str, start: int) -> int:
-    """The end of the last line that may belong to the broken value at `start`.
+def _end_of_broken(text: str, start: int) -> int:
+    """Return the end of the last line that may belong to the broken value at `start`.
 
-    Where its brackets are closed that is where they are; else it is in front of the next blank line or assignment.
+    That is where its brackets are closed; else before the next blank line or assignment.
     """
     try:
-        return _line_end(text, find_end(text, start)[0])
+        value_end, _ = find_end(text, start)
+        return _line_end(text, value_end)
     except Complaint:
-        end = _line_end(text, start)
-        while end < len(text):
-            following = text[end + 1 : _line_end(text, end + 1)]
-            if not following.strip() or ASSIGNMENT_LINE.match(following):
-                break
-            end = _line_end(text, end + 1)
-        return end
+        pass
+    end = _line_end(text, start)
+    while end < len(text):
+        next_end = _line_end(text, end + 1)
+        following = text[end + 1 : next_end]
+        if not following.strip() or ASSIGNMENT_LINE.match(following):
+            break
+        end = next_end
+    return end

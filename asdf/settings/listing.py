@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import textwrap
 from collections.abc import Iterable
 
 from asdf.settings.blocks import Block, parse_blocks
-from asdf.settings.catalogue import Known, catalogue, section_types
+from asdf.settings.catalogue import Known, look_up_part, section_types
 from asdf.settings.inheritance import inheritance_mistakes
 from asdf.settings.lines import read_text
 from asdf.settings.mistakes import raise_all
@@ -22,38 +21,40 @@ _HEAD = ("| setting | default | unit | meaning |", "|---|---|---|---|")
 
 
 def list_configs(run_configs: str | os.PathLike[str]) -> str:
-    """The configs of a file as a tree, each below the nearest of those it inherits from, with what is said of it.
+    """Return the configs of a file as a tree, each below its nearest parent, with its description.
 
-    No line is wider than 80 columns. What is said of a config are the comments in front of its settings; a line
-    that stands further to the right there, such as a command, stays a line of its own.
+    No line is wider than 80 columns. A config's description is made of the comments before its
+    settings; an indented one among them, such as a command, stays a line of its own.
 
     Raises:
         SettingsError: the file is missing or has mistakes in it.
     """
     blocks, in_text = parse_blocks(read_text(run_configs, "run configs"), str(run_configs))
-    in_parents = inheritance_mistakes(blocks)
-    raise_all([*in_text, *in_parents])
+    raise_all([*in_text, *inheritance_mistakes(blocks)])
     children: dict[str, list[Block]] = {}
     for block in blocks.values():
-        children.setdefault(block.parents[0] if block.parents else "", []).append(block)
+        parent = block.parents[0] if block.parents else ""
+        children.setdefault(parent, []).append(block)
     lines: list[str] = []
+    # By a stack: a chain of configs may be deeper than Python calls go.
     stack = [(0, block) for block in reversed(children.get("", []))]
     while stack:
         depth, block = stack.pop()
         lines += _entry(block, _STEP * min(depth, _DEEPEST))
-        stack += [(depth + 1, child) for child in reversed(children.get(block.name, []))]
+        for child in reversed(children.get(block.name, [])):
+            stack.append((depth + 1, child))
     return "\n".join(lines)
 
 
 def _entry(block: Block, indent: str) -> list[str]:
-    lines = _wrapped(block.header, indent)
+    lines = _wrap(block.header, indent)
     for paragraph in _paragraphs(block.comments):
-        lines += _wrapped(paragraph, indent + 2 * _STEP)
+        lines += _wrap(paragraph, indent + 2 * _STEP)
     return lines
 
 
 def _paragraphs(comments: Iterable[str]) -> list[str]:
-    """Lines that follow each other joined into one text; a line that stands further to the right is one by itself."""
+    """Join lines that follow each other into one text; an indented line is a text of its own."""
     paragraphs: list[str] = []
     goes_on = False
     for comment in comments:
@@ -61,19 +62,20 @@ def _paragraphs(comments: Iterable[str]) -> list[str]:
         if not comment or ASSIGNMENT_LINE.match(comment):
             goes_on = False
             continue
-        alone = comment.startswith((" ", "\t"))
-        if goes_on and not alone:
+        is_indented = comment.startswith((" ", "\t"))
+        if goes_on and not is_indented:
             paragraphs[-1] += f" {comment}"
         else:
             paragraphs.append(comment.expandtabs(4))
-        goes_on = not alone
+        goes_on = not is_indented
     return paragraphs
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _wrap(text: str, indent: str) -> list[str]:
+    bare = text.strip()
     further = " " * (len(text) - len(text.lstrip()))
     return textwrap.wrap(
-        text.strip(),
+        bare,
         WIDTH,
         initial_indent=indent + further,
         subsequent_indent=indent + further + _STEP * bool(further),
@@ -83,18 +85,22 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 def markdown_tables() -> str:
     """Return a heading and a table for each section: setting, default, unit, meaning."""
-    parts = []
+    parts: list[str] = []
     for section, kind in section_types().items():
         about = str(kind.__doc__).partition("\n")[0]
-        rows = [
-            _row(name, known) for name, known in catalogue().items() if known.section == section
-        ]
-        parts += [f"## `{section}`", "", about, "", *_HEAD, *rows, ""]
+        parts += [f"## `{section}`", "", about, "", *_HEAD]
+        parts += map(_row, look_up_part(section))
+        parts.append("")
     return "\n".join(parts)
 
 
-def _row(name: str, known: Known) -> str:
-    cells = [f"`{name}`", f"`{known.default!r}`", known.metadata["unit"], known.metadata["meaning"]]
+def _row(known: Known) -> str:
+    cells = [
+        f"`{known.full}`",
+        f"`{known.default!r}`",
+        known.metadata["unit"],
+        known.metadata["meaning"],
+    ]
     # A bar would end the cell.
-    escaped = [re.sub(r"\|", r"\\|", cell) for cell in cells]
+    escaped = [cell.replace("|", r"\|") for cell in cells]
     return f"| {' | '.join(escaped)} |"

@@ -1,8 +1,8 @@
 """The value of one Python literal.
 
-Invariant: nothing that is read is ever run. Only what `tokens.py` lets through gets as far as `ast.parse`, only
-arithmetic on numbers is computed, and sizes are bounded, so that no input calls anything or computes for long
-(`9**9**9`).
+Invariant: nothing that is read is ever run. Only what `tokens.py` lets through gets as far as
+`ast.parse`, only arithmetic on numbers is computed, and sizes are bounded, so that no input calls
+anything or computes for long (`9**9**9`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def parse_literal(text: str) -> Any:
-    """The value of one Python literal.
+    """Return the value of one Python literal.
 
     Raises:
-        Complaint: `text` is anything else; `line` says which line of `text` is meant, counted from 0.
+        Complaint: `text` is anything else; `line` says which line of `text`, counted from 0.
     """
     text = text.strip(" \t\f\n")
     if not text:
@@ -45,6 +45,7 @@ def parse_literal(text: str) -> Any:
     scan(text)
     try:
         with warnings.catch_warnings():
+            # Such as of an unknown escape sequence: a matter of the text, not of the value.
             warnings.simplefilter("ignore")
             tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
@@ -52,42 +53,42 @@ def parse_literal(text: str) -> Any:
         raise Complaint(f"Python cannot read it ({error.msg}); {KINDS}", line) from None
     except (ValueError, MemoryError, RecursionError):
         raise Complaint(f"Python cannot read it; {KINDS}") from None
-    return _value(tree.body)
+    return _evaluate(tree.body)
 
 
-def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant) and (
-        node.value is None or isinstance(node.value, bool | int | float | str)
-    ):
+def _evaluate(node: ast.expr) -> Any:
+    if isinstance(node, ast.Constant) and _is_plain(node.value):
         return _bounded(node.value, node)
     if isinstance(node, ast.Tuple):
-        return tuple(_value(element) for element in node.elts)
+        return tuple(map(_evaluate, node.elts))
     if isinstance(node, ast.List):
-        return [_value(element) for element in node.elts]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        number = _number(node.operand)
-        return -number if isinstance(node.op, ast.USub) else number
+        return list(map(_evaluate, node.elts))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_evaluate_number(node.operand)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd):
+        return _evaluate_number(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        return _calculated(node, _number(node.left), _number(node.right))
+        left = _evaluate_number(node.left)
+        right = _evaluate_number(node.right)
+        return _calculate(node, left, right)
     raise Complaint(f"this is no literal; {KINDS}", node.lineno - 1)
 
 
-def _number(node: ast.expr) -> int | float:
-    value = _value(node)
+def _is_plain(value: object) -> bool:
+    """Whether a constant is of a kind that settings have; Python also has bytes and complex ones."""
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _evaluate_number(node: ast.expr) -> int | float:
+    value = _evaluate(node)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Complaint("only numbers can be calculated with", node.lineno - 1)
     return value
 
 
-def _calculated(node: ast.BinOp, left: int | float, right: int | float) -> int | float:
+def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | float:
     line = node.lineno - 1
-    if (
-        isinstance(node.op, ast.Pow)
-        and isinstance(left, int)
-        and isinstance(right, int)
-        and abs(left) > 1
-        and (left.bit_length() - 1) * abs(right) > MAX_BITS
-    ):
+    if isinstance(node.op, ast.Pow) and _is_huge_power(left, right):
         raise Complaint("the number is out of range", line)
     try:
         result = _BINARY[type(node.op)](left, right)
@@ -98,6 +99,13 @@ def _calculated(node: ast.BinOp, left: int | float, right: int | float) -> int |
     if isinstance(result, complex):
         raise Complaint("the root of a negative number is no number", line)
     return _bounded(result, node)
+
+
+def _is_huge_power(base: int | float, exponent: int | float) -> bool:
+    """Whether a power of whole numbers has too many bits, judged without computing it."""
+    if not isinstance(base, int) or not isinstance(exponent, int) or abs(base) <= 1:
+        return False
+    return (base.bit_length() - 1) * abs(exponent) > MAX_BITS
 
 
 def _bounded(value: Any, node: ast.expr) -> Any:

@@ -11,8 +11,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 _START = """# All settings
 
-A config sets any of them (`network.max_epochs = 20`), and so does the command line (`network.max_epochs=20`), which is
-read last. `python run.py CONFIG --explain` shows each value and the line that set it.
+A config sets any of them (`network.max_epochs = 20`), and so does the command line
+(`network.max_epochs=20`), which is read last. `python run.py CONFIG --explain` shows each value and
+the line that set it.
 
 This page is made from the code by `python -m asdf.settings.page`.
 """

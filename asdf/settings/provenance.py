@@ -1,6 +1,6 @@
 """Where each value comes from, in words: `--explain`, the account of a config, the saved snapshot.
 
-Invariant: everything here is read off the log of a resolved config; the last step shown is the value in force.
+Invariant: everything here is read off the log of a config; the last step shown is the value in force.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from asdf.settings.kinds import describe
 from asdf.settings.layers import Config, Step
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, shortened
 
-WIDEST = 60
+# A wider setting is not aligned: the others would stand too far to the right.
+_MAX_WIDTH = 60
 
 
 def explain(config: Config, what: str) -> str:
-    """What `run.py CONFIG --explain what` prints: one setting with its history, a section, or all (empty `what`).
+    """Return the text of `run.py CONFIG --explain what`.
+
+    Args:
+        what: a setting, shown with its history; a section; or '' for all settings.
 
     Raises:
         SettingsError: there is no such setting or section.
@@ -31,42 +35,40 @@ def explain(config: Config, what: str) -> str:
 
 
 def account(config: Config) -> str:
-    """The settings of a config that any layer has set, and where; the rest have their defaults."""
-    named = {step.setting for step in config.log if step.location is not None}
-    settings = [name for name in catalogue() if name in named]
-    rest = len(catalogue()) - len(settings)
-    lines = [config.header, *_table(config, settings).splitlines()]
-    return "\n  ".join([*lines, f"{rest} other settings have their defaults"])
+    """Return the settings of a config that a layer sets, and where; the rest have their defaults."""
+    assigned = {step.setting for step in config.log if step.location is not None}
+    names = [name for name in catalogue() if name in assigned]
+    rest = len(catalogue()) - len(names)
+    lines = [config.header, *_table(config, names).splitlines()]
+    lines.append(f"{rest} other settings have their defaults")
+    return "\n  ".join(lines)
 
 
 def render_snapshot(config: Config) -> str:
-    """The values of all settings as an init_config text, each with where it came from behind it."""
-    lines = [
-        f"# Settings of {_one_line(config.header)}: a full init_config.py, with the source of each "
-        "value."
-    ]
+    """Return the values of all settings as an init_config text, each with its source after it."""
+    header = _one_line(config.header)
+    lines = [f"# Settings of {header}: a full init_config.py, with the source of each value."]
     section = ""
     for name, known in catalogue().items():
         if known.section != section:
             section = known.section
             lines.append("")
-        *overridden, final = _chain(config, name)
+        *overridden, final = _steps_of(config, name)
         text = f"{name} = {config.values[name]!r}  # {_source(final)}"
         if overridden:
-            text += ", over " + ", ".join(
-                f"{step.value!r} ({_source(step)})" for step in reversed(overridden)
-            )
+            earlier = [f"{step.value!r} ({_source(step)})" for step in reversed(overridden)]
+            text += f", over {', '.join(earlier)}"
         lines.append(_one_line(text))
     return "\n".join(lines) + "\n"
 
 
 def _history(config: Config, known: Known) -> str:
-    steps = _chain(config, known.full)
+    steps = _steps_of(config, known.full)
     sources = [_source(step, short=False) for step in steps]
     width = max(map(len, sources))
     lines = [
         f"{known.full} = {config.values[known.full]!r}",
-        f"  {known.metadata['meaning']} ({_kind(known)})",
+        f"  {known.metadata['meaning']} ({_describe_kind(known)})",
     ]
     for source, step in zip(sources, steps, strict=True):
         comment = f"  # {step.comment}" if step.comment else ""
@@ -76,33 +78,37 @@ def _history(config: Config, known: Known) -> str:
     return "\n".join(lines)
 
 
-def _kind(known: Known) -> str:
+def _describe_kind(known: Known) -> str:
     parts = [describe(known.annotation)]
-    for word in ("at_least", "above", "at_most"):
-        if known.metadata[word] is not None:
-            parts.append(f"{word.replace('_', ' ')} {known.metadata[word]:,}")
+    for bound in ("at_least", "above", "at_most"):
+        number = known.metadata[bound]
+        if number is not None:
+            parts.append(f"{bound.replace('_', ' ')} {number:,}")
     if known.metadata["unit"]:
         parts.append(f"unit: {known.metadata['unit']}")
     return ", ".join(parts)
 
 
-def _table(config: Config, settings: Iterable[str]) -> str:
-    rows = [
-        (f"{name} = {config.values[name]!r}", _source(_chain(config, name)[-1]))
-        for name in settings
-    ]
-    width = max((len(left) for left, _ in rows if len(left) <= WIDEST), default=0)
-    return "\n".join(f"{left:<{width}}  {source}" for left, source in rows)
+def _table(config: Config, names: Iterable[str]) -> str:
+    sources = {}
+    for name in names:
+        final = _steps_of(config, name)[-1]
+        sources[f"{name} = {config.values[name]!r}"] = _source(final)
+    widths = [len(setting) for setting in sources if len(setting) <= _MAX_WIDTH]
+    width = max(widths, default=0)
+    return "\n".join(f"{setting:<{width}}  {source}" for setting, source in sources.items())
 
 
-def _chain(config: Config, name: str) -> list[Step]:
+def _steps_of(config: Config, name: str) -> list[Step]:
     return [step for step in config.log if step.setting == name]
 
 
 def _source(step: Step, *, short: bool = True) -> str:
-    return step.location.with_block(short=short) if step.location is not None else "default"
+    if step.location is None:
+        return "default"
+    return step.location.with_block(short=short)
 
 
 def _one_line(text: str) -> str:
-    """`text` as it can stand in a comment: the name of a file may hold line ends and bytes that are no text."""
+    """Return `text` fit for a comment: a file's name may hold line ends and bytes that are no text."""
     return " ".join(text.splitlines()).encode("utf-8", "backslashreplace").decode()

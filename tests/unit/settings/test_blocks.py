@@ -112,7 +112,7 @@ def test_unusual_line_separators_inside_a_string_are_no_line_ends() -> None:
         ),
         (
             "a\nsad.mode = 'off'\nb < a\nsad.mode = 'on'\n",
-            ["runs.py:3: 'b < a' stands inside config 'a'; a config begins behind a blank line"],
+            ["runs.py:3: 'b < a' stands inside config 'a'; a config begins after a blank line"],
         ),
         (
             "a\n\nb\n\na\nsad.mode = 'on'\n",
