@@ -53,7 +53,8 @@ def rows(quick: bool) -> Iterator[Row]:
         "draw and sort again",
         [REPLICATES / TIMED * seconds for seconds in times["naive"]],
         target=50.0,
-        note=f"the peer's time is {TIMED} replicates times {REPLICATES // TIMED}, for the EER alone; "
+        note=f"the peer's time is {TIMED} replicates times {REPLICATES // TIMED}, for the EER "
+        "alone; "
         "ASDF's is for EER and minDCF",
     )
 

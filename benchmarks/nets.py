@@ -97,7 +97,7 @@ class AsdfSteps:
 
 
 class PlainSteps:
-    """A training script's step: forward, cross-entropy, backward, step, loss fetched for the log."""
+    """A training script's step: forward, cross-entropy, backward, step, the loss for the log."""
 
     def __init__(
         self,

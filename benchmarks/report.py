@@ -17,10 +17,11 @@ from benchmarks.table import markdown
 
 _HEAD = """# Benchmarks
 
-Written by `python -m benchmarks --report`; every number was measured on the machine and at the time that stand above
-its tables, and a row without numbers says why. ASDF and its peer ran in turns in one process or one after the other;
-numbers are medians, the ratio is the median over the pairs of how many times better ASDF is, and beside it stand its
-quartiles. Against a limit, the ratio is the limit over what ASDF took.
+Written by `python -m benchmarks --report`. Every number was measured on the machine and at the time
+that are stated above its table; a row without numbers says why. ASDF and its peer ran in turns in
+one process, or one after the other. Numbers are medians; the ratio is the median over the pairs of
+how many times better ASDF is, followed by its quartiles. Against a limit, the ratio is the limit
+over what ASDF took.
 
 ![ratios and targets](results.svg)
 """

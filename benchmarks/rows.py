@@ -88,7 +88,7 @@ def unmeasured(what: str, unit: str, against: str, why: str, target: float | Non
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float]:
-    """Return lower quartile, median and upper quartile; of fewer than three values, the extremes."""
+    """Return lower quartile, median, upper quartile; of fewer than three values, the extremes."""
     if len(values) < 3:
         return min(values), statistics.median(values), max(values)
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")

@@ -6,7 +6,7 @@ real recording. The note has the seconds of all three sizes, the memory that a c
 and where a run pays it. Two processes gather.
 
         python -m benchmarks.scale --write-docs              measures, and updates docs/scaling.md
-        python -m benchmarks.scale --write-docs JSON         updates it from `python -m benchmarks --json`
+            python -m benchmarks.scale --write-docs JSON         updates it from saved results
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def write_docs(result: dict[str, Any], path: Path) -> None:
     found = result["benchmarks"].get("scale", {})
     if result["quick"] or "failed" in found or not found:
         raise AsdfError(
-            "this result holds no whole run of 'scale'. Run `python -m benchmarks scale --json OUT` "
+            "this result holds no whole run of 'scale'. Run "
+            "`python -m benchmarks scale --json OUT` "
             "first."
         )
     text = path.read_text(encoding="utf-8")

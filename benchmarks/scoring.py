@@ -100,7 +100,7 @@ def _on(
 
 
 def busiest(network: nn.Module, device: torch.device, shown: int = 4) -> str:
-    """Return the operators that take most of a batch, with their shares: batching saves none of it."""
+    """Return the operators that take most of a batch, with their shares; batching saves none."""
     batch = torch.zeros(14, 3 * RATE, device=device)
     kinds = [ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU]
     with torch.inference_mode(), profile(activities=kinds) as record:

@@ -117,7 +117,7 @@ class Heavy(Plain):
 
 
 class Diverging(Plain):
-    """Its loss is not a number for clips louder than the settings' target loss, so for some of them only."""
+    """Its loss is not a number for clips louder than the settings' target loss, for those only."""
 
     def forward(self, waveforms_BT):
         embeddings_BE, logits_B2 = super().forward(waveforms_BT)

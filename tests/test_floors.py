@@ -1,4 +1,4 @@
-"""Imports point only downward: a newcomer who reads a room needs to know only the rooms below it."""
+"""Imports point only downward: who reads a room needs to know only the rooms below it."""
 
 import ast
 from pathlib import Path
@@ -39,7 +39,7 @@ FILES = sorted((ROOT / "asdf").rglob("*.py"))
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {"archives", "corpora", "demo", "launcher", "report"}  # interchange and memory follow
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
-# Rooms that other programs may want without torch; and everything on the way to --list, --explain and --dry-run.
+# Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report"}
 
 

@@ -19,7 +19,7 @@ users. Exit status: 0, 1 where a line is FAIL, 2 where there is no GPU, 130 wher
     measure.py      takes training steps of one case and says what they cost
         watching.py     waits of the host;  operations.py  work of the device;  peaks.py  peak rates
     presence.py     which settings this version has
-        null_counts.py  `python -m benchmarks gpu-counts`: waits, operations and memory without a GPU
+            null_counts.py  `python -m benchmarks gpu-counts`: what is counted without a GPU
 
 The other files are the groups.
 """

@@ -33,7 +33,8 @@ def main(words: list[str]) -> int:
     if not gpus:
         print(
             "error: python -m benchmarks gpu needs an NVIDIA GPU, and torch sees none here "
-            f"(torch {torch.__version__}). `python -m benchmarks gpu --list` lists its checks; without "
+            f"(torch {torch.__version__}). `python -m benchmarks gpu --list` lists its checks; "
+            "without "
             "a GPU, `python -m benchmarks` measures what a CPU can.",
             file=sys.stderr,
         )

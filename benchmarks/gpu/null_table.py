@@ -20,19 +20,22 @@ SCORING = {
 _BEGIN = "<!-- counted by benchmarks/gpu/null_counts.py -->"
 _END = "<!-- end of what was counted -->"
 _ABOUT = """
-**Counted without a GPU.** The program ran on `tests/gpu/null_gpu`, CUDA devices that compute nothing: these are counts
-of what the host does, not times of a GPU. Waits are places where the host stands still until the device has done its
-work; operations are what it gives to the device (a call of cuDNN or cuBLAS counts as one, and may be several kernels);
-the peak is that of torch's allocator, without cuDNN's workspaces. Networks have a tiny front end and 2 clips of 4 s per
-GPU, those of XLS-R 300M 14 clips; bf16 and Adam where nothing else stands. Version 0.1 had no CUDA graphs, and its
-AASIST on 2 GPUs could not be counted: torch's SyncBatchNorm looks at values there. `python -m benchmarks gpu-counts
---write` writes this.
+**Counted without a GPU.** The program ran on `tests/gpu/null_gpu`, CUDA devices that compute
+nothing: these are counts of what the host does, not times of a GPU. At a wait the host stands still
+until the device has done its work; operations are what the host queues on the device (a call of
+cuDNN or cuBLAS counts as one, and may be several kernels); the peak is that of torch's allocator,
+without cuDNN's workspaces. Networks have a tiny front end and 2 clips of 4 s per GPU, those of
+XLS-R 300M 14 clips, with bf16 and Adam unless stated. Version 0.1 had no CUDA graphs, and its
+AASIST on 2 GPUs could not be counted: torch's SyncBatchNorm looks at values there. `python -m benchmarks
+gpu-counts --write` writes this.
 """
 _NOT_MEASURED_ABOUT = """
-No GPU has run this code yet. `python -m benchmarks gpu` measures these lines on one (see CONTRIBUTING.md).
+No GPU has run this code yet. `python -m benchmarks gpu` measures these lines on a GPU (see
+CONTRIBUTING.md).
 """
 NOT_MEASURED = (
-    "ms per step, utterances/s, MFU and busy share of XLS-R 300M + AASIST: bf16, fp16, fp32, compiled, 14 to 64 clips",
+    "ms per step, utterances/s, MFU and busy share of XLS-R 300M + AASIST: bf16, fp16, fp32, "
+    "compiled, 14 to 64 clips",
     "ms per step beside a plain PyTorch loop and Hugging Face's Trainer, on a GPU",
     "peak memory of a step with cuDNN's workspaces",
     "trials/s of scoring in fp32, TF32 and bf16; the EER in each beside the CPU's",

@@ -1,4 +1,4 @@
-"""Numbers of the GPU against the CPU's: networks of random weights, and published ones if present."""
+"""Numbers of the GPU against the CPU's: networks of random weights, and published networks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Resume from `FOLDER/epoch.1.pt`; print the memory: `python -m tests.distributed.resume_memory FOLDER`.
+"""Resume from a network file and print the memory that it takes.
 
-The last line printed is JSON: for each rank by how many bytes its anonymous memory had grown when the
+    python -m tests.distributed.resume_memory FOLDER       resumes from FOLDER/epoch.1.pt
+
+The last line printed is JSON: per rank, the bytes by which its anonymous memory had grown when the
 file's content was in use, and whether it still has the file mapped afterwards.
 """
 

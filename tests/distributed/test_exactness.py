@@ -98,7 +98,7 @@ def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
 
 
 # Where each start dies: (rank, forward passes before it). One before the first checkpoint, one on a
-# step after a checkpoint, one in a later epoch. Of two processes one dies where torchrun starts them again.
+# step after a checkpoint, one in a later epoch. One of two processes dies where torchrun restarts.
 @pytest.mark.parametrize(
     ("processes", "kills"),
     [

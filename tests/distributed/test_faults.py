@@ -57,7 +57,8 @@ def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     said = [line for line in outcome.output.splitlines() if "kept this one waiting" in line]
     assert len(said) == 2  # by the process itself, and at the end of what torchrun prints
     assert said[0].startswith(
-        "[rank 0] error: another process kept this one waiting for longer than computing.timeout_s. Was one stopped"
+        "[rank 0] error: another process kept this one waiting for longer than "
+        "computing.timeout_s. Was one stopped"
     )
     lines = [line.strip() for line in outcome.output.splitlines() if line.strip()]
     assert explain_failure(1, lines) == f"{said[0]} (exit status 1)"

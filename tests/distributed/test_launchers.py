@@ -14,8 +14,8 @@ from tests.distributed.test_exactness import assert_equal_runs
 OPTIONS = ("debug", "network.max_epochs=1", "recipe.end_stage=2")
 
 
-# Between those that follow from a job's name and those that the system hands out by itself: a program
-# that requests any port gets none of these before the test has used it. Other workers begin elsewhere.
+# Between the ports that follow from a job's name and those that the system hands out: a program
+# that requests any port gets none of these. Test workers begin at different ones.
 PORTS = itertools.count(97 * os.getpid())
 
 

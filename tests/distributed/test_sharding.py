@@ -35,8 +35,10 @@ from tests.distributed.test_exactness import assert_equal_runs
 SIZE = 15
 SAMPLES = 4000
 WAVLM = (
-    "{'conv_layers': ((16, 10, 5), (16, 8, 8), (16, 8, 8)), 'extractor_mode': 'group_norm', 'conv_bias': False, "
-    "'dimension': 24, 'layers': 3, 'heads': 2, 'feed_forward': 48, 'layer_norm_first': False, 'pos_conv_kernel': 8, "
+    "{'conv_layers': ((16, 10, 5), (16, 8, 8), (16, 8, 8)), 'extractor_mode': 'group_norm', "
+    "'conv_bias': False, "
+    "'dimension': 24, 'layers': 3, 'heads': 2, 'feed_forward': 48, 'layer_norm_first': False, "
+    "'pos_conv_kernel': 8, "
     "'pos_conv_groups': 2, 'relative_positions': (8, 20)}"
 )
 COMMON: dict[str, object] = {
@@ -313,9 +315,10 @@ def test_one_process_keeps_the_network_whole(caplog) -> None:
 
 
 def test_a_killed_divided_run_ends_as_one_never_killed(recipe) -> None:
-    """To the last bit of network, optimiser, scores and metrics; one rank dies after a checkpoint."""
+    """To the last bit of network, optimiser, scores, metrics; one rank dies after a checkpoint."""
     recipe.add_configs(
-        "divided < debug\nnetwork.network_class = 'small_networks.FrontEnded'\nfront_end.architecture = 'tiny'\n"
+        "divided < debug\nnetwork.network_class = 'small_networks.FrontEnded'\n"
+        "front_end.architecture = 'tiny'\n"
         "front_end.dropout = 0.1\nnetwork.checkpoint_interval_steps = 2\nnetwork.max_epochs = 2\n"
         "computing.shard_network = True\nrecipe.end_stage = 1\n"
     )

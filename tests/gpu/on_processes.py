@@ -14,7 +14,7 @@ Case = dict[str, object]
 
 
 def print_results(measure: Callable[[Case, World], object]) -> None:
-    """Measure the cases of the command line on every rank, print the main one's results, and exit."""
+    """Measure the command line's cases on every rank, print the main rank's results, and exit."""
     cases = json.loads(sys.argv[1])
     with open_world(Computing()) as world:
         results = [measure(case, world) for case in cases]

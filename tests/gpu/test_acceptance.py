@@ -1,4 +1,4 @@
-"""`python -m benchmarks gpu` from its start to its end. Values are garbage here; waits and counts are a GPU's."""
+"""`python -m benchmarks gpu` from start to end; values are garbage, waits and counts a GPU's."""
 
 import json
 import os

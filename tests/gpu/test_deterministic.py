@@ -32,8 +32,8 @@ WORKSPACE = ":4096:8"
 def test_a_step_is_taken_with_the_flags_set_and_none_refused(on_null_gpu, processes, cases):
     end, results = on_null_gpu("train_deterministic", json.dumps(cases), processes=processes)
     assert [result["refused"] for result in results] == [""] * len(cases)
-    # What torch noted at the beginning of each forward pass: in that of the first step they are laid out anew, before
-    # the first gradients are exchanged.
+    # What torch recorded at the start of each forward pass: in the first step buckets are laid out
+    # again, before the first gradients are exchanged.
     layouts = [[0, 1]] if processes > 1 else [[]] * len(cases)
     assert [result["laid_out"] for result in results] == layouts
     for result in results:

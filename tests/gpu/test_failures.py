@@ -1,4 +1,4 @@
-"""A process that fails while another waits for its part of an exchange of NCCL, which never comes."""
+"""A process that fails while another waits for it in an exchange of NCCL, which never comes."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""CUDA graphs: what a step costs the host with them, when they are replayed, and what is refused."""
+"""CUDA graphs: a step's cost to the host, when they are replayed, and what is refused."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_fr
     on_null_gpu,
 ):
     unfrozen, three_minibatches, drawing, waiting = on_null_gpu("replay_steps")
-    # An epoch of six whole windows and a shorter one, and then a whole one; the first ones have no graphs yet.
+    # An epoch of six whole windows and a shorter one, then a whole epoch; the first use no graphs.
     assert [replays for replays, _, _ in unfrozen] == 2 * [0, 0, 0, 2, 2, 2, 0, 2]
     assert [learning for _, _, learning in unfrozen] == 8 * [175] + 8 * [225]
     replayed = [replays for replays, _, _ in three_minibatches]
@@ -70,8 +70,10 @@ def test_the_null_gpu_refuses_in_a_capture_what_a_gpu_refuses(on_null_gpu):
     assert outcomes == {
         "wait_for_stream": refused,
         "wait_for_device": refused,
-        "wait_for_event": "CUDA error: operation not permitted on an event last recorded in a capturing stream",
+        "wait_for_event": "CUDA error: operation not permitted on an event last recorded in a "
+        "capturing stream",
         "copy_from_ordinary_memory": "status 900",
         "leave_a_stream": "CUDA error: capturing stream has unjoined work",
-        "wait_for_a_stream_outside": "CUDA error: dependency created on uncaptured work in another stream",
+        "wait_for_a_stream_outside": "CUDA error: dependency created on uncaptured work in "
+        "another stream",
     }

@@ -1,4 +1,4 @@
-"""What a dry run says of a GPU's memory, held against torch's allocator on GPUs that compute nothing."""
+"""A dry run's GPU memory compared with torch's allocator on GPUs that compute nothing."""
 
 import json
 from dataclasses import dataclass

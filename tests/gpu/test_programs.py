@@ -1,4 +1,4 @@
-"""Whole runs on GPUs that compute nothing: the recipe, several processes, machines without a compiler."""
+"""Whole runs on GPUs that compute nothing: the recipe, several processes, no compiler."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_what_is_done_beside_a_step_runs_from_the_first_stage_to_the_last(
 
 @pytest.fixture
 def without_compilers(tmp_path) -> dict[str, str]:
-    """An environment whose PATH has all programs but compilers, and nothing that was compiled before."""
+    """An environment whose PATH has all programs but compilers, and no compiled library."""
     path = tmp_path / "bin"
     path.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):

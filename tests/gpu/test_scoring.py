@@ -33,7 +33,7 @@ def test_the_command_that_scores_recordings_waits_once_for_each_length(results):
 
 @pytest.mark.parametrize(("gigabytes", "recordings"), [(16, 28), (85, 90)])
 def test_a_batch_takes_no_more_than_a_quarter_of_the_memory(on_null_gpu, gigabytes, recordings):
-    """Of the allocator, without cuDNN's workspaces; on a GPU of 16 GB the batch is that of a CPU."""
+    """The allocator's, without cuDNN's workspaces; a GPU of 16 GB gets the batch of a CPU."""
     cases = [[*XLS_R, "fp32", 14, 64600], [*XLS_R, "bf16", 14, 64600], [*RAW, "fp32", 14, 64600]]
     results = on_null_gpu("measure_scoring", json.dumps(cases), gigabytes=gigabytes)
     assert [one["recordings"] for one in results] == [recordings] * 3

@@ -1,4 +1,4 @@
-"""What a training step costs: waits of the host, operations on the device, memory. The numbers may only fall."""
+"""The cost of a training step: waits, operations, memory. The numbers may only fall."""
 
 import json
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ def boosted(clip_BT: Tensor, settings: RawBoost) -> Tensor:
 
 
 def train(settings: Sections, world: World) -> list[int]:
-    """Whether buckets of gradients had their last layout when each step began; [] of one process."""
+    """Whether buckets of gradients had their last layout at each step; [] for one process."""
     minibatch = settings.network.minibatch_size
     size = STEPS * minibatch * world.size
     step, progress = make_step(settings, world, size), Progress()

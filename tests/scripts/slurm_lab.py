@@ -81,7 +81,7 @@ class Job:
 
 @dataclass
 class SlurmLab:
-    """Submits job scripts from `folder`, with the resources that a test needs instead of those in their headers."""
+    """Submits job scripts from `folder`, with a test's resources instead of their headers'."""
 
     scripts: Path
     folder: Path
@@ -93,7 +93,7 @@ class SlurmLab:
 
 
 def bring_up(tool: Path, folder: Path) -> dict[str, str]:
-    """Start the lab in `folder` (a short path: sockets lie in it) and return the variables that its clients need."""
+    """Start the lab in `folder` (a short path, for sockets); return its clients' variables."""
     folder.mkdir(mode=0o755)
     settings = {
         "SLURM_LAB_DIR": str(folder),

@@ -15,11 +15,12 @@ from tests.scripts.slurm_lab import Job
 
 JOB_SCRIPTS = sorted(SCRIPTS.glob("*_*.sh"))
 
-# Tells what reached it, and which GPUs; with `wait` among its words it goes on until it is asked to stop.
+# Prints what reached it, and which GPUs; with the word `wait` it runs until a stop is requested.
 STUB = """
 import json, os, sys, time
 words = sys.argv[1:]
-os.write(1, (json.dumps(words) + "\\nGPUs " + os.environ.get("CUDA_VISIBLE_DEVICES", "") + "\\n").encode())
+gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+os.write(1, (json.dumps(words) + "\\nGPUs " + gpus + "\\n").encode())
 while "wait" in words and not os.path.exists(os.environ["ASDF_STOP_FILE"]):
     time.sleep(0.1)
 sys.exit(3 if "fail" in words else 0)
@@ -34,7 +35,8 @@ from small_networks import Normed
 class Held(Normed):
     def embed(self, waveforms_BT):
         self.steps = getattr(self, "steps", 0) + self.training
-        held = self.steps == 2 and "TEST_HOLD" in os.environ and "SLURM_RESTART_COUNT" not in os.environ
+        restarted = "SLURM_RESTART_COUNT" in os.environ
+        held = self.steps == 2 and "TEST_HOLD" in os.environ and not restarted
         while held and not Path(os.environ["ASDF_STOP_FILE"]).exists():
             time.sleep(0.1)
         return super().embed(waveforms_BT)
@@ -163,7 +165,7 @@ def test_one_task_of_an_array_is_requeued_without_the_others(lab, stub):
 
 
 def test_two_nodes_stopped_by_the_time_limit_end_as_never_stopped(lab, recipe, corpus):
-    """Two processes on each of two nodes, the corpus from an archive; the held one goes on after a requeue."""
+    """Two processes per node on two nodes, the corpus in an archive; the held run is requeued."""
     (recipe.folder / "held.py").write_text(HELD)
     recipe.add_configs(
         "held < normed\nnetwork.network_class = 'held.Held'\npaths.database_folder = '/nowhere'\n"

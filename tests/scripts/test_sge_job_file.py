@@ -1,4 +1,4 @@
-"""The job file for SGE and UGE that the documentation shows, run without SGE: signals as its soft limit sends them."""
+"""The documented job file for SGE and UGE, without SGE: signals as its soft limit sends them."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A run whose processes srun starts, one per GPU as clusters want it, on a real Slurm of two nodes."""
+"""A run whose processes srun starts, one per GPU, on a real Slurm of two nodes."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Checks that go wrong in every way, for the tests of what runs them; each check after one that breaks must run."""
+"""Checks that go wrong in every way, for tests of their runner; checks after them must run."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The acceptance run keeps going: checks that raise, crash, hang or are stopped, in real processes."""
+"""The acceptance run continues: checks that raise, crash, hang or are stopped, in processes."""
 
 from __future__ import annotations
 

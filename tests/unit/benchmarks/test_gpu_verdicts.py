@@ -1,4 +1,4 @@
-"""What makes a line of the acceptance run PASS or FAIL, and what its file says; networks beside themselves."""
+"""What makes a line of the acceptance run PASS or FAIL, and what its file says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows, tables and the report: what is in them follows from what was measured, and from nothing else."""
+"""Rows, tables and the report follow from what was measured, and from nothing else."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_report_holds_machine_date_and_measured_numbers(tmp_path: Path) -> None:
     paths = write_report([_result(tmp_path, "one.json", rows)], tmp_path)
     text = paths[0].read_text()
     assert (
-        "A processor, 2 cores, 8 GiB, no GPU; Python 3.11.0, torch 2.9.0, numpy 2.0.0; 2026-01-02T03:04"
-        in text
+        "A processor, 2 cores, 8 GiB, no GPU; Python 3.11.0, torch 2.9.0, numpy 2.0.0; "
+        "2026-01-02T03:04" in text
     )
     assert (
         "| run.py | s | 0.200 | 0.500 | limit of 0.5 s | >= 1 | 2.50 | 2.50 .. 2.50 | met |" in text

@@ -1,4 +1,4 @@
-"""Costs that grow with the clips: what stands in rows and in the page follows from what was measured."""
+"""Costs that grow with the clips: rows and page follow from what was measured."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def test_a_ratio_tells_what_is_linear() -> None:
     assert square.ratio == pytest.approx(0.1)
     assert (memory.asdf, memory.peer, memory.ratio) == (None, None, None)
     assert linear.note == (
-        "0.0100 / 0.0200 / 0.100 s at 1,000 / 2,000 / 10,000 clips; 90.0 B held, 150 B peak; start: every rank"
+        "0.0100 / 0.0200 / 0.100 s at 1,000 / 2,000 / 10,000 clips; 90.0 B held, 150 B peak; "
+        "start: every rank"
     )
 
 

@@ -23,7 +23,7 @@ LA_0011 LA_E_4 gsm mad_tx bonafide bonafide trim hidden
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Four trials of 2021 LA, of 1 to 4 seconds; the third has no recording, and a fifth recording no trial."""
+    """Four trials of 2021 LA, 1 to 4 s; the third has no recording, a fifth recording no trial."""
     (tmp_path / "keys/LA/CM").mkdir(parents=True)
     (tmp_path / "keys/LA/CM/trial_metadata.txt").write_text(KEYS, encoding="utf-8")
     (tmp_path / AUDIO).mkdir(parents=True)
@@ -46,8 +46,8 @@ def test_the_names_and_what_each_corpus_needs(capsys: pytest.CaptureFixture[str]
     ]
     assert names == list(KNOWN)
     assert (
-        "eval 148,176 trials (14,816 bona fide), progress 16,464 trials, hidden 16,926 trials, all 181,566 trials"
-        in out
+        "eval 148,176 trials (14,816 bona fide), progress 16,464 trials, hidden 16,926 trials, "
+        "all 181,566 trials" in out
     )
     assert "everything 117,985 trials (0 bona fide), or any system of it" in out
     assert all(f"needs {one.needs}" in out for one in KNOWN.values())
@@ -58,7 +58,8 @@ def test_all_that_is_known_of_one(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "asvspoof5")
     assert status == 0 and out.splitlines()[:3] == [
         "title        ASVspoof 5, track 1",
-        "subsets      train 182,357 trials (18,797 bona fide), dev 140,950 trials (31,334 bona fide), "
+        "subsets      train 182,357 trials (18,797 bona fide), "
+        "dev 140,950 trials (31,334 bona fide), "
         "eval 680,774 trials (138,688 bona fide)",
         "published    numbers are of subset eval",
     ]

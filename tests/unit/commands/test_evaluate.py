@@ -1,4 +1,4 @@
-"""`python -m asdf evaluate`: the digits of the official packages come out of it, and mistakes are told."""
+"""`python -m asdf evaluate`: it prints the official packages' digits, and reports mistakes."""
 
 from __future__ import annotations
 
@@ -51,11 +51,12 @@ def scores(tmp_path):
 def protocol(tmp_path):
     """In the format of ASVspoof 2021 LA."""
     path = tmp_path / "trial_metadata.txt"
-    rows = [
-        f"LA_{i % 7:04d} {name} {'alaw' if i % 2 else 'none'} loc_tx {'bonafide' if label else f'A{i % 3:02d}'} "
-        f"{'bonafide' if label else 'spoof'} notrim {subset}\n"
-        for i, (name, label, subset) in enumerate(zip(NAMES, LABELS, SUBSETS, strict=True))
-    ]
+    rows = []
+    for i, (name, label, subset) in enumerate(zip(NAMES, LABELS, SUBSETS, strict=True)):
+        codec = "alaw" if i % 2 else "none"
+        attack = "bonafide" if label else f"A{i % 3:02d}"
+        key = "bonafide" if label else "spoof"
+        rows.append(f"LA_{i % 7:04d} {name} {codec} loc_tx {attack} {key} notrim {subset}\n")
     path.write_text("".join(rows))
     return path
 
@@ -72,9 +73,9 @@ def test_the_digits_of_the_official_packages(capsys):
         "EER": "1.060134752", "minDCF": "0.029893113", "actDCF": "0.044395", "Cllr": "0.066252",
         "min t-DCF 2019": "0.033538947", "min t-DCF 2021": "0.094167831",
         "ASV EER": "2.45778", "ASV threshold": "-5.680051",
-        "A07": "0.3429", "A08": "0.5297", "A09": "0.0815", "A10": "0.3905", "A11": "0.2852", "A12": "0.3429",
-        "A13": "0.3022", "A14": "0.2852", "A15": "0.2682", "A16": "0.8149", "A17": "1.7452", "A18": "3.0898",
-        "A19": "0.7096",
+        "A07": "0.3429", "A08": "0.5297", "A09": "0.0815", "A10": "0.3905", "A11": "0.2852",
+        "A12": "0.3429", "A13": "0.3022", "A14": "0.2852", "A15": "0.2682", "A16": "0.8149",
+        "A17": "1.7452", "A18": "3.0898", "A19": "0.7096",
     }  # fmt: skip
     found = {
         name: f"{float(value(out, name)):.{len(digits.split('.')[1])}f}"
@@ -103,8 +104,8 @@ def test_the_digits_of_small_examples(
 
 def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protocol):
     status, out, err = run(
-        capsys, scores, "--protocol", protocol, "--subset", "eval", "--by", "attack,codec", "--set", "LA", "--json",
-        tmp_path / "out.json", "--replicates", "50",
+        capsys, scores, "--protocol", protocol, "--subset", "eval", "--by", "attack,codec",
+        "--set", "LA", "--json", tmp_path / "out.json", "--replicates", "50",
     )  # fmt: skip
     assert status == 0
     assert err == f"{scores}: 30 scored trials are left out, 60 evaluated\n"
@@ -116,9 +117,12 @@ def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protoco
     assert " over speakers\n" in out
     (record,) = json.loads((tmp_path / "out.json").read_text())
     assert record["eer"] == expected
-    assert [(one["column"], one["value"], one["against"]) for one in record["conditions"]] == [
-        ("attack", "A01", "all"), ("attack", "A02", "all"), ("codec", "alaw", "same"), ("codec", "none", "same"),
-    ]  # fmt: skip
+    assert [(row["column"], row["value"], row["against"]) for row in record["conditions"]] == [
+        ("attack", "A01", "all"),
+        ("attack", "A02", "all"),
+        ("codec", "alaw", "same"),
+        ("codec", "none", "same"),
+    ]
     assert record["intervals_95"]["speakers"]["eer"]["low"] <= expected
 
 
@@ -172,8 +176,8 @@ def test_systems_side_by_side(capsys, tmp_path, scores, protocol):
     )
     outputs = [tmp_path / name for name in ("t.csv", "t.tex")]
     status, out, _ = run(
-        capsys, scores, better, "--protocol", protocol, "--subset", "eval", "--replicates", "200", "--csv", outputs[0],
-        "--latex", outputs[1],
+        capsys, scores, better, "--protocol", protocol, "--subset", "eval",
+        "--replicates", "200", "--csv", outputs[0], "--latex", outputs[1],
     )  # fmt: skip
     assert status == 0
     table = out[out.rindex("         EER %") :].splitlines()
@@ -218,13 +222,13 @@ def test_submission(capsys, tmp_path, scores, protocol):
     assert [line.split("\t")[0] for line in lines[1:]] == NAMES
     assert [float(line.split("\t")[1]) for line in lines[1:]] == VALUES.tolist()
     *_, err = run(
-        capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0", "--submission", out,
-        "--format", "asvspoof2021",
+        capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0",
+        "--submission", out, "--format", "asvspoof2021",
     )  # fmt: skip
     assert f"warning: only subset eval is in {out}" in err
     *_, err = run(
-        capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0", "--submission", "-",
-        "--format", "asvspoof2021",
+        capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0",
+        "--submission", "-", "--format", "asvspoof2021",
     )  # fmt: skip
     assert "warning: only subset eval is in standard output; the packages" in err
 

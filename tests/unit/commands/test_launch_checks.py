@@ -62,7 +62,8 @@ def test_a_run_wider_than_the_gpus_named(recipe, capsys):
 
 def test_each_run_is_told_its_place_on_top_of_its_config(recipe):
     recipe.add_configs(
-        "two < debug\npaths.system_folder = 'two'\ncomputing.processes = 2\ncomputing.threads = None"
+        "two < debug\npaths.system_folder = 'two'\n"
+        "computing.processes = 2\ncomputing.threads = None"
     )
     one, two = _jobs(recipe.folder / "run.py", ["debug", "two", "recipe.seed=3"], GPUS, None)
     assert one.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=1"]

@@ -1,4 +1,4 @@
-"""Outputs of commands: files before text, one of them at most on standard output, no foreign control characters."""
+"""Outputs of commands: files before text, at most one on stdout, no foreign control characters."""
 
 import sys
 from pathlib import Path
@@ -27,7 +27,8 @@ def test_two_outputs_on_stdout_are_refused():
     with pytest.raises(UsageError) as error:
         text_stream([Path("-"), None, Path("/dev/stdout")])
     assert str(error.value) == (
-        "2 outputs go to standard output (-, /dev/stdout) and would be mixed: write all but one to a file."
+        "2 outputs go to standard output (-, /dev/stdout) and would be mixed: write all but one to "
+        "a file."
     )
 
 

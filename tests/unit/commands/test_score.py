@@ -23,14 +23,15 @@ NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]
 
 
 HEADING = (
-    "scores of whole recordings; of those longer than 16,000 samples (1 s), the mean over windows of "
+    "scores of whole recordings; of those longer than 16,000 samples (1 s), the mean over windows "
+    "of "
     "that length\n"
 )
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Five recordings of half a second and more; the last is longer than what the network hears at a time."""
+    """Five recordings of half a second and more; the last is longer than the network's input."""
     folder = tmp_path / "recordings"
     folder.mkdir()
     soundfile.write(folder / "a.wav", sound(9000), 16000)
@@ -240,7 +241,8 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
     status, lines, errors = score(folder / "list.txt", *options)
     assert status == 0
     rows = list(csv.DictReader((folder.parent / "o/out.csv").open()))
-    header = "path start_s end_s score verdict label error seconds seconds_scored remark lowest lowest_start_s"
+    header = "path start_s end_s score verdict label error seconds seconds_scored remark lowest "
+    header += "lowest_start_s"
     assert list(rows[0]) == [*header.split(), "lowest_end_s", "precision"]
     assert {row["precision"] for row in rows} == {"fp32"}
     whole = [row for row in rows if not row["start_s"]]

@@ -52,7 +52,7 @@ def test_svg_plot(threshold):
     points = [
         tuple(map(float, p.split(","))) for p in root.find(f"{space}polyline").get("points").split()
     ]
-    # 8 s over 724 points from 60 on, windows at 2, 4 and 6 s; 170 points of height for scores from 3 down to -1.
+    # 8 s over 724 points from 60 on, windows at 2, 4 and 6 s; 170 points high, scores from 3 to -1.
     assert points == [(241.0, 200.0), (422.0, 72.5), (603.0, 30.0)]
     texts = [element.text for element in root.iter(f"{space}text")]
     assert texts[0] == 'a<b>&"\\x07.wav'

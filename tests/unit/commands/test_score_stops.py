@@ -69,7 +69,7 @@ def start(*words, hold_at=0, **options):
 
 
 def stop_after(process, lines, number):
-    """Send a signal in the pass that holds; `lines` of output before it, the rest, what is on standard error."""
+    """Send a signal in the pass that holds; return `lines` of output before it, rest, stderr."""
     shown = [process.stdout.readline() for _ in range(lines)]
     until = time.monotonic() + PATIENCE_S
     while not Path("held").exists():
