@@ -29,12 +29,10 @@ from asdf.metrics.tandem import (
     t_eer,
 )
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
-from asdf.trials.formats import (
-    read_any_scores,
-    read_keyed_scores,
-    read_unlabelled_scores,
-)
+from asdf.trials.formats import read_keyed_scores
+from asdf.trials.matching import read_any_scores, read_unlabelled_scores
 from asdf.trials.score_file import Scores, read_scores, write_scores
+from asdf.trials.trial_list import TrialList
 
 __all__ = [
     "ASVSPOOF5",
@@ -50,6 +48,7 @@ __all__ = [
     "Row",
     "Scores",
     "TandemCost",
+    "TrialList",
     "act_dcf",
     "asv_rates",
     "auc",

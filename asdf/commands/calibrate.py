@@ -4,6 +4,7 @@
     python -m asdf calibrate network.pt dev.txt --out calibrated.pt   leave network.pt as it is
     python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
                                                                       threshold of these costs
+    python -m asdf calibrate network.pt dev.txt --protocol P          labels of a label file
 
 The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from `python
 -m asdf score ... --scores`. Its recordings should be like those that are to be judged, and none of
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asdf.commands.options import command_parser
-from asdf.commands.outputs import check_file, input_name, show
+from asdf.commands.outputs import check_file, check_inputs, input_name, show
+from asdf.commands.score_files import add_protocol, read_protocol_option, read_system_scores
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.layout import network_of_score_file
 from asdf.runs.network_names import NetworkName
@@ -43,9 +45,8 @@ def main(arguments: list[str]) -> int:
     cost = _cost(args)
     if args.out:
         check_file(args.out)
-    from asdf.trials.formats import read_any_scores
-
-    scores = read_any_scores(args.scores)
+    check_inputs([args.scores, args.protocol])
+    scores = read_system_scores(args.scores, read_protocol_option(args), args.ignore_others)
     # From here on torch is needed, which takes seconds to import.
     from asdf.interchange.network_file import read_network_file, write_content
     from asdf.metrics.calibration import calibrate
@@ -75,8 +76,10 @@ def _parser() -> argparse.ArgumentParser:
         "scores",
         type=Path,
         metavar="SCORES",
-        help="its score file: 'path label score' per line; - is standard input",
+        help="its score file: 'path label score' per line, or 'path score' with --protocol; - is "
+        "standard input",
     )
+    add_protocol(parser)
     parser.add_argument(
         "--out", type=Path, metavar="NETWORK2", help="write here instead of into NETWORK"
     )

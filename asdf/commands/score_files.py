@@ -30,6 +30,11 @@ def add_score_files(parser: argparse.ArgumentParser) -> None:
         help="score files, one per system; a system is named after its file, or after the folders "
         "in which the files differ",
     )
+    add_protocol(parser)
+
+
+def add_protocol(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name the protocol of score files and the part of it that counts."""
     parser.add_argument(
         "--protocol",
         type=Path,
@@ -126,10 +131,6 @@ def read_system_scores(path: Path, protocol: Protocol, ignore_others: bool) -> S
     Raises:
         AsdfError: the file cannot be read, or does not fit the protocol.
     """
-    if protocol.trials is None:
-        from asdf.trials.formats import read_any_scores
-
-        return read_any_scores(path)
     from asdf.trials.matching import read_matched
 
     scores, others = read_matched(

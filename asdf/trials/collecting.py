@@ -28,7 +28,7 @@ class TrialCollector:
 
     def __init__(self, path: Path, columns: Sequence[str] = ()) -> None:
         self._path = path
-        self._lines = array("L")
+        self._lines = array("I")
         self._ids: list[str] = []
         self._labels = array("b")
         self._columns: dict[str, list[str]] = {name: [] for name in columns}
@@ -40,6 +40,8 @@ class TrialCollector:
         self._lines.append(line)
         self._ids.append(utterance)
         self._labels.append(label)
+        if not self._columns:
+            return
         for column, value in zip(self._columns.values(), values, strict=True):
             column.append(self._shared.setdefault(value, value))
 

@@ -1,6 +1,6 @@
-"""Scored trials matched with the trials of a protocol.
+"""Scored trials with their labels: those in the score file, or those of a protocol.
 
-Invariant: every score that is used has its trial in the protocol, every trial of the protocol has
+Invariant: with a protocol every score that is used has its trial in the protocol, every trial of the protocol has
 one score, and where both name a trial's class they agree; so every column of the protocol holds for
 the scores.
 """
@@ -8,75 +8,146 @@ the scores.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.text import quoted_and_more
-from asdf.trials.formats import read_keyed_scores, read_two_columns, score_format
-from asdf.trials.score_file import Scores, missing_class, read_scores
+from asdf.trials.formats import ScoreFile, read_score_file, read_two_columns
+from asdf.trials.lines import numbered_lines
+from asdf.trials.score_file import Scores, missing_class
 from asdf.trials.trial_list import Labels, TrialList
 
 _SHOWN = 5
 Indices = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class _ScoreFile:
-    """What a score file of any format says; labels and attacks are None where it has none."""
+class Matched(NamedTuple):
+    """Scores with their labels, and the number of scored utterances that were left out."""
 
-    ids: Sequence[str]
-    scores: npt.NDArray[np.float64]
-    labels: Labels | None = None
-    attacks: Sequence[str] | None = None
+    scores: Scores
+    left_out: int
 
 
 def read_matched(
     path: str | os.PathLike[str],
-    trials: TrialList,
+    trials: TrialList | None,
     *,
     whole: TrialList | None = None,
     ignore_others: bool = False,
-) -> tuple[Scores, int]:
-    """Read a score file of any format, with the labels of `trials`.
+) -> Matched:
+    """Read a score file of any format, with the labels of `trials`, in the order of the file.
 
     Args:
+        trials: those of the protocol; None: the file has labels itself.
         whole: trials of the same corpus that may have scores and are left out, such as those of
             other subsets.
         ignore_others: leave out every other scored utterance instead of refusing the file.
-
-    Returns:
-        The scores in the order of the file, and the number of scored utterances left out.
 
     Raises:
         AsdfError: as `read_scores`; or trials of the protocol have no score, scored ones are not in
             it or are the same trial, or the labels differ. The message counts them and names the
             first ones.
     """
-    file = _read_any(path, whole or trials)
+    if trials is None:
+        return Matched(_with_own_labels(path, read_score_file(path)), 0)
+    known = whole or trials
+    file = read_score_file(path, lambda utterance: known.index_of(utterance) is not None)
+    return _match_file(path, file, trials, whole, ignore_others)
+
+
+def read_any_scores(
+    path: str | os.PathLike[str],
+    labels: Mapping[str, int] | None = None,
+    *,
+    ignore_others: bool = False,
+) -> Scores:
+    """Read a score file of any format, with the labels in it or else those in `labels`.
+
+    Args:
+        labels: utterance -> 1 (bona fide) or 0 (spoof), as for `read_unlabelled_scores`.
+
+    Raises:
+        AsdfError: as `read_matched`; or there are no labels, neither in the file nor in `labels`.
+    """
+    is_trial = None if labels is None else labels.__contains__
+    file = read_score_file(path, is_trial)
+    if labels is None or file.labels is not None:
+        return _with_own_labels(path, file)
+    return _match_file(path, file, _as_trials(labels), None, ignore_others).scores
+
+
+def read_unlabelled_scores(
+    path: str | os.PathLike[str], labels: Mapping[str, int], *, ignore_others: bool = False
+) -> Scores:
+    """Read `UTT SCORE` (ASVspoof 2021) or the TAB file of ASVspoof 5, with labels from a protocol.
+
+    Args:
+        labels: the protocol: utterance -> 1 (bona fide) or 0 (spoof). Every utterance of it must
+            have a score.
+        ignore_others: leave out utterances that it does not have (those of other subsets in a file
+            of all trials, say) instead of refusing the file.
+
+    Raises:
+        AsdfError: as `read_matched`.
+    """
+    file = read_two_columns(path)
+    return _match_file(path, file, _as_trials(labels), None, ignore_others).scores
+
+
+def _as_trials(labels: Mapping[str, int]) -> TrialList:
+    return TrialList(list(labels), np.array(list(labels.values()), np.int8))
+
+
+def _with_own_labels(path: str | os.PathLike[str], file: ScoreFile) -> Scores:
+    """Return the scores of a file that has labels, and both classes."""
+    if file.labels is None:
+        _, first = next(numbered_lines(path))
+        raise AsdfError(
+            f"{path}, line 1: there is no label in '{first}'. Give the protocol of the set too, or "
+            "a file of lines 'relative/path.flac 1 <score>'."
+        )
+    _refuse_one_class(path, file.labels)
+    columns = {} if file.attacks is None else {"attack": file.attacks}
+    return Scores(file.ids, file.labels, file.scores, columns=columns)
+
+
+def _match_file(
+    path: str | os.PathLike[str],
+    file: ScoreFile,
+    trials: TrialList,
+    whole: TrialList | None,
+    ignore_others: bool,
+) -> Matched:
     indices = _match(file.ids, trials)
     used = np.flatnonzero(indices >= 0)
-    chosen = used.tolist()
     if used.size < len(file.ids) and not ignore_others:
         _refuse_others(path, file.ids, indices, whole)
-    ids = [file.ids[i] for i in chosen]
+    chosen = used.tolist()
+    ids = [file.ids[index] for index in chosen]
     _refuse_missing(path, indices[used], trials)
     _refuse_repeated(str(path), ids, indices[used], trials)
     labels = trials.labels[indices[used]]
     if file.labels is not None:
         _compare_labels(str(path), ids, file.labels[used], labels)
+    _refuse_one_class(path, labels)
+    columns = {}
+    if file.attacks:
+        columns["attack"] = [file.attacks[index] for index in chosen]
+    scores = Scores(ids, labels, file.scores[used], columns=columns)
+    return Matched(scores, len(file.ids) - len(ids))
+
+
+def _refuse_one_class(path: str | os.PathLike[str], labels: Labels) -> None:
     missing = missing_class(labels)
     if missing:
         raise AsdfError(
-            f"{path}: not one of the {len(ids)} trials is {missing}. Error rates need both classes."
+            f"{path}: not one of the {labels.size} trials is {missing}. Error rates need both "
+            "classes: check the labels of the list that was scored, or the protocol."
         )
-    columns = {}
-    if file.attacks:
-        columns["attack"] = [file.attacks[i] for i in chosen]
-    return Scores(ids, labels, file.scores[used], columns=columns), len(file.ids) - len(ids)
 
 
 def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequence[str]]:
@@ -101,16 +172,6 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
     return columns
 
 
-def _read_any(path: str | os.PathLike[str], known: TrialList) -> _ScoreFile:
-    """Read a file in the format of its first line; `known` decides where that is ambiguous."""
-    kind, _ = score_format(path, lambda utterance: known.index_of(utterance) is not None)
-    if kind == "two columns":
-        return _ScoreFile(*read_two_columns(path))
-    read = read_scores if kind == "asdf" else read_keyed_scores
-    scores = read(path, both_classes=False)
-    return _ScoreFile(scores.ids, scores.scores, scores.labels, scores.attacks)
-
-
 def _match(ids: Sequence[str], trials: TrialList) -> Indices:
     """Return the index in `trials` of each utterance; -1 where there is none."""
     # Most files have the protocol's own names, and bare names of a million trials take seconds.
@@ -123,12 +184,11 @@ def _match(ids: Sequence[str], trials: TrialList) -> Indices:
         index = trials.index_of(utterance)
         if index is None:
             return -1
-        # `x/a.flac` is scored itself, so `y/a.flac` is another recording, such as one of another
-        # subset.
+        # Of `x/a.flac` and `y/a.flac` the one in the protocol is scored itself, so the other is
+        # another recording, such as one of another subset.
         whole_name = trials.ids[index]
-        if "/" in whole_name and "/" in utterance and whole_name in scored:
-            return -1
-        return index
+        are_paths = "/" in whole_name and "/" in utterance
+        return -1 if are_paths and whole_name in scored else index
 
     return np.array([index_of(utterance) for utterance in ids], np.intp)
 

@@ -1,13 +1,14 @@
-"""ASDF's score file: one trial a line, `relative/path.flac 1 <score>`; 1 is bona fide, 0 is spoof.
+"""ASDF's score file: a trial per line, `relative/path.flac 1 <score>`; 1 is bona fide, 0 is spoof.
 
-Invariant: what is read or written is a whole, sound set of trials: each utterance once, each score finite. A metric of
-anything less is a number that looks right and is not: a repeated trial moves the EER, a NaN sorts above every score.
-Identifiers may hold spaces, so lines are split from the right.
+Invariant: what is read or written is a whole, sound set of trials: each utterance once, each score
+finite. A metric of anything less is a number that looks right and is not: a repeated trial moves the
+EER, a NaN sorts above every score. Identifiers may hold spaces, so lines are split from the right.
 """
 
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more
+from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
 from asdf.trials.trial_list import TrialList
 
@@ -68,71 +70,112 @@ class Scores(TrialList):
 def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> Scores:
     """Read ASDF's score file, plain or gzipped.
 
-    `both_classes=False` takes files of a corpus of only bona fide or only spoof (to be joined with another).
+    Args:
+        both_classes: refuse a file of one class; False for one that is joined with another.
 
     Raises:
-        AsdfError: names file and line of a malformed line, a label other than 0 and 1, a score that is not a finite
-            number, a repeated utterance; or the file is empty or lacks a class.
+        AsdfError: names file and line of a malformed line, a label other than 0 and 1, a score that
+            is not a finite number, a repeated utterance; or the file is empty or lacks a class.
     """
-    lines, ids, labels, scores = [], [], [], []
-    for line, text in numbered_lines(path):
-        columns = text.rsplit(None, 2)
-        if len(columns) != 3:
+    collector = ScoreCollector(path)
+    for number, line in numbered_lines(path):
+        cells = line.rsplit(None, 2)
+        if len(cells) != 3:
             raise AsdfError(
-                f"{path}, line {line}: expected 'relative/path.flac 1 <score>', found '{text}'."
+                f"{path}, line {number}: expected 'relative/path.flac 1 <score>', found '{line}'."
             )
-        utterance, label, score = columns
+        utterance, label, score = cells
         if label not in ("0", "1"):
             raise AsdfError(
-                f"{path}, line {line}: the label '{label}' is neither 1 (bona fide) nor 0 (spoof)."
+                f"{path}, line {number}: the label '{label}' is neither 1 (bona fide) nor 0 "
+                "(spoof)."
             )
-        lines.append(line)
-        ids.append(utterance)
-        labels.append(int(label))
-        scores.append(parse_score(score, path, line))
-    return checked(
-        path,
-        lines,
-        Scores(ids, np.array(labels, np.int8), np.array(scores)),
-        both_classes=both_classes,
-    )
+        collector.add(number, utterance, score, int(label))
+    return collector.scores(both_classes=both_classes)
+
+
+class ScoreCollector:
+    """The scored trials of a file, added in the order of its lines, and checked as a whole."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self._lines = array("I")
+        self._ids: list[str] = []
+        self._labels = array("b")
+        self._scores = array("d")
+        self._attacks: list[str] = []
+
+    def add(
+        self, line: int, utterance: str, score: str, label: int = 0, attack: str | None = None
+    ) -> None:
+        """Add the trial of a line, with the text of its score.
+
+        Raises:
+            AsdfError: the text is no number.
+        """
+        self._lines.append(line)
+        self._ids.append(utterance)
+        self._labels.append(label)
+        self._scores.append(parse_score(score, self._path, line))
+        if attack is not None:
+            self._attacks.append(attack)
+
+    def scores(self, *, both_classes: bool) -> Scores:
+        """Return all scores.
+
+        Raises:
+            AsdfError: there is none, one is not finite, an utterance is repeated, or a class is
+                missing although `both_classes` are required.
+        """
+        if not self._ids:
+            raise AsdfError(
+                f"{self._path}: no trial in it. Was the scoring interrupted? Score the set again."
+            )
+        values = np.array(self._scores)
+        self._refuse_not_finite(values)
+        self._refuse_repeated()
+        labels = np.array(self._labels, np.int8)
+        missing = missing_class(labels)
+        if both_classes and missing:
+            raise AsdfError(
+                f"{self._path}: not one of the {len(self._ids)} trials is {missing}. Error rates "
+                "need both classes: check the labels of the list that was scored."
+            )
+        columns = {"attack": self._attacks} if self._attacks else {}
+        return Scores(self._ids, labels, values, columns=columns)
+
+    def _refuse_not_finite(self, values: npt.NDArray[np.float64]) -> None:
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            first = bad[0]
+            raise AsdfError(
+                f"{self._path}, line {self._lines[first]}: the score of '{self._ids[first]}' is "
+                f"{values[first]} ({bad.size} of {values.size} scores are not finite). Score in "
+                "fp32, with a network that did not diverge."
+            )
+
+    def _refuse_repeated(self) -> None:
+        repeats = find_repeats(self._ids)
+        if repeats is not None:
+            index = repeats.indices[0]
+            raise AsdfError(
+                f"{self._path}, line {self._lines[index]}: '{self._ids[index]}' was already scored "
+                f"in line {self._lines[repeats.earlier[0]]} ({len(repeats.indices)} of "
+                f"{len(self._ids)} lines repeat a trial). Repeated trials change the EER; was the "
+                "file opened for appending? Score the set again."
+            )
 
 
 def parse_score(text: str, path: str | os.PathLike[str], line: int) -> float:
-    """A score as a number (finite or not); `AsdfError` that names file and line where it is none."""
+    """Return a score as a number, finite or not.
+
+    Raises:
+        AsdfError: it is no number; names file and line.
+    """
     try:
         return float(text)
     except ValueError:
         raise AsdfError(f"{path}, line {line}: the score '{text}' is not a number.") from None
-
-
-def checked(
-    path: str | os.PathLike[str], lines: list[int], scores: Scores, *, both_classes: bool = True
-) -> Scores:
-    """Return `scores`, read from the given `lines` of `path`, if it is a whole and sound set of trials."""
-    if not len(scores):
-        raise AsdfError(
-            f"{path}: no trial in it. Was the scoring interrupted? Score the set again."
-        )
-    if (bad := np.flatnonzero(~np.isfinite(scores.scores))).size:
-        raise AsdfError(
-            f"{path}, line {lines[bad[0]]}: the score of '{scores.ids[bad[0]]}' is {scores.scores[bad[0]]} "
-            f"({bad.size} of {len(scores)} scores are not finite). Score in fp32, with a network that did not diverge."
-        )
-    first: dict[str, int] = {}
-    for line, utterance in zip(lines, scores.ids, strict=True):
-        if first.setdefault(utterance, line) != line:
-            raise AsdfError(
-                f"{path}, line {line}: '{utterance}' was already scored in line {first[utterance]} "
-                f"({len(scores) - len(set(scores.ids))} of {len(scores)} lines repeat a trial). Repeated trials change "
-                "the EER; was the file opened for appending? Score the set again."
-            )
-    if both_classes and (missing := missing_class(scores.labels)):
-        raise AsdfError(
-            f"{path}: not one of the {len(scores)} trials is {missing}. Error rates need both classes: "
-            "check the labels of the list that was scored."
-        )
-    return scores
 
 
 def missing_class(labels: npt.NDArray[np.integer]) -> str:
@@ -149,25 +192,39 @@ def write_scores(
 ) -> None:
     """Write a score file atomically, in the given order, the same bytes for the same scores.
 
-    Scores that are all float32 numbers (whatever their dtype) are written in the shortest form that gives the same
-    float32 back; others in the shortest form that gives the same float64 back. Either keeps order and ties.
+    Scores that are all float32 numbers (whatever their dtype) are written in the shortest form that
+    gives the same float32 back; others in the shortest form that gives the same float64 back.
+    Either preserves order and ties.
 
     Raises:
-        AsdfError: a score is not finite (the first such utterances are named), an utterance occurs twice, an
-            identifier cannot stand in a line, or there is no utterance; what was at `path` stays as it was.
+        AsdfError: a score is not finite (the first such utterances are named), an utterance occurs
+            twice, an identifier cannot stand in a line, or there is no utterance; what was at
+            `path` stays as it was.
         ValueError: the counts differ, or a label is neither 0 nor 1.
     """
     keys = np.asarray(list(labels))
     values = np.asarray(scores, dtype=np.float64)
     if not keys.shape == values.shape == (len(ids),):
         raise ValueError(
-            f"{len(ids)} ids, labels of shape {keys.shape} and scores of shape {values.shape} do not match"
+            f"{len(ids)} ids, labels of shape {keys.shape} and scores of shape {values.shape} do "
+            "not match"
         )
     if not np.isin(keys, (0, 1)).all():
         raise ValueError("labels must be 1 (bona fide) or 0 (spoof)")
+    _check_writable(path, ids, values)
+    with atomic_write(path) as file:
+        rows = zip(ids, keys.astype(int), score_texts(values), strict=True)
+        file.writelines(f"{utterance} {key:d} {score}\n" for utterance, key, score in rows)
+
+
+def _check_writable(
+    path: str | os.PathLike[str], ids: Sequence[str], values: npt.NDArray[np.float64]
+) -> None:
+    """Refuse what would not be read back as a whole, sound set of trials."""
     if not len(ids):
         raise AsdfError(
-            f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set empty?"
+            f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set "
+            "empty?"
         )
     not_finite = [ids[index] for index in np.flatnonzero(~np.isfinite(values)).tolist()]
     advice = "Score in fp32, with a network that did not diverge"
@@ -178,16 +235,18 @@ def write_scores(
     unwritable = [utterance for utterance in ids if not _fits_line(utterance)]
     what = "have a name that cannot stand in a line of text"
     _refuse(path, unwritable, len(ids), what, "Rename the files")
-    with atomic_write(path) as file:
-        rows = zip(ids, keys.astype(int), score_texts(values), strict=True)
-        file.writelines(f"{utterance} {key:d} {score}\n" for utterance, key, score in rows)
 
 
 def score_texts(scores: npt.NDArray[np.float64]) -> Iterator[str]:
-    """Each score in the shortest form that gives it back: the float32 if all are float32 numbers, else the float64."""
+    """Return each score in the shortest form that gives it back.
+
+    That is the float32 if all are float32 numbers, else the float64.
+    """
     with np.errstate(over="ignore"):
         short = scores.astype(np.float32)
-    return map(str, short) if (short == scores).all() else map(repr, scores.tolist())
+    if (short == scores).all():
+        return map(str, short)
+    return map(repr, scores.tolist())
 
 
 def _refuse(
@@ -202,7 +261,8 @@ def _refuse(
 
 def _fits_line(utterance: str) -> bool:
     """Whether a name is read back the same from a line of a UTF-8 text."""
-    if not utterance or utterance != utterance.strip() or "\n" in utterance or "\r" in utterance:
+    is_stripped = utterance == utterance.strip()
+    if not utterance or not is_stripped or "\n" in utterance or "\r" in utterance:
         return False
     try:
         utterance.encode()

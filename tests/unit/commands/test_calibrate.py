@@ -54,6 +54,25 @@ def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
     assert "60 bona fide, 140 spoof" in out
 
 
+def test_labels_may_come_from_a_protocol(capsys, tmp_path, network, scores):
+    """Scores without labels are read as `evaluate` reads them, those of other trials left out."""
+    lines = [line.split() for line in scores.read_text().splitlines()]
+    protocol = tmp_path / "protocol.txt"
+    keys = {"1": "bonafide", "0": "spoof"}
+    protocol.write_text("".join(f"{name} {keys[label]}\n" for name, label, _ in lines))
+    unlabelled = tmp_path / "two_columns.txt"
+    unlabelled.write_text("".join(f"{name} {score}\n" for name, _, score in lines) + "other 9\n")
+    status, _, errors = run(capsys, network, unlabelled)
+    assert status == 1 and "there is no label in '0.wav" in errors
+    options = ("--protocol", protocol)
+    status, _, errors = run(capsys, network, unlabelled, *options)
+    assert status == 1 and "1 of 201 scored trials are not in the protocol: 'other'" in errors
+    status, out, errors = run(capsys, network, unlabelled, *options, "--ignore-others")
+    assert status == 0 and "1 scored trials are left out" in errors
+    assert "60 bona fide, 140 spoof" in out
+    assert asdf.Detector(network, "cpu").calibration == calibrate(BONA_FIDE, SPOOF)
+
+
 def test_costs_give_their_bayes_threshold(capsys, tmp_path, network, scores):
     content = network.read_bytes()
     out = tmp_path / "more" / "calibrated.pt"

@@ -45,15 +45,11 @@ def test_unlabelled_takes_labels_from_the_protocol(tmp_path, text):
 def test_unlabelled_and_protocol_must_agree(tmp_path):
     path = tmp_path / "s.txt"
     path.write_text("E_1 0.5\nE_3 7\nE_2 -0.5\n")
-    with pytest.raises(
-        AsdfError, match="1 scored utterances are not in the protocol, the first ones: 'E_3'"
-    ):
+    with pytest.raises(AsdfError, match="1 of 3 scored trials are not in the protocol: 'E_3'"):
         read_unlabelled_scores(path, LABELS)
     subset = read_unlabelled_scores(path, LABELS, ignore_others=True)
     assert (subset.ids, subset.scores.tolist()) == (["E_1", "E_2"], [0.5, -0.5])
-    with pytest.raises(
-        AsdfError, match="1 utterances of the protocol have no score, the first ones: 'E_4'"
-    ):
+    with pytest.raises(AsdfError, match="1 of the 3 trials of the protocol have no score: 'E_4'"):
         read_unlabelled_scores(path, {**LABELS, "E_4": 0}, ignore_others=True)
 
 
