@@ -1,7 +1,7 @@
-"""Two runs side by side: what differs in their settings, in what they ran on, and in their results.
+"""What differs between two runs: settings, what they ran on, and results.
 
-Invariant: a difference of results comes with its test on the very trials that both scored; folders that a run was
-merely told to write to are shown with the other settings, since a wrong one is a reason too.
+Invariant: a difference of results comes with its test on the very trials that both scored. Folders
+that a run wrote to are shown with the other settings, since a wrong folder is a reason too.
 """
 
 from __future__ import annotations
@@ -19,12 +19,21 @@ from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.run_folder import KeptSetting, RunFolder
 from asdf.trials.scored_files import how_scored
 
-_ABSENT = KeptSetting("(no such setting)", "")
+_NO_SETTING = KeptSetting("(no such setting)", "")
+_NO_VALUE = "-"
+# Two runs of one command never take the very same memory.
+_MEMORY_PREFIX = "peak_memory_mb."
+_SAME_MEMORY = 1.1
+# Entries of a record that differ between any two starts.
+_TIMES = ("started", "ended")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A name with its value in the first and in the second run, and where each value came from, if it is told."""
+    """A name with its value in the first and in the second run, and where each value came from.
+
+    The sources are '' where they are not known.
+    """
 
     name: str
     first: str
@@ -52,94 +61,136 @@ class ResultDifference:
 
     @property
     def of_one_length(self) -> bool:
-        """Whether nothing says that the two were scored from different lengths of the recordings."""
-        one, other = self.first_scored.length, self.second_scored.length
-        return one is None or other is None or one.agrees_with(other)
+        """Whether nothing says that they were scored from different lengths of the recordings."""
+        first = self.first_scored.length
+        second = self.second_scored.length
+        return first is None or second is None or first.agrees_with(second)
 
 
 def different_settings(first: RunFolder, second: RunFolder) -> list[Difference]:
-    """Settings that differ, in the order of the files."""
-    one, other = first.settings(), second.settings()
-    found = []
-    for name in dict.fromkeys((*one, *other)):
-        a, b = one.get(name, _ABSENT), other.get(name, _ABSENT)
+    """Return the settings that differ, in the order of the files."""
+    first_settings = first.settings()
+    second_settings = second.settings()
+    differences = []
+    for name in dict.fromkeys((*first_settings, *second_settings)):
+        a = first_settings.get(name, _NO_SETTING)
+        b = second_settings.get(name, _NO_SETTING)
         if a.text != b.text:
-            found.append(Difference(name, a.text, b.text, a.source, b.source))
-    return found
+            differences.append(Difference(name, a.text, b.text, a.source, b.source))
+    return differences
 
 
 def different_environments(first: RunFolder, second: RunFolder) -> list[Difference]:
-    """What differs between the last starts of both: code, versions, machine, devices, memory by more than a tenth."""
-    one, other = (_flat((run.environments() or [{}])[-1]) for run in (first, second))
-    names = [name for name in dict.fromkeys((*one, *other)) if name not in ("started", "ended")]
-    pairs = [(name, one.get(name, "-"), other.get(name, "-")) for name in names]
-    return [Difference(*pair) for pair in pairs if not _same(*pair)]
+    """Return what differs between the last starts of both.
+
+    That is code, versions, machine, devices, and memory by more than a tenth.
+    """
+    first_record = _last_start(first)
+    second_record = _last_start(second)
+    differences = []
+    for name in dict.fromkeys((*first_record, *second_record)):
+        a = first_record.get(name, _NO_VALUE)
+        b = second_record.get(name, _NO_VALUE)
+        if name not in _TIMES and not _is_same(name, a, b):
+            differences.append(Difference(name, a, b))
+    return differences
 
 
-def chosen_network(run: RunFolder, asked: str | None = None) -> str | None:
-    """The network whose scores stand for the run: the one `asked` for, or the first of its last report.
+def chosen_network(run: RunFolder, requested: str | None = None) -> str | None:
+    """Return the network whose scores stand for the run.
 
-    Of a run without a report it is the best on its validation set; None where nothing was scored.
+    It is the requested one, or the first of the run's last report. In a run without a report it is
+    the best on its validation set; None where nothing was scored.
 
     Raises:
-        AsdfError: the run has no scores of the network asked for.
+        AsdfError: the run has no scores of the requested network.
     """
-    there = run.score_files()
-    reported = [network for network, _ in run.reported() if network in there]
-    name = asked or (reported[0] if reported else best_network(run.training(), list(there)))
-    if name is not None and name not in there:
-        known = ", ".join(there) or "no network yet"
+    scored = list(run.score_files())
+    name = requested or _first_reported(run, scored) or best_network(run.training(), scored)
+    if name is not None and name not in scored:
+        known = ", ".join(scored) or "no network yet"
         raise AsdfError(f"{run.path} holds no scores of {name}. There are scores of {known}.")
     return name
+
+
+def _first_reported(run: RunFolder, scored: list[str]) -> str | None:
+    for network, _ in run.reported():
+        if network in scored:
+            return network
+    return None
 
 
 def different_results(
     first: RunFolder, second: RunFolder, networks: tuple[str, str], replicates: int = 1000
 ) -> tuple[list[ResultDifference], list[str]]:
-    """Results of the sets that both networks scored, tested on the same trials, by speakers where they are known.
+    """Test the results of the sets that both networks scored, on the same trials.
+
+    Whole speakers are drawn where they are known.
 
     Returns:
-        The results, and why a set has none, one message a set: it was not scored on the same trials, has one class
-        only, or a file of it cannot be read.
+        The results, and why a set has none, one message per set: it was not scored on the same
+        trials, has one class only, or a file of it cannot be read.
     """
-    files = [
-        run.score_files()[network] for run, network in zip((first, second), networks, strict=True)
-    ]
-    found, refused = [], []
-    for name in (name for name in files[0] if name in files[1]):
+    first_files = first.score_files()[networks[0]]
+    second_files = second.score_files()[networks[1]]
+    differences = []
+    refused = []
+    for set_name in first_files:
+        if set_name not in second_files:
+            continue
         try:
-            scores = [
-                run.scores(network, name)
-                for run, network in zip((first, second), networks, strict=True)
-            ]
-            speakers = speakers_of(scores[0], first.trials(name) or second.trials(name))
-            results = evaluate(scores[0]), evaluate(scores[1])
-            tested = paired_test(scores[0], scores[1], speakers=speakers, replicates=replicates)
+            differences.append(_test_set(first, second, networks, set_name, replicates))
         except AsdfError as error:
-            refused.append(f"{name}: {error}")
-        else:
-            scored = [how_scored(paths[name]) for paths in files]
-            found.append(ResultDifference(name, *results, tested, speakers is not None, *scored))
-    return found, refused
+            refused.append(f"{set_name}: {error}")
+    return differences, refused
 
 
-def _same(name: str, first: str, second: str) -> bool:
-    """Whether two values of a record are the same; two runs of one command never take the very same memory."""
-    if name.startswith("peak_memory_mb."):
+def _test_set(
+    first: RunFolder, second: RunFolder, networks: tuple[str, str], set_name: str, replicates: int
+) -> ResultDifference:
+    first_scores = first.scores(networks[0], set_name)
+    second_scores = second.scores(networks[1], set_name)
+    trials = first.trials(set_name) or second.trials(set_name)
+    speakers = speakers_of(first_scores, trials)
+    return ResultDifference(
+        set=set_name,
+        first=evaluate(first_scores),
+        second=evaluate(second_scores),
+        difference=paired_test(
+            first_scores, second_scores, speakers=speakers, replicates=replicates
+        ),
+        by_speakers=speakers is not None,
+        first_scored=how_scored(first.score_file(networks[0], set_name)),
+        second_scored=how_scored(second.score_file(networks[1], set_name)),
+    )
+
+
+def _last_start(run: RunFolder) -> dict[str, str]:
+    """Return the record of the run's last start as names and values; empty without one."""
+    records = run.environments()
+    return _flatten(records[-1]) if records else {}
+
+
+def _is_same(name: str, first: str, second: str) -> bool:
+    """Whether two values of a record are the same, or amounts of memory nearly so."""
+    if name.startswith(_MEMORY_PREFIX):
         try:
             low, high = sorted((float(first), float(second)))
-            return high <= 1.1 * low
         except ValueError:
-            pass
+            return first == second
+        return high <= _SAME_MEMORY * low
     return first == second
 
 
-def _flat(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
+def _flatten(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    """Return a record of records as 'git.commit' -> value."""
     flat: dict[str, str] = {}
     for name, value in record.items():
-        full = f"{above}{name}"
+        path = f"{above}{name}"
         if isinstance(value, Mapping):
-            flat.update(_flat(value, f"{full}."))
+            flat.update(_flatten(value, f"{path}."))
+        elif isinstance(value, list):
+            flat[path] = "; ".join(map(str, value))
         else:
-            flat[full] = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+            flat[path] = str(value)
     return flat

@@ -6,13 +6,14 @@ would belong to; the others stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from asdf.report.curves import averaged, thinned
+from asdf.runs.evaluations import Evaluation, metrics_evaluations
 
-Record = Mapping[str, Any]
+Record = dict[str, Any]
 """A line of metrics.jsonl."""
 
 
@@ -40,13 +41,14 @@ class TrainingCourse:
 
 
 def training_course(
-    name: str, records: Sequence[Record], shown_networks: Iterable[str] = ()
+    name: str, records: Sequence[Record], shown_networks: Sequence[str] = ()
 ) -> TrainingCourse:
     """Return the course of a run's training from its records.
 
     Args:
         shown_networks: 'epoch.20', ...: those whose results are shown.
     """
+    evaluations = metrics_evaluations(records)
     epochs, losses = _step_values(records, "loss")
     rate_epochs, rates = _step_values(records, "learning_rate")
     return TrainingCourse(
@@ -54,26 +56,9 @@ def training_course(
         loss=thinned(epochs, losses),
         smooth_loss=averaged(epochs, losses),
         learning_rate=thinned(rate_epochs, rates),
-        eers=_eer_courses(records),
-        chosen=_chosen_epochs(records, set(shown_networks)),
+        eers=_eer_courses(evaluations),
+        chosen=_chosen_epochs(evaluations, shown_networks),
     )
-
-
-def evaluation_records(records: Iterable[Record]) -> list[Record]:
-    """Return the records of evaluations that hold EERs."""
-    evaluations = []
-    for record in records:
-        if record.get("kind") == "evaluation" and isinstance(record.get("eer"), dict):
-            evaluations.append(record)
-    return evaluations
-
-
-def network_of(record: Record) -> str:
-    """Return the network that an evaluation is of, such as 'epoch.20'; '' if the record has none."""
-    network = record.get("network")
-    if network is None:
-        return ""
-    return str(network).removesuffix(".pt")
 
 
 def is_finite_number(value: Any) -> TypeGuard[float]:
@@ -82,7 +67,10 @@ def is_finite_number(value: Any) -> TypeGuard[float]:
 
 
 def _step_values(records: Iterable[Record], name: str) -> tuple[list[float], list[float]]:
-    """Return the epochs and values of the training steps that have both; a loss may diverge."""
+    """Return the epochs and values of the training steps whose values are finite.
+
+    A loss that diverged is not.
+    """
     epochs: list[float] = []
     values: list[float] = []
     for record in records:
@@ -96,20 +84,21 @@ def _step_values(records: Iterable[Record], name: str) -> tuple[list[float], lis
     return epochs, values
 
 
-def _eer_courses(records: Iterable[Record]) -> dict[str, list[float]]:
+def _eer_courses(evaluations: Iterable[Evaluation]) -> dict[str, list[float]]:
+    """Return set -> the course of the EER on it."""
     courses: dict[str, list[float]] = {}
-    for record in evaluation_records(records):
-        epoch = record.get("epoch")
-        for set_name, eer in record["eer"].items():
-            if is_finite_number(epoch) and is_finite_number(eer):
-                courses.setdefault(set_name, []).extend([epoch, round(100 * eer, 6)])
+    for evaluation in evaluations:
+        if not is_finite_number(evaluation.epoch):
+            continue
+        for set_name, eer in evaluation.eers.items():
+            if is_finite_number(eer):
+                courses.setdefault(set_name, []).extend([evaluation.epoch, round(100 * eer, 6)])
     return courses
 
 
-def _chosen_epochs(records: Iterable[Record], networks: set[str]) -> list[float]:
+def _chosen_epochs(evaluations: Iterable[Evaluation], networks: Sequence[str]) -> list[float]:
     epochs: list[float] = []
-    for record in evaluation_records(records):
-        epoch = record.get("epoch")
-        if network_of(record) in networks and is_finite_number(epoch):
-            epochs.append(epoch)
+    for evaluation in evaluations:
+        if str(evaluation.network) in networks and is_finite_number(evaluation.epoch):
+            epochs.append(evaluation.epoch)
     return epochs

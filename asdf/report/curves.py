@@ -1,4 +1,4 @@
-"""Curves and histograms small enough for a page, for any number of trials; plots for papers draw the same.
+"""Curves and histograms small enough for a page; plots for papers draw the same.
 
 Invariant: nothing that can be seen is lost. A thinned curve keeps its ends and stays within half a
 pixel of the whole one on axes of 700 pixels; a histogram counts every trial once; a thinned series
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from asdf.metrics.detection import DetCurve, Floats
 
 DET_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
-"""Error rates in % that DET axes are marked at (Martin et al., "The DET curve", Eurospeech 1997)."""
+"""Error rates in % at the marks of DET axes (Martin et al., "The DET curve", Eurospeech 1997)."""
 
 # Marked only where a curve is so low, or so high, that it would lie at an end of the usual axes.
 LOW_TICKS = (0.01, 0.02, 0.05)

@@ -38,7 +38,7 @@ class FoldedFindings:
 
     @property
     def words(self) -> str:
-        """The message of a single finding; of several the part before their numbers, or the first."""
+        """The message of a single finding; of several what precedes their numbers, or the first."""
         message = self.findings[0].message
         if len(self.findings) == 1:
             return message
@@ -61,7 +61,7 @@ class FoldedFindings:
 
 
 def fold_findings(findings: Iterable[ReportFinding]) -> list[FoldedFindings]:
-    """Group the findings that are alike but for numbers, in the order of the first of each group."""
+    """Group the findings that differ in numbers only, in the order of the first of each group."""
     groups: dict[tuple[str, str], list[ReportFinding]] = {}
     for finding in findings:
         kind = (finding.level, _NUMBER.sub("#", finding.message))

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.catalogue import Metric, defined
 from asdf.metrics.summary import Summary
+from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.names import labels_of
-from asdf.report.tables import LEADS, value_heading
+from asdf.report.tables import LEADS, group_columns, value_heading
 
 _ESCAPED = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -24,27 +25,25 @@ _ESCAPED = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "…": r"\ldots{}",
 }
 _LABEL = 24
-# Of article in 10 points, the narrowest that a table over the whole page has to fit.
+# The text width of article in 10 points, the narrowest page that a table has to fit.
 _WIDTH_PT = 340
 _GAP_PT = 12.1
 _NO_MARKUP = str.maketrans("", "", "\\{}")
-_WIDE, _NARROW = "mwMW@%—…", "ijlt.,;:'|!()[] -"
+_WIDE = "mwMW@%—…"
+_NARROW = "ijlt.,;:'|!()[] -"
 
 
 def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = None) -> str:
-    """A table of systems by metric and, for each column, one of their EERs by condition.
+    """Return a table of systems by metric and, for each column, one of their EERs by condition.
 
-    A metric's value is bold where a system is significantly the best by it (`leading`, see
-    `leading.leaders`).
+    Args:
+        leading: metric -> index of the system that is significantly the best by it (see
+            `leading.leaders`), whose value is bold.
     """
     leading = leading or {}
-    names = ["System", *map(latex_text, labels_of([one.name for one in summaries], _LABEL))]
-    metrics = [metric for metric in defined(summaries) if metric.ranked]
-    columns = []
-    for metric in metrics:
-        best = leading.get(metric.key)
-        cells = [_cell(metric, one, index == best) for index, one in enumerate(summaries)]
-        columns.append([latex_text(metric.heading), *cells])
+    labels = labels_of([summary.name for summary in summaries], _LABEL)
+    names = ["System", *map(latex_text, labels)]
+    columns = _metric_columns(summaries, leading)
     lengths = [summary.scored.describe() for summary in summaries]
     if len(set(lengths)) > 1:
         columns.append(["Scored", *lengths])
@@ -55,86 +54,103 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
     if leading:
         notes.append(f"bold: {LEADS}")
     parts = [_tabulars(names, columns, notes)]
-    for column in dict.fromkeys(column for summary in summaries for column in summary.columns):
+    for column in columns_of(summaries):
         table = _tabulars(names, _eer_columns(summaries, column), [scored])
         parts.append(f"% EER in per cent by {column}\n{table}")
     return "% \\usepackage{booktabs}\n" + "\n".join(parts)
 
 
-def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
-    eers = [{one.value: one.result.eer for one in s.of_column(column)} for s in summaries]
-    values = sorted({value for known in eers for value in known})
+def _metric_columns(summaries: Sequence[Summary], leading: Mapping[str, int]) -> list[list[str]]:
     columns = []
-    for value, heading in zip(values, labels_of(values, _LABEL), strict=True):
-        rates = [_percent(known.get(value)) for known in eers]
-        columns.append([latex_text(value_heading(heading)), *rates])
-    pooled = [s.result.eer if known else None for s, known in zip(summaries, eers, strict=True)]
-    return [*columns, ["pooled", *map(_percent, pooled)]]
+    for metric in defined(summaries):
+        if not metric.ranked:
+            continue
+        best = leading.get(metric.key)
+        column = [latex_text(metric.heading)]
+        for index, summary in enumerate(summaries):
+            column.append(_metric_cell(metric, summary, is_best=index == best))
+        columns.append(column)
+    return columns
+
+
+def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
+    """Return a column for each value, and one of the pooled EERs; a row for each system."""
+    conditions = condition_table(summaries, column)
+    labels = labels_of(conditions.values, _LABEL)
+    columns = []
+    for value, label in zip(conditions.values, labels, strict=True):
+        heading = latex_text(value_heading(label))
+        columns.append([heading, *map(_percent, conditions.eers(value))])
+    pooled = ["pooled"]
+    for summary in summaries:
+        has_column = column in summary.columns
+        pooled.append(_percent(summary.result.eer if has_column else None))
+    return [*columns, pooled]
 
 
 def _percent(rate: float | None) -> str:
     return "--" if rate is None else f"{100 * rate:.2f}"
 
 
-def _cell(metric: Metric, summary: Summary, best: bool) -> str:
+def _metric_cell(metric: Metric, summary: Summary, *, is_best: bool) -> str:
     text = metric.text(summary, paper=True)
     if text == "-":
         return "--"
-    text = f"\\textbf{{{text}}}" if best else text
+    if is_best:
+        text = f"\\textbf{{{text}}}"
     interval = getattr(summary.intervals, metric.key, None)
     return f"{text} {_bounds(interval, metric)}" if interval else text
 
 
 def _bounds(interval: Interval, metric: Metric) -> str:
     unit = 100 if metric.percent else 1
-    low, high = (f"{unit * end:.{metric.paper_digits}f}" for end in (interval.low, interval.high))
+    low = f"{unit * interval.low:.{metric.paper_digits}f}"
+    high = f"{unit * interval.high:.{metric.paper_digits}f}"
     return f"({low}--{high})"
 
 
 def latex_text(text: str) -> str:
-    """`text` with what LaTeX would take for commands escaped."""
+    """Return `text` with every character escaped that LaTeX would take for a command."""
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
 def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """As many `tabular` as the columns need, each beginning with the names, and the notes below the last."""
-    groups: list[list[Sequence[str]]] = []
-    room = 0.0
-    for column in columns:
-        if not groups or _width(column) > room:
-            groups.append([names])
-            room = _WIDTH_PT - _width(names)
-        groups[-1].append(column)
-        room -= _width(column)
-    tables = [_tabular(list(zip(*group, strict=True))) for group in groups]
-    note = "\\par\n".join(f"{{\\footnotesize {note}}}" for note in map(latex_text, notes))
+    """Return as many `tabular` as the columns need, the names in each, and the notes below."""
+    widths = [_column_width(column) for column in columns]
+    tables = []
+    for group in group_columns(widths, _WIDTH_PT - _column_width(names)):
+        shown = [names, *(columns[index] for index in group)]
+        tables.append(_tabular(list(zip(*shown, strict=True))))
+    note = "\\par\n".join(f"{{\\footnotesize {latex_text(note)}}}" for note in notes)
     return "\n\\par\\medskip\n".join([*tables, f"{note}\\par\n"])
 
 
 def _tabular(rows: Sequence[Sequence[str]]) -> str:
     head, *body = rows
-    lines = [
-        f"\\noindent\\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
-        "\\toprule",
-        " & ".join(head) + r" \\",
-        "\\midrule",
-    ]
-    lines += [" & ".join(row) + r" \\" for row in body]
+    alignment = "l" + "r" * (len(head) - 1)
+    lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
+    lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
 
 
-def _width(column: Sequence[str]) -> float:
-    """At most how wide a column is, in points of a font of 10 points, with the gap between columns."""
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _column_width(column: Sequence[str]) -> float:
+    """Return the width of a column at most, in points of a 10 point font, with its gap."""
     return max(map(_cell_width, column)) + _GAP_PT
 
 
 def _cell_width(cell: str) -> float:
     bold = 5.0 if "\\textbf" in cell else 0.0
-    return bold + sum(map(_character_width, _plain(cell)))
+    return bold + sum(map(_character_width, _visible_text(cell)))
 
 
-def _plain(cell: str) -> str:
-    return re.sub(r"\\[a-z]+\{\}", "m", cell.replace("\\textbf", "")).translate(_NO_MARKUP)
+def _visible_text(cell: str) -> str:
+    """Return the characters that are set, with a wide one for each command such as \\ldots{}."""
+    without_bold = cell.replace("\\textbf", "")
+    return re.sub(r"\\[a-z]+\{\}", "m", without_bold).translate(_NO_MARKUP)
 
 
 def _character_width(character: str) -> float:

@@ -13,27 +13,31 @@ from asdf.text import shorten
 
 _SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
 _SEPARATORS = "-_./ "
-_ROOM = 16
-"""How much longer than asked for a label may be, rather than get a number."""
+# How much longer than requested a label may be, rather than get a number.
+_MORE_ROOM = 16
+_NUMBER_ROOM = len(" #99")
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """The shortest names that tell score files apart: their own names, or the parts of their paths that differ.
+    """Return the shortest names that distinguish score files.
 
-    A file that is named twice gets a number behind its second name.
+    They are the names of the files, or the parts of their paths that differ. A file that is named
+    twice gets a number behind its second name.
     """
-    parts = [_parts(path) for path in paths]
-    stems = [one[-1] for one in parts]
+    parts = [_path_parts(path) for path in paths]
+    stems = [file_parts[-1] for file_parts in parts]
     if len(set(stems)) == len(stems):
         return stems
-    return numbered(["/".join(one) for one in _unlike(_differing(parts))])
+    distinct = _without_equal_parts(_without_common_ends(parts))
+    return numbered(["/".join(file_parts) for file_parts in distinct])
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """The names, each but the first of equal ones with its number: 'net', 'net #2'."""
+    """Return the names, each but the first of equal ones with its number: 'net', 'net #2'."""
     result: list[str] = []
     for name in names:
-        other, number = name, 1
+        other = name
+        number = 1
         while other in result:
             number += 1
             other = f"{name} #{number}"
@@ -41,65 +45,79 @@ def numbered(names: Sequence[str]) -> list[str]:
     return result
 
 
-def labels_of(names: Sequence[str], most: int) -> list[str]:
-    """Names for a table or a legend: of those longer than `most` only what tells them apart, cut in the middle.
+def labels_of(names: Sequence[str], max_length: int) -> list[str]:
+    """Return names for a table or a legend.
 
-    What all long names begin or end with is left out, at separators. Labels that are alike even
-    where they may be a little longer get numbers.
+    Names longer than `max_length` are reduced to the parts in which they differ, at separators, and
+    cut in the middle. Labels that are alike even where they may be a little longer get numbers.
     """
     different = len(set(names))
-    short = _without_common_parts(names, most)
+    short = _without_common_parts(names, max_length)
     if len(set(short.values())) < different:
-        short = dict(zip(names, names, strict=True))
-    for width in range(most, most + _ROOM, 4):
-        labels = [shorten(short[name], width) for name in names]
+        short = _by_themselves(names)
+    for length in range(max_length, max_length + _MORE_ROOM, 4):
+        labels = [shorten(short[name], length) for name in names]
         if len(set(labels)) == different:
             return labels
-    return numbered([shorten(name, most - len(" #99")) for name in names])
+    return numbered([shorten(name, max_length - _NUMBER_ROOM) for name in names])
 
 
-def _without_common_parts(names: Sequence[str], most: int) -> dict[str, str]:
-    """Names by themselves; those longer than `most` without what all such begin or end with."""
-    short = dict(zip(names, names, strict=True))
-    long = [name for name in names if len(name) > most]
+def _by_themselves(names: Sequence[str]) -> dict[str, str]:
+    return dict(zip(names, names, strict=True))
+
+
+def _without_common_parts(names: Sequence[str], max_length: int) -> dict[str, str]:
+    """Return name -> label: long names without what all long names begin or end with."""
+    short = _by_themselves(names)
+    long = [name for name in names if len(name) > max_length]
     if len(set(long)) < 2:
         return short
-    differing = _differing([_tokens(name) for name in long])
-    for name, tokens in zip(long, differing, strict=True):
+    different = _without_common_ends([_tokens(name) for name in long])
+    for name, tokens in zip(long, different, strict=True):
         short[name] = "".join(tokens).strip(_SEPARATORS)
     return short
 
 
-def _differing(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """The names without the parts that all of them begin and end with; of each at least one part is left."""
-    shortest = min(map(len, names))
-    first = last = 0
-    while first < shortest - 1 and len({name[first] for name in names}) == 1:
+def _without_common_ends(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return the names without the parts that all begin or end with; each keeps one at least."""
+    removable = min(map(len, names)) - 1
+    first = 0
+    while first < removable and _part_is_equal(names, first):
         first += 1
-    while last < shortest - 1 - first and len({name[-1 - last] for name in names}) == 1:
+    last = 0
+    while last < removable - first and _part_is_equal(names, -1 - last):
         last += 1
     return [name[first : len(name) - last] for name in names]
 
 
-def _unlike(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Names of equally many parts without the parts inside them that are the same in all; others as they are."""
-    if len({len(name) for name in names}) > 1:
+def _without_equal_parts(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return names without the inner parts that are equal in all, if all have as many parts."""
+    if len(set(map(len, names))) > 1:
         return list(names)
-    places = [index for index in range(len(names[0])) if len({name[index] for name in names}) > 1]
-    return [[name[index] for index in places] or name for name in names]
+    differing = [index for index in range(len(names[0])) if not _part_is_equal(names, index)]
+    # Equal names have no part that differs, and stay whole.
+    return [[name[index] for index in differing] or name for name in names]
 
 
-def _parts(path: Path) -> list[str]:
+def _part_is_equal(names: Sequence[Sequence[str]], index: int) -> bool:
+    return len({name[index] for name in names}) == 1
+
+
+def _path_parts(path: Path) -> list[str]:
+    """Return the folders of a path and the name of its file without the suffix of a score file."""
     name = path.name.removesuffix(".gz")
-    stem = name.rsplit(".", 1)[0] if name.endswith(_SUFFIXES) else name
+    stem = name
+    if name.endswith(_SUFFIXES):
+        stem, _, _ = name.rpartition(".")
     # A file's name may hold bytes that are no text, and outputs are text.
     parts = [*path.parts[:-1], stem or name]
     return [part.encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
 
 
 def _tokens(name: str) -> list[str]:
-    """The name in pieces that end with a separator: 'net-', 'seed3 ', 'lr1e-4-', 'epoch.4'.
+    """Return the name in pieces that end with a separator: 'net-', 'seed3 ', 'lr1e-4-', 'epoch.4'.
 
-    A number by itself belongs to the word before it: of 'lr1e-4' and 'lr1e-5', '4' and '5' would say too little.
+    A number by itself belongs to the word before it: in 'lr1e-4' and 'lr1e-5', the parts '4' and
+    '5' alone would say too little.
     """
     return re.split(r"(?<=[-_./ ])(?=[^-_./ ])(?!\d+(?:[-_./ ]|$))", name)

@@ -1,12 +1,14 @@
-"""Results of the literature, to be shown next to measured ones: for the same set, trials and scored length only.
+"""Results of the literature, to be shown next to measured ones: same set, trials and scored length.
 
-Invariant: a published result is shown for a set only if the set goes by its known name, has exactly the published
-numbers of trials, and was scored from as much of each recording. Results over another subset are not comparable (over
-all trials of ASVspoof 2021 LA, EERs are several times those over its subset eval), nor are those of other lengths.
+Invariant: a published result is shown for a set only if the set has its known name, has exactly the
+published numbers of trials, and was scored from as much of each recording. Results over another
+subset are not comparable (over all trials of ASVspoof 2021 LA, EERs are several times those over its
+subset eval), nor are those of other lengths.
 
-The scored lengths are those of the evaluation code that the authors published: AASIST, SSL_Anti-spoofing and SLS take
-64,600 samples, Conformer-TCM and XLSR-Mamba 66,800 on ASVspoof 2021 and 64,600 on In-the-Wild, Nes2Net-X 64,600 on
-ASVspoof 2021 and whole recordings on In-the-Wild. Of results that later papers report for others it is not known.
+The scored lengths are those of the evaluation code that the authors published: AASIST,
+SSL_Anti-spoofing and SLS take 64,600 samples, Conformer-TCM and XLSR-Mamba 66,800 on ASVspoof 2021
+and 64,600 on In-the-Wild, Nes2Net-X 64,600 on ASVspoof 2021 and whole recordings on In-the-Wild. The
+lengths of results that later papers report for other systems are not known.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ class Reference:
 
     Attributes:
         eer: in %.
-        min_tdcf: the least normalised t-DCF, if it was published.
+        min_tdcf: the minimum of the normalised t-DCF, if it was published.
         note: what is special about it.
-        scored: how much of each recording it is of; None where it is not known.
+        scored: how much of each recording was scored; None where it is not known.
     """
 
     system: str
@@ -51,21 +53,24 @@ _AASIST = (
     "networks, ICASSP 2022"
 )
 _SSL = (
-    "Tak et al., Automatic speaker verification spoofing and deepfake detection using wav2vec 2.0 and data "
-    "augmentation, Odyssey 2022"
+    "Tak et al., Automatic speaker verification spoofing and deepfake detection using wav2vec 2.0 "
+    "and data augmentation, Odyssey 2022"
 )
 _TCM = (
-    "Truong et al., Temporal-channel modeling in multi-head self-attention for synthetic speech detection, "
-    "Interspeech 2024"
+    "Truong et al., Temporal-channel modeling in multi-head self-attention for synthetic speech "
+    "detection, Interspeech 2024"
 )
-_SLS = "Zhang et al., Audio deepfake detection with self-supervised XLS-R and SLS classifier, ACM Multimedia 2024"
+_SLS = (
+    "Zhang et al., Audio deepfake detection with self-supervised XLS-R and SLS classifier, "
+    "ACM Multimedia 2024"
+)
 _MAMBA = (
-    "Xiao and Das, XLSR-Mamba: a dual-column bidirectional state space model for spoofing attack detection, "
-    "IEEE Signal Processing Letters 2025"
+    "Xiao and Das, XLSR-Mamba: a dual-column bidirectional state space model for spoofing attack "
+    "detection, IEEE Signal Processing Letters 2025"
 )
 _NES2NET = (
-    "Liu et al., Nes2Net: a lightweight nested architecture for foundation model driven speech anti-spoofing, "
-    "IEEE Transactions on Information Forensics and Security 2025"
+    "Liu et al., Nes2Net: a lightweight nested architecture for foundation model driven speech "
+    "anti-spoofing, IEEE Transactions on Information Forensics and Security 2025"
 )
 _OTHERS = "as later papers report it"
 _LONGER = ScoredLength(66800, 66800)
@@ -122,11 +127,11 @@ KNOWN_SETS = {
     "asvspoof21-df:eval": _2021_DF,
     "in-the-wild": _IN_THE_WILD,
 }
-"""By the names that recipes give them; ':eval' is the subset."""
+"""The sets by the names that recipes give them; ':eval' is the subset."""
 
 
 def comparable(name: str, bona_fide: int, spoof: int) -> KnownSet | None:
-    """The known set that `name` is, if these are its numbers of trials; else None."""
+    """Return the known set with this name, if these are its numbers of trials; else None."""
     known = KNOWN_SETS.get(name)
     if known is None or (known.trials.bona_fide, known.trials.spoof) != (bona_fide, spoof):
         return None
@@ -134,7 +139,14 @@ def comparable(name: str, bona_fide: int, spoof: int) -> KnownSet | None:
 
 
 def of_the_same_length(known: KnownSet, scored: ScoredLength | None) -> list[Reference]:
-    """The published results that are of as much of each recording; none where either is not known."""
+    """Return the published results that were scored from as much of each recording.
+
+    None agrees with a length that is not known.
+    """
     if scored is None:
         return []
-    return [one for one in known.results if one.scored and one.scored.agrees_with(scored)]
+    alike = []
+    for reference in known.results:
+        if reference.scored and reference.scored.agrees_with(scored):
+            alike.append(reference)
+    return alike

@@ -1,7 +1,7 @@
-"""Summaries as aligned text: all of one system, or systems one below the other.
+"""Summaries as aligned text: everything of one system, or systems one below the other.
 
-Invariant: no digit that an official package prints is rounded away, and what a number is of (which trials, against
-which bona fide) stands beside it.
+Invariant: no digit that an official package prints is rounded away, and next to each number stands
+what it is computed from: which trials, against which bona fide trials.
 """
 
 from __future__ import annotations
@@ -11,158 +11,183 @@ from collections.abc import Mapping, Sequence
 from asdf.metrics.bootstrap import Interval, Intervals
 from asdf.metrics.catalogue import METRICS, defined
 from asdf.metrics.summary import Average, Result, Summary
+from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.names import labels_of
+from asdf.text import aligned
 
 BEST = "*"
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
 _WIDTH = 80
+_GAP = 2
 _LABEL = 24
+_UNITS = {"eer": "%", "t_eer": "%", "cllr": "bits", "min_cllr": "bits"}
 _AGAINST = {
     "all": "spoofs of each value against all bona fide trials",
     "same": "trials of each value among themselves",
 }
+_CONDITION_HEAD = ["EER %", "minDCF", "actDCF", "Cllr", "bona fide", "spoof"]
 
 
 def summary_text(summary: Summary) -> str:
-    """All of one system on one set; ends without a line break."""
-    result = summary.result
-    rows = [
-        (
-            "trials",
-            f"{result.bona_fide + result.spoof}: {result.bona_fide} bona fide, {result.spoof} spoof",
-        ),
-        ("scored", summary.scored.describe()),
-    ]
-    units = {"eer": "%", "t_eer": "%", "cllr": "bits", "min_cllr": "bits"}
-    for metric in METRICS:
-        if metric.value(summary) is None:
-            continue
-        value = f"{metric.text(summary)} {units.get(metric.key, '')}".rstrip()
-        rows.append(
-            (metric.heading.removesuffix(" %"), value + _interval_text(metric.key, summary))
-        )
-    if summary.tandem is not None:
-        rows.append(("ASV EER", f"{100 * summary.tandem.asv_eer:.9f} %"))
-        rows.append(("ASV threshold", f"{summary.tandem.asv_threshold:.10f}"))
-    width = max(len(name) for name, _ in rows)
-    lines = [heading(summary), *(f"  {name:<{width}}  {value}" for name, value in rows)]
+    """Return everything of one system on one set; it ends without a line break."""
+    rows = _metric_rows(summary)
+    width = max(map(len, rows))
+    lines = [_title(summary)]
+    lines += [f"  {name:<{width}}  {value}" for name, value in rows.items()]
     for column in summary.columns:
-        lines += ["", f"  by {column}: {_AGAINST[summary.of_column(column)[0].bona_fide]}"]
-        # Not indented: so they have 80 characters.
+        against = _AGAINST[summary.of_column(column)[0].bona_fide]
+        lines += ["", f"  by {column}: {against}"]
+        # Not indented, so that the table fits into 80 characters.
         lines += _condition_lines(summary, column)
     return "\n".join(lines)
 
 
-def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> str:
-    """Systems one below the other, in blocks of columns that 80 characters hold: metrics, EERs by condition.
+def _title(summary: Summary) -> str:
+    """Return the system and, if the set has a name, the set."""
+    return f"{summary.name} on {summary.set}" if summary.set else summary.name
 
-    `leading` has the index of the system that is significantly the best by a metric (see `leading.leaders`).
+
+def _metric_rows(summary: Summary) -> dict[str, str]:
+    """Return what is known of the pooled trials, by the name in its row."""
+    result = summary.result
+    trials = result.bona_fide + result.spoof
+    rows = {
+        "trials": f"{trials}: {result.bona_fide} bona fide, {result.spoof} spoof",
+        "scored": summary.scored.describe(),
+    }
+    for metric in METRICS:
+        if metric.value(summary) is None:
+            continue
+        value = f"{metric.text(summary)} {_UNITS.get(metric.key, '')}".rstrip()
+        rows[metric.heading.removesuffix(" %")] = value + _interval_text(metric.key, summary)
+    if summary.tandem is not None:
+        rows["ASV EER"] = f"{100 * summary.tandem.asv_eer:.9f} %"
+        rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.10f}"
+    return rows
+
+
+def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> str:
+    """Return systems one below the other, in blocks of columns that 80 characters hold.
+
+    Args:
+        leading: metric -> index of the system that is significantly the best by it (see
+            `leading.leaders`).
     """
-    table = [["", *labels_of([summary.name for summary in summaries], _LABEL)]]
-    for metric in defined(summaries):
-        best = leading.get(metric.key)
-        cells = [
-            metric.text(one) + (BEST if index == best else " ")
-            for index, one in enumerate(summaries)
-        ]
-        table.append([f"{metric.heading} ", *cells])
-        if metric.key == "eer":
-            table += _interval_columns(summaries)
+    names = ["", *labels_of([summary.name for summary in summaries], _LABEL)]
     lengths = [summary.scored.describe() for summary in summaries]
+    columns = _metric_columns(summaries, leading)
     if len(set(lengths)) > 1:
-        table.append(["scored", *lengths])
-    parts = _blocks(table)
+        columns.append(["scored", *lengths])
+    parts = _column_blocks(names, columns)
     if len(set(lengths)) == 1:
         parts.append(f"scored: {lengths[0]}")
-    for column in dict.fromkeys(column for summary in summaries for column in summary.columns):
-        blocks = _blocks([table[0], *_eer_columns(summaries, column)])
+    for column in columns_of(summaries):
+        blocks = _column_blocks(names, _eer_columns(summaries, column))
         parts.append("\n\n".join([f"EER % by {column}", *blocks]))
     if leading:
         parts.append(f"{BEST} {LEADS}")
     return "\n\n".join(parts)
 
 
-def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
-    kinds = {
-        "trials": [summary.intervals for summary in summaries],
-        "speakers": [summary.speaker_intervals for summary in summaries],
-    }
-    return [
-        [f"95 %, {over} ", *(f"{_of(one, 'eer')} " if one else "- " for one in drawn)]
-        for over, drawn in kinds.items()
-        if any(drawn)
-    ]
+def group_columns(widths: Sequence[float], room: float) -> list[list[int]]:
+    """Return the indices of columns of these widths in groups, each of which `room` holds.
 
-
-def _blocks(table: Sequence[Sequence[str]]) -> list[str]:
-    """Columns, the first with the names of the rows, as lines of at most 80 characters; names begin each block."""
-    names, *others = table
-    blocks: list[list[Sequence[str]]] = []
-    room = 0
-    for column in others:
-        needed = 2 + max(map(len, column))
-        if not blocks or needed > room:
-            blocks.append([names])
-            room = _WIDTH - max(map(len, names))
-        blocks[-1].append(column)
-        room -= needed
-    return ["\n".join(columns(list(zip(*block, strict=True)), 1)) for block in blocks]
-
-
-def heading(summary: Summary) -> str:
-    """The system and, where it has a name, the set."""
-    return f"{summary.name} on {summary.set}" if summary.set else summary.name
-
-
-def columns(rows: Sequence[Sequence[str]], names: int) -> list[str]:
-    """The rows as lines, the first `names` columns aligned to the left, the others to the right."""
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if place < names else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _condition_lines(summary: Summary, column: str) -> list[str]:
-    rows = [[column, "EER %", "minDCF", "actDCF", "Cllr", "bona fide", "spoof"]]
-    for condition in summary.of_column(column):
-        result = condition.result
-        rows.append(
-            [
-                value_heading(condition.value),
-                *_numbers(result),
-                str(result.bona_fide),
-                str(result.spoof),
-            ]
-        )
-    pooled = summary.result
-    rows.append(["mean", *_numbers(summary.average(column)), "", ""])
-    rows.append(["pooled", *_numbers(pooled), str(pooled.bona_fide), str(pooled.spoof)])
-    return columns(rows, 1)
-
-
-def _numbers(of: Result | Average) -> list[str]:
-    return [f"{100 * of.eer:.9f}", f"{of.min_dcf:.10f}", f"{of.act_dcf:.10f}", f"{of.cllr:.10f}"]
-
-
-def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
-    """A column for each value, and one of the means; a row for each system."""
-    eers = [{one.value: one.result.eer for one in s.of_column(column)} for s in summaries]
-    table = []
-    for value in sorted({value for known in eers for value in known}):
-        table.append([value_heading(value), *(_percent(known.get(value)) for known in eers)])
-    means = [
-        summary.average(column).eer if summary.of_column(column) else None for summary in summaries
-    ]
-    return [*table, ["mean", *map(_percent, means)]]
+    A column that is wider than `room` has a group of its own.
+    """
+    groups: list[list[int]] = []
+    left = 0.0
+    for index, width in enumerate(widths):
+        if not groups or width > left:
+            groups.append([])
+            left = room
+        groups[-1].append(index)
+        left -= width
+    return groups
 
 
 def value_heading(value: str) -> str:
-    """The value of a condition as the heading of its results; in quotes if it is called as one of ours."""
+    """Return the value of a condition as a heading, in quotes if a row of ours has its name."""
     return f"'{value}'" if value in ("mean", "pooled") else value
+
+
+def _metric_columns(summaries: Sequence[Summary], leading: Mapping[str, int]) -> list[list[str]]:
+    """Return a column for each metric, and those of the intervals behind that of the EER."""
+    columns = []
+    for metric in defined(summaries):
+        best = leading.get(metric.key)
+        column = [f"{metric.heading} "]
+        for index, summary in enumerate(summaries):
+            mark = BEST if index == best else " "
+            column.append(metric.text(summary) + mark)
+        columns.append(column)
+        if metric.key == "eer":
+            columns += _interval_columns(summaries)
+    return columns
+
+
+def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
+    """Return the intervals of the EER over trials and over speakers, where any system has them."""
+    by_kind = {
+        "trials": [summary.intervals for summary in summaries],
+        "speakers": [summary.speaker_intervals for summary in summaries],
+    }
+    columns = []
+    for kind, intervals in by_kind.items():
+        if any(intervals):
+            texts = [_bounds(system, "eer") if system else "-" for system in intervals]
+            # The space stands below the mark of the best system.
+            columns.append([f"{text} " for text in (f"95 %, {kind}", *texts)])
+    return columns
+
+
+def _column_blocks(names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
+    """Return columns as blocks of lines of at most 80 characters; the names begin each block."""
+    widths = [_GAP + max(map(len, column)) for column in columns]
+    blocks = []
+    for group in group_columns(widths, _WIDTH - max(map(len, names))):
+        shown = [names, *(columns[index] for index in group)]
+        blocks.append("\n".join(_aligned_numbers(list(zip(*shown, strict=True)))))
+    return blocks
+
+
+def _aligned_numbers(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines, all columns but the first aligned to the right."""
+    return aligned(rows, right=range(1, len(rows[0])))
+
+
+def _condition_lines(summary: Summary, column: str) -> list[str]:
+    rows = [[column, *_CONDITION_HEAD]]
+    for condition in summary.of_column(column):
+        rows.append([value_heading(condition.value), *_result_cells(condition.result)])
+    rows.append(["mean", *_metric_cells(summary.average(column)), "", ""])
+    rows.append(["pooled", *_result_cells(summary.result)])
+    return _aligned_numbers(rows)
+
+
+def _result_cells(result: Result) -> list[str]:
+    return [*_metric_cells(result), str(result.bona_fide), str(result.spoof)]
+
+
+def _metric_cells(result: Result | Average) -> list[str]:
+    return [
+        f"{100 * result.eer:.9f}",
+        f"{result.min_dcf:.10f}",
+        f"{result.act_dcf:.10f}",
+        f"{result.cllr:.10f}",
+    ]
+
+
+def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
+    """Return a column for each value, and one of the means; a row for each system."""
+    conditions = condition_table(summaries, column)
+    columns = []
+    for value in conditions.values:
+        columns.append([value_heading(value), *map(_percent, conditions.eers(value))])
+    means = ["mean"]
+    for summary in summaries:
+        has_column = column in summary.columns
+        means.append(_percent(summary.average(column).eer if has_column else None))
+    return [*columns, means]
 
 
 def _percent(rate: float | None) -> str:
@@ -170,18 +195,25 @@ def _percent(rate: float | None) -> str:
 
 
 def _interval_text(key: str, summary: Summary) -> str:
+    """Return the intervals of a metric, with the space before them; '' where it has none."""
     if key not in ("eer", "min_dcf"):
         return ""
     texts = []
-    for over, intervals in (("trials", summary.intervals), ("speakers", summary.speaker_intervals)):
-        if intervals is not None:
-            texts.append(f"{_of(intervals, key)} over {over}")
+    if summary.intervals is not None:
+        texts.append(f"{_bounds(summary.intervals, key)} over trials")
+    if summary.speaker_intervals is not None:
+        texts.append(f"{_bounds(summary.speaker_intervals, key)} over speakers")
     return f"   95 %: {', '.join(texts)}" if texts else ""
 
 
-def _of(intervals: Intervals, key: str) -> str:
-    return _bounds(intervals.eer, 100, 4) if key == "eer" else _bounds(intervals.min_dcf, 1, 5)
+def _bounds(intervals: Intervals, key: str) -> str:
+    """Return the interval of the EER in per cent, or that of the minDCF."""
+    if key == "eer":
+        return _range_text(intervals.eer, 100, 4)
+    return _range_text(intervals.min_dcf, 1, 5)
 
 
-def _bounds(interval: Interval, unit: float, digits: int) -> str:
-    return f"{unit * interval.low:.{digits}f} .. {unit * interval.high:.{digits}f}"
+def _range_text(interval: Interval, unit: float, digits: int) -> str:
+    low = unit * interval.low
+    high = unit * interval.high
+    return f"{low:.{digits}f} .. {high:.{digits}f}"

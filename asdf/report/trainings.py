@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asdf.report.cells import ABSENT, Cell, Table, head_cells
-from asdf.report.courses import Record, evaluation_records, is_finite_number, network_of
+from asdf.report.courses import Record, is_finite_number
 from asdf.report.drawing import Figure, training_figure
 from asdf.report.gathering import Gathered
+from asdf.runs.evaluations import metrics_evaluations
 from asdf.trials.how_scored import in_precision
 
 # More runs than this that ended alike are counted, and named where the reader asks for it.
@@ -74,21 +75,21 @@ def _describe_end(training: Sequence[Record]) -> str:
 
 def _evaluations_table(names: Sequence[str], records: Sequence[Sequence[Record]]) -> Table:
     """Return the evaluations during training, run by run."""
-    by_run = [evaluation_records(training) for training in records]
+    by_run = [metrics_evaluations(training) for training in records]
     sets: dict[str, None] = {}
     with_precision = False
     for evaluations in by_run:
-        for record in evaluations:
-            sets.update(dict.fromkeys(record["eer"]))
-            with_precision = with_precision or bool(in_precision(record.get("scoring_precision")))
+        for evaluation in evaluations:
+            sets.update(dict.fromkeys(evaluation.eers))
+            with_precision = with_precision or bool(in_precision(evaluation.scoring_precision))
     rows = []
     for name, evaluations in zip(names, by_run, strict=True):
-        for record in evaluations:
-            row = [Cell(name), Cell(network_of(record))]
-            row += [Cell(record.get("epoch")), Cell(record.get("step"))]
-            row += [_eer_cell(record["eer"].get(set_name)) for set_name in sets]
+        for evaluation in evaluations:
+            row = [Cell(name), Cell(str(evaluation.network))]
+            row += [Cell(evaluation.epoch), Cell(evaluation.step)]
+            row += [_eer_cell(evaluation.eers.get(set_name)) for set_name in sets]
             if with_precision:
-                row.append(Cell(record.get("scoring_precision")))
+                row.append(Cell(evaluation.scoring_precision))
             rows.append(row)
     head = ["Run", "Network", "Epoch", "Step", *(f"{set_name} EER %" for set_name in sets)]
     if with_precision:
@@ -96,8 +97,8 @@ def _evaluations_table(names: Sequence[str], records: Sequence[Sequence[Record]]
     return Table("Evaluations during training", head_cells(head), rows)
 
 
-def _eer_cell(eer: object) -> Cell:
-    """Return an EER (a fraction) in %; a network that diverged may have none."""
+def _eer_cell(eer: float | None) -> Cell:
+    """Return an EER (a fraction) in %; not every network has one on every set."""
     if not is_finite_number(eer):
         return Cell(ABSENT)
     return Cell(f"{100 * eer:.2f}", 100 * eer)

@@ -1,4 +1,4 @@
-"""Plots for papers, as PDF, PNG or SVG (extra `report`): DET curves, histograms, heat maps, training.
+"""Plots for papers (extra `report`): DET curves, histograms, heat maps, training; PDF, PNG, SVG.
 
 They draw the curves, histograms and courses that the page of the report draws.
 """

@@ -1,8 +1,8 @@
-"""What all plots share: matplotlib when there is need of it, colours, sizes, and whole files.
+"""What all plots share: matplotlib where it is needed, colours, sizes, and whole files.
 
-Invariant: the same numbers give the same file, byte for byte (no date, no random ids), so that a figure in a paper's
-repository changes only when a number does. Systems differ by dashes as well as by colour: plots are printed in grey and
-seen by colour-blind eyes.
+Invariant: the same numbers give the same file, byte for byte (no date, no random ids), so that a
+figure in a paper's repository changes only when a number does. Systems differ by dashes as well as
+by colour: plots are printed in grey and seen by colour-blind eyes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LOOK: dict[Any, Any] = {
 
 
 def styled(plot: Plot) -> Plot:
-    """`plot` in the look of the project, whatever the user's own matplotlibrc says."""
+    """Return `plot` in the look of the project, whatever the user's own matplotlibrc says."""
 
     @functools.wraps(plot)
     def drawn(*arguments: Any, **options: Any) -> Any:
@@ -79,7 +79,7 @@ def styled(plot: Plot) -> Plot:
 def new_figure(
     width: float = COLUMN_INCHES, height: float = 2.8, **grid: Any
 ) -> tuple[Figure, Any]:
-    """A figure of that size in inches with its axes; `grid` is what `Figure.subplots` takes."""
+    """Return a figure of that size in inches and its axes; `grid` goes to `Figure.subplots`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -87,12 +87,15 @@ def new_figure(
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Colour and dashes of the line number `index`; no two of 35 lines share both."""
+    """Return colour and dashes of the line number `index`; no two of 35 lines share both."""
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index % len(DASHES)]}
 
 
 def mark_style(index: int) -> dict[str, Any]:
-    """The mark of the line number `index`, as the report's page has it: shapes differ where marks lie on each other."""
+    """Return the mark of the line number `index`, which has the shape that the report's page uses.
+
+    Shapes differ, so that marks on each other can be distinguished.
+    """
     return {
         "marker": MARKS[index % len(MARKS)],
         "linestyle": "none",
@@ -104,7 +107,7 @@ def mark_style(index: int) -> dict[str, Any]:
 
 @styled
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure atomically; the suffix of `path` tells the format.
+    """Write a figure atomically; the suffix of `path` is the format.
 
     Raises:
         UsageError: the suffix is not one of `FORMATS`.
@@ -113,7 +116,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UsageError(
-            f"{path}: plots are written as {', '.join(FORMATS)}. Give the file one of these suffixes."
+            f"{path}: plots are written as {', '.join(FORMATS)}. Give the file one of these "
+            "suffixes."
         )
     undated: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
     with atomic_write(path, "wb") as file:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def score_histograms(counts: Histogram, threshold: float | None = None, title: str = "") -> Figure:
     """Draw a row for each attack with the same bona fide trials behind it, as densities.
 
-    Without attacks there is one row, of all spoofs. `threshold`, such as that of the EER, is marked.
+    Without attacks there is one row, of all spoofs. `threshold`, that of the EER say, is marked.
 
     Raises:
         UsageError: matplotlib is not installed.

@@ -1,4 +1,4 @@
-"""Tables as plain data, and as HTML: every text is escaped, numbers are aligned and keep their digits."""
+"""Tables as data and as HTML: texts are escaped, numbers are aligned and keep their digits."""
 
 from __future__ import annotations
 

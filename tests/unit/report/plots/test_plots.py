@@ -24,6 +24,9 @@ RNG = np.random.default_rng(3)
 BONA_FIDE, SPOOF = RNG.normal(1, 1, 400), RNG.normal(-1, 1, 900)
 
 
+EVALUATION = {"kind": "evaluation", "step": 9, "epoch": 1.0, "network": "epoch.1.pt"}
+
+
 def deviate(rate: float) -> float:
     return NormalDist().inv_cdf(rate)
 
@@ -109,7 +112,7 @@ def test_names_in_legends_are_short():
 def test_the_legend_of_training_lies_outside_of_its_axes():
     records = [
         {"kind": "step", "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1},
-        {"kind": "evaluation", "epoch": 1.0, "eer": {"dev": 0.25}},
+        {**EVALUATION, "eer": {"dev": 0.25}},
     ]
     figure = training_curves([training_course(name, records) for name in ("one", "two")])
     assert [axes.get_legend() for axes in figure.axes] == [None] * 3
@@ -157,7 +160,7 @@ def test_training_curves_show_every_record():
     records = [
         {"kind": "step", "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1},
         {"kind": "step", "epoch": 1.0, "loss": 0.5, "learning_rate": 0.05},
-        {"kind": "evaluation", "epoch": 1.0, "eer": {"dev": 0.25, "eval": 0.5}},
+        {**EVALUATION, "eer": {"dev": 0.25, "eval": 0.5}},
         {"kind": "end", "epoch": 1.0},
     ]
     losses, rates, eers = training_curves([training_course("one", records)]).axes
