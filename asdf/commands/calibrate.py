@@ -48,11 +48,11 @@ def main(arguments: list[str]) -> int:
     check_inputs([args.scores, args.protocol])
     scores = read_system_scores(args.scores, read_protocol_option(args), args.ignore_others)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange.network_file import read_network_file, write_content
+    from asdf.interchange import read_network_file, write_network_file
     from asdf.metrics.calibration import calibrate
 
-    content = read_network_file(args.network)
-    if not isinstance(content.get("settings"), dict):
+    file = read_network_file(args.network)
+    if file.settings is None:
         raise AsdfError(
             f"{args.network} does not say which network it is. Turn it into a network of ASDF "
             f"first: python -m asdf import {args.network} OUT"
@@ -62,7 +62,8 @@ def main(arguments: list[str]) -> int:
     except AsdfError as error:
         raise AsdfError(f"{input_name(args.scores)}: {error}") from None
     out = args.out or args.network
-    write_content(out, {**content, "calibration": calibration.content()})
+    file.calibration = calibration.content()
+    write_network_file(out, file)
     _warn_of_other_network(args.network, args.scores)
     show(_describe(args.scores, scores, calibration))
     show(f"written to {out}")

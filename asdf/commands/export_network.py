@@ -7,19 +7,21 @@
     python -m asdf export net.pt --format safetensors net.safetensors        safetensors, which ASDF loads as well
     python -m asdf export net.pt --format hub folder/                        a folder for Hugging Face's uploader
 
-ONNX and TorchScript take waveforms (batch, samples) of exactly --samples samples at 16 kHz and give embeddings and
-logits (spoof, bona fide): cut or repeat recordings to that length. Calibration is not in them. ONNX needs the
-package onnx.
+ONNX and TorchScript take waveforms (batch, samples) of exactly --samples samples at 16 kHz and
+return embeddings and logits (spoof, bona fide): cut or repeat recordings to that length.
+Calibration is not in them. ONNX needs the package onnx.
 
-A hub folder holds model.safetensors, config.json and README.md, a model card with the corpora, the settings and the
-error rates that the network's file, or the results of its run, tell. `python -m asdf score folder/ ...` scores with it.
+A hub folder holds model.safetensors, config.json and README.md, a model card with the corpora, the
+settings and the error rates that the network's file, or the results of its run, state.
+`python -m asdf score folder/ ...` scores with it.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from asdf.commands.import_network import check_new
 from asdf.commands.outputs import show
@@ -28,8 +30,11 @@ from asdf.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
+    from asdf.interchange import NetworkFile
+
 FORMATS = ("ssl_anti_spoofing", "aasist", "onnx", "torchscript", "safetensors", "hub")
 GRAPHS = ("onnx", "torchscript")
+_ONE_FRAME = 400
 
 
 def main(arguments: list[str]) -> int:
@@ -39,33 +44,33 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the command line.
         AsdfError: the network cannot be read, has no such layout, or OUT cannot be written.
     """
-    given = _parser().parse_args(arguments)
-    if given.samples is not None and given.format not in GRAPHS:
+    args = _parser().parse_args(arguments)
+    if args.samples is not None and args.format not in GRAPHS:
         raise UsageError(
-            f"--samples is for {' and '.join(GRAPHS)}; {given.format} keeps to no length."
+            f"--samples is for {' and '.join(GRAPHS)}; {args.format} has no fixed length."
         )
-    if given.samples is not None and given.samples < 400:
-        raise UsageError("--samples: at least 400, which is one frame.")
-    check_new(given.out)
+    if args.samples is not None and args.samples < _ONE_FRAME:
+        raise UsageError(f"--samples: at least {_ONE_FRAME}, which is one frame.")
+    check_new(args.out)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange.network_file import read_network
+    from asdf.interchange import read_network
     from asdf.networks.build import summary
 
-    network, content = read_network(given.network, given.network_folder)
-    told = _WRITERS[given.format](given, network, content)
-    kind = content["network_class"] if "network_class" in content else type(network).__name__
-    show(
-        f"written to {given.out}: {kind}, {summary(network).total:,} parameters, as {given.format}"
-    )
-    if told:
-        show(told)
+    network, file = read_network(args.network, args.network_folder)
+    remark = _WRITERS[args.format](args, network, file)
+    kind = file.network_class or type(network).__name__
+    parameters = summary(network).total
+    show(f"written to {args.out}: {kind}, {parameters:,} parameters, as {args.format}")
+    if remark:
+        show(remark)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m asdf export",
-        usage="python -m asdf export NETWORK --format FORMAT OUT [--samples N] [--network-folder FOLDER]",
+        usage="python -m asdf export NETWORK --format FORMAT OUT [--samples N] "
+        "[--network-folder FOLDER]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -88,61 +93,67 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _published(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.interchange.published import published_state
-    from asdf.interchange.weights_file import write_state
+# Each writer returns what the user should know of the file, if anything.
+
+
+def _write_published(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import published_state, write_weights_file
 
     state, filled = published_state(network)
-    write_state(given.out, state)
+    write_weights_file(args.out, state)
     if not filled:
         return "layers of the front end's pretraining are not in it: load it with strict=False"
-    return f"put in as zeros, for programs that load strictly: {len(filled)} layers of the front end's pretraining"
-
-
-def _aasist(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.interchange.published import aasist_state
-    from asdf.interchange.weights_file import write_state
-
-    write_state(given.out, aasist_state(network))
-    return ""
-
-
-def _graph(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.interchange.graphs import samples_for, write_onnx, write_torchscript
-
-    samples = samples_for(network, given.samples)
-    checked = (write_onnx if given.format == "onnx" else write_torchscript)(
-        network, given.out, samples
+    return (
+        f"put in as zeros, for programs that load strictly: {len(filled)} layers of the front "
+        "end's pretraining"
     )
-    return f"takes waveforms (batch, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona fide)\n{checked}"
 
 
-def _safetensors(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.interchange.hub import write_safetensors_network
+def _write_aasist(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import aasist_state, write_weights_file
 
-    write_safetensors_network(given.out, content)
+    write_weights_file(args.out, aasist_state(network))
     return ""
 
 
-def _hub(given: argparse.Namespace, network: nn.Module, content: dict[str, Any]) -> str:
-    from asdf.interchange.hub import write_hub_folder
-    from asdf.interchange.model_card import measured_eers, model_card
-    from asdf.interchange.network_file import settings_in
+def _write_graph(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import samples_for, write_onnx, write_torchscript
+
+    samples = samples_for(network, args.samples)
+    write = write_onnx if args.format == "onnx" else write_torchscript
+    checked = write(network, args.out, samples)
+    return (
+        f"takes waveforms (batch, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona "
+        f"fide)\n{checked}"
+    )
+
+
+def _write_safetensors(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import write_safetensors_network
+
+    write_safetensors_network(args.out, file)
+    return ""
+
+
+def _write_hub(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import measured_eers, model_card_text, write_hub_folder
     from asdf.networks.build import summary
 
-    settings = settings_in(content, given.network)
-    eers = measured_eers(given.network, content)
-    card = model_card(given.out.resolve().name, content, settings, summary(network).total, eers)
-    write_hub_folder(given.out, content, card)
-    told = f"{len(eers)} measured EERs" if eers else "no measured EERs: none came with the network"
-    return f"README.md is the model card, with {told}. Add the licence before you publish it."
+    name = args.out.resolve().name
+    eers = measured_eers(args.network, file)
+    card = model_card_text(name, file, file.to_sections(), summary(network).total, eers)
+    write_hub_folder(args.out, file, card)
+    measured = "no measured EERs: none came with the network"
+    if eers:
+        measured = f"{len(eers)} measured EERs"
+    return f"README.md is the model card, with {measured}. Add the licence before you publish it."
 
 
-_WRITERS = {
-    "ssl_anti_spoofing": _published,
-    "aasist": _aasist,
-    "onnx": _graph,
-    "torchscript": _graph,
-    "safetensors": _safetensors,
-    "hub": _hub,
+_WRITERS: dict[str, Callable[[argparse.Namespace, nn.Module, NetworkFile], str]] = {
+    "ssl_anti_spoofing": _write_published,
+    "aasist": _write_aasist,
+    "onnx": _write_graph,
+    "torchscript": _write_graph,
+    "safetensors": _write_safetensors,
+    "hub": _write_hub,
 }

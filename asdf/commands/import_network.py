@@ -6,12 +6,13 @@
     python -m asdf import folder/ net.pt                        a folder of `export --format hub`
     python -m asdf import sls.pth sls.pt front_end.architecture=wav2vec2_xlsr_300m back_end.sls_samples=64600
 
-Also read are SLS and Nes2Net-X with their front end. Nothing in FILE is run. OUT holds the network and the settings
-that build it; `score`, `calibrate` and `export` need no other file. What the shapes of the layers do not tell is the
-published value, or is given as section.name=value.
+SLS and Nes2Net-X with their front end are read as well. Nothing in FILE is run. OUT holds the
+network and the settings that build it; `score`, `calibrate` and `export` need no other file. What
+the shapes of the layers leave open is the published value, or what you set as section.name=value.
 
-Every layer of FILE goes into the network or is named with the reason why not; a layer that is missing or of another
-shape is an error. A pretrained front end alone is no detector: name it in front_end.weights.
+Every layer of FILE goes into the network or is named with the reason why not; a layer that is
+missing or of another shape is an error. A pretrained front end alone is no detector: name it in
+front_end.weights.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from asdf.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-    from asdf.interchange.formats import Recognised
+    from asdf.interchange import Recognised
 
 
 def main(arguments: list[str]) -> int:
@@ -37,61 +38,63 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the command line.
         AsdfError: the file cannot be read or does not fit, or OUT cannot be written.
     """
-    given = _parser().parse_intermixed_args(arguments)
-    settings = overrides(given.settings)
-    check_new(given.out)
+    args = _parser().parse_intermixed_args(arguments)
+    chosen = settings_of_words(args.settings)
+    check_new(args.out)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange.claims import build_for
-    from asdf.interchange.fitting import check_layers, load_layers
-    from asdf.interchange.formats import recognise
-    from asdf.interchange.network_file import write_network
-
-    read = recognise(given.file, settings)
-    kind, source = read.settings.network.network_class.rpartition(".")[2], str(given.file)
-    network = build_for(
-        read.settings,
-        len(read.state),
-        given.file,
-        given.network_folder,
-        lambda shapes: check_layers(shapes, read.state, kind, source),
+    from asdf.interchange import (
+        NetworkFile,
+        build_for,
+        load_layers,
+        recognise,
+        write_network_file,
     )
+
+    read = recognise(args.file, chosen)
+    source = str(args.file)
+    network = build_for(read.settings, read.state, source, args.network_folder)
     load_layers(network, read.state, source)
-    write_network(given.out, network, read.settings, read.extra)
-    show(_report(read, network, given.out))
+    file = NetworkFile.from_network(
+        network, read.settings, calibration=read.calibration, evaluation=read.evaluation
+    )
+    write_network_file(args.out, file)
+    show(_report(read, network, args.out))
     return 0
 
 
-def overrides(words: list[str]) -> Mapping[str, Any]:
-    """The settings that a command line gives as section.name=value, by their full names.
+def settings_of_words(words: list[str]) -> Mapping[str, Any]:
+    """Return the settings that a command line sets as section.name=value, by their full names.
 
     Raises:
-        UsageError: a setting that there is not, or a value that does not fit it.
+        UsageError: a setting that does not exist, or a value that does not fit it.
     """
     from asdf.settings.layers import override_steps
     from asdf.settings.mistakes import Collector, raise_all
 
-    found = Collector()
-    steps = override_steps([_quoted(word) for word in words], found)
-    raise_all(found.mistakes)
+    mistakes = Collector()
+    steps = override_steps([_quote_architecture(word) for word in words], mistakes)
+    raise_all(mistakes.mistakes)
     return {step.setting: step.value for step in steps}
 
 
-def _quoted(word: str) -> str:
-    """An architecture's literal as the string that the setting is; the shell has taken the quotes off."""
+def _quote_architecture(word: str) -> str:
+    """Quote an architecture's literal, as the setting is a string; the shell took the quotes off."""
     name, equals, value = word.partition("=")
-    return f"{name}={value.strip()!r}" if equals and value.lstrip().startswith("{") else word
+    if equals and value.lstrip().startswith("{"):
+        return f"{name}={value.strip()!r}"
+    return word
 
 
 def check_new(out: Path) -> None:
-    """Refuse to write over what is there: a network may be the only one of its kind.
+    """Refuse to overwrite a file: a network may be the only one of its kind.
 
     Raises:
-        UsageError: there is something at `out`, or it is standard output.
+        UsageError: `out` exists, or is standard output.
     """
     check_file(out)
     if out.exists():
         raise UsageError(
-            f"{out} is there already; nothing was written. Remove it first, or name another OUT."
+            f"{out} exists already; nothing was written. Remove it first, or name another OUT."
         )
 
 
@@ -109,7 +112,10 @@ def _parser() -> argparse.ArgumentParser:
         "out", type=Path, metavar="OUT", help="the network file to write, such as network.pt"
     )
     parser.add_argument(
-        "settings", nargs="*", metavar="section.name=value", help="settings that FILE does not tell"
+        "settings",
+        nargs="*",
+        metavar="section.name=value",
+        help="settings that FILE does not state",
     )
     parser.add_argument(
         "--network-folder",
@@ -121,17 +127,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(read: Recognised, network: nn.Module, out: Path) -> str:
-    from asdf.interchange.fitting import groups
+    from asdf.interchange import by_module
     from asdf.networks.build import summary
 
     lines = [f"recognised: {read.layout}", *read.notes, f"layers mapped: {len(read.state)}"]
     for reason, names in read.left_out.items():
-        lines.append(f"left out, {reason}: {groups(names)} ({len(names)})")
+        lines.append(f"left out, {reason}: {by_module(names)} ({len(names)})")
     if not read.left_out:
         lines.append("left out: nothing")
+    lines.append("missing: nothing")
     kind = read.settings.network.network_class
-    lines += [
-        "missing: nothing",
-        f"written to {out}: {kind}, {summary(network).total:,} parameters",
-    ]
+    lines.append(f"written to {out}: {kind}, {summary(network).total:,} parameters")
     return "\n".join(lines)

@@ -1,1 +1,80 @@
-"""Network files, and weights of other systems, in and out."""
+"""Network files, and weights of other systems, in and out.
+
+The names below are the door of this room; they are imported when they are first used, since torch
+takes seconds to import.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asdf.interchange.building import build_for
+    from asdf.interchange.download import bundle_architecture, download_bundle
+    from asdf.interchange.fitting import by_module, check_layers, load_layers
+    from asdf.interchange.graphs import samples_for, write_onnx, write_torchscript
+    from asdf.interchange.hub import write_hub_folder, write_safetensors_network
+    from asdf.interchange.model_card import measured_eers, model_card_text
+    from asdf.interchange.network_file import NETWORK_SECTIONS, NetworkFile, write_network_file
+    from asdf.interchange.network_reading import fill_network, read_network, read_network_file
+    from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
+    from asdf.interchange.published import aasist_state, load_detector_weights, published_state
+    from asdf.interchange.recognition import Recognised, recognise
+    from asdf.interchange.weights_file import write_weights_file
+
+# Names by the files that define them.
+_HOMES = {
+    "building": ("build_for",),
+    "download": ("bundle_architecture", "download_bundle"),
+    "fitting": ("by_module", "check_layers", "load_layers"),
+    "graphs": ("samples_for", "write_onnx", "write_torchscript"),
+    "hub": ("write_hub_folder", "write_safetensors_network"),
+    "model_card": ("measured_eers", "model_card_text"),
+    "network_file": ("NETWORK_SECTIONS", "NetworkFile", "write_network_file"),
+    "network_reading": ("fill_network", "read_network", "read_network_file"),
+    "pretrained": ("build_front_end", "build_pretrained", "load_pretrained"),
+    "published": ("aasist_state", "load_detector_weights", "published_state"),
+    "recognition": ("Recognised", "recognise"),
+    "weights_file": ("write_weights_file",),
+}
+
+__all__ = [
+    "NETWORK_SECTIONS",
+    "NetworkFile",
+    "Recognised",
+    "aasist_state",
+    "build_for",
+    "build_front_end",
+    "build_pretrained",
+    "bundle_architecture",
+    "by_module",
+    "check_layers",
+    "download_bundle",
+    "fill_network",
+    "load_detector_weights",
+    "load_layers",
+    "load_pretrained",
+    "measured_eers",
+    "model_card_text",
+    "published_state",
+    "read_network",
+    "read_network_file",
+    "recognise",
+    "samples_for",
+    "write_hub_folder",
+    "write_network_file",
+    "write_onnx",
+    "write_safetensors_network",
+    "write_torchscript",
+    "write_weights_file",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

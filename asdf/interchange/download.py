@@ -24,9 +24,10 @@ from torchaudio.pipelines import Wav2Vec2Bundle
 
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange.fairseq_names import torchaudio_names
-from asdf.interchange.fitting import some
+from asdf.interchange.fitting import first_names
 from asdf.interchange.receiving import NotTheFileError, receive
-from asdf.interchange.weights_file import load_plain, state_dict_in
+from asdf.interchange.state_dicts import state_dict_in
+from asdf.interchange.weights_file import load_plain
 from asdf.networks.architectures import Architecture
 from asdf.runs.files import sha256_of, write_text
 from asdf.text import did_you_mean
@@ -179,7 +180,7 @@ def _fault(name: str, path: Path) -> str:
     wrong = [
         layer for layer in shapes if layer not in layers or layers[layer].shape != shapes[layer]
     ]
-    return f"layers are missing or of another shape: {some(wrong)}" if wrong else ""
+    return f"layers are missing or of another shape: {first_names(wrong)}" if wrong else ""
 
 
 def _note(path: Path) -> Path:

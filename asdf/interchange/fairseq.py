@@ -42,7 +42,7 @@ _REQUIRED = {
 _REQUIRED_OF_WAVLM = {"gru_rel_pos": True}
 
 
-def architecture_told(content: Mapping[str, Any]) -> Architecture | None:
+def architecture_from_options(content: Mapping[str, Any]) -> Architecture | None:
     """The architecture that a checkpoint's options tell, or None where there are none.
 
     Raises:

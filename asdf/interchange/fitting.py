@@ -1,85 +1,154 @@
-"""Whether weights fit a network, layer by layer, and how layers are told of.
+"""Whether weights fit a network, layer by layer; and names of layers in messages.
 
-Invariant: after a load every layer holds the file's numbers. A layer that the file lacks, has in another shape, or
-has beside the network's own is an error that names it, never a layer left at random or left out.
+Invariant: after a load every layer holds the file's numbers. A layer that the file lacks, has in
+another shape, or has besides the network's is an error that names it, never a layer left at random
+or left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from asdf.distributed.sharding import divided_like
 from asdf.errors import AsdfError
-from asdf.interchange.weights_file import READABLE
+from asdf.interchange.state_dicts import READABLE
 from asdf.text import and_more
 
 PUBLISHED_FRONT_END = "ssl_model.model."
-_SHOWN = 6
+"""How the names of a front end's layers begin in SSL_Anti-spoofing's files."""
+
+OTHER_ARCHITECTURE = (
+    f"They are of another architecture (front_end.architecture), or of another kind. {READABLE}."
+)
+_NAMES_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class LayerDifferences:
+    """Names of the layers in which a file differs from a network; those of another shape with both."""
+
+    missing: list[str]
+    misshapen: list[str]
+    unknown: list[str]
+
+    def describe(self) -> str:
+        """Return the numbers and first names of each kind; an empty text where the file fits."""
+        faults = {
+            "missing from the file": self.missing,
+            "of another shape": self.misshapen,
+            "unknown to the network": self.unknown,
+        }
+        texts = []
+        for fault, names in faults.items():
+            if names:
+                texts.append(f"{len(names)} {fault}: {first_names(names)}")
+        return "; ".join(texts)
+
+
+def compare_layers(
+    shapes: Mapping[str, torch.Size], state: Mapping[str, Any], ignored: Collection[str] = ()
+) -> LayerDifferences:
+    """Compare the layers of a file with the `shapes` of a network's.
+
+    Args:
+        state: the file's layers; one that is no tensor is of another shape.
+        ignored: names that the file may hold and the network need not have.
+    """
+    misshapen = []
+    for name, shape in shapes.items():
+        if name in state and not _has_shape(state[name], shape):
+            held = _describe_value(state[name])
+            misshapen.append(f"{name} ({held} in the file, {_describe(shape)} in the network)")
+    missing = [name for name in shapes if name not in state]
+    unknown = [name for name in state if name not in shapes and name not in ignored]
+    return LayerDifferences(missing, misshapen, unknown)
 
 
 def check_layers(
-    own: Mapping[str, torch.Size], state: Mapping[str, Tensor], kind: str, source: str
+    shapes: Mapping[str, torch.Size],
+    state: Mapping[str, Any],
+    network: str,
+    source: str,
+    advice: str = OTHER_ARCHITECTURE,
+    ignored: Collection[str] = (),
 ) -> None:
-    """Hold the layers of a file against the shapes of those that a network has.
+    """Check that a file has each layer of a network, in its shape, and no others.
+
+    Args:
+        network, source: what the message calls the network, and the file.
+        advice: what the user may do about layers that differ.
+        ignored: names that the file may hold and the network need not have.
 
     Raises:
-        AsdfError: names the layers that are missing, of another shape, or too many.
+        AsdfError: names the layers that are missing, of another shape, or unknown.
     """
-    missing = [name for name in own if name not in state]
-    too_many = [name for name in state if name not in own]
-    misshapen = [
-        f"{name} ({_size(state[name].shape)} in the file, {_size(shape)} in the network)"
-        for name, shape in own.items()
-        if name in state and state[name].shape != shape
-    ]
-    faults = {
-        "missing from the file": missing,
-        "of another shape": misshapen,
-        "without a place": too_many,
-    }
-    told = [f"{len(names)} {fault}: {some(names)}" for fault, names in faults.items() if names]
-    if told:
+    differences = compare_layers(shapes, state, ignored).describe()
+    if differences:
         raise AsdfError(
-            f"weights {source} do not fit {kind}; nothing was loaded. Layers {'; '.join(told)}. "
-            f"They are of another architecture (front_end.architecture), or of another kind. {READABLE}."
+            f"weights {source} do not fit {network}; nothing was loaded. Layers {differences}. "
+            f"{advice}"
         )
 
 
-def load_layers(module: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
-    """Load every layer of `module`, or none.
+def load_layers(
+    module: nn.Module,
+    state: Mapping[str, Tensor],
+    source: str,
+    advice: str = OTHER_ARCHITECTURE,
+    ignored: Collection[str] = (),
+) -> None:
+    """Load every layer of `module`, or none; `source`, `advice` and `ignored` as of `check_layers`.
+
+    A network that is divided over the processes gets the parts of this one.
 
     Raises:
-        AsdfError: names the layers that are missing, of another shape, or too many.
+        AsdfError: names the layers that are missing, of another shape, or unknown.
     """
-    own = {name: tensor.shape for name, tensor in module.state_dict().items()}
-    check_layers(own, state, type(module).__name__, source)
-    module.load_state_dict(dict(state))
+    layers = module.state_dict()
+    shapes = {name: tensor.shape for name, tensor in layers.items()}
+    check_layers(shapes, state, type(module).__name__, source, advice, ignored)
+    module.load_state_dict(
+        {name: divided_like(layer, state[name]) for name, layer in layers.items()}
+    )
 
 
-def groups(names: Iterable[str]) -> str:
-    """Names of layers, those of one module once, by the name of the innermost module that has them all."""
+def by_module(names: Iterable[str]) -> str:
+    """Return these names of layers, each module once: by the innermost part that has all of them."""
     modules: dict[str, list[list[str]]] = {}
     for name in names:
         parts = name.removeprefix(PUBLISHED_FRONT_END).split(".")
         modules.setdefault(parts[0], []).append(parts)
-    return ", ".join(_group(first, layers) for first, layers in modules.items())
+    return ", ".join(_describe_module(first, layers) for first, layers in modules.items())
 
 
-def _group(first: str, layers: list[list[str]]) -> str:
+def _describe_module(first: str, layers: list[list[str]]) -> str:
     if layers == [[first]]:
         return first
     levels = zip(*(parts[1:-1] for parts in layers), strict=False)
-    common = takewhile(lambda level: len(set(level)) == 1, levels)
-    return ".".join([first, *(level[0] for level in common), "*"])
+    shared = takewhile(lambda level: len(set(level)) == 1, levels)
+    return ".".join([first, *(level[0] for level in shared), "*"])
 
 
-def some(names: list[str]) -> str:
-    """The first of these names, and how many more there are."""
-    return and_more(names, _SHOWN)
+def first_names(names: list[str]) -> str:
+    """Return the first of these names, and how many more there are."""
+    return and_more(names, _NAMES_SHOWN)
 
 
-def _size(shape: torch.Size) -> str:
+def _has_shape(value: Any, shape: torch.Size) -> bool:
+    return isinstance(value, Tensor) and value.shape == shape
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return _describe(value.shape)
+    return f"a {type(value).__name__}"
+
+
+def _describe(shape: torch.Size) -> str:
     return "x".join(map(str, shape)) or "a number"

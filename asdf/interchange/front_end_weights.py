@@ -16,8 +16,9 @@ from torch import Tensor
 from asdf.errors import AsdfError
 from asdf.interchange import fairseq, fairseq_names, hugging_face, hugging_face_names
 from asdf.interchange.download import bundle_architecture, bundle_normalizes, download_bundle
-from asdf.interchange.fitting import check_layers, groups, some
-from asdf.interchange.weights_file import READABLE, read_weights_file, state_dict_in
+from asdf.interchange.fitting import by_module, check_layers, first_names
+from asdf.interchange.state_dicts import READABLE, state_dict_in
+from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.architectures import KNOWN, Architecture
 from asdf.settings.weights_names import BUNDLE, missing_weights
 
@@ -54,16 +55,16 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
     """
     state, told, normalized = _read(weights)
     inside, others = _front_end_layers(state, weights)
-    layers, not_used = standard_names(inside)
+    layers, not_used = rename_front_end(inside)
     if told:
         _check_claims(told, layers, weights)
-    architecture = told or matching(layers, expected)
+    architecture = told or matching_architecture(layers, expected)
     left_out = (*not_used, *others)
     _log.info("front end: %d layers from %s, %s", len(layers), weights, architecture.to_text())
     if architecture != expected:
         _log.info("front end: the architecture is the file's; front_end.architecture is not used")
     if left_out:
-        _log.info("front end: left out of %s: %s", weights, groups(left_out))
+        _log.info("front end: left out of %s: %s", weights, by_module(left_out))
     mask_embedding = next((inside[name] for name in MASK_EMBEDDING if name in inside), None)
     return FrontEndWeights(weights, architecture, layers, left_out, mask_embedding, normalized)
 
@@ -88,7 +89,7 @@ def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], sour
     check_layers(shapes, layers, "the architecture that they name", source)
 
 
-def standard_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
     """A front end's layers under torchaudio's names, from fairseq's, Hugging Face's or torchaudio's own.
 
     Returns:
@@ -122,7 +123,7 @@ def _read(weights: str) -> tuple[dict[str, Tensor], Architecture | None, bool | 
     folder = hugging_face.folder_of(path)
     if folder:
         # The configuration first: a network that cannot be is told before gigabytes are read.
-        told = hugging_face.architecture_told(folder)
+        told = hugging_face.read_architecture(folder)
         return hugging_face.read_state(path), told, hugging_face.normalizes(folder)
     if path.is_dir() or path.suffix == ".safetensors" or path.name.endswith(".index.json"):
         raise AsdfError(
@@ -132,7 +133,7 @@ def _read(weights: str) -> tuple[dict[str, Tensor], Architecture | None, bool | 
         )
     content = read_weights_file(path)
     try:
-        told_by_options = fairseq.architecture_told(content)
+        told_by_options = fairseq.architecture_from_options(content)
     except AsdfError as error:
         raise AsdfError(f"weights file {path} cannot be used: {error}") from error
     return state_dict_in(content, path), told_by_options, fairseq.normalizes(content)
@@ -147,7 +148,7 @@ def _front_end_layers(
         found = (
             f"{len(prefixes)} of them: {', '.join(sorted(prefixes))}"
             if prefixes
-            else f"layers {some(list(state))}"
+            else f"layers {first_names(list(state))}"
         )
         raise AsdfError(
             f"weights file {path} should hold one wav2vec 2.0 front end; it holds {found}. {READABLE}."
@@ -161,7 +162,7 @@ def _front_end_layers(
     return inside, [name for name in state if not name.startswith(prefix)]
 
 
-def matching(layers: Mapping[str, Tensor], expected: Architecture) -> Architecture:
+def matching_architecture(layers: Mapping[str, Tensor], expected: Architecture) -> Architecture:
     """`expected` if it has layers of these shapes, else the known architecture that has, else `expected`."""
     shapes = {name: tensor.shape for name, tensor in layers.items()}
     return next(

@@ -1,27 +1,28 @@
 """Networks as safetensors: one file, or a folder that Hugging Face's uploader takes, and back.
 
-Invariant: what is written reads back as the same network, tensor by tensor and setting by setting, paths aside. A
-folder's `config.json` says how to build the network; the weights are in `model.safetensors`.
+Invariant: what is written reads back as the same network, tensor by tensor and setting by setting,
+paths aside. A folder's `config.json` says how to build the network; the weights are in
+`model.safetensors`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.interchange.hugging_face import CONFIG, read_json
+from asdf.interchange.network_file import FORMAT, NetworkFile
 from asdf.interchange.plain_values import check_plain
 from asdf.interchange.safetensors import read_safetensors, write_safetensors
 from asdf.runs.files import write_text
 
 WEIGHTS = "model.safetensors"
 CARD = "README.md"
-# What a network file keeps beside its weights when its training is left behind.
-KEPT = ("format", "version", "network_class", "settings", "calibration", "evaluation", "averaged")
+# The entry of a safetensors file's metadata that says how to build the network.
 _ENTRY = "asdf"
+# transformers reads only files that are marked so.
+_MARK = {"format": "pt"}
 
 
 def is_hub_folder(path: Path) -> bool:
@@ -29,69 +30,61 @@ def is_hub_folder(path: Path) -> bool:
     return path.is_dir() and (path / CONFIG).is_file()
 
 
-def write_hub_folder(folder: Path, content: Mapping[str, Any], card: str) -> None:
-    """Write the weights, the configuration and the model card of a network file's `content`.
+def write_hub_folder(folder: Path, file: NetworkFile, card: str) -> None:
+    """Write the weights and the configuration of a network file, and its model card.
 
     Raises:
         AsdfError: `folder` is a file, or cannot be written.
     """
     if folder.exists() and not folder.is_dir():
         raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
-    write_safetensors(folder / WEIGHTS, content["model_state_dict"], {"format": "pt"})
-    write_text(
-        folder / CONFIG, json.dumps(description(content), indent=2, ensure_ascii=False) + "\n"
-    )
+    write_safetensors(folder / WEIGHTS, file.state, _MARK)
+    config = json.dumps(file.description(), indent=2, ensure_ascii=False)
+    write_text(folder / CONFIG, config + "\n")
     write_text(folder / CARD, card)
 
 
-def read_hub_folder(folder: Path) -> dict[str, Any]:
-    """The content of a network file, from a folder.
+def read_hub_folder(folder: Path) -> NetworkFile:
+    """Read a network file from a folder.
 
     Raises:
         AsdfError: the folder holds another program's network, or is incomplete or damaged.
     """
     config = read_json(folder / CONFIG)
-    if config.get("format") != "asdf":
+    if config.get("format") != FORMAT:
         raise AsdfError(
-            f"{folder} holds no detector of ASDF, but a network of the type {config.get('model_type')!r}. If it is "
-            "wav2vec2, hubert or wavlm, it is a front end: name the folder in front_end.weights."
+            f"{folder} holds no detector of ASDF, but a network of the type "
+            f"{config.get('model_type')!r}. If it is wav2vec2, hubert or wavlm, it is a front end: "
+            "name the folder in front_end.weights."
         )
-    return {**config, "model_state_dict": read_safetensors(folder / WEIGHTS)[0]}
+    state, _ = read_safetensors(folder / WEIGHTS)
+    return NetworkFile.from_description(config, state, folder)
 
 
-def write_safetensors_network(path: Path, content: Mapping[str, Any]) -> None:
-    """Write one file whose metadata say how to build the network.
+def write_safetensors_network(path: Path, file: NetworkFile) -> None:
+    """Write one safetensors file whose metadata say how to build the network.
 
     Raises:
         AsdfError: it cannot be written.
     """
-    metadata = {"format": "pt", _ENTRY: json.dumps(description(content), ensure_ascii=False)}
-    write_safetensors(path, content["model_state_dict"], metadata)
+    description = json.dumps(file.description(), ensure_ascii=False)
+    write_safetensors(path, file.state, {**_MARK, _ENTRY: description})
 
 
-def read_safetensors_network(path: Path) -> dict[str, Any]:
-    """The content of a network file; the weights alone, if the file's metadata do not say how to build the network.
+def read_safetensors_network(path: Path) -> NetworkFile:
+    """Read a network file from a safetensors file.
+
+    It is the weights alone if the metadata do not say how to build the network.
 
     Raises:
         AsdfError: it cannot be read.
     """
     state, metadata = read_safetensors(path)
     try:
-        told = json.loads(metadata.get(_ENTRY, "{}"))
-        if not isinstance(told, dict):
+        description = json.loads(metadata.get(_ENTRY, "{}"))
+        if not isinstance(description, dict):
             raise ValueError("it is not a dictionary in JSON")
-        check_plain(told)
+        check_plain(description)
     except (ValueError, RecursionError) as error:
         raise AsdfError(f"the metadata of {path} are damaged, '{_ENTRY}': {error}.") from None
-    return {**told, "model_state_dict": state}
-
-
-def description(content: Mapping[str, Any]) -> dict[str, Any]:
-    """How the network is built and what is known of it: plain values, without weights, training and paths."""
-    told = {key: content[key] for key in KEPT if key in content}
-    if isinstance(told.get("settings"), Mapping):
-        # Where it was made is nobody's business: user names and folders of a cluster are in there.
-        told["settings"] = {
-            name: section for name, section in told["settings"].items() if name != "paths"
-        }
-    return told
+    return NetworkFile.from_description(description, state, path)

@@ -17,7 +17,8 @@ from torch import Tensor
 from asdf.errors import AsdfError
 from asdf.interchange.plain_values import check_plain
 from asdf.interchange.safetensors import read_safetensors
-from asdf.interchange.weights_file import read_weights_file, state_dict_in
+from asdf.interchange.state_dicts import state_dict_in
+from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.architectures import Architecture
 
 CONFIG = "config.json"
@@ -105,7 +106,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def architecture_told(folder: Path) -> Architecture:
+def read_architecture(folder: Path) -> Architecture:
     """The architecture that the folder's configuration tells.
 
     Raises:

@@ -1,6 +1,7 @@
-"""The model card of an exported network: what it is, how to use it, what it was trained on, how well it does.
+"""The model card of an exported network: what it is, how to use it, its training data, how well it does.
 
-Invariant: the card says what the network's file and its run's results say, and names what they do not.
+Invariant: the card says what the network's file and its run's results say, and names what they do
+not.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from asdf.interchange.network_file import NetworkFile
 from asdf.runs.layout import layout_of_network
 from asdf.settings.catalogue import catalogue
 from asdf.settings.sections import Sections
@@ -46,62 +48,68 @@ or `python -m asdf score this/folder recording.wav`.
 _LEFT_OUT = ("paths.", "computing.", "recipe.")
 
 
-def model_card(
-    name: str, content: Mapping[str, Any], settings: Sections, parameters: int, eers: Eers
+def model_card_text(
+    name: str, file: NetworkFile, settings: Sections, parameters: int, eers: Eers
 ) -> str:
-    """The card in Markdown.
+    """Return the card in Markdown.
 
     Args:
         eers: equal error rates, fractions, by the name of the set that they were measured on.
     """
-    parts = [
-        _HEAD.format(name=name, network_class=settings.network.network_class, parameters=parameters)
-    ]
-    sets = ", ".join(settings.recipe.training_sets)
-    known = "progress" in content or eers
-    parts.append(
-        f"## Training data\n\n{sets if known else 'Not stated in the file that this was made from.'}\n"
-    )
-    parts.append(
-        "## Evaluation\n\n"
-        + (_table(eers) if eers else "No measured error rates came with the file.\n")
-    )
-    calibration = content.get("calibration")
-    if isinstance(calibration, Mapping):
-        values = ", ".join(
-            f"{key} {value}" for key, value in calibration.items() if value is not None
-        )
-        parts.append(f"## Calibration\n\nScores are natural-log likelihood ratios: {values}.\n")
-    parts.append(f"## Settings\n\nAll others have their defaults.\n\n{_settings(settings)}")
+    network_class = settings.network.network_class
+    parts = [_HEAD.format(name=name, network_class=network_class, parameters=parameters)]
+    training_data = "Not stated in the file that this was made from."
+    if file.progress is not None or eers:
+        training_data = ", ".join(settings.recipe.training_sets)
+    parts.append(f"## Training data\n\n{training_data}\n")
+    evaluation = "No measured error rates came with the file.\n"
+    if eers:
+        evaluation = _table(eers)
+    parts.append(f"## Evaluation\n\n{evaluation}")
+    if isinstance(file.calibration, Mapping):
+        parts.append(_describe_calibration(file.calibration))
+    parts.append(f"## Settings\n\nAll others have their defaults.\n\n{_settings_table(settings)}")
     parts.append("## Licence\n\nNot stated. It is for those who publish the network to add.\n")
     return "\n".join(parts)
 
 
-def measured_eers(path: Path, content: Mapping[str, Any]) -> Eers:
-    """EERs that came with a network: of the validation in its own file, and of the results of its run.
+def measured_eers(path: Path, file: NetworkFile) -> Eers:
+    """Return EERs that came with a network: of its validation, and of the results of its run.
 
-    The results are those in `results/results.json` beside the folder of networks, for the network's file name.
+    The results are those in `results/results.json` next to the folder of networks, for the
+    network's file name. What cannot be read is left out.
     """
+    eers = _validation_eers(file.progress)
+    results = layout_of_network(path.resolve()).results_json
+    if not (path.is_file() and results.is_file()):
+        return eers
+    try:
+        for row in json.loads(results.read_text(encoding="utf-8")):
+            if row["epoch"] == path.stem:
+                eers[set_and_precision(row)] = float(row["eer"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return _validation_eers(file.progress)
+    return eers
+
+
+def _validation_eers(progress: Any) -> Eers:
+    """Return the EERs of the evaluation at the network's step."""
     eers: Eers = {}
-    progress = content.get("progress", {})
-    for evaluation in progress.get("evaluations", []) if isinstance(progress, Mapping) else []:
+    if not isinstance(progress, Mapping):
+        return eers
+    for evaluation in progress.get("evaluations", []):
         if evaluation.get("step") == progress.get("step"):
             suffix = in_precision(evaluation.get("scoring_precision"))
-            eers |= {
-                f"{name}{suffix}": float(eer) for name, eer in evaluation.get("eer", {}).items()
-            }
-    results = layout_of_network(path.resolve()).results_json
-    if path.is_file() and results.is_file():
-        try:
-            rows = json.loads(results.read_text(encoding="utf-8"))
-            eers |= {
-                set_and_precision(row): float(row["eer"])
-                for row in rows
-                if row["epoch"] == path.stem
-            }
-        except (ValueError, KeyError, TypeError, OSError):
-            return eers
+            for name, eer in evaluation.get("eer", {}).items():
+                eers[f"{name}{suffix}"] = float(eer)
     return eers
+
+
+def _describe_calibration(calibration: Mapping[str, Any]) -> str:
+    values = [f"{key} {value}" for key, value in calibration.items() if value is not None]
+    return (
+        "## Calibration\n\nScores are natural-log likelihood ratios: " + ", ".join(values) + ".\n"
+    )
 
 
 def _table(eers: Eers) -> str:
@@ -109,10 +117,10 @@ def _table(eers: Eers) -> str:
     return "\n".join(["| set | EER % |", "|---|---|", *rows]) + "\n"
 
 
-def _settings(settings: Sections) -> str:
+def _settings_table(settings: Sections) -> str:
     rows = ["| setting | value |", "|---|---|"]
-    for name, known in catalogue().items():
-        value = getattr(getattr(settings, known.section), known.name)
-        if value != known.default and not name.startswith(_LEFT_OUT):
+    for name, setting in catalogue().items():
+        value = getattr(getattr(settings, setting.section), setting.name)
+        if value != setting.default and not name.startswith(_LEFT_OUT):
             rows.append(f"| `{name}` | `{value!r}` |")
     return "\n".join(rows) + "\n"

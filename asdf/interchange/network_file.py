@@ -1,201 +1,232 @@
-"""ASDF network files: a detector that is built from its own file alone.
+"""What a network file of ASDF holds: the weights, the settings that build the network, its training.
 
-Invariant: nothing in a file is executed. A file names its network's class, and only a class of `asdf.networks`, or
-one in a folder that the caller names, is built; the rest of the file is plain values and tensors. The same file
-gives the same network on every machine, whatever the settings there are.
+Invariant: entries have the keys that ASDF has always written, which stand in this file only; other
+programs read them. What is not known here, as of a newer version, is carried along and written again.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from asdf.distributed.sharding import divided_like
 from asdf.errors import AsdfError
-from asdf.interchange.claims import build_for, differences
-from asdf.interchange.hub import is_hub_folder, read_hub_folder, read_safetensors_network
-from asdf.interchange.weights_file import check_names, check_tensors, load_file
+from asdf.interchange.state_dicts import OUR_KEY, check_names
+from asdf.interchange.weights_file import write_weights_file
 from asdf.networks.build import self_contained
-from asdf.runs.files import atomic_write, write_advice
+from asdf.runs.log import LOG
 from asdf.settings.catalogue import catalogue, section_types
 from asdf.settings.checks import check_value
 from asdf.settings.mistakes import Complaint
 from asdf.settings.sections import Sections
-from asdf.text import lines_and_more, shorten
+from asdf.text import shorten
 
 FORMAT = "asdf"
 VERSION = 1
-BUILDS = ("front_end", "back_end")
-"""The sections that say how the project's classes are built."""
-# The original framework kept these two numbers among the weights.
-EXTRA = ("training_loss", "consecutive_lr_updates")
-_SHOWN = 4
+NETWORK_SECTIONS = ("front_end", "back_end")
+"""The sections of settings that say how the project's classes are built."""
 
-_log = logging.getLogger(__name__)
+ORIGINAL_NUMBERS = ("training_loss", "consecutive_lr_updates")
+"""Two numbers of training that the original ASDF looks for, and once kept among the weights."""
+
+# The keys of a file, in the order in which they are written, by the attributes of `NetworkFile`.
+_KEYS = {
+    "format": "format",
+    "version": "version",
+    "network_class": "network_class",
+    "settings": "settings",
+    "state": OUR_KEY,
+    "optimiser_state": "optimizer_state_dict",
+    "scaler_state": "scaler_state_dict",
+    "progress": "progress",
+    "calibration": "calibration",
+    "evaluation": "evaluation",
+    "averaged": "averaged",
+}
+# What is known of a network besides its weights, when its training is left behind.
+_DESCRIPTION = (
+    "format",
+    "version",
+    "network_class",
+    "settings",
+    "calibration",
+    "evaluation",
+    "averaged",
+)
 
 
-def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Module, dict[str, Any]]:
-    """The network of a file, in eval mode on the CPU, and the file's content.
+@dataclass
+class NetworkFile:
+    """A network with all that its file holds; what a file lacks is None.
 
-    Args:
-        path: a network file; or a safetensors file or a folder, as `export` writes them.
-        folder: where the module of a user's own network class lies; without it only the project's classes are built.
-
-    Raises:
-        AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the network it describes.
+    Attributes:
+        state: the weights by the names of the network's layers.
+        format: 'asdf' in all files of ours; None in those of the original ASDF.
+        network_class: the class path of the network.
+        settings: plain values of all sections, by section and name.
+        optimiser_state, scaler_state, progress: what going on with the training needs.
+        calibration: how scores become log-likelihood ratios.
+        evaluation: error rates that were measured.
+        averaged: names of the files whose weights were averaged.
+        others: further entries, by their keys.
+        path: where it was read from, for messages.
     """
-    path = Path(path)
-    content = read_network_file(path)
-    if content.get("format") != FORMAT or not isinstance(content.get("settings"), Mapping):
-        raise AsdfError(
-            f"{path} holds weights, but does not say of which network. Turn it into a network of ASDF first: "
-            f"python -m asdf import {path} OUT"
+
+    state: dict[str, Any]
+    format: str | None = None
+    version: int | None = None
+    network_class: str | None = None
+    settings: dict[str, Any] | None = None
+    optimiser_state: dict[str, Any] | None = None
+    scaler_state: dict[str, Any] | None = None
+    progress: Any = None
+    calibration: Any = None
+    evaluation: Any = None
+    averaged: list[str] | None = None
+    others: dict[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+    @classmethod
+    def from_network(cls, network: nn.Module, settings: Sections, **entries: Any) -> NetworkFile:
+        """Return what a file holds of every network, checkpoint or not, and further `entries`."""
+        front_end = self_contained(settings.front_end, network)
+        return cls(
+            state=network.state_dict(),
+            format=FORMAT,
+            version=VERSION,
+            network_class=settings.network.network_class,
+            settings=asdict(replace(settings, front_end=front_end)),
+            **entries,
         )
-    state = content["model_state_dict"]
-    check_tensors(
-        {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}, path
-    )
-    settings = settings_in(content, path)
-    network = build_for(
-        settings, len(state), path, folder, lambda shapes: _check_fit(path, content, shapes)
-    )
-    fill_network(path, content, network)
-    return network.eval(), content
 
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any], path: Path) -> NetworkFile:
+        """Return the entries of a file, from the dictionary that it holds.
 
-def write_network(
-    path: str | Path, network: nn.Module, settings: Sections, extra: Mapping[str, Any] | None = None
-) -> None:
-    """Write a file that `read_network` builds the network from; `extra` are further entries, as 'calibration'.
+        Raises:
+            AsdfError: it holds no weights, or layers without names.
+        """
+        if not isinstance(content.get(OUR_KEY), dict):
+            raise AsdfError(f"{path} is no network of ASDF: it holds no '{OUR_KEY}'.")
+        check_names(content[OUR_KEY], path)
+        entries: dict[str, Any] = {attribute: content.get(key) for attribute, key in _KEYS.items()}
+        if not isinstance(entries["settings"], dict):
+            entries["settings"] = None
+        known = _KEYS.values()
+        others = {key: value for key, value in content.items() if key not in known}
+        return cls(**entries, others=others, path=path)
 
-    Raises:
-        AsdfError: the folder cannot be written or the disk is full; what was at `path` is unchanged.
-    """
-    write_content(Path(path), {**network_content(network, settings), **(extra or {})})
+    @classmethod
+    def from_description(
+        cls, description: Mapping[str, Any], state: dict[str, Any], path: Path
+    ) -> NetworkFile:
+        """Return the file of a `description`, as `description()` gives it, and the weights."""
+        return cls.from_content({**description, OUR_KEY: state}, path)
 
+    @property
+    def is_described(self) -> bool:
+        """Whether the file says of which network the weights are."""
+        return self.format == FORMAT and self.settings is not None
 
-def network_content(network: nn.Module, settings: Sections) -> dict[str, Any]:
-    """What a file holds of every network, checkpoint or not."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "network_class": settings.network.network_class,
-        "settings": asdict(
-            replace(settings, front_end=self_contained(settings.front_end, network))
-        ),
-        "model_state_dict": network.state_dict(),
-    }
+    def content(self) -> dict[str, Any]:
+        """Return the dictionary that is written, by the keys of a file."""
+        entries: dict[str, Any] = {}
+        for attribute, key in _KEYS.items():
+            value = getattr(self, attribute)
+            if value is not None:
+                entries[key] = value
+        if isinstance(self.progress, Mapping):
+            for name in ORIGINAL_NUMBERS:
+                if name in self.progress:
+                    entries[name] = self.progress[name]
+        return entries | self.others
 
+    def description(self) -> dict[str, Any]:
+        """Return how the network is built and what is known of it: no weights, training or paths."""
+        content = self.content()
+        entries = {key: content[key] for key in _DESCRIPTION if key in content}
+        if self.settings is not None:
+            # Where it was made is nobody's business: user names and folders of a cluster are there.
+            sections = {name: values for name, values in self.settings.items() if name != "paths"}
+            entries["settings"] = sections
+        return entries
 
-def write_content(path: Path, content: Mapping[str, Any]) -> None:
-    """Write `content` to `path` atomically.
+    def training_keys(self) -> list[str]:
+        """Return the keys of entries that are neither the weights nor known of the network."""
+        return [str(key) for key in self.content() if key not in (*_DESCRIPTION, OUR_KEY)]
 
-    Raises:
-        AsdfError: the folder cannot be written or the disk is full; what was at `path` is unchanged.
-    """
-    try:
-        with atomic_write(path, "wb") as file:
-            torch.save(dict(content), file)
-    except RuntimeError as error:
-        # torch's zip writer hides what the file system said behind an error of its own.
-        if not isinstance(error.__context__, OSError):
-            raise
-        raise AsdfError(write_advice(path, error.__context__)) from error
+    def with_weights(self, state: dict[str, Any], averaged: list[str]) -> NetworkFile:
+        """Return a file of the same kind of network with other weights, the mean of those `averaged`.
 
+        What was learnt or measured with the weights of this file is left out.
+        """
+        return NetworkFile(
+            state=state,
+            format=self.format,
+            version=self.version,
+            network_class=self.network_class,
+            settings=self.settings,
+            averaged=averaged,
+        )
 
-def read_network_file(path: Path, mapped: bool = False) -> dict[str, Any]:
-    """The content of a network file, on the CPU: at least a 'model_state_dict'.
+    def to_sections(
+        self, base: Sections | None = None, names: Collection[str] | None = None
+    ) -> Sections:
+        """Return the file's settings over `base` or else the defaults.
 
-    `path` may also be a safetensors file, or a folder with one and its `config.json`, as `export` writes them.
+        Settings that are not known here are ignored with a warning.
 
-    Args:
-        mapped: numbers are read from the file when they are copied, and processes of a node share the memory. Copy
-            them at once: `write_content` may replace the file meanwhile, but whoever writes into it ends this process.
+        Args:
+            names: the sections to take from the file; None: all.
 
-    Raises:
-        AsdfError: there is no such file, or it is no network.
-    """
-    if is_hub_folder(path):
-        return read_hub_folder(path)
-    if path.suffix == ".safetensors":
-        return read_safetensors_network(path)
-    content = load_file(path, "the network", mapped)
-    if not isinstance(content, dict) or not isinstance(content.get("model_state_dict"), dict):
-        raise AsdfError(f"{path} is no network of ASDF: it holds no 'model_state_dict'.")
-    check_names(content["model_state_dict"], path)
-    return content
-
-
-def settings_in(
-    content: Mapping[str, Any],
-    path: Path,
-    base: Sections | None = None,
-    sections: Collection[str] | None = None,
-) -> Sections:
-    """The settings that a file keeps, over `base` or else the defaults; what is not known here is passed over.
-
-    Args:
-        sections: names of the sections to take from the file; None: all.
-
-    Raises:
-        AsdfError: a value does not fit its setting.
-    """
-    kept, known = content.get("settings", {}), catalogue()
-    chosen, unknown = (
-        {name: vars(getattr(base or Sections(), name)).copy() for name in section_types()},
-        [],
-    )
-    for section, values in kept.items() if isinstance(kept, Mapping) else ():
-        if sections is not None and section not in sections:
-            continue
-        for name, value in values.items() if isinstance(values, Mapping) else ():
-            full = f"{section}.{name}"
-            if full not in known:
-                unknown.append(full)
+        Raises:
+            AsdfError: a value does not fit its setting.
+        """
+        start = base or Sections()
+        chosen = {name: vars(getattr(start, name)).copy() for name in section_types()}
+        unknown = []
+        for full_name, value in self._values(names):
+            if full_name not in catalogue():
+                unknown.append(full_name)
                 continue
-            try:
-                chosen[section][name] = check_value(known[full], value)
-            except Complaint as complaint:
-                raise AsdfError(
-                    f"the network {path} was made with {full} = {shorten(repr(value))}, which this ASDF does not "
-                    f"take: {shorten(complaint.text, 500)}. The file is damaged, or a newer ASDF wrote it: then bring "
-                    "yours up to date."
-                ) from None
-    if unknown:
-        _log.warning(
-            "%s: a newer ASDF wrote it; settings not known here are ignored: %s",
-            path,
-            ", ".join(unknown),
-        )
-    return Sections(**{name: kind(**chosen[name]) for name, kind in section_types().items()})
+            section, _, name = full_name.partition(".")
+            chosen[section][name] = self._checked(full_name, value)
+        if unknown:
+            LOG.warning(
+                "%s: a newer ASDF wrote it; settings not known here are ignored: %s",
+                self.path,
+                ", ".join(unknown),
+            )
+        return Sections(**{name: kind(**chosen[name]) for name, kind in section_types().items()})
+
+    def _values(self, sections: Collection[str] | None) -> list[tuple[str, Any]]:
+        """Return full names and values of the settings in the file."""
+        values: list[tuple[str, Any]] = []
+        for section, names in (self.settings or {}).items():
+            is_wanted = sections is None or section in sections
+            if is_wanted and isinstance(names, Mapping):
+                values.extend((f"{section}.{name}", value) for name, value in names.items())
+        return values
+
+    def _checked(self, full_name: str, value: Any) -> Any:
+        try:
+            return check_value(catalogue()[full_name], value)
+        except Complaint as complaint:
+            raise AsdfError(
+                f"the network {self.path} was made with {full_name} = {shorten(repr(value))}, "
+                f"which this ASDF does not take: {shorten(complaint.text, 500)}. The file is "
+                "damaged, or a newer ASDF wrote it: then bring yours up to date."
+            ) from None
 
 
-def fill_network(path: Path, content: Mapping[str, Any], network: nn.Module) -> None:
-    """Put the weights of a file's `content` into `network`; `path` is for the message.
+def write_network_file(path: str | Path, file: NetworkFile) -> None:
+    """Write `file` to `path` atomically.
 
     Raises:
-        AsdfError: the file is of another network; `network` is then unchanged.
+        AsdfError: the folder cannot be written or the disk is full; what was at `path` is
+            unchanged.
     """
-    weights = content["model_state_dict"]
-    own = network.state_dict()
-    _check_fit(path, content, {name: tensor.shape for name, tensor in own.items()})
-    network.load_state_dict({name: divided_like(own[name], weights[name]) for name in own})
-
-
-def _check_fit(path: Path, content: Mapping[str, Any], have: Mapping[str, torch.Size]) -> None:
-    found = content["model_state_dict"]
-    told = differences(found, have, [name for name in EXTRA if name not in have])
-    if told:
-        raise AsdfError(
-            f"{path} is of another network than the settings build "
-            f"({content.get('network_class', 'unknown class')}):"
-            + lines_and_more(told, _SHOWN)
-            + "\nSet network.network_class and front_end.architecture to those it was trained with, "
-            "or give this run another paths.system_folder."
-        )
+    write_weights_file(Path(path), file.content())

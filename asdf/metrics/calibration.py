@@ -57,13 +57,12 @@ class Calibration:
         return asdict(self)
 
 
-def calibration_in(content: Mapping[str, Any], path: object) -> Calibration | None:
-    """The calibration of a network file's `content`; None where it has none.
+def read_calibration(entry: Any, path: object) -> Calibration | None:
+    """Read the calibration of a network file from its `entry`; None where it has none.
 
     Raises:
         AsdfError: the entry is not what `Calibration.content` gives.
     """
-    entry = content.get("calibration")
     if entry is None:
         return None
     names = {field.name for field in fields(Calibration)}

@@ -37,7 +37,7 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
     """Build the network of `settings.network.network_class` with random weights; no file is read.
 
     Weights are drawn from torch's default generator: after the same `torch.manual_seed` they are
-    the same. `asdf.interchange.pretrained.build_pretrained` also loads `front_end.weights`.
+    the same. `asdf.interchange.build_pretrained` also loads `front_end.weights`.
 
     Args:
         settings: all sections; the class gets them as they are.

@@ -63,7 +63,7 @@ class FrontEnd(nn.Module, ABC):
     cacheable: ClassVar[bool] = False
 
     def __init__(self, settings: FrontEndSettings) -> None:
-        """Build it with random weights; `asdf.interchange.pretrained` loads those of the settings.
+        """Build it with random weights; `asdf.interchange.load_pretrained` loads those of the settings.
 
         Raises:
             UsageError: the settings name no architecture of this kind, or a layer that it lacks.
@@ -210,7 +210,7 @@ class FrontEnd(nn.Module, ABC):
             raise AsdfError(
                 f"front_end.weights = {self.unloaded_weights!r} are not loaded, and the front end "
                 "would compute with random ones. Build the network with "
-                "asdf.interchange.pretrained.build_pretrained(settings), or call "
+                "asdf.interchange.build_pretrained(settings), or call "
                 "load_pretrained(network) of the same module first."
             )
         waveforms_BT = repeat_short(waveforms_BT, self.window)

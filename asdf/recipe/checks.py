@@ -153,7 +153,7 @@ def build_with_weights(settings: Sections, folders: Folders, recipe_folder: Path
         AsdfError: the weights are not there, cannot be read or do not fit; the constructor of the
             class fails.
     """
-    from asdf.interchange.pretrained import build_pretrained
+    from asdf.interchange import build_pretrained
 
     weights = folders.weights(settings.front_end.weights)
     if weights is not None and not is_bundle(weights) and not Path(weights).exists():

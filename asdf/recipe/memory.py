@@ -58,7 +58,7 @@ def _architecture(settings: Sections, folders: Folders, trains: bool) -> str:
     weights = settings.front_end.weights
     if weights is None or not (trains or is_bundle(weights)):
         return settings.front_end.architecture
-    from asdf.interchange.download import bundle_architecture
+    from asdf.interchange import bundle_architecture
     from asdf.networks.build import self_contained
 
     if is_bundle(weights):  # a dry run fetches nothing

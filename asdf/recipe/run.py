@@ -175,16 +175,16 @@ class Run:
 
         It is built as its own file says, so pretrained weights that it once started from are not needed.
         """
-        from asdf.interchange.network_file import BUILDS, fill_network, settings_in
+        from asdf.interchange import NETWORK_SECTIONS, fill_network
         from asdf.networks import build_network
         from asdf.training.checkpoints import read_checkpoint
 
         path = self.folders.networks / name
-        content = read_checkpoint(path, mapped=True)
-        settings = settings_in(content, path, self.settings, BUILDS)
+        file = read_checkpoint(path, mapped=True)
+        settings = file.to_sections(self.settings, NETWORK_SECTIONS)
         settings.front_end.weights = None
         network = build_network(settings, self.recipe_folder)
-        fill_network(path, content, network)
+        fill_network(network, file)
         return network.to(self.world.device).eval()
 
     def check(self) -> None:

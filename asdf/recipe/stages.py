@@ -284,15 +284,16 @@ def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
     if path is None:
         return
     # The ranks of a node share what they read, and none of them holds all of it in its own memory.
-    content = read_checkpoint(path, mapped=True)
-    if progress_in(content, path) is None:
+    checkpoint = read_checkpoint(path, mapped=True)
+    if progress_in(checkpoint) is None:
         raise AsdfError(
             f"{path} holds weights, but not how far its training had come, as files of other "
             "programs do. It can be scored (recipe.start_stage=2); to train, give this run another "
             "paths.system_folder."
         )
-    fill_network(path, content, trainer.step.network)
-    trainer.resume(content, run.world.run_on_main(lambda: read_evaluations(run.folders.layout)))
+    fill_network(trainer.step.network, checkpoint)
+    evaluations = run.world.run_on_main(lambda: read_evaluations(run.folders.layout))
+    trainer.resume(checkpoint, evaluations)
     LOG.info(
         "going on from %s: epoch %d, step %d",
         path.name,

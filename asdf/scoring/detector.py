@@ -25,8 +25,8 @@ from asdf.audio.speech import needs_whole_recording
 from asdf.audio.speech_activity import check_detector
 from asdf.distributed.resources import gpu_memory
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange.network_file import read_network, settings_in
-from asdf.metrics.calibration import Calibration, calibration_in
+from asdf.interchange import read_network
+from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.networks import fixed_samples
 from asdf.runs.log import LOG
 from asdf.runs.progress import track
@@ -105,11 +105,11 @@ class Detector:
         set_threads(threads)
         path = Path(network_path)
         folder = None if network_folder is None else Path(network_folder)
-        network, content = read_network(path, folder)
+        network, file = read_network(path, folder)
         # Here, not only while it scores: threads may score at the same time.
         network.eval()
-        self.settings = settings_in(content, path)
-        self.calibration: Calibration | None = calibration_in(content, path)
+        self.settings = file.to_sections()
+        self.calibration: Calibration | None = read_calibration(file.calibration, path)
         self.device = find_device(device)
         chosen = choose_scoring_precision(precision, self.device)
         rules = _adapt_rules(self.settings.network, network, full_length)

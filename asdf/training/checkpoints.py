@@ -7,9 +7,7 @@ needs, and the settings that build the network that it fits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +15,8 @@ from torch import Tensor, nn
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange.network_file import fill_network, network_content, read_network_file
-from asdf.interchange.network_file import write_content as write_checkpoint
+from asdf.interchange import NetworkFile, fill_network, read_network_file
+from asdf.interchange import write_network_file as write_checkpoint
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, describe_networks, list_networks
 from asdf.settings.sections import Sections
@@ -43,11 +41,10 @@ def collect_checkpoint(
     settings: Sections,
     world: World,
     copies: HostCopies,
-) -> dict[str, Any] | None:
+) -> NetworkFile | None:
     """All that scoring with the network and going on with its training need, in the main rank's memory.
 
-    All ranks come here together. `model_state_dict`, `optimizer_state_dict`, `training_loss` and
-    `consecutive_lr_updates` are where the original framework keeps them.
+    All ranks come here together.
 
     Args:
         copies: copies the tensors; training may change its own when this returns.
@@ -58,17 +55,12 @@ def collect_checkpoint(
     if not (world.is_main or is_sharded(network)):
         return None
     scaler_on_host = _queue_scaler(scaler, copies)
-    content: dict[str, Any] = copies.take(
-        {
-            **network_content(network, settings),
-            "optimizer_state_dict": optimiser.state_dict(),
-            "training_loss": progress.training_loss,
-            "consecutive_lr_updates": progress.consecutive_lr_updates,
-            "progress": progress.state(),
-        }
+    file = NetworkFile.from_network(
+        network, settings, optimiser_state=optimiser.state_dict(), progress=progress.state()
     )
-    content["scaler_state_dict"] = scaler_on_host.state_dict()
-    return content if world.is_main else None
+    copied = NetworkFile(**copies.take(vars(file)))
+    copied.scaler_state = scaler_on_host.state_dict()
+    return copied if world.is_main else None
 
 
 def _queue_scaler(scaler: torch.amp.GradScaler, copies: HostCopies) -> torch.amp.GradScaler:
@@ -79,8 +71,8 @@ def _queue_scaler(scaler: torch.amp.GradScaler, copies: HostCopies) -> torch.amp
     return on_host
 
 
-def read_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
-    """The content of a network file, on the CPU; nothing in the file is executed.
+def read_checkpoint(path: Path, mapped: bool = False) -> NetworkFile:
+    """Read a network file, on the CPU; nothing in the file is executed.
 
     Args:
         mapped: as of `read_network_file`.
@@ -96,19 +88,20 @@ def read_checkpoint(path: Path, mapped: bool = False) -> dict[str, Any]:
     return read_network_file(path, mapped)
 
 
-def progress_in(content: Mapping[str, Any], path: Path) -> Progress | None:
-    """How far the training of a file's `content` had come, or None where it does not say.
+def progress_in(file: NetworkFile) -> Progress | None:
+    """How far the training of `file` had come, or None where it does not say.
 
     Raises:
         AsdfError: what it says cannot be understood.
     """
-    if "progress" not in content:
+    if file.progress is None:
         return None
     try:
-        return Progress.from_state(content["progress"])
+        return Progress.from_state(file.progress)
     except ValueError as error:
         raise AsdfError(
-            f"{path} does not say how far its training had come: its 'progress' is damaged, {error}. It can be scored "
+            f"{file.path} does not say how far its training had come: its 'progress' is damaged, "
+            f"{error}. It can be scored "
             "(recipe.start_stage=2); to train, go on from another network (network.resume_epoch)."
         ) from None
 
@@ -126,7 +119,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
     best: tuple[int, Path] | None = None
     for path in candidates:
         try:
-            progress = progress_in(read_checkpoint(path, mapped=True), path)
+            progress = progress_in(read_checkpoint(path, mapped=True))
         except AsdfError as error:
             LOG.warning("passed over: %s", error)
             continue

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from torch import Tensor, nn
 from tqdm import tqdm
@@ -18,6 +17,7 @@ from asdf.data.decoders import tell_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import (
     Evaluation,
     last_improvement,
@@ -77,8 +77,8 @@ class Trainer:
         self.saving = Saving(step, layout, callbacks)
         self.lines = ProgressLines(step, self.plan, loader, callbacks)
 
-    def resume(self, content: dict[str, Any], evaluations: list[Evaluation]) -> None:
-        """Go on from the content of a checkpoint whose weights the network already has.
+    def resume(self, checkpoint: NetworkFile, evaluations: list[Evaluation]) -> None:
+        """Go on from a checkpoint whose weights the network already has.
 
         Args:
             evaluations: those of the run so far; some may be newer than the checkpoint.
@@ -86,8 +86,8 @@ class Trainer:
         Raises:
             AsdfError: the checkpoint was written with another optimiser.
         """
-        self.step.load_state(content)
-        progress = Progress.from_state(content["progress"])
+        self.step.load_state(checkpoint)
+        progress = Progress.from_state(checkpoint.progress)
         if progress.list_digest != self.utterances.digest():
             LOG.warning(
                 "the training list is not the one that the checkpoint was trained on: "

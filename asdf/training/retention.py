@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -14,9 +13,6 @@ from asdf.runs.log import LOG
 from asdf.runs.network_names import AVERAGE, NetworkName, list_networks
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import read_checkpoint, write_checkpoint
-
-# The average is no state of any training: progress and optimiser are left out.
-_COPIED = ("format", "version", "network_class", "settings")
 
 
 def remove_networks(layout: Layout, settings: Sections, evaluations: list[Evaluation]) -> None:
@@ -73,12 +69,9 @@ def average_networks(layout: Layout, evaluations: list[Evaluation], count: int) 
             "set recipe.validation_sets, or network.average_best_networks = 0."
         )
     files = [name.file for name in names]
-    content = read_checkpoint(layout.network_file(names[0]), mapped=True)
-    averaged: dict[str, Any] = {key: content[key] for key in _COPIED if key in content}
-    averaged["model_state_dict"] = _mean_weights(layout, content["model_state_dict"], names)
-    averaged["averaged"] = files
+    first = read_checkpoint(layout.network_file(names[0]), mapped=True)
     path = layout.network_file(AVERAGE)
-    write_checkpoint(path, averaged)
+    write_checkpoint(path, first.with_weights(_mean_weights(layout, first.state, names), files))
     LOG.info("averaged %s into %s", ", ".join(files), AVERAGE.file)
     return path
 
@@ -90,7 +83,7 @@ def _mean_weights(
     sums = {name: tensor.double() for name, tensor in first.items() if tensor.is_floating_point()}
     for other in names[1:]:
         # One network is in memory at a time.
-        weights = read_checkpoint(layout.network_file(other), mapped=True)["model_state_dict"]
+        weights = read_checkpoint(layout.network_file(other), mapped=True).state
         for name in sums:
             sums[name] += weights[name].double()
     mean = dict(first)

@@ -16,9 +16,9 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from asdf.data.threads import Threads
+from asdf.interchange import NetworkFile
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName
@@ -97,10 +97,10 @@ class Saving:
         if self._save is not None:
             self._log_if_writing(self._save)
         self.settle()
-        content = self._collect(progress)
+        checkpoint = self._collect(progress)
         path, writing = self._layout.network_file(name), None
         if self._threads is not None:
-            writing = self._threads.submit(_write, path, content)
+            writing = self._threads.submit(_write, path, checkpoint)
         self._save = _Save(path, ends_epoch, writing)
         self.timer.note_saving(time.monotonic() - began)
 
@@ -122,12 +122,12 @@ class Saving:
             self._conclude(save)
             self._callbacks.call_alone("on_checkpoint", save.path)
 
-    def _collect(self, progress: Progress) -> dict[str, Any] | None:
-        """The content of the checkpoint, on the main rank; the host waits once for a GPU."""
+    def _collect(self, progress: Progress) -> NetworkFile | None:
+        """The checkpoint, on the main rank; the host waits once for a GPU."""
         step = self._step
         self._world.broadcast_buffers(step.network)
         last = self._copies.queue(step.last.numbers())
-        content = collect_checkpoint(
+        checkpoint = collect_checkpoint(
             step.network,
             step.optimiser,
             step.scaler,
@@ -138,7 +138,7 @@ class Saving:
         )
         self._copies.wait()
         step.check_last(last)
-        return content
+        return checkpoint
 
     def _conclude(self, save: _Save) -> None:
         assert save.writing is not None  # this is the main rank
@@ -154,7 +154,7 @@ class Saving:
             )
 
 
-def _write(path: Path, content: dict[str, Any]) -> float:
+def _write(path: Path, checkpoint: NetworkFile) -> float:
     began = time.monotonic()
-    write_checkpoint(path, content)
+    write_checkpoint(path, checkpoint)
     return time.monotonic() - began

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +23,7 @@ from asdf.distributed.sharding import divides
 from asdf.distributed.transfer import fetch_later, send
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.interchange import NetworkFile
 from asdf.networks.freezing import freeze_front_end, frozen_in_epoch
 from asdf.networks.split import FromFeatures
 from asdf.runs.log import LOG
@@ -122,16 +122,18 @@ class Step:
         self._passes: Passes | GraphedPasses | None = None
         self._front_end_frozen = settings.front_end.frozen
 
-    def load_state(self, content: dict[str, Any]) -> None:
-        """Load optimiser and loss scale from the content of a checkpoint.
+    def load_state(self, checkpoint: NetworkFile) -> None:
+        """Load the states of the optimiser and of the loss scale.
 
         Raises:
             AsdfError: the checkpoint is of another optimiser.
         """
-        load_optimiser_state(self.optimiser, content["optimizer_state_dict"])
+        # A file without the state of an optimiser is refused as that of another one.
+        state = checkpoint.optimiser_state or {"param_groups": []}
+        load_optimiser_state(self.optimiser, state)
         # Empty when the run trained without a loss scale so far.
-        if content.get("scaler_state_dict"):
-            self.scaler.load_state_dict(content["scaler_state_dict"])
+        if checkpoint.scaler_state:
+            self.scaler.load_state_dict(checkpoint.scaler_state)
             self.last = LastStep(self.scaler, self.world.device)
 
     def whole_network(self) -> AbstractContextManager[nn.Module]:

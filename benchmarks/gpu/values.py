@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.distributed.arithmetic import tf32
-from asdf.interchange.published import load_detector_weights
+from asdf.interchange import load_detector_weights
 from asdf.networks import AASIST_L
 from asdf.settings.sections import Sections
 from benchmarks.gpu.groups import Check, Setup

@@ -44,11 +44,11 @@ def write(folder: Path) -> None:
     optimiser.step()
     scaler = torch.amp.GradScaler("cpu", enabled=False)
     progress = Progress(epochs=1, step=1)
-    content = collect_checkpoint(
+    checkpoint = collect_checkpoint(
         network, optimiser, scaler, progress, settings, World(), HostCopies()
     )
-    assert content is not None
-    write_checkpoint(folder / "epoch.1.pt", content)
+    assert checkpoint is not None
+    write_checkpoint(folder / "epoch.1.pt", checkpoint)
 
 
 class Resumed:
@@ -60,8 +60,8 @@ class Resumed:
         self.progress = Progress()
         self.began = anonymous_bytes()
 
-    def resume(self, content, evaluations) -> None:
-        load_optimiser_state(self.optimiser, content["optimizer_state_dict"])
+    def resume(self, checkpoint, evaluations) -> None:
+        load_optimiser_state(self.optimiser, checkpoint.optimiser_state)
         self.grown = anonymous_bytes() - self.began
 
 

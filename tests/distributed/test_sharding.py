@@ -19,7 +19,7 @@ from asdf.distributed.sharding import is_sharded
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.interchange.network_file import fill_network
+from asdf.interchange import NetworkFile, fill_network
 from asdf.networks import build_network
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections, assign
@@ -114,9 +114,9 @@ def make_step(
     step = Step(network.train(), utterances, settings, world)
     if start is not None:
         # Training would change the tensors that it was given.
-        start = copy.deepcopy(start)
-        fill_network(Path("start"), start, step.network)
-        step.load_state(start)
+        checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
+        fill_network(step.network, checkpoint)
+        step.load_state(checkpoint)
     return step
 
 
@@ -150,7 +150,8 @@ def train(
         progress.epochs = epoch
     world.broadcast_buffers(step.network)
     parts = (step.network, step.optimiser, step.scaler, progress, settings)
-    content = collect_checkpoint(*parts, world, HostCopies()) or {}
+    checkpoint = collect_checkpoint(*parts, world, HostCopies())
+    content = checkpoint.content() if checkpoint else {}
     return {**content, "loss": progress.loss_sum}
 
 

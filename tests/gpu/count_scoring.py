@@ -19,7 +19,7 @@ from asdf.data.feature_pass import FeaturePass
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world
-from asdf.interchange.network_file import write_network
+from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.precision import choose_scoring_precision
 from asdf.scoring.score_list import build_list_scorer, score_list
@@ -80,7 +80,7 @@ def main() -> None:
         results["features"] = dict(seen.waits)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.pt"
-        write_network(path, network, settings)
+        write_network_file(path, NetworkFile.from_network(network, settings))
         words = ["score", str(path), *map(str, files[:2]), "--device", "cuda"]
         with Watch() as seen:
             results["status"] = commands.main(words)

@@ -7,7 +7,6 @@ operations of a step, on the main rank.
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
+from asdf.interchange import NetworkFile
 from asdf.networks import build_network
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
@@ -112,11 +112,11 @@ def count_saving(
     return {"save_waits": dict(seen.waits), "saved_weights": is_same}
 
 
-def holds_weights(content: dict[str, Any], network: nn.Module) -> bool:
+def holds_weights(checkpoint: NetworkFile, network: nn.Module) -> bool:
     """Whether a file's weights are the network's, bit for bit (the null GPU's may be NaN)."""
     return all(
         weights.numpy().tobytes() == network.state_dict()[name].cpu().numpy().tobytes()
-        for name, weights in content["model_state_dict"].items()
+        for name, weights in checkpoint.state.items()
     )
 
 

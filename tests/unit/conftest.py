@@ -10,7 +10,7 @@ import pytest
 import soundfile
 import torch
 
-from asdf.interchange.network_file import write_network
+from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
 
@@ -71,14 +71,14 @@ def small_settings(**network) -> Sections:
     return settings
 
 
-def write_small_network(path: Path, settings: Sections | None = None, **extra) -> Path:
+def write_small_network(path: Path, settings: Sections | None = None, **entries) -> Path:
     settings = settings or small_settings()
     torch.manual_seed(0)
     network = build_network(settings)
     with torch.no_grad():  # a fresh network's scores hardly differ
         for parameter in network.parameters():
             parameter.mul_(1.3)
-    write_network(path, network, settings, extra)
+    write_network_file(path, NetworkFile.from_network(network, settings, **entries))
     return path
 
 

@@ -12,8 +12,12 @@ from torch import nn
 
 import asdf.networks
 from asdf.__main__ import main
-from asdf.interchange.network_file import read_network, settings_in, write_network
-from asdf.interchange.published import published_state
+from asdf.interchange import (
+    NetworkFile,
+    published_state,
+    read_network,
+    write_network_file,
+)
 from asdf.interchange.safetensors import read_safetensors
 from asdf.networks.architectures import KNOWN
 from asdf.settings.sections import Sections
@@ -39,7 +43,7 @@ def make(tmp_path):
     """Write a network of a class, whose every number is drawn, to `networks/epoch.3.pt`."""
 
     def make(
-        kind: str, settings: Sections | None = None, **extra: object
+        kind: str, settings: Sections | None = None, **entries: object
     ) -> tuple[nn.Module, Path]:
         settings = settings or settings_of(kind)
         torch.manual_seed(0)
@@ -48,7 +52,7 @@ def make(tmp_path):
             if tensor.is_floating_point():
                 tensor.add_(0.01 * torch.randn_like(tensor))
         path = tmp_path / "networks" / "epoch.3.pt"
-        write_network(path, network, settings, extra)
+        write_network_file(path, NetworkFile.from_network(network, settings, **entries))
         return network.eval(), path
 
     return make
@@ -126,7 +130,7 @@ def test_what_the_layouts_cannot_hold_is_told(make, run, tmp_path):
     cases = [("AASIST", None, "ssl_anti_spoofing", "AASIST has no layout of SSL_Anti-spoofing"),
              ("SSL_ASP", None, "ssl_anti_spoofing", "SSL_ASP has no layout of SSL_Anti-spoofing"),
              ("SSL_AASIST", None, "aasist", "SSL_AASIST is not raw-waveform AASIST"),
-             ("SSL_AASIST", settings, "ssl_anti_spoofing", "has no place for front_end.layer_sum.weights")]  # fmt: skip
+             ("SSL_AASIST", settings, "ssl_anti_spoofing", "has no layer for front_end.layer_sum.weights")]  # fmt: skip
     for kind, chosen, layout, told in cases:
         _, path = make(kind, chosen)
         status, _, errors = run("export", path, "--format", layout, tmp_path / "out.pth")
@@ -138,21 +142,21 @@ def test_what_the_layouts_cannot_hold_is_told(make, run, tmp_path):
 @pytest.mark.parametrize("layout", ["safetensors", "hub"])
 def test_safetensors_and_folders_are_networks(kind, layout, make, run, tmp_path):
     calibration = {"scale": 2.0, "offset": 0.125, "threshold": 0.5}
-    network, path = make(kind, calibration=calibration, optimizer_state_dict={"state": {}})
+    network, path = make(kind, calibration=calibration, optimiser_state={"state": {}})
     out = tmp_path / ("net.safetensors" if layout == "safetensors" else "net")
     assert run("export", path, "--format", layout, out)[0] == 0
-    read, content = read_network(out)
+    read, file = read_network(out)
     same(read, network)
-    assert content["calibration"] == calibration and "optimizer_state_dict" not in content
-    settings = settings_in(content, out)
-    expected = settings_in(read_network(path)[1], path)
+    assert file.calibration == calibration and file.optimiser_state is None
+    settings = file.to_sections()
+    expected = read_network(path)[1].to_sections()
     assert settings.paths.output_folder is None
     settings.paths = expected.paths
     assert settings == expected
     assert run("import", out, tmp_path / "again.pt")[0] == 0
-    again, content = read_network(tmp_path / "again.pt")
+    again, file = read_network(tmp_path / "again.pt")
     same(again, network)
-    assert content["calibration"] == calibration
+    assert file.calibration == calibration
 
 
 def test_the_folder_of_a_hub(make, run, tmp_path):
@@ -206,11 +210,13 @@ def test_a_folder_of_another_program_and_damaged_metadata_are_told(make, run, tm
     status, _, errors = run("export", tmp_path / "other", "--format", "hub", tmp_path / "card")
     assert status == 1 and "holds no detector of ASDF, but a network of the type 'wavlm'" in errors
     status, _, errors = run("export", path, "--format", "hub", path)
-    assert status == 2 and "is there already" in errors
+    assert status == 2 and "exists already" in errors
     status, _, errors = run(
         "export", path, "--format", "hub", tmp_path / "card", "--samples", "800"
     )
-    assert status == 2 and "--samples is for onnx and torchscript; hub keeps to no length" in errors
+    assert (
+        status == 2 and "--samples is for onnx and torchscript; hub has no fixed length" in errors
+    )
 
 
 KINDS = ["AASIST_L", "SSL_AASIST", "normalising", "SSL_SLS", "WavLM"]
@@ -299,7 +305,8 @@ def test_a_graph_that_gives_other_numbers_is_not_written(run, tmp_path):
     (tmp_path / "branching_network_of_a_test.py").write_text(OWN)
     settings = Sections()
     settings.network.network_class = "branching_network_of_a_test.Net"
-    write_network(tmp_path / "net.pt", nn.ModuleDict({"layer": nn.Linear(1, 2)}), settings)
+    own = nn.ModuleDict({"layer": nn.Linear(1, 2)})
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(own, settings))
     words = [
         "export",
         tmp_path / "net.pt",

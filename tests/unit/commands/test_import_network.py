@@ -15,7 +15,7 @@ import torch
 
 import asdf
 from asdf.__main__ import main
-from asdf.interchange.network_file import read_network, settings_in, write_network
+from asdf.interchange import NetworkFile, read_network, write_network_file
 from asdf.networks import SSL_AASIST
 from asdf.networks.architectures import KNOWN
 from asdf.settings.sections import Sections
@@ -80,7 +80,7 @@ def test_published_aasist(name, layout, parameters, reference, run, tmp_path):
 
 
 def scored_lengths(path: Path) -> tuple[int, int]:
-    network = settings_in(read_network(path)[1], path).network
+    network = read_network(path)[1].to_sections().network
     return (
         network.min_evaluation_utterance_length_in_samples,
         network.max_evaluation_utterance_length_in_samples,
@@ -136,7 +136,7 @@ def test_published_ssl_anti_spoofing(prefix, nested, reference, run, tmp_path):
     status, told, errors = run(*words)
     assert (status, told) == (1, "")
     assert (
-        f'Give front_end.architecture, a name or a literal. By the shapes it may be:\nfront_end.architecture="{SMALL}"'
+        f'Set front_end.architecture to a name or a literal. By the shapes it may be:\nfront_end.architecture="{SMALL}"'
         in errors
     )
     assert not (tmp_path / "net.pt").exists()
@@ -213,7 +213,7 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
     status, told, _ = run(*words, f"front_end.architecture={architecture.to_text()}")
     assert status == 0 and "recognised: Nes2Net-X: wav2vec 2.0 and Nes2Net-X" in told
     assert "back_end.nes2net_splits = (8, 8), by the shapes" in told
-    assert "back_end.nes2net_dilation = 2, as published; no shape tells it" in told
+    assert "back_end.nes2net_dilation = 2, as published; no shape shows it" in told
     assert scored_lengths(tmp_path / "net.pt") == (64600, 64600)
     network = read_network(tmp_path / "net.pt")[0]
     assert isinstance(network, SSL_Nes2NetX)
@@ -224,7 +224,7 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
 
 
 def test_xlsr_is_known_by_its_shapes():
-    from asdf.interchange.sizes import architecture_of
+    from asdf.interchange.sizes import find_architecture
     from asdf.networks.architectures import KNOWN
 
     for name in ("wav2vec2_xlsr_300m", "wav2vec2_base", "wavlm_base"):
@@ -233,23 +233,29 @@ def test_xlsr_is_known_by_its_shapes():
             f"front_end.model.{layer}": torch.empty(shape, device="meta")
             for layer, shape in shapes.items()
         }
-        assert architecture_of(Path("x"), state) == name
+        assert find_architecture(Path("x"), state) == name
 
 
 def test_a_checkpoint_of_asdf_leaves_its_training_behind(run, tmp_path):
     settings = Sections()
     settings.front_end.architecture, settings.front_end.layer = "tiny", "weighted"
     network = SSL_AASIST(settings)
-    extra = {"optimizer_state_dict": {}, "progress": {"step": 3}, "calibration": {"scale": 1.0}}
-    write_network(tmp_path / "epoch.1.pt", network, settings, extra)
+    checkpoint = NetworkFile.from_network(
+        network,
+        settings,
+        optimiser_state={},
+        progress={"step": 3},
+        calibration={"scale": 1.0},
+    )
+    write_network_file(tmp_path / "epoch.1.pt", checkpoint)
     status, told, _ = run("import", tmp_path / "epoch.1.pt", tmp_path / "net.pt")
     assert (
         status == 0 and "of the training that made it: optimizer_state_dict, progress (2)" in told
     )
-    read, content = read_network(tmp_path / "net.pt")
+    read, file = read_network(tmp_path / "net.pt")
     torch.testing.assert_close(read.state_dict(), network.state_dict(), rtol=0, atol=0)
-    assert content["calibration"] == {"scale": 1.0} and "progress" not in content
-    assert settings_in(content, Path("net.pt")).front_end == settings.front_end
+    assert file.calibration == {"scale": 1.0} and file.progress is None
+    assert file.to_sections().front_end == settings.front_end
     assert scored_lengths(tmp_path / "net.pt") == (16000, 1000000) and "scored" not in told
 
 
@@ -264,7 +270,7 @@ def test_a_layer_that_does_not_fit_is_an_error(change, reference, run, tmp_path)
         told = "1 of another shape: out_layer.bias (3 in the file, 2 in the network)"
     else:
         state["another.bias"] = torch.zeros(3)
-        told = "1 without a place: another.bias"
+        told = "1 unknown to the network: another.bias"
     torch.save(state, tmp_path / "net.pth")
     status, out, errors = run("import", tmp_path / "net.pth", tmp_path / "net.pt")
     assert (status, out) == (1, "") and told in errors and "nothing was loaded" in errors
@@ -288,8 +294,7 @@ def test_back_ends_alone_and_unknown_files_are_told(reference, run, tmp_path):
     torch.save({"a": torch.ones(1)}, tmp_path / "a.pth")
     status, _, errors = run("import", tmp_path / "a.pth", tmp_path / "net.pt")
     assert (
-        status == 1
-        and "is no detector that is known: it holds a. Read are a network of ASDF" in errors
+        status == 1 and "is no known detector: it holds a. Readable are a network of ASDF" in errors
     )
     names = (
         "fc0.weight",
@@ -310,7 +315,7 @@ def test_mistakes_on_the_command_line(reference, run, tmp_path):
     assert status == 2 and "the nearest is 'front_end.architecture'" in errors
     (tmp_path / "net.pt").write_text("mine")
     status, _, errors = run(*words)
-    assert status == 2 and "is there already; nothing was written" in errors
+    assert status == 2 and "exists already; nothing was written" in errors
     assert (tmp_path / "net.pt").read_text() == "mine"
     status, _, errors = run("import", tmp_path / "gone.pth", tmp_path / "other.pt")
     assert status == 1 and "there is no such file" in errors
@@ -338,7 +343,8 @@ def test_a_malicious_file_leaves_no_trace(run, tmp_path):
 def test_settings_cannot_ask_for_more_memory_than_the_file_brings(claim, run, tmp_path):
     settings = Sections()
     settings.front_end.architecture = "tiny"
-    write_network(tmp_path / "net.pt", SSL_AASIST(settings), settings)
+    file = NetworkFile.from_network(SSL_AASIST(settings), settings)
+    write_network_file(tmp_path / "net.pt", file)
     content = torch.load(tmp_path / "net.pt", weights_only=True, map_location="cpu")
     content["settings"]["front_end"]["architecture"] = repr({**asdict(KNOWN["tiny"]), **claim})
     torch.save(content, tmp_path / "net.pt")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.interchange.network_file import write_network
+from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -51,7 +51,7 @@ def held(tmp_path, monkeypatch):
     )
     sys.modules.pop("held_network", None)
     network = build_network(settings, tmp_path)
-    write_network(tmp_path / "net.pt", network, settings)
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
     folder = tmp_path / "in"
     folder.mkdir()
     for index in range(COUNT):

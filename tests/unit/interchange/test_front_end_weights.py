@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.interchange.fairseq import architecture_told, conv_layers
+from asdf.interchange import load_detector_weights
+from asdf.interchange.fairseq import architecture_from_options, conv_layers
 from asdf.interchange.front_end_weights import read_front_end_weights
 from asdf.interchange.pretrained import build_front_end, build_pretrained
-from asdf.interchange.published import load_detector_weights
 from asdf.networks import SSL_AASIST, Wav2Vec2FrontEnd
 from asdf.networks.architectures import KNOWN
 from asdf.settings.sections import FrontEnd, Sections
@@ -44,7 +44,7 @@ def check(model, expected):
 
 def test_options_of_older_and_of_fine_tuned_networks_are_found(checkpoint, expected, tmp_path):
     options = checkpoint["cfg"]["model"]
-    told = architecture_told(checkpoint)
+    told = architecture_from_options(checkpoint)
     assert told is not None
     for content in (
         {"args": argparse.Namespace(**options), "cfg": None},
@@ -52,8 +52,8 @@ def test_options_of_older_and_of_fine_tuned_networks_are_found(checkpoint, expec
         {"cfg": {"model": {"_name": "wav2vec_ctc", "w2v_args": {"model": options}}}},
         {"args": argparse.Namespace(w2v_args=argparse.Namespace(**options))},
     ):
-        assert architecture_told(content) == told
-    assert architecture_told({"model": {}}) is None
+        assert architecture_from_options(content) == told
+    assert architecture_from_options({"model": {}}) is None
     fine_tuned = {
         f"w2v_encoder.w2v_model.{name}": tensor for name, tensor in checkpoint["model"].items()
     }
@@ -66,7 +66,7 @@ def test_published_detectors_lend_their_front_end(checkpoint, expected, tmp_path
         f"module.ssl_model.model.{name}": tensor for name, tensor in checkpoint["model"].items()
     }
     state["module.LL.weight"] = torch.zeros(128, 48)
-    architecture = architecture_told(checkpoint)
+    architecture = architecture_from_options(checkpoint)
     assert architecture is not None
     with caplog.at_level(logging.INFO, logger="asdf.interchange.front_end_weights"):
         check(load(state, tmp_path, architecture=architecture.to_text()), expected)
@@ -112,7 +112,7 @@ def test_a_layer_of_another_shape_is_named(checkpoint, tmp_path):
 def test_a_layer_without_a_place_is_named(checkpoint, tmp_path):
     checkpoint["model"]["encoder.layers.0.adapter_layer.W_a"] = torch.zeros(2)
     with pytest.raises(
-        AsdfError, match=r"1 without a place: encoder\.layers\.0\.adapter_layer\.W_a"
+        AsdfError, match=r"1 unknown to the network: encoder\.layers\.0\.adapter_layer\.W_a"
     ):
         load(checkpoint, tmp_path)
 

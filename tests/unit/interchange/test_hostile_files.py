@@ -15,11 +15,10 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
+from asdf.interchange import NetworkFile, read_network, read_network_file, recognise
 from asdf.interchange.fairseq import conv_layers
-from asdf.interchange.formats import recognise
 from asdf.interchange.front_end_weights import read_front_end_weights
-from asdf.interchange.hugging_face import architecture_told
-from asdf.interchange.network_file import network_content, read_network, read_network_file
+from asdf.interchange.hugging_face import read_architecture
 from asdf.interchange.pickle_sizes import check_sizes
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks import SSL_AASIST
@@ -42,7 +41,7 @@ def content() -> dict[str, Any]:
     """What a network file holds."""
     settings = Sections()
     settings.front_end.architecture = "tiny"
-    return network_content(SSL_AASIST(settings), settings)
+    return NetworkFile.from_network(SSL_AASIST(settings), settings).content()
 
 
 def refusals(path: Path) -> list[str]:
@@ -72,7 +71,7 @@ def test_a_flipped_bit_of_the_weights_is_refused(content, tmp_path):
     path = tmp_path / "epoch.1.pt"
     torch.save(content, path)
     whole = path.read_bytes()
-    assert read_network(path)[1]["format"] == "asdf"
+    assert read_network(path)[1].format == "asdf"
     path.write_bytes(flipped(whole, len(whole) // 2, 5))
     for message in refusals(path):
         assert str(path) in message and "nothing in it was run" in message
@@ -290,7 +289,7 @@ def test_layers_without_names_and_without_numbers_are_refused(content, tmp_path)
     torch.save({**content, "model_state_dict": texts}, path)
     with pytest.raises(AsdfError, match=r"its layer .* is a str, not a tensor"):
         recognise(path, {})
-    with pytest.raises(AsdfError, match="a str, the network has"):
+    with pytest.raises(AsdfError, match=r"\(a str in the file, [0-9x]+ in the network\)"):
         read_network(path)
 
 
@@ -326,7 +325,7 @@ def test_a_checkpoint_of_damaged_progress_is_passed_over(progress, said, content
 def test_configurations_of_impossible_sizes_are_told(change, said, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "wav2vec2", ' + change + "}")
     with pytest.raises(AsdfError, match=f"config.json cannot be understood: {said}"):
-        architecture_told(tmp_path)
+        read_architecture(tmp_path)
 
 
 def test_a_configuration_larger_than_its_weights_is_refused_before_memory_is_taken(tmp_path):

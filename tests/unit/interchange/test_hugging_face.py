@@ -214,12 +214,12 @@ def test_wavlms_own_checkpoints_are_read(folder, tmp_path, waveforms):
 
 
 def test_a_detector_of_any_front_end_keeps_it_in_its_settings(folder, tmp_path, waveforms):
-    from asdf.interchange.network_file import read_network, write_network
+    from asdf.interchange import NetworkFile, read_network, write_network_file
 
     settings = Sections()
     settings.front_end.weights = str(folder)
     network = build_pretrained(settings).eval()
-    write_network(tmp_path / "net.pt", network, settings)
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
     read, _ = read_network(tmp_path / "net.pt")
     assert read.front_end.architecture == network.front_end.architecture
     assert read.front_end.architecture.relative_positions is not None

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.interchange.network_file import read_network_file
+from asdf.interchange import read_network_file
 from asdf.interchange.pickle_sizes import check_sizes
-from asdf.interchange.weights_file import read_weights_file, state_dict_in
+from asdf.interchange.state_dicts import state_dict_in
+from asdf.interchange.weights_file import read_weights_file
 
 
 def zipped(path: Path, change) -> Path:

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.interchange.weights_file import read_weights_file, state_dict_in
+from asdf.interchange.state_dicts import state_dict_in
+from asdf.interchange.weights_file import read_weights_file
 
 
 class Malicious:

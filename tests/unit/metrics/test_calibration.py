@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from asdf.errors import AsdfError
 from asdf.evaluation import DetectionCost, act_dcf, cllr, eer
-from asdf.metrics.calibration import Calibration, calibrate, calibration_in, eer_threshold, fit_llr
+from asdf.metrics.calibration import (
+    Calibration,
+    calibrate,
+    eer_threshold,
+    fit_llr,
+    read_calibration,
+)
 
 
 def drawn(seed: int = 0, distance: float = 1.5) -> tuple[np.ndarray, np.ndarray]:
@@ -129,8 +135,8 @@ def test_it_comes_back_from_a_network_file():
         Calibration(1.5, -2.0, 0.25),
         Calibration(1.5, -2.0, 0.25, 0.05, 1.0, 10.0),
     ):
-        assert calibration_in({"calibration": calibration.content()}, "net.pt") == calibration
-    assert calibration_in({}, "net.pt") is None
+        assert read_calibration(calibration.content(), "net.pt") == calibration
+    assert read_calibration(None, "net.pt") is None
 
 
 @pytest.mark.parametrize(
@@ -147,6 +153,6 @@ def test_it_comes_back_from_a_network_file():
 def test_a_damaged_entry_is_refused(change):
     entry = {**Calibration(1.0, 0.0, 0.0).content(), **change}
     with pytest.raises(AsdfError, match=r"net\.pt cannot be used"):
-        calibration_in({"calibration": entry}, "net.pt")
+        read_calibration(entry, "net.pt")
     with pytest.raises(AsdfError, match="cannot be used"):
-        calibration_in({"calibration": [1]}, "net.pt")
+        read_calibration([1], "net.pt")

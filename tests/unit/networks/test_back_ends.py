@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from asdf.errors import UsageError
-from asdf.interchange.fitting import load_layers
+from asdf.interchange import load_detector_weights, load_layers
 from asdf.interchange.pretrained import build_pretrained
-from asdf.interchange.published import load_detector_weights
 from asdf.networks import (
     SSL_SLS,
     ASPBackEnd,

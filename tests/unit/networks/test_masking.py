@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from asdf.interchange import load_detector_weights
 from asdf.interchange.pretrained import build_pretrained
-from asdf.interchange.published import load_detector_weights
 from asdf.networks import Wav2Vec2FrontEnd
 from asdf.networks.masking import Masking, draw_spans
 from asdf.settings.sections import FrontEnd

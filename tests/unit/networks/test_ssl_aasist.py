@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from asdf.interchange import load_detector_weights
 from asdf.interchange.pretrained import build_pretrained
-from asdf.interchange.published import load_detector_weights
 from asdf.networks import SSL_AASIST, build_network, front_end_parameters, scoring_length
 from asdf.networks.architectures import KNOWN
 

@@ -17,8 +17,12 @@ from asdf.audio.speech_activity import cut_to_speech
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange.network_file import read_network, write_network
-from asdf.interchange.published import load_detector_weights
+from asdf.interchange import (
+    NetworkFile,
+    load_detector_weights,
+    read_network,
+    write_network_file,
+)
 from asdf.metrics.calibration import Calibration
 from asdf.networks import build_network
 from asdf.runs.log import LOG
@@ -110,7 +114,7 @@ def test_published_aasist_l_gives_its_logits(tmp_path):
     )
     network = build_network(settings)
     load_detector_weights(network, FIXTURES / "AASIST-L.pth")
-    write_network(tmp_path / "network.pt", network, settings)
+    write_network_file(tmp_path / "network.pt", NetworkFile.from_network(network, settings))
     detector = asdf.Detector(tmp_path / "network.pt", device="cpu")
     for waveform, logits in zip(case["waveforms"], case["logits"], strict=True):
         soundfile.write(tmp_path / "a.wav", waveform, 16000, subtype="FLOAT")
@@ -127,7 +131,7 @@ def test_published_aasist_gives_its_logits(tmp_path, shared):
     )
     network = build_network(settings)
     load_detector_weights(network, shared / "reference" / "AASIST.pth")
-    write_network(tmp_path / "network.pt", network, settings)
+    write_network_file(tmp_path / "network.pt", NetworkFile.from_network(network, settings))
     detector = asdf.Detector(tmp_path / "network.pt", device="cpu")
     scores = [detector.score(waveform, 16000) for waveform in case["waveforms"]]
     assert_allclose(scores, case["logits"][:, 1], atol=1e-4)
@@ -237,7 +241,7 @@ def test_a_network_class_of_ones_own(tmp_path, recordings):
     try:
         settings = small_settings(network_class="small_networks.Plain")
         network = build_network(settings, TESTS)
-        write_network(tmp_path / "own.pt", network, settings)
+        write_network_file(tmp_path / "own.pt", NetworkFile.from_network(network, settings))
         with pytest.raises(AsdfError, match=r"small_networks\.Plain"):
             asdf.Detector(tmp_path / "own.pt", "cpu")
         detector = asdf.Detector(tmp_path / "own.pt", "cpu", network_folder=TESTS)
@@ -255,7 +259,7 @@ def test_a_score_that_is_no_number_is_an_error(tmp_path, recordings):
     network = build_network(settings)
     with torch.no_grad():
         network.out_layer.bias.fill_(torch.nan)
-    write_network(tmp_path / "network.pt", network, settings)
+    write_network_file(tmp_path / "network.pt", NetworkFile.from_network(network, settings))
     detector = asdf.Detector(tmp_path / "network.pt", "cpu")
     with pytest.raises(AsdfError, match="not a finite number"):
         detector.score(recordings / "a.wav")

@@ -12,7 +12,7 @@ from asdf.audio import read_audio
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
-from asdf.interchange.published import load_detector_weights
+from asdf.interchange import load_detector_weights
 from asdf.networks import AASIST_L
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import agree_on_precision, choose_scoring_precision

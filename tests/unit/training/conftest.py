@@ -88,9 +88,9 @@ def train(utterances, tmp_path):
             ),
         )
         if start:
-            content = read_checkpoint(folder / start)
-            fill_network(folder / start, content, step.network)
-            trainer.resume(content, read_evaluations(Layout(tmp_path)))
+            checkpoint = read_checkpoint(folder / start)
+            fill_network(step.network, checkpoint)
+            trainer.resume(checkpoint, read_evaluations(Layout(tmp_path)))
         trainer.run()
         return trainer, witness.seen
 

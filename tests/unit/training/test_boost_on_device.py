@@ -11,6 +11,7 @@ from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
+from asdf.interchange import NetworkFile
 from asdf.runs.layout import Layout
 from asdf.settings.sections import RawBoost, Sections
 from asdf.training.callback_group import CallbackGroup
@@ -63,17 +64,17 @@ def train(tmp_path):
             callbacks=CallbackGroup([], [], World()),
         )
         if start:
-            content = read_checkpoint(folder / start)
-            fill_network(folder / start, content, step.network)
-            trainer.resume(content, [])
+            checkpoint = read_checkpoint(folder / start)
+            fill_network(step.network, checkpoint)
+            trainer.resume(checkpoint, [])
         trainer.run()
         return [read_checkpoint(folder / f"epoch.{epoch}.pt") for epoch in (1, 2, 3)]
 
     return train
 
 
-def losses(contents: list[dict]) -> list[float]:
-    return [content["training_loss"] for content in contents]
+def losses(checkpoints: list[NetworkFile]) -> list[float]:
+    return [checkpoint.progress["training_loss"] for checkpoint in checkpoints]
 
 
 @pytest.mark.parametrize("algo", [4, 5, 8])
@@ -106,6 +107,7 @@ def test_a_stop_changes_no_number(train, steps):
     with pytest.raises(Stopped, match=f"after step {steps}"):
         train("stopped", rawboost, stop=After())
     again = train("stopped", rawboost, start="resume.pt")
-    for key in ("model_state_dict", "optimizer_state_dict"):
-        torch.testing.assert_close(again[-1][key], whole[-1][key], rtol=0, atol=0)
-    assert again[-1]["progress"] == whole[-1]["progress"]
+    last, expected = again[-1], whole[-1]
+    torch.testing.assert_close(last.state, expected.state, rtol=0, atol=0)
+    torch.testing.assert_close(last.optimiser_state, expected.optimiser_state, rtol=0, atol=0)
+    assert last.progress == expected.progress

@@ -13,7 +13,7 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.runs.evaluations import read_evaluations
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import list_networks
-from asdf.training.checkpoints import read_checkpoint
+from asdf.training.checkpoints import read_checkpoint, write_checkpoint
 from tests.unit.training.conftest import SIZE
 
 
@@ -158,8 +158,9 @@ def test_a_checkpoint_of_an_earlier_version_prints_the_losses_from_there_on(trai
     path = tmp_path / "networks" / "epoch.1.step.4.pt"
     train(max_steps=3)
     older = read_checkpoint(tmp_path / "networks" / "epoch.1.step.3.pt")
-    del older["progress"]["printed_loss_sum"], older["progress"]["printed_weight_sum"]
-    torch.save(older, tmp_path / "networks" / "epoch.1.step.3.pt")
+    del older.progress["printed_loss_sum"]
+    del older.progress["printed_weight_sum"]
+    write_checkpoint(tmp_path / "networks" / "epoch.1.step.3.pt", older)
     path.unlink()
     train(start="epoch.1.step.3.pt", max_steps=4, print_interval=4)
     assert printed(tmp_path)[4] == pytest.approx(losses[4], rel=1e-6)
@@ -198,8 +199,8 @@ def test_a_checkpoint_inside_an_epoch_follows_from_the_clock(train):
 
 def test_another_list_begins_its_epoch_anew(train, utterances, tmp_path):
     train(max_steps=3)
-    content = read_checkpoint(tmp_path / "networks" / "epoch.1.step.3.pt")
-    assert content["progress"]["position"] == 6
+    checkpoint = read_checkpoint(tmp_path / "networks" / "epoch.1.step.3.pt")
+    assert checkpoint.progress["position"] == 6
     utterances.ids.reverse()
     trainer, _ = train(start="epoch.1.step.3.pt", max_epochs=1)
     assert trainer.progress.step == 3 + 5

@@ -11,6 +11,7 @@ from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.interchange import NetworkFile
 from asdf.settings.sections import Sections
 from asdf.training.instruments.clock import FORWARD
 from asdf.training.precision import choose_precision
@@ -147,11 +148,12 @@ def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
                                          (torch.amp.GradScaler("cpu", init_scale=8.0), 8.0)):  # fmt: skip
         step = make()
         step.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
-        states = {
-            "optimizer_state_dict": make().optimiser.state_dict(),
-            "scaler_state_dict": scale_before.state_dict(),
-        }
-        step.load_state(states)
+        checkpoint = NetworkFile(
+            state={},
+            optimiser_state=make().optimiser.state_dict(),
+            scaler_state=scale_before.state_dict(),
+        )
+        step.load_state(checkpoint)
         assert step.scaler.get_scale() == expected_scale
 
 

@@ -65,9 +65,9 @@ def train(tmp_path):
             callbacks=CallbackGroup([], [], World()),
         )
         if start:
-            content = read_checkpoint(folder / start)
-            fill_network(folder / start, content, step.network)
-            trainer.resume(content, [])
+            checkpoint = read_checkpoint(folder / start)
+            fill_network(step.network, checkpoint)
+            trainer.resume(checkpoint, [])
         trainer.run()
         return trainer
 
@@ -75,7 +75,7 @@ def train(tmp_path):
 
 
 def weights(folder, name: str) -> dict[str, torch.Tensor]:
-    return read_checkpoint(folder / "networks" / name)["model_state_dict"]
+    return read_checkpoint(folder / "networks" / name).state
 
 
 def moved(before: dict, after: dict) -> set[str]:
@@ -126,9 +126,9 @@ def test_a_stop_before_at_or_after_the_unfreezing_changes_no_number(train, tmp_p
     start = "resume.pt" if steps % 3 else f"epoch.{steps // 3}.pt"
     train(start=start, **options)
     again = read_checkpoint(tmp_path / "networks" / "epoch.3.pt")
-    for key in ("model_state_dict", "optimizer_state_dict"):
-        torch.testing.assert_close(again[key], whole[key], rtol=0, atol=0)
-    assert again["progress"] == whole["progress"]
+    torch.testing.assert_close(again.state, whole.state, rtol=0, atol=0)
+    torch.testing.assert_close(again.optimiser_state, whole.optimiser_state, rtol=0, atol=0)
+    assert again.progress == whole.progress
 
 
 def test_clips_of_another_length_than_the_networks_are_refused(train):

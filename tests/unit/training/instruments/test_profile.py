@@ -78,9 +78,9 @@ def train(tmp_path, caplog, monkeypatch):
             callbacks=CallbackGroup([records], [], World()),
         )
         if start:
-            content = read_checkpoint(folder / start)
-            fill_network(folder / start, content, step.network)
-            trainer.resume(content, [])
+            checkpoint = read_checkpoint(folder / start)
+            fill_network(step.network, checkpoint)
+            trainer.resume(checkpoint, [])
         trainer.run()
         return trainer, records.steps
 

@@ -1,0 +1,123 @@
+"""The network that a file's settings describe, compared with the file before memory is taken for it.
+
+Invariant: nothing is imported that a file names, but classes of ours and those in a folder that the
+caller names. A network of ours is built only if each of its layers is in the file, in its shape; so
+a file cannot ask for more memory than it brings. Shapes come from torch's meta device, where
+tensors have no numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from asdf.errors import AsdfError, UsageError
+from asdf.interchange.fitting import OTHER_ARCHITECTURE, check_layers
+from asdf.networks.architectures import Architecture
+from asdf.networks.build import build_network
+from asdf.settings.class_path import find_class
+from asdf.settings.sections import Sections
+
+OURS = "asdf.networks"
+
+
+def build_for(
+    settings: Sections,
+    state: Mapping[str, Any],
+    source: str,
+    folder: Path | None,
+    advice: str = OTHER_ARCHITECTURE,
+    ignored: Collection[str] = (),
+) -> nn.Module:
+    """Build the network that `settings` describe for the weights of a file, which are not loaded.
+
+    Args:
+        state: the layers of the file, which those of a class of ours are compared with.
+        source: what messages call the file.
+        folder: where the module of a user's own network class lies.
+        advice, ignored: as of `check_layers`.
+
+    Raises:
+        UsageError: there is no such `folder`.
+        AsdfError: the class is neither ours nor in `folder`, the file lacks layers of the network,
+            or the network cannot be built.
+    """
+    if folder is not None and not folder.is_dir():
+        raise UsageError(
+            f"there is no folder {folder} for the module of the network's class. Check the path; "
+            f"it is relative to {Path.cwd()}."
+        )
+    class_path = settings.network.network_class
+    settings = replace(settings, front_end=replace(settings.front_end, weights=None))
+    if is_ours(class_path, f"in {source}: network.network_class"):
+        shapes = shapes_of(settings, len(state), source)
+        check_layers(shapes, state, class_path.rpartition(".")[2], source, advice, ignored)
+    else:
+        _check_folder(class_path, folder, source)
+    # Reading a file must not advance the caller's random state.
+    with torch.random.fork_rng(devices=[]):
+        return build_network(settings, folder)
+
+
+def is_ours(class_path: str, where: str) -> bool:
+    """Whether `asdf.networks` itself defines this class; another module is not even imported.
+
+    Raises:
+        UsageError: the path leads into `asdf.networks`, but to no network.
+    """
+    if not class_path.startswith(f"{OURS}."):
+        return False
+    return find_class(class_path, None, where, nn.Module).__module__.startswith(f"{OURS}.")
+
+
+def shapes_of(settings: Sections, layers: int, source: str) -> dict[str, torch.Size]:
+    """Return names and shapes of the layers of the network of ours that `settings` build.
+
+    Args:
+        layers: how many the file holds; a network of more modules than that is not even outlined.
+
+    Raises:
+        AsdfError: the settings ask for more layers than there are, or build no network.
+    """
+    name = settings.network.network_class.rpartition(".")[2]
+    described = _described_layers(settings, name)
+    if name.startswith("SSL_") and described > layers:
+        raise AsdfError(
+            f"the network {source} is described with {described:,} layers, and the file holds "
+            f"{layers:,}. It is damaged."
+        )
+    with torch.device("meta"):
+        network = build_network(settings)
+    return {name: tensor.shape for name, tensor in network.state_dict().items()}
+
+
+def _described_layers(settings: Sections, class_name: str) -> int:
+    """Return a lower bound of the network's layers, without building it."""
+    architecture = Architecture.from_text(settings.front_end.architecture)
+    layers = max(architecture.layers, len(architecture.conv_layers))
+    if class_name == "SSL_Nes2NetX":
+        # Its layers are at least as many as the parts of its parts.
+        layers = max(layers, math.prod(settings.back_end.nes2net_splits))
+    return layers
+
+
+def _check_folder(class_path: str, folder: Path | None, source: str) -> None:
+    """Accept a class whose module lies in `folder`; a file may not name other code to import."""
+    if folder is not None:
+        module = class_path.partition(".")[0]
+        as_file = folder / f"{module}.py"
+        as_package = folder / module / "__init__.py"
+        if as_file.is_file() or as_package.is_file():
+            return
+    elsewhere = f" and has no module in {folder}" if folder else ""
+    raise AsdfError(
+        f"the network {source} is of the class {class_path}, which is not of {OURS}{elsewhere}. A "
+        "file may not name what is imported: name the folder in which the module of your own class "
+        "lies, if you trust it."
+    )

@@ -1,0 +1,84 @@
+"""Networks from their own files: a detector comes back from its file alone.
+
+Invariant: nothing in a file is executed. A file names its network's class, and only a class of
+`asdf.networks`, or one in a folder that the caller names, is built; the rest of the file is plain
+values and tensors. The same file gives the same network on every machine, whatever the settings
+there are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.building import build_for
+from asdf.interchange.fitting import load_layers
+from asdf.interchange.hub import is_hub_folder, read_hub_folder, read_safetensors_network
+from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile
+from asdf.interchange.state_dicts import check_tensors
+from asdf.interchange.weights_file import read_weights_file
+from asdf.text import shorten
+
+
+def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Module, NetworkFile]:
+    """Read the network of a file, in eval mode on the CPU, and all else that the file holds.
+
+    Args:
+        path: a network file; or a safetensors file or a folder, as `export` writes them.
+        folder: where the module of a user's own network class lies; without it only the project's
+            classes are built.
+
+    Raises:
+        AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the
+            network it describes.
+    """
+    path = Path(path)
+    file = read_network_file(path)
+    if not file.is_described:
+        raise AsdfError(
+            f"{path} holds weights, but does not say of which network. Turn it into a network of "
+            f"ASDF first: python -m asdf import {path} OUT"
+        )
+    tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
+    check_tensors(tensors, path)
+    network = build_for(
+        file.to_sections(), file.state, str(path), folder, _advice_for(file), ORIGINAL_NUMBERS
+    )
+    fill_network(network, file)
+    return network.eval(), file
+
+
+def read_network_file(path: Path, mapped: bool = False) -> NetworkFile:
+    """Read a network file on the CPU; or a safetensors file or a folder, as `export` writes them.
+
+    Args:
+        mapped: as of `read_weights_file`; a new file may be put at `path` meanwhile.
+
+    Raises:
+        AsdfError: there is no such file, or it is no network.
+    """
+    if is_hub_folder(path):
+        return read_hub_folder(path)
+    if path.suffix == ".safetensors":
+        return read_safetensors_network(path)
+    return NetworkFile.from_content(read_weights_file(path, "the network", mapped), path)
+
+
+def fill_network(network: nn.Module, file: NetworkFile) -> None:
+    """Put the weights of `file` into `network`.
+
+    Raises:
+        AsdfError: the file is of another network; `network` is then unchanged.
+    """
+    load_layers(network, file.state, str(file.path), _advice_for(file), ORIGINAL_NUMBERS)
+
+
+def _advice_for(file: NetworkFile) -> str:
+    network_class = shorten(str(file.network_class or "unknown"))
+    return (
+        f"They are of the network class {network_class}. Set network.network_class and "
+        "front_end.architecture to those it was trained with, or give this run another "
+        "paths.system_folder."
+    )

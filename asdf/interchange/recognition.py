@@ -1,0 +1,251 @@
+"""Whole detectors in the layouts that they are published and saved in, as networks of ASDF.
+
+Invariant: every layer of a file is a layer of the network, or is left out for a reason that is
+reported. What the shapes of the layers leave open is the published value, a setting that the caller
+chooses, or an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from asdf.errors import AsdfError
+from asdf.interchange.fitting import PUBLISHED_FRONT_END, first_names
+from asdf.interchange.hugging_face import CONFIG, folder_of, read_json
+from asdf.interchange.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
+from asdf.interchange.network_reading import read_network_file
+from asdf.interchange.published import is_published, rename_published, without_unused
+from asdf.interchange.scored_as_published import published_length
+from asdf.interchange.sizes import (
+    ARCHITECTURE,
+    FRONT_END,
+    SHAPES,
+    SettingFromFile,
+    back_end_sizes,
+    class_of_layers,
+    find_architecture,
+)
+from asdf.interchange.state_dicts import (
+    OUR_KEY,
+    check_tensors,
+    nested_key,
+    state_dict_in,
+)
+from asdf.interchange.weights_file import read_weights_file
+from asdf.settings.sections import Sections, assign
+from asdf.settings.weights_names import BUNDLE
+from asdf.text import shorten
+
+OURS = "a network of ASDF"
+ORIGINAL = "a checkpoint of the original ASDF"
+LAYOUTS = {
+    "AASIST": "raw-waveform AASIST",
+    "AASIST_L": "raw-waveform AASIST-L",
+    "SSL_AASIST": "SSL_Anti-spoofing: wav2vec 2.0 and AASIST",
+    "SSL_AASIST_L": "SSL_Anti-spoofing's layout: wav2vec 2.0 and AASIST-L",
+    "SSL_SLS": "SLS: wav2vec 2.0 and sensitive layer selection",
+    "SSL_Nes2NetX": "Nes2Net-X: wav2vec 2.0 and Nes2Net-X",
+}
+_READABLE = (
+    f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS and Nes2Net-X "
+    f"with their front end ({PUBLISHED_FRONT_END}*), and raw-waveform AASIST and AASIST-L"
+)
+_PRETRAINING = "of the front end's pretraining; scores do not depend on them"
+_TRAINING = "of the training that made it"
+_UNUSED = "of a norm whose output the published code does not use; scores do not depend on them"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A detector as it was read.
+
+    Attributes:
+        layout: what the file was recognised as.
+        state: layers under our names.
+        left_out: names of layers and entries that were left out, by reason.
+        notes: what the user should know of the settings.
+        calibration, evaluation: entries of a file of ours.
+    """
+
+    layout: str
+    settings: Sections
+    state: dict[str, Tensor]
+    left_out: dict[str, list[str]]
+    notes: list[str] = field(default_factory=list)
+    calibration: Any = None
+    evaluation: Any = None
+
+
+@dataclass
+class _Layers:
+    """Layers on their way to our names, and names of what was left out, by reason."""
+
+    state: dict[str, Tensor]
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+
+    def leave_out(self, names: list[str], reason: str) -> None:
+        if names:
+            self.left_out[reason] = names
+
+
+def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
+    """Read a detector in any layout.
+
+    Args:
+        chosen: settings by their full names, such as 'front_end.architecture', which override the
+            file's.
+
+    Raises:
+        AsdfError: the file cannot be read, is no detector, or does not say enough of its network.
+    """
+    content = _read_content(path)
+    if content.get("format") == FORMAT:
+        return _recognise_ours(NetworkFile.from_content(content, path), chosen)
+    layers = _unnest(content, path)
+    _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))
+    kind = _name_class(layers.state, path)
+    settings = Sections()
+    notes = _set_architecture(settings, kind, layers.state, chosen, path)
+    notes += _set_sizes(settings, kind, layers.state, chosen, path)
+    layout = LAYOUTS[kind]
+    if nested_key(content) == OUR_KEY:
+        # The original ASDF scored whole recordings, as the defaults do.
+        layout = f"{ORIGINAL}; {layout}"
+    else:
+        notes += published_length(settings, kind, chosen)
+    return Recognised(layout, settings, layers.state, layers.left_out, notes)
+
+
+def _read_content(path: Path) -> dict[str, Any]:
+    if str(path).startswith(BUNDLE):
+        raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
+    if path.is_dir() and folder_of(path) and read_json(path / CONFIG).get("format") != FORMAT:
+        raise AsdfError(_front_end_alone(str(path), "holds a network of Hugging Face"))
+    if path.is_dir() or path.suffix == ".safetensors":
+        return read_network_file(path).content()
+    return read_weights_file(path)
+
+
+def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
+    settings = file.to_sections()
+    assign(settings, chosen)
+    path = str(file.path)
+    for name, value in file.state.items():
+        if not isinstance(value, Tensor):
+            raise AsdfError(
+                f"{path} is damaged: its layer {shorten(name)} is a {type(value).__name__}, not a "
+                "tensor."
+            )
+    check_tensors(file.state, path)
+    layers = _Layers(dict(file.state))
+    layers.leave_out(file.training_keys(), _TRAINING)
+    return Recognised(
+        OURS,
+        settings,
+        layers.state,
+        layers.left_out,
+        calibration=file.calibration,
+        evaluation=file.evaluation,
+    )
+
+
+def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
+    """Take the layers out of a file's dictionary, and name the entries that are no layers."""
+    key = nested_key(content)
+    entries = content[key] if key else content
+    beside = [str(other) for other in content if key and other != key]
+    numbers = [name for name in ORIGINAL_NUMBERS if name in entries]
+    named = {name: value for name, value in entries.items() if name not in numbers}
+    plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
+    layers = _Layers(state_dict_in(named, path))
+    layers.leave_out([*beside, *numbers, *plain], _TRAINING)
+    return layers
+
+
+def _rename(layers: _Layers, masked: bool) -> None:
+    """Give the layers our names, without those that scores do not depend on.
+
+    Args:
+        masked: whether the network masks frames in training, for which it has one layer more.
+    """
+    layers.state, unused = without_unused(layers.state)
+    layers.leave_out(unused, _UNUSED)
+    if is_published(layers.state):
+        layers.state, not_used = rename_published(layers.state, masked)
+        layers.leave_out(not_used, _PRETRAINING)
+
+
+def _name_class(state: Mapping[str, Tensor], path: Path) -> str:
+    """Return the name of the class of ours whose layers these are.
+
+    Raises:
+        AsdfError: there is none, or the front end's layers are missing.
+    """
+    kind = class_of_layers(state)
+    if kind is None:
+        raise AsdfError(_no_detector(path, state))
+    has_front_end = any(name.startswith(FRONT_END) for name in state)
+    if kind.startswith("SSL_") and not has_front_end:
+        raise AsdfError(
+            f"{path} holds the back end of {kind} alone; its front end's layers, "
+            f"{PUBLISHED_FRONT_END}*, are missing."
+        )
+    return kind
+
+
+def _set_architecture(
+    settings: Sections,
+    kind: str,
+    state: Mapping[str, Tensor],
+    chosen: Mapping[str, Any],
+    path: Path,
+) -> list[str]:
+    """Set the class, what the user chose, and the front end's architecture; return notes."""
+    assign(settings, {"network.network_class": f"asdf.networks.{kind}", **chosen})
+    if not kind.startswith("SSL_") or ARCHITECTURE in chosen:
+        return []
+    architecture = find_architecture(path, state)
+    assign(settings, {ARCHITECTURE: architecture})
+    return [SettingFromFile(ARCHITECTURE, architecture, SHAPES).describe()]
+
+
+def _set_sizes(
+    settings: Sections,
+    kind: str,
+    state: Mapping[str, Tensor],
+    chosen: Mapping[str, Any],
+    path: Path,
+) -> list[str]:
+    """Set the sizes of the back end that the user did not choose; return notes."""
+    try:
+        sizes = back_end_sizes(kind, state, settings)
+    except (ValueError, KeyError, IndexError) as error:
+        raise AsdfError(
+            f"{path} has layers named as those of {kind}, but of shapes that it cannot have."
+        ) from error
+    notes = []
+    for size in sizes:
+        if size.name not in chosen:
+            assign(settings, {size.name: size.value})
+            notes.append(size.describe())
+    return notes
+
+
+def _no_detector(path: Path, state: Mapping[str, Tensor]) -> str:
+    has_back_end = any(name.startswith("back_end.") for name in state)
+    has_stem = any("feature_extractor.conv_layers.0." in name for name in state)
+    if has_stem and not has_back_end:
+        return _front_end_alone(str(path), "holds a pretrained self-supervised network")
+    return f"{path} is no known detector: it holds {first_names(list(state))}. {_READABLE}."
+
+
+def _front_end_alone(path: str, what: str) -> str:
+    return (
+        f"{path} {what}: a front end and no detector, it gives features and no scores. Train a "
+        f"network on it: front_end.weights={path} in a config or on a recipe's command line."
+    )

@@ -1,0 +1,51 @@
+"""How much of a recording the published programs score, as settings of a network of ASDF.
+
+Invariant: a published detector is scored as its authors score it, unless the user chooses lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from asdf.settings.sections import Sections, assign
+from asdf.trials.scored_length import PUBLISHED, ScoredLength
+
+_MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
+_MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"
+
+
+def published_length(settings: Sections, kind: str, chosen: Mapping[str, Any]) -> list[str]:
+    """Set how much of a recording is scored to what the published programs score; return notes.
+
+    The data sets of AASIST, SSL_Anti-spoofing, SLS and Nes2Net-X (`data_utils.py`,
+    `data_utils_SSL.py`) return the first 64,600 samples of a trial, and repeat a shorter one from
+    its start. An SLS of another size takes its own length.
+
+    Args:
+        kind: the name of the network's class.
+        chosen: settings that the user chose, by their full names.
+    """
+    published = settings.back_end.sls_samples if kind == "SSL_SLS" else PUBLISHED.min_samples
+    lengths = _unchosen_lengths(published, chosen)
+    if not lengths:
+        return []
+    assign(settings, lengths)
+    scored = ScoredLength(
+        settings.network.min_evaluation_utterance_length_in_samples,
+        settings.network.max_evaluation_utterance_length_in_samples,
+    )
+    is_published = scored.min_samples == scored.max_samples == published
+    reason = ", as published" if is_published else ""
+    names = " and ".join(f"{name} = {value}" for name, value in lengths.items())
+    return [f"scored{reason}: {scored.describe()} ({names})"]
+
+
+def _unchosen_lengths(published: int, chosen: Mapping[str, Any]) -> dict[str, int]:
+    """Return the limits that the user did not choose, so that they agree with the chosen one."""
+    lengths = {}
+    if _MIN_SCORED not in chosen:
+        lengths[_MIN_SCORED] = min(published, chosen.get(_MAX_SCORED, published))
+    if _MAX_SCORED not in chosen:
+        lengths[_MAX_SCORED] = max(published, chosen.get(_MIN_SCORED, published))
+    return lengths
