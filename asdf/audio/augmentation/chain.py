@@ -1,83 +1,104 @@
 """The augmentations of a training example, one after the other.
 
-Invariant: an example is a function of the recording, the material and the generator's draws, and a part that is not in
-the chain draws nothing: with an empty chain the example is, bit for bit, what it is without augmentation.
+Invariant: an example is a function of the recording, the material and the generator's draws, and a
+part that is not in the chain draws nothing: with an empty chain the example is, bit for bit, what
+it is without augmentation.
 
-Order of the draws: the speed; then, by the caller, the place of the crop, which depends on it; then for each other
-part of the chain in turn, whether it is done and, if so, its own draws.
+Order of the draws: the speed; then, by the caller, the position of the crop, which depends on it;
+then for each other part of the chain in turn, whether it is done and, if so, its own draws.
+
+To add a part: write a class that is a `Part`, add a line to `_PARTS`, and its settings to
+`asdf.settings.sections.Augmentation`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
-from asdf.audio.augmentation.codecs import check_codecs, draw_coding, transcode
-from asdf.audio.augmentation.files import find_noises, find_responses
-from asdf.audio.augmentation.noise import draw_noise, mix
-from asdf.audio.augmentation.reverberation import draw_response, reverberate
-from asdf.audio.augmentation.speed import AS_IT_IS, at_speed, draw_speed
+from asdf.audio.augmentation.codecs import Coding, open_coding
+from asdf.audio.augmentation.noise import Noise, open_noise
+from asdf.audio.augmentation.reverberation import Reverberation, open_reverberation
+from asdf.audio.augmentation.speed import UNCHANGED, Speed, at_speed
 from asdf.settings.sections import Augmentation
+
+
+class Part(Protocol):
+    """What is done to a clip without changing its length: plain values, for worker processes.
+
+    Attributes:
+        probability: the proportion of the clips that it is done to.
+    """
+
+    @property
+    def probability(self) -> float: ...
+
+    def apply(self, clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return `clip` (T,) float32 as it is after this part: (T,) float32."""
+
+    def describe(self) -> str:
+        """Return the part in words, for the log."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """What is done, and the recordings that it takes; plain values, which a worker process gets as they are."""
+    """The parts in the order in which they are done."""
 
-    settings: Augmentation = field(default_factory=Augmentation)
-    noises: tuple[str, ...] = ()
-    responses: tuple[str, ...] = ()
+    parts: tuple[Speed | Part, ...] = ()
 
     def draw_speed(self, rng: np.random.Generator) -> int:
-        """The speed of an example in percent; 100, and no draw, when the chain has none."""
-        return draw_speed(self.settings, rng) if "speed" in self.settings.chain else AS_IT_IS
+        """Return the speed of an example in percent; 100, and no draw, when the chain has none."""
+        for part in self.parts:
+            if isinstance(part, Speed):
+                return part.draw(rng)
+        return UNCHANGED
 
     def apply(
         self, waveform: np.ndarray, percent: int, samples: int, rng: np.random.Generator
     ) -> np.ndarray:
-        """`waveform` (source_samples(samples, percent),) float32 with all parts of the chain: (samples,) float32.
+        """Do all parts of the chain to a waveform at the drawn speed: (samples,) float32.
+
+        Args:
+            waveform: (source_samples(samples, percent),) float32.
 
         Raises:
             AsdfError: a recording of noise or an impulse response cannot be read.
         """
-        for part in self.settings.chain:
-            if part == "speed":
+        for part in self.parts:
+            if isinstance(part, Speed):
                 waveform = at_speed(waveform, percent)[:samples]
-            elif rng.random() < getattr(self.settings, f"{part}_probability"):
-                waveform = self._do(part, waveform, rng)
+            elif rng.random() < part.probability:
+                waveform = part.apply(waveform, rng)
         return waveform
 
-    def _do(self, part: str, waveform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        if part == "noise":
-            noise, snr_db = draw_noise(self.noises, len(waveform), self.settings, rng)
-            return mix(waveform, noise, snr_db)
-        if part == "reverberation":
-            return reverberate(waveform, draw_response(self.responses, rng))
-        return transcode(waveform, *draw_coding(self.settings.codecs, rng))
-
     def describe(self) -> str:
-        """The parts in words, for the log; '' for none."""
-        found = {
-            "noise": f" ({len(self.noises)} recordings)",
-            "reverberation": f" ({len(self.responses)} impulse responses)",
-            "codec": f" ({', '.join(self.settings.codecs)})",
-        }
-        return ", ".join(part + found.get(part, "") for part in self.settings.chain)
+        """Return the parts in words, for the log; '' for none."""
+        return ", ".join(part.describe() for part in self.parts)
+
+
+def _open_speed(settings: Augmentation, base: Path) -> Speed:
+    return Speed(settings.speed_probability, settings.speed_min, settings.speed_max)
+
+
+_PARTS: dict[str, Callable[[Augmentation, Path], Speed | Noise | Reverberation | Coding]] = {
+    "speed": _open_speed,
+    "noise": open_noise,
+    "reverberation": open_reverberation,
+    "codec": open_coding,
+}
 
 
 def open_chain(settings: Augmentation, base: Path) -> Chain:
-    """The chain of `settings`, with all its recordings found; their folders are relative to `base`.
+    """Return the chain of `settings`, with all its recordings found.
+
+    Args:
+        base: what the folders of noise and responses are relative to.
 
     Raises:
-        UsageError: a folder is missing or holds nothing that fits, or a codec is not there.
+        UsageError: a folder is missing or holds nothing that fits, or a codec is not installed.
     """
-    parts = settings.chain
-    if "codec" in parts:
-        check_codecs(settings.codecs)
-    return Chain(
-        settings,
-        find_noises(settings.noise_folders, base) if "noise" in parts else (),
-        find_responses(settings.reverberation_folders, base) if "reverberation" in parts else (),
-    )
+    return Chain(tuple(_PARTS[name](settings, base) for name in settings.chain))

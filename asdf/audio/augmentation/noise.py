@@ -1,53 +1,94 @@
 """A recording of noise added at a drawn signal-to-noise ratio.
 
-Invariant: the ratio is that of the energies over the whole example. Where either is digital silence there is no ratio,
-and the example stays as it is.
+Invariant: the ratio is that of the energies over the whole example. Where either is digital silence
+there is no ratio, and the example stays as it is.
 
-Recordings: David Snyder, Guoguo Chen, Daniel Povey: MUSAN: a music, speech, and noise corpus. arXiv:1510.08484.
+Recordings: David Snyder, Guoguo Chen, Daniel Povey: MUSAN: a music, speech, and noise corpus.
+arXiv:1510.08484.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from asdf.audio.augmentation.files import find_noises
 from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.reading import audio_length, read_audio
 from asdf.errors import AsdfError
 from asdf.settings.sections import Augmentation
 
 
-def draw_noise(
-    noises: Sequence[str], samples: int, settings: Augmentation, rng: np.random.Generator
-) -> tuple[np.ndarray, float]:
-    """A random part (samples,) of one of `noises`, repeated where it is shorter, and the ratio in dB.
+@dataclass(frozen=True)
+class Noise:
+    """Recordings of noise, and the signal-to-noise ratios at which they are added."""
 
-    Order of the draws: the recording, the ratio, the part.
+    probability: float
+    recordings: tuple[str, ...]
+    min_snr_db: float
+    max_snr_db: float
+
+    def apply(self, clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Add a part of a recording to `clip` (T,) float32: (T,) float32.
+
+        Raises:
+            AsdfError: the recording cannot be read.
+        """
+        noise, snr_db = self.draw(len(clip), rng)
+        return mix(clip, noise, snr_db)
+
+    def draw(self, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+        """Draw a part (samples,) of a recording, repeated where it is shorter, and a ratio in dB.
+
+        Order of the draws: the recording, the ratio, the part.
+
+        Raises:
+            AsdfError: the recording cannot be read.
+        """
+        path = self.recordings[int(rng.integers(len(self.recordings)))]
+        snr_db = self.min_snr_db + (self.max_snr_db - self.min_snr_db) * rng.random()
+        return _read_random_part(path, samples, rng), snr_db
+
+    def describe(self) -> str:
+        """Return the part in words, for the log."""
+        return f"noise ({len(self.recordings)} recordings)"
+
+
+def open_noise(settings: Augmentation, base: Path) -> Noise:
+    """Find the recordings of noise below the settings' folders, which are relative to `base`.
 
     Raises:
-        AsdfError: the recording cannot be read.
+        UsageError: as `find_noises`.
     """
-    path = noises[int(rng.integers(len(noises)))]
-    snr_db = (
-        settings.noise_snr_min_db
-        + (settings.noise_snr_max_db - settings.noise_snr_min_db) * rng.random()
+    return Noise(
+        settings.noise_probability,
+        find_noises(settings.noise_folders, base),
+        settings.noise_snr_min_db,
+        settings.noise_snr_max_db,
     )
+
+
+def _read_random_part(path: str, samples: int, rng: np.random.Generator) -> np.ndarray:
     try:
         length = audio_length(path)
-        noise = read_audio(path, crop_start(length, samples, rng), min(length, samples))
+        start = crop_start(length, samples, rng)
+        noise = read_audio(path, start, min(length, samples))
     except AsdfError as error:
         raise AsdfError(
             f"a recording of augmentation.noise_folders cannot be used: {error}"
         ) from None
-    return repeat_to(noise, samples), snr_db
+    return repeat_to(noise, samples)
 
 
 def mix(waveform: np.ndarray, noise: np.ndarray, snr_db: float) -> np.ndarray:
-    """`waveform` (T,) with `noise` (T,), scaled to `snr_db` below it: (T,) float32."""
-    speech, disturbance = waveform.astype(np.float64), noise.astype(np.float64)
-    energy, noise_energy = speech @ speech, disturbance @ disturbance
+    """Add `noise` (T,), scaled to `snr_db` below it, to `waveform` (T,): (T,) float32."""
+    exact_speech = waveform.astype(np.float64)
+    exact_noise = noise.astype(np.float64)
+    energy = exact_speech @ exact_speech
+    noise_energy = exact_noise @ exact_noise
     if energy == 0 or noise_energy == 0:
         return waveform
     level = np.sqrt(energy / noise_energy) / 10 ** (snr_db / 20)
-    return (speech + level * disturbance).astype(np.float32)
+    return (exact_speech + level * exact_noise).astype(np.float32)

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import crop_start, read_audio
 from asdf.audio.augmentation import Chain, open_chain, source_samples
-from asdf.audio.augmentation.speed import at_speed, draw_speed
+from asdf.audio.augmentation.speed import Speed, at_speed
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
@@ -44,7 +44,7 @@ def utterances(tmp_path):
 
 
 @pytest.fixture
-def chain(utterances, tmp_path) -> Chain:
+def section(utterances, tmp_path) -> Augmentation:
     settings = Augmentation(
         ("speed", "noise", "reverberation", "codec"), codecs=("mu-law", "opus", "vorbis")
     )
@@ -52,7 +52,12 @@ def chain(utterances, tmp_path) -> Chain:
     soundfile.write(
         tmp_path / "noise" / "r.wav", np.exp(-np.arange(800) / 90) * np.cos(np.arange(800)), 16000
     )
-    return open_chain(settings, tmp_path)
+    return settings
+
+
+@pytest.fixture
+def chain(section, tmp_path) -> Chain:
+    return open_chain(section, tmp_path)
 
 
 def clips(utterances, augmentation=None, seed=0, rawboost=None, position="random") -> TrainingClips:
@@ -80,19 +85,21 @@ def test_without_a_chain_nothing_is_drawn(utterances):
 
 @pytest.mark.parametrize(("speed", "percent"), [(0.9, 90), (1.1, 110)])
 def test_a_clip_at_another_speed_is_full_of_speech(utterances, speed, percent):
-    settings = Augmentation(("speed",), speed_probability=1.0, speed_min=speed, speed_max=speed)
-    data, taken, starts = clips(utterances, Chain(settings)), source_samples(SIZE, percent), []
+    part = Speed(1.0, lowest=speed, highest=speed)
+    data = clips(utterances, Chain((part,)))
+    taken = source_samples(SIZE, percent)
+    starts = []
     for epoch in range(1, 40):
         for index, length in enumerate(LENGTHS):
             draws = generator(0, "clip", epoch, index)
-            assert draw_speed(settings, draws) == percent
+            assert part.draw(draws) == percent
             start = crop_start(int(length), taken, draws)
             source = np.resize(read_audio(utterances.path(index))[start : start + taken], taken)
             assert_array_equal(data[epoch, index], at_speed(source, percent)[:SIZE])
             assert data[epoch, index].shape == (SIZE,) and start + min(taken, length) <= length
             starts.append(start)
     assert min(starts[::3]) < 500 and max(starts[::3]) > 9000 - taken - 500
-    at_start = clips(utterances, Chain(settings), position="start")[1, 0]
+    at_start = clips(utterances, Chain((part,)), position="start")[1, 0]
     assert_array_equal(at_start, at_speed(read_audio(utterances.path(0), 0, taken), percent)[:SIZE])
 
 
@@ -130,7 +137,7 @@ def test_speech_activity_comes_before_the_speed(tmp_path):
         tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000
     )
     (tmp_path / "list.txt").write_text("x.wav 1\n")
-    fast = Chain(Augmentation(("speed",), speed_probability=1.0, speed_min=1.6, speed_max=1.6))
+    fast = Chain((Speed(1.0, lowest=1.6, highest=1.6),))
     sad = SpeechActivity("endpoint", hangover_s=0.0)
     utterances = read_list(tmp_path / "list.txt", tmp_path)
     data = TrainingClips(utterances, np.array([6400]), SIZE, RawBoost(), sad, 0, "start", fast)
@@ -138,7 +145,7 @@ def test_speech_activity_comes_before_the_speed(tmp_path):
     assert_array_equal(data[1, 0], at_speed(taken, 160)[:SIZE])
 
 
-def test_scores_are_the_same_with_augmentation_on(utterances, chain):
+def test_scores_are_the_same_with_augmentation_on(utterances, section):
     settings = Sections()
     settings.computing.network_dataloader_workers = 0
     settings.network.train_clip_size = (
@@ -155,7 +162,7 @@ def test_scores_are_the_same_with_augmentation_on(utterances, chain):
         StopRequest(),
     )
     settings.augmentation = replace(
-        chain.settings, speed_probability=1.0, noise_probability=1.0, reverberation_probability=1.0
+        section, speed_probability=1.0, noise_probability=1.0, reverberation_probability=1.0
     )
     assert_array_equal(
         score_list(

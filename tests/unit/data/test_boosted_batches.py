@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import soundfile
 import torch
 from numpy.testing import assert_array_equal
 
-from asdf.audio.augmentation import Chain
+from asdf.audio.augmentation import open_chain
 from asdf.audio.rawboost_batch import Unboosted
 from asdf.data.datasets import TrainingClips, collate
 from asdf.data.loaders import BatchLoader
@@ -22,7 +23,7 @@ from asdf.trials.lists import read_list
 SIZE = 4000
 LENGTHS = np.array([6000, 1500, 4000])
 KEYS = [[(epoch, (epoch + place) % 3) for place in range(3)] for epoch in range(1, 6)]
-FAST = Chain(Augmentation(("speed",), speed_probability=0.5))
+FAST = open_chain(Augmentation(("speed",), speed_probability=0.5), Path())
 
 
 @pytest.fixture

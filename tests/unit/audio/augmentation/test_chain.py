@@ -10,10 +10,10 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import read_audio
 from asdf.audio.augmentation import Chain, open_chain, source_samples
-from asdf.audio.augmentation.codecs import draw_coding, transcode
-from asdf.audio.augmentation.noise import draw_noise, mix
-from asdf.audio.augmentation.reverberation import draw_response, reverberate
-from asdf.audio.augmentation.speed import at_speed, draw_speed
+from asdf.audio.augmentation.codecs import transcode
+from asdf.audio.augmentation.noise import mix
+from asdf.audio.augmentation.reverberation import reverberate
+from asdf.audio.augmentation.speed import Speed, at_speed
 from asdf.errors import UsageError
 from asdf.settings.sections import Augmentation
 
@@ -50,26 +50,25 @@ def test_an_empty_chain_draws_nothing_and_changes_nothing(speech: np.ndarray) ->
     assert run(Chain(), speech, rng).base is speech
     assert_array_equal(run(Chain(), speech, rng), speech[:8000])
     assert rng.bit_generator.state == untouched.bit_generator.state
-    assert open_chain(Augmentation(noise_folders=("missing",)), Path("/nowhere")) == Chain(
-        Augmentation(noise_folders=("missing",))
-    )
+    assert open_chain(Augmentation(noise_folders=("missing",)), Path("/nowhere")) == Chain()
 
 
 def test_the_parts_are_done_in_the_order_of_the_chain(speech: np.ndarray, base: Path) -> None:
     settings = section("codec", "noise", "speed", "reverberation")
-    chain, rng = open_chain(settings, base), np.random.default_rng(7)
-    augmented = run(chain, speech, rng)
+    chain = open_chain(settings, base)
+    augmented = run(chain, speech, np.random.default_rng(7))
 
+    codec, noise, speed, reverberation = chain.parts
     rng = np.random.default_rng(7)
-    percent = draw_speed(settings, rng)
+    percent = speed.draw(rng)
     clip = speech[: source_samples(8000, percent)]
     rng.random()
-    clip = transcode(clip, *draw_coding(settings.codecs, rng))
+    clip = transcode(clip, *codec.draw(rng))
     rng.random()
-    clip = mix(clip, *draw_noise(chain.noises, len(clip), settings, rng))
+    clip = mix(clip, *noise.draw(len(clip), rng))
     clip = at_speed(clip, percent)[:8000]
     rng.random()
-    assert_array_equal(augmented, reverberate(clip, draw_response(chain.responses, rng)))
+    assert_array_equal(augmented, reverberate(clip, reverberation.draw(rng)))
     assert percent != 100 and augmented.shape == (8000,) and augmented.dtype == np.float32
 
 
@@ -89,20 +88,23 @@ def test_each_part_reaches_its_proportion_and_keeps_the_length(
 def test_a_chain_reaches_another_process_whole(speech: np.ndarray, base: Path) -> None:
     chain = open_chain(section(*PARTS), base)
     again = pickle.loads(pickle.dumps(chain))
-    assert again == chain and len(again.noises) == len(again.responses) == 3
-    first, second = (run(one, speech, np.random.default_rng(3)) for one in (chain, again))
-    assert_array_equal(first, second)
+    _, noise, reverberation, _ = again.parts
+    assert again == chain and len(noise.recordings) == len(reverberation.responses) == 3
+    first = run(chain, speech, np.random.default_rng(3))
+    assert_array_equal(run(again, speech, np.random.default_rng(3)), first)
     assert chain.describe() == (
         "speed, noise (3 recordings), reverberation (3 impulse responses), "
         "codec (mu-law, a-law, gsm, mp3, vorbis, opus)"
     )
-    assert read_audio(chain.noises[0]).shape == (20000,)
+    assert read_audio(noise.recordings[0]).shape == (20000,)
 
 
 def test_only_what_the_chain_names_is_looked_for(base: Path) -> None:
     settings = section("speed", "reverberation")
     settings.noise_folders = ("missing",)
-    assert open_chain(settings, base).noises == ()
+    speed, reverberation = open_chain(settings, base).parts
+    assert speed == Speed(1.0, settings.speed_min, settings.speed_max)
+    assert len(reverberation.responses) == 3
     settings.chain = ("noise",)
     with pytest.raises(UsageError, match="no such folder"):
         open_chain(settings, base)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from asdf.audio.augmentation.codecs import CODECS, check_codecs, draw_coding, transcode
+from asdf.audio.augmentation.codecs import CODECS, Coding, check_codecs, transcode
 from asdf.errors import UsageError
 
 CODINGS = [(name, quality) for name, codec in CODECS.items() for quality in codec.qualities]
@@ -52,7 +52,9 @@ def test_known_values_of_companding() -> None:
 
 @pytest.mark.parametrize(("name", "quality"), CODINGS)
 @pytest.mark.parametrize("length", [32000, 5121, 400])
-def test_length_and_place_stay(speech: np.ndarray, name: str, quality: float, length: int) -> None:
+def test_length_and_position_stay(
+    speech: np.ndarray, name: str, quality: float, length: int
+) -> None:
     needs(name)
     clip = speech[1000 : 1000 + length]
     decoded = transcode(clip, name, quality)
@@ -103,7 +105,8 @@ def test_a_recording_of_minutes_can_be_coded() -> None:
 def test_every_codec_and_every_quality_is_drawn() -> None:
     rng = np.random.default_rng(0)
     names = ("gsm", "opus", "mp3")
-    drawn = {draw_coding(names, rng) for _ in range(500)}
+    part = Coding(1.0, names)
+    drawn = {part.draw(rng) for _ in range(500)}
     assert drawn == {coding for coding in CODINGS if coding[0] in names}
 
 
@@ -114,8 +117,8 @@ def test_what_needs_pyav_is_refused_without_it(
     monkeypatch.setitem(
         sys.modules, "av", None
     )  # how Python marks a module that cannot be imported
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         check_codecs(["opus", "g722"])
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "augmentation.codecs names 'g722', which needs PyAV: pip install av, or leave it out."
     )

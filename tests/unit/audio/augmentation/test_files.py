@@ -90,7 +90,9 @@ def test_all_recordings_of_musan_or_of_a_part_of_it(musan: Path) -> None:
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_impulse_responses_are_told_from_the_noises_beside_them(rirs: Path, listed: bool) -> None:
+def test_impulse_responses_are_separated_from_the_noises_next_to_them(
+    rirs: Path, listed: bool
+) -> None:
     if listed:
         list_real(rirs)
     assert relative(find_responses(["RIRS_NOISES"], rirs), rirs / "RIRS_NOISES") == [
@@ -102,7 +104,7 @@ def test_impulse_responses_are_told_from_the_noises_beside_them(rirs: Path, list
     ]
 
 
-def test_noises_are_told_from_the_impulse_responses_beside_them(rirs: Path) -> None:
+def test_noises_are_separated_from_the_impulse_responses_next_to_them(rirs: Path) -> None:
     list_real(rirs)
     folders = ["RIRS_NOISES/pointsource_noises", "RIRS_NOISES/real_rirs_isotropic_noises"]
     names = [Path(path).name for path in find_noises(folders, rirs)]
@@ -141,9 +143,9 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_over(musan: Path) -> None:
 
 
 def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         find_noises(["musan", "muson"], musan)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         f"augmentation.noise_folders names {musan / 'muson'}, and there is no such folder. Unpack the corpus there, or "
         "correct the name: it is relative to paths.database_folder."
     )

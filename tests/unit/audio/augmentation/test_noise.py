@@ -8,13 +8,12 @@ import soundfile
 from numpy.testing import assert_array_equal
 
 from asdf.audio import read_audio
-from asdf.audio.augmentation.noise import draw_noise, mix
+from asdf.audio.augmentation.noise import Noise, mix
 from asdf.errors import AsdfError
-from asdf.settings.sections import Augmentation
 
 
 @pytest.mark.parametrize("snr_db", [-10.0, 0.0, 5.0, 37.5])
-def test_the_ratio_is_the_one_asked_for(speech: np.ndarray, snr_db: float) -> None:
+def test_the_ratio_is_the_requested_one(speech: np.ndarray, snr_db: float) -> None:
     noise = 0.01 * np.random.default_rng(1).standard_normal(len(speech), np.float32)
     noisy = mix(speech, noise, snr_db)
     added = noisy.astype(np.float64) - speech
@@ -32,14 +31,15 @@ def test_digital_silence_stays_as_it_is(speech: np.ndarray) -> None:
 def test_what_is_drawn_is_a_part_of_a_recording(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     for name, length in (("long.wav", 9000), ("short.wav", 700)):
-        # No value twice, so that a sample tells where it comes from.
+        # No value twice, so that a sample shows where it comes from.
         soundfile.write(tmp_path / name, rng.permutation(length).astype(np.int16), 16000)
-    files = [str(tmp_path / "long.wav"), str(tmp_path / "short.wav")]
-    long, short = map(read_audio, files)
-    settings = Augmentation(noise_snr_min_db=3, noise_snr_max_db=7)
-    starts, ratios = [], []
+    paths = (str(tmp_path / "long.wav"), str(tmp_path / "short.wav"))
+    long, short = map(read_audio, paths)
+    part = Noise(1.0, paths, min_snr_db=3, max_snr_db=7)
+    starts = []
+    ratios = []
     for _ in range(100):
-        noise, ratio = draw_noise(files, 2000, settings, rng)
+        noise, ratio = part.draw(2000, rng)
         ratios.append(ratio)
         assert noise.shape == (2000,)
         if not np.array_equal(noise, np.resize(short, 2000)):
@@ -51,7 +51,10 @@ def test_what_is_drawn_is_a_part_of_a_recording(tmp_path: Path) -> None:
 
 def test_a_broken_recording_is_named_with_its_setting(tmp_path: Path) -> None:
     (tmp_path / "x.wav").write_bytes(b"no audio")
-    with pytest.raises(AsdfError) as told:
-        draw_noise([str(tmp_path / "x.wav")], 2000, Augmentation(), np.random.default_rng(0))
-    start = f"a recording of augmentation.noise_folders cannot be used: {tmp_path / 'x.wav'} is not audio"
-    assert str(told.value).startswith(start)
+    with pytest.raises(AsdfError) as caught:
+        Noise(1.0, (str(tmp_path / "x.wav"),), 0, 0).draw(2000, np.random.default_rng(0))
+    start = (
+        "a recording of augmentation.noise_folders cannot be used: "
+        f"{tmp_path / 'x.wav'} is not audio"
+    )
+    assert str(caught.value).startswith(start)

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asdf.audio.augmentation.speed import at_speed, draw_speed, source_samples
-from asdf.settings.sections import Augmentation
+from asdf.audio.augmentation.speed import Speed, at_speed, source_samples
 
 
 @pytest.mark.parametrize("percent", [50, 90, 97, 100, 103, 110, 200])
@@ -28,13 +27,11 @@ def test_the_speed_as_it_is_changes_no_sample(speech: np.ndarray) -> None:
     assert at_speed(speech, 100) is speech and source_samples(64600, 100) == 64600
 
 
-def test_draws_lie_in_the_range_in_the_proportion_asked_for() -> None:
+def test_draws_lie_in_the_range_in_the_requested_proportion() -> None:
     rng = np.random.default_rng(0)
-    settings = Augmentation(speed_probability=0.7, speed_min=0.9, speed_max=1.1)
-    drawn = np.array([draw_speed(settings, rng) for _ in range(2000)])
+    part = Speed(0.7, lowest=0.9, highest=1.1)
+    drawn = np.array([part.draw(rng) for _ in range(2000)])
     assert set(drawn) == set(range(90, 111))
     # One in twenty of those that are drawn comes out as 100 all the same.
     assert abs(np.mean(drawn != 100) - 0.7 * 0.95) < 0.03
-    assert (
-        draw_speed(Augmentation(speed_probability=1.0, speed_min=1.07, speed_max=1.07), rng) == 107
-    )
+    assert Speed(1.0, lowest=1.07, highest=1.07).draw(rng) == 107
