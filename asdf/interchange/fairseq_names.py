@@ -15,7 +15,7 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.networks.architectures import Architecture
-from asdf.networks.wavlm import joined
+from asdf.networks.wavlm import join_attention_layers
 
 # Of the pretraining task, of its targets, and the output of networks fine-tuned to write text.
 _NOT_USED = re.compile(r"(mask_emb|label_embs_concat)$|(quantizer|project_q|final_proj|proj|aux)\.")
@@ -65,7 +65,7 @@ def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
         for name, tensor in state.items()
         if not _NOT_USED.match(name)
     }
-    return joined(kept), [name for name in state if _NOT_USED.match(name)]
+    return join_attention_layers(kept), [name for name in state if _NOT_USED.match(name)]
 
 
 def fairseq_names(layers: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from asdf.networks.wavlm import joined
+from asdf.networks.wavlm import join_attention_layers
 
 # Of pretraining, and what fine-tuned networks put behind the encoder.
 _NOT_USED = re.compile(
@@ -30,7 +30,7 @@ def is_hugging_face(state: Mapping[str, Tensor]) -> bool:
 def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
     """Layers under torchaudio's names, and the names of those left out."""
     kept = {_renamed(name): tensor for name, tensor in state.items() if not _NOT_USED.match(name)}
-    return joined(kept), [name for name in state if _NOT_USED.match(name)]
+    return join_attention_layers(kept), [name for name in state if _NOT_USED.match(name)]
 
 
 def _renamed(name: str) -> str:

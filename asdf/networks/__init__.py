@@ -1,12 +1,16 @@
-"""Networks: front ends, back ends, building by class path, and the weights of other systems.
+"""Networks: front ends, back ends, and building by class path.
 
-The names below are what configs and recipes use; they are imported when first asked for, so that
-`import asdf.networks` stays cheap.
+The names imported below are what configs and recipes use. None of them is imported before it is
+used, so that `import asdf.networks` needs no torch.
 """
+
+# ruff: noqa: F401 (names for others)
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,65 +31,29 @@ if TYPE_CHECKING:
     from asdf.networks.ssl_detector import BackEnd, SSLDetector
     from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 
-__all__ = [
-    "AASIST",
-    "AASIST_L",
-    "SSL_AASIST",
-    "SSL_AASIST_L",
-    "SSL_ASP",
-    "SSL_MHFA",
-    "SSL_SLS",
-    "AASISTBackEnd",
-    "AASISTLBackEnd",
-    "ASPBackEnd",
-    "BackEnd",
-    "DetectorNetwork",
-    "FrontEnd",
-    "MHFABackEnd",
-    "Nes2NetXBackEnd",
-    "SLSBackEnd",
-    "SSLDetector",
-    "SSL_Nes2NetX",
-    "Wav2Vec2FrontEnd",
-    "build_network",
-    "fixed_samples",
-    "front_end_parameters",
-    "scoring_length",
-    "summary",
-]
 
-_HOMES = {
-    "AASIST": "aasist",
-    "AASIST_L": "aasist",
-    "SSL_AASIST": "ssl_aasist",
-    "SSL_AASIST_L": "ssl_aasist",
-    "SSL_ASP": "pooling",
-    "SSL_MHFA": "mhfa",
-    "SSL_SLS": "sls",
-    "SSL_Nes2NetX": "nes2net",
-    "AASISTBackEnd": "ssl_aasist",
-    "AASISTLBackEnd": "ssl_aasist",
-    "ASPBackEnd": "pooling",
-    "BackEnd": "ssl_detector",
-    "DetectorNetwork": "interface",
-    "FrontEnd": "front_end",
-    "MHFABackEnd": "mhfa",
-    "Nes2NetXBackEnd": "nes2net",
-    "SLSBackEnd": "sls",
-    "SSLDetector": "ssl_detector",
-    "Wav2Vec2FrontEnd": "wav2vec2",
-    "build_network": "build",
-    "fixed_samples": "interface",
-    "front_end_parameters": "interface",
-    "scoring_length": "interface",
-    "summary": "build",
-}
+def _read_imports() -> dict[str, str]:
+    """Read the module of each name from the imports above, which only type checkers make."""
+    modules = {}
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        if node.module.startswith(f"{__name__}."):
+            for alias in node.names:
+                modules[alias.name] = node.module
+    return modules
+
+
+_MODULES = _read_imports()
+# Names in capitals first, as linters sort them.
+__all__ = sorted(_MODULES, key=lambda name: (not name.isupper(), name))
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

@@ -1,9 +1,10 @@
 """AASIST on raw waveforms, in its two published sizes.
 
-Invariant: parameter names and numbers are those of the published networks, so their weights load and score alike.
+Invariant: parameter names and numbers are those of the published networks, so their weights load
+and score alike.
 
-Source: Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Graph Attention Networks",
-ICASSP 2022.
+Source: Jung et al., "AASIST: Audio Anti-Spoofing using Integrated Spectro-Temporal Graph Attention
+Networks", ICASSP 2022.
 
 Shapes: B utterances, T samples, then times; F frequencies, C channels, E embedding values.
 """
@@ -39,27 +40,32 @@ class AASIST(GraphBackEnd, DetectorNetwork):
     def __init__(self, settings: Sections) -> None:
         super().__init__(self.sizes, pool_time=True)
         self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)
-        # The encoder pools time by 3 once a block; its last block must be left with one frame.
-        self.shortest_input = self._samples(POOL ** len(self.encoder))
+        # The encoder pools time by 3 in each block; its last block must be left with one frame.
+        self.shortest_input = self._min_samples(POOL ** len(self.encoder))
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings (batch, 160) and logits (batch, 2) of waveforms (batch, samples).
+        """Return embeddings (batch, 160) and logits (batch, 2) of waveforms (batch, samples).
 
         Waveforms shorter than `shortest_input`, 2,315 samples, are repeated up to it.
         """
         waveforms_BT = repeat_short(waveforms_BT, self.shortest_input)
-        x_BFT = self.conv_time(waveforms_BT, mask=self.training and self.frequency_masking)
-        x_B1FT = F.max_pool2d(x_BFT.abs().unsqueeze(1), POOL)
-        x_BCFT = self.encoder(F.selu(self.first_bn(x_B1FT))).abs()
-        return self.readout(x_BCFT.amax(dim=3).transpose(1, 2), x_BCFT.amax(dim=2).transpose(1, 2))
+        masks_filters = self.training and self.frequency_masking
+        x_BFT = self.conv_time(waveforms_BT, mask=masks_filters)
+        x_B1FT = x_BFT.abs().unsqueeze(1)
+        x_B1FT = self.first_bn(F.max_pool2d(x_B1FT, POOL))
+        x_BCFT = self.encoder(F.selu(x_B1FT)).abs()
+        spectral_BFC = x_BCFT.amax(dim=3).transpose(1, 2)
+        temporal_BTC = x_BCFT.amax(dim=2).transpose(1, 2)
+        return self.readout(spectral_BFC, temporal_BTC)
 
     def scoring_length(self, samples: int) -> int:
-        """Samples up to the end of the last whole pooling window."""
+        """Return the samples up to the end of the last whole pooling window."""
         if samples < self.shortest_input:
             return samples
-        return self._samples((samples - self.conv_time.length + 1) // POOL)
+        filtered = samples - self.conv_time.length + 1
+        return self._min_samples(filtered // POOL)
 
-    def _samples(self, frames: int) -> int:
+    def _min_samples(self, frames: int) -> int:
         return POOL * frames + self.conv_time.length - 1
 
 

@@ -1,10 +1,10 @@
-"""The sizes of wav2vec 2.0, HuBERT and WavLM networks: known ones by name, any other as a literal or from a checkpoint.
+"""The sizes of wav2vec 2.0, HuBERT and WavLM networks: known ones by name, others as a literal.
 
-Invariant: an `Architecture` fixes every layer's shape and how the layers are joined, so that equal architectures
-take each other's weights and then give equal features. Dropout is no part of it.
+Invariant: an `Architecture` fixes every layer's shape and how the layers are joined, so that equal
+architectures take each other's weights and then give equal features. Dropout is no part of it.
 
-Source: Baevski et al., "wav2vec 2.0", NeurIPS 2020; Babu et al., "XLS-R", Interspeech 2022; Hsu et al., "HuBERT",
-TASLP 2021; Chen et al., "WavLM", JSTSP 2022.
+Source: Baevski et al., "wav2vec 2.0", NeurIPS 2020; Babu et al., "XLS-R", Interspeech 2022; Hsu et
+al., "HuBERT", TASLP 2021; Chen et al., "WavLM", JSTSP 2022.
 """
 
 from __future__ import annotations
@@ -20,25 +20,43 @@ from torch import nn
 from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
 
 from asdf.errors import UsageError
-from asdf.networks.wavlm import keep_buckets
+from asdf.networks.wavlm import add_bucket_table
 from asdf.text import did_you_mean
 
+# (channels, kernel, stride) of each layer.
 ConvLayers = tuple[tuple[int, int, int], ...]
+_COUNTS = ("dimension", "layers", "heads", "feed_forward", "pos_conv_kernel", "pos_conv_groups")
+# What Python raises of a text that is no literal, or a literal of other fields or types.
+_LITERAL_ERRORS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
 
 
 def stem(channels: int) -> ConvLayers:
-    """The (channels, kernel, stride) of the usual seven layers: windows of 400 samples every 320 samples."""
-    return ((channels, 10, 5), *[(channels, 3, 2)] * 4, *[(channels, 2, 2)] * 2)
+    """Return the usual seven layers: windows of 400 samples every 320 samples."""
+    middle = [(channels, 3, 2)] * 4
+    last = [(channels, 2, 2)] * 2
+    return ((channels, 10, 5), *middle, *last)
 
 
 @dataclass(frozen=True)
 class Architecture:
     """A network of the wav2vec 2.0 family; HuBERT's is the same, trained otherwise.
 
-    extractor_mode: 'group_norm' (one norm, over time, after the first convolution) or 'layer_norm' (after each).
-    layer_norm_first: True for a pre-norm encoder, which ends with a layer norm; False for a post-norm one.
-    relative_positions: WavLM's gated relative position bias, as the number of buckets that distances fall into and the
-        distance in frames from which all share one; None for the others.
+    Attributes:
+        extractor_mode: 'group_norm' (one norm, over time, after the first convolution) or
+            'layer_norm' (after each).
+        layer_norm_first: True for a pre-norm encoder, which ends with a layer norm; False for a
+            post-norm one.
+        relative_positions: WavLM's gated relative position bias, as the number of buckets that
+            distances fall into and the distance in frames from which all share one; None for the
+            others.
     """
 
     conv_layers: ConvLayers
@@ -54,35 +72,31 @@ class Architecture:
     relative_positions: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        """Refuse sizes that no network has, with a ValueError that names the first of them."""
         if self.extractor_mode not in ("group_norm", "layer_norm"):
             raise ValueError(
-                f"extractor_mode is {self.extractor_mode!r}: 'group_norm' and 'layer_norm' are known"
+                f"extractor_mode is {self.extractor_mode!r}: 'group_norm' and 'layer_norm' are "
+                "known"
             )
-        for name in (
-            "dimension",
-            "layers",
-            "heads",
-            "feed_forward",
-            "pos_conv_kernel",
-            "pos_conv_groups",
-        ):
+        for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, and is to be at least 1")
         for name in ("heads", "pos_conv_groups"):
             if self.dimension % getattr(self, name):
                 raise ValueError(
-                    f"dimension {self.dimension} cannot be shared out among {getattr(self, name)} {name}"
+                    f"dimension {self.dimension} cannot be shared out among "
+                    f"{getattr(self, name)} {name}"
                 )
         if self.relative_positions:
             buckets, distance = self.relative_positions
             if not 1 <= buckets // 4 < distance:
                 raise ValueError(
-                    f"relative_positions is {self.relative_positions}, and is to be 4 buckets or more, and a largest "
-                    "distance above a quarter of them"
+                    f"relative_positions is {self.relative_positions}, and is to be 4 buckets or "
+                    "more, and a largest distance above a quarter of them"
                 )
 
     def build(self, dropout: float = 0.0) -> Wav2Vec2Model:
-        """The network with random weights; `dropout` wherever its encoder has one, no layer drop."""
+        """Build the network with random weights; `dropout` wherever its encoder has one."""
         make: Callable[..., Wav2Vec2Model] = wav2vec2_model
         if self.relative_positions:
             buckets, distance = self.relative_positions
@@ -106,9 +120,10 @@ class Architecture:
             aux_num_out=None,
         )
         if self.relative_positions:
-            keep_buckets(model.encoder.transformer.layers[0].attention)
-        # With torch's own biases a waveform of speech's usual level hardly shows in the first norm's output, and a
-        # network trained from scratch stays at chance for long. fairseq draws the weights this way, too.
+            add_bucket_table(model.encoder.transformer.layers[0].attention)
+        # With torch's default biases a waveform of speech's usual level hardly shows in the first
+        # norm's output, and a network trained from scratch stays at chance for long. fairseq draws
+        # the weights this way, too.
         for layer in model.feature_extractor.conv_layers:
             nn.init.kaiming_normal_(layer.conv.weight)
             if self.conv_bias:
@@ -116,38 +131,48 @@ class Architecture:
         return model
 
     def shapes(self) -> dict[str, torch.Size]:
-        """Name and shape of every layer's weights, in torchaudio's naming; no memory is taken for them."""
+        """Return name and shape of every layer's weights, by torchaudio's names."""
+        # On the meta device: no memory is taken for the weights.
         with torch.device("meta"):
-            return {name: tensor.shape for name, tensor in self.build().state_dict().items()}
+            layers = self.build().state_dict()
+        return {name: tensor.shape for name, tensor in layers.items()}
 
     def frames(self, samples: int) -> int:
-        """How many feature frames `samples` samples give."""
+        """Return how many feature frames `samples` samples give."""
         for _, kernel, stride in self.conv_layers:
             samples = max(0, (samples - kernel) // stride + 1)
         return samples
 
     def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` frames: 400 for 1, and 320 more for each further one."""
-        return _samples_below(self.conv_layers, frames)
+        """Return the fewest samples that give `frames` frames: usually 400 + 320 * (frames - 1)."""
+        return _count_inputs(self.conv_layers, frames)
 
     def used_samples(self, samples: int) -> int:
-        """How many leading samples the features depend on: what follows the last whole window is not looked at.
+        """Return how many leading samples the features depend on.
 
-        A group norm looks at all outputs of the first convolution, also at those outside the last whole window.
+        What follows the last whole window is not used; but a group norm looks at all outputs of the
+        first convolution, also at those outside the last whole window.
         """
-        layers = self.conv_layers[:1] if self.extractor_mode == "group_norm" else self.conv_layers
-        frames = samples
+        if self.frames(samples) == 0:
+            return samples
+        layers = self.conv_layers
+        if self.extractor_mode == "group_norm":
+            layers = layers[:1]
+        outputs = samples
         for _, kernel, stride in layers:
-            frames = (frames - kernel) // stride + 1
-        return _samples_below(layers, frames) if self.frames(samples) > 0 else samples
+            outputs = (outputs - kernel) // stride + 1
+        return _count_inputs(layers, outputs)
 
     def to_text(self) -> str:
-        """A value of `front_end.architecture` that names this architecture: a known name, or a literal."""
-        return next((name for name, known in KNOWN.items() if known == self), repr(asdict(self)))
+        """Return a value of `front_end.architecture` that names it: a known name, or a literal."""
+        for name, known in KNOWN.items():
+            if known == self:
+                return name
+        return repr(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> Architecture:
-        """What a value of `front_end.architecture` means.
+        """Return what a value of `front_end.architecture` means.
 
         Raises:
             UsageError: an unknown name, or a literal that is not `to_text`'s.
@@ -160,31 +185,28 @@ class Architecture:
                 f"are {', '.join(KNOWN)}."
             )
         try:
-            fields = ast.literal_eval(text)
-            positions = fields.get("relative_positions")
-            fields["relative_positions"] = tuple(positions) if positions else None
-            return cls(
-                **{**fields, "conv_layers": tuple(tuple(layer) for layer in fields["conv_layers"])}
-            )
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            SyntaxError,
-            AttributeError,
-            RecursionError,
-            MemoryError,
-        ) as error:
+            return cls(**_read_literal(text))
+        except _LITERAL_ERRORS as error:
             raise UsageError(
-                f"front_end.architecture: {text!r} is not the literal of an architecture ({error}). "
-                f"A literal looks like {asdict(KNOWN['tiny'])!r}."
+                f"front_end.architecture: {text!r} is not the literal of an architecture "
+                f"({error}). A literal looks like {asdict(KNOWN['tiny'])!r}."
             ) from error
 
 
-def _samples_below(layers: ConvLayers, frames: int) -> int:
+def _read_literal(text: str) -> dict[str, Any]:
+    fields: dict[str, Any] = dict(ast.literal_eval(text))
+    # Literals of JSON have lists.
+    fields["conv_layers"] = tuple(tuple(layer) for layer in fields["conv_layers"])
+    positions = fields.get("relative_positions")
+    fields["relative_positions"] = tuple(positions) if positions else None
+    return fields
+
+
+def _count_inputs(layers: ConvLayers, outputs: int) -> int:
+    """Return the fewest inputs of convolutions that give `outputs` outputs."""
     for _, kernel, stride in reversed(layers):
-        frames = (frames - 1) * stride + kernel
-    return frames
+        outputs = (outputs - 1) * stride + kernel
+    return outputs
 
 
 def _pre_norm(
@@ -203,10 +225,10 @@ def _post_norm(dimension: int, layers: int, heads: int) -> Architecture:
 
 
 def _from_scratch(channels: int) -> Architecture:
-    """A small one to train from scratch.
+    """Return a small one to train from scratch.
 
-    Group norm keeps loudness over time, which layer norm takes out of every frame: with it this network learns the demo
-    corpus in a minute, without it it stays near chance for that long.
+    Group norm preserves loudness over time, which layer norm takes out of every frame: with it this
+    network learns the demo corpus in a minute, without it it stays near chance for that long.
     """
     return Architecture(
         stem(channels),

@@ -1,7 +1,7 @@
-"""Building the network that `network.network_class` names: ours, or a class in a file beside the recipe.
+"""Building the network that `network.network_class` names: ours, or one in a file of the recipe.
 
-Invariant: a class is looked at before anything of it runs, and what does not learn is known before training starts:
-every parameter that still requires a gradient gets one in each step.
+Invariant: a class is checked before anything of it runs, and what does not learn is known before
+training starts: every parameter that still requires a gradient gets one in each step.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
             "network's constructor takes one argument, the settings; see "
             "asdf.networks.DetectorNetwork."
         ) from error
+    # Processes would wait for their gradients, which never come.
     for parameter in unused_parameters(network):
         parameter.requires_grad_(False)
     if settings.front_end.frozen:
@@ -67,28 +68,36 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
 
 
 def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
-    """The class that `class_path` names, of which a network can be made.
+    """Return the class that `class_path` names, of which a network can be made.
 
     Raises:
-        UsageError: there is no such class, it is not a `torch.nn.Module`, or lacks a method that a network needs.
+        UsageError: no such class exists, it is not a `torch.nn.Module`, or lacks a method that a
+            network needs.
         AsdfError: its module fails when it is imported.
     """
-    found = find_class(class_path, folder, SETTING, nn.Module)
-    missing = set(getattr(found, "__abstractmethods__", ()))
-    if found.forward is nn.Module.forward:
+    network_class = find_class(class_path, folder, SETTING, nn.Module)
+    missing = set(getattr(network_class, "__abstractmethods__", ()))
+    # A forward of another spelling would only be missed by the first step.
+    if network_class.forward is nn.Module.forward:
         missing.add("forward")
     if missing:
         raise UsageError(
-            f"{SETTING}: {class_path} lacks {' and '.join(sorted(missing))}, without which it is no network. Write it "
-            "as asdf.networks.DetectorNetwork or SSLDetector shows, and mind its spelling."
+            f"{SETTING}: {class_path} lacks {' and '.join(sorted(missing))}, without which it is "
+            "no network. Write it as asdf.networks.DetectorNetwork or SSLDetector shows, and mind "
+            "its spelling."
         )
-    return found
+    return network_class
 
 
 def summary(network: nn.Module) -> Summary:
-    """How many parameters the network has, and how many of them learn."""
-    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in network.parameters()]
-    return Summary(sum(size for size, _ in sizes), sum(size for size, learns in sizes if learns))
+    """Count the parameters of the network, and those of them that learn."""
+    total = 0
+    trainable = 0
+    for parameter in network.parameters():
+        total += parameter.numel()
+        if parameter.requires_grad:
+            trainable += parameter.numel()
+    return Summary(total, trainable)
 
 
 def self_contained(settings: FrontEndSettings, network: nn.Module) -> FrontEndSettings:
@@ -99,6 +108,7 @@ def self_contained(settings: FrontEndSettings, network: nn.Module) -> FrontEndSe
     architectures = {
         module.architecture_setting for module in network.modules() if isinstance(module, FrontEnd)
     }
+    # Without a front end, or with several, the class alone knows what they are.
     if len(architectures) != 1:
         return replace(settings, weights=None)
     return replace(settings, weights=None, architecture=architectures.pop())

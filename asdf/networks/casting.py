@@ -1,59 +1,74 @@
-"""The weights of a layer in autocast's number format, cast by one operation instead of one for each.
+"""The weights of a layer in autocast's number format, cast by one operation for all of them.
 
-Invariant: the numbers are those of autocast to the last bit. It casts each weight when it is used, and the gradient
-back; here those of a layer's linear maps and convolutions are cast together, before it runs. A GPU needs one launch
-for them then, and the host most of a step's time is spent on launches.
+Invariant: the numbers are those of autocast to the last bit. It casts each weight when it is used,
+and the gradient back; here those of a layer's linear maps and convolutions are cast together,
+before it runs. A GPU then needs one launch for them, and launches are most of the host's time.
 
-The weights of a whole network could be cast at once, but their gradients would then all arrive at the end of the
-backward pass, where their exchange between processes overlaps with nothing.
+The weights of a whole network could be cast at once, but their gradients would then all arrive at
+the end of the backward pass, where their exchange between processes overlaps with nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-# Those of which autocast takes weight and bias in its format. A class derived from them may do anything.
+# Autocast takes weight and bias of these in its format. A class derived from them may do anything.
 _KINDS = (nn.Linear, nn.Conv1d, nn.Conv2d)
 
+
+@dataclass(frozen=True)
+class _Slot:
+    """An attribute of a module that holds a weight."""
+
+    module: nn.Module
+    name: str
+
+    @property
+    def weight(self) -> nn.Parameter | None:
+        return self.module._parameters[self.name]
+
+
 # A search of a layer's modules takes as long as a cast.
-_OWNERS: WeakKeyDictionary[nn.Module, list[tuple[nn.Module, str]]] = WeakKeyDictionary()
+_SLOTS: WeakKeyDictionary[nn.Module, list[_Slot]] = WeakKeyDictionary()
 
 
 @contextmanager
 def weights_cast_together(layer: nn.Module, device: torch.device) -> Iterator[None]:
-    """Within autocast, have the linear maps and convolutions of `layer` find their weights cast.
+    """Within autocast, have the linear maps and convolutions of `layer` see their weights cast.
 
-    All of them must compute in autocast's format. Without autocast, in a network that is compiled, and for parameters
-    that are not whole and of float32, nothing happens.
+    All of them must compute in autocast's format. Without autocast, in a network that is compiled,
+    and for parameters that are not whole and of float32, nothing happens.
     """
     if torch.compiler.is_compiling() or not _autocast_enabled(device):
         yield
         return
-    owners, weights = [], []
-    for owner, name in _owners(layer):
-        weight = owner._parameters[name]
+    slots = []
+    weights = []
+    for slot in _find_slots(layer):
+        weight = slot.weight
         # A part of a divided network's parameter is of another type.
         if type(weight) is nn.Parameter and weight.dtype is torch.float32:
-            owners.append((owner, name))
+            slots.append(slot)
             weights.append(weight)
     if not weights:
         yield
         return
     casts = _Cast.apply(torch.get_autocast_dtype(device.type), *weights)
     try:
-        for (owner, name), cast in zip(owners, casts, strict=True):
-            # An attribute of the object comes before a parameter of the module.
-            owner.__dict__[name] = cast
+        for slot, cast in zip(slots, casts, strict=True):
+            # Python finds an attribute of the object before a parameter of the module.
+            slot.module.__dict__[slot.name] = cast
         yield
     finally:
-        for owner, name in owners:
-            owner.__dict__.pop(name, None)
+        for slot in slots:
+            slot.module.__dict__.pop(slot.name, None)
 
 
 def _autocast_enabled(device: torch.device) -> bool:
@@ -61,17 +76,19 @@ def _autocast_enabled(device: torch.device) -> bool:
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
-def _owners(layer: nn.Module) -> list[tuple[nn.Module, str]]:
-    """The modules within `layer` whose weights autocast casts, and the names of these."""
-    if layer not in _OWNERS:
-        modules = [module for module in layer.modules() if type(module) in _KINDS]
-        _OWNERS[layer] = [
-            (module, name)
-            for module in modules
-            for name, weight in module._parameters.items()
-            if weight is not None
-        ]
-    return _OWNERS[layer]
+def _find_slots(layer: nn.Module) -> list[_Slot]:
+    """Return the weights within `layer` that autocast casts."""
+    if layer not in _SLOTS:
+        slots = []
+        for module in layer.modules():
+            if type(module) not in _KINDS:
+                continue
+            for name, weight in module._parameters.items():
+                # A layer without a bias has None instead.
+                if weight is not None:
+                    slots.append(_Slot(module, name))
+        _SLOTS[layer] = slots
+    return _SLOTS[layer]
 
 
 class _Cast(torch.autograd.Function):
@@ -80,16 +97,20 @@ class _Cast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dtype: torch.dtype, *weights: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
-        return _copied(weights, dtype)
+        return _copy_together(weights, dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         present = [gradient for gradient in gradients if gradient is not None]
-        copies = iter(_copied(present, torch.float32))
-        return None, *(None if gradient is None else next(copies) for gradient in gradients)
+        copies = iter(_copy_together(present, torch.float32))
+        # The first is the gradient of `dtype`.
+        results: list[Tensor | None] = [None]
+        for gradient in gradients:
+            results.append(None if gradient is None else next(copies))
+        return tuple(results)
 
 
-def _copied(tensors: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
+def _copy_together(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
     copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
     torch._foreach_copy_(copies, list(tensors))
     return tuple(copies)

@@ -28,7 +28,7 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 class FrontEnd(nn.Module, ABC):
     """A front end of any kind; ours, and a model for yours.
 
-    A class of your own says its sizes, makes the module that holds its numbers, and computes states:
+    A class of your own states its sizes, makes the module of its weights, and computes states:
 
         class FilterBank(FrontEnd):
             dimension = 40
@@ -45,14 +45,14 @@ class FrontEnd(nn.Module, ABC):
         dimension: C, the number of values per frame.
         window: samples that the first frame needs.
         hop: samples from the start of a frame to the start of the next.
-        encoder_layers: how many layers it has, beside the state that enters the first one.
+        encoder_layers: number of its layers; states are one more, with the first layer's input.
         layers: how many of them are computed; `front_end.layer` may leave the upper ones out.
         cacheable: whether its features depend on the waveform, the numbers of `model`, the code of
             its module and `feature_settings()` alone, so that those of a frozen one may be cached.
             A derived class does not inherit it, but must say it again.
         architecture_setting: the value of `front_end.architecture` that builds it again.
         unloaded_weights: the pretrained weights that it is to start from and has not yet got, as
-            `front_end.weights` names them; None once they are loaded, and where there are none.
+            `front_end.weights` names them; None once they are loaded, or without any.
         frozen: see `freeze`.
     """
 
@@ -73,6 +73,7 @@ class FrontEnd(nn.Module, ABC):
         self.unloaded_weights = settings.weights
         self.normalize_waveforms = settings.normalize_waveforms
         self.set_sizes(settings)
+        # Before the model is built, which may take gigabytes.
         self.layers = _choose_layers(settings, self.encoder_layers)
         # The order of these three is the order in which random numbers are drawn.
         self.model = self.make_model(settings)
@@ -104,7 +105,7 @@ class FrontEnd(nn.Module, ABC):
         """
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:
-        """Return the last layer's output as its features: what its encoder ends with, if anything."""
+        """Return features from the last layer's output: the norm that ends the encoder, if any."""
         return x_BLC
 
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
@@ -139,7 +140,7 @@ class FrontEnd(nn.Module, ABC):
         return super().train(mode and not self.frozen)
 
     def freeze(self, frozen: bool) -> None:
-        """Let its weights stay as they are, or learn; a learned sum of layers learns in both cases."""
+        """Let its weights stay as they are, or learn; a learned sum of layers always learns."""
         self.frozen = frozen
         unused = {id(parameter) for parameter in self.unused_parameters()}
         for module in filter(None, (self.model, self.masking)):
@@ -162,9 +163,10 @@ class FrontEnd(nn.Module, ABC):
             return self.final_norm(last_BLC)
 
     def hidden_states(self, waveforms_BT: Tensor) -> list[Tensor]:
-        """Return the first layer's input and the outputs of `layers` layers: (batch, frames, dimension).
+        """Return the first layer's input and the outputs of `layers` layers.
 
-        As in SUPERB, the last layer's is taken after the encoder's final layer norm.
+        As in SUPERB, the last layer's is taken after the encoder's final layer norm. Each is
+        (batch, frames, dimension).
         """
         with self._gradients():
             *states, last_BLC = self._prepared_states(waveforms_BT)
@@ -176,7 +178,7 @@ class FrontEnd(nn.Module, ABC):
             return list(self._prepared_states(waveforms_BT))[1:]
 
     def mask(self, x_BLC: Tensor) -> Tensor:
-        """Return features (batch, frames, dimension) with the masks of the settings, in training."""
+        """Return features (batch, frames, dimension), masked in training as the settings say."""
         if self.masking is None:
             return x_BLC
         masked_BLC: Tensor = self.masking(x_BLC)

@@ -1,4 +1,4 @@
-"""What is computed in float32 also under autocast, because numbers of 8 bits would be equal where scores are not."""
+"""What is computed in float32 also under autocast: bfloat16 would make different scores equal."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from torch import Tensor, nn
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """A block without autocast on the device of `x`."""
-    # The meta device, on which networks are measured without weights, knows no autocast.
-    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
+    """Return a block without autocast on the device of `x`."""
+    if x.is_meta:
+        # The meta device, on which networks are measured without weights, knows no autocast.
+        return nullcontext()
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def in_full_precision(layer: nn.Linear, x: Tensor) -> Tensor:
-    """`layer` of `x`, in the precision of its weights, float32: an output layer's logits are the scores.
+    """Apply an output layer in the precision of its weights, float32: its logits are the scores.
 
     In bfloat16 a score between 4 and 8 is a multiple of 1/32, and trials of equal scores are
-    neither told apart nor ranked.
+    neither distinguished nor ranked.
     """
     with without_autocast(x):
         result: Tensor = layer(x.to(layer.weight.dtype))

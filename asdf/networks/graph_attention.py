@@ -1,10 +1,13 @@
-"""AASIST's graph layers: attention over the nodes of one graph, of two joined graphs, and pooling of nodes.
+"""AASIST's graph layers: attention over one graph, over two joined graphs, and pooling of nodes.
 
-Invariant: names and numbers are those of the published networks. Edges are the pairwise products of the nodes.
+Invariant: names and numbers of parameters are those of the published networks. Edges are the
+pairwise products of the nodes.
 
 Source: Jung et al., "AASIST", ICASSP 2022, sections 3 and 4.
 
-Shapes: B utterances, N and M nodes, C values of a node coming in, D going out.
+Shapes: B utterances; N nodes (of the first graph where there are two), M nodes of the second, J of
+both, X those of all utterances; K nodes that pooling retains; C values of a node coming in, D going
+out; 1 a single value.
 """
 
 from __future__ import annotations
@@ -20,12 +23,15 @@ POOL_DROPOUT = 0.3
 
 
 class GraphAttention(nn.Module):
-    """Every node becomes a weighted mean of all nodes plus itself, each projected; then batch norm and SELU."""
+    """Attention over one graph: a node becomes a weighted mean of all nodes, plus itself.
+
+    Both are projected; batch norm and SELU follow.
+    """
 
     def __init__(self, dim_in: int, dim_out: int, temperature: float) -> None:
         super().__init__()
         self.att_proj = nn.Linear(dim_in, dim_out)
-        self.att_weight = _column(dim_out)
+        self.att_weight = _make_column(dim_out)
         self.proj_with_att = nn.Linear(dim_in, dim_out)
         self.proj_without_att = nn.Linear(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
@@ -33,16 +39,18 @@ class GraphAttention(nn.Module):
         self.temperature = temperature
 
     def forward(self, x_BNC: Tensor) -> Tensor:
-        """(batch, nodes, dim_in) to (batch, nodes, dim_out)."""
+        """Map (batch, nodes, dim_in) to (batch, nodes, dim_out)."""
         x_BNC = self.input_drop(x_BNC)
-        scores_BNN = (_edges(x_BNC, self.att_proj) @ self.att_weight).squeeze(-1)
+        edges_BNND = _compute_edges(x_BNC, self.att_proj)
+        scores_BNN = (edges_BNND @ self.att_weight).squeeze(-1)
         attention_BNN = F.softmax(scores_BNN / self.temperature, dim=-1)
-        x_BND = self.proj_with_att(attention_BNN @ x_BNC) + self.proj_without_att(x_BNC)
-        return F.selu(_batch_norm(self.bn, x_BND))
+        gathered_BNC = attention_BNN @ x_BNC
+        x_BND = self.proj_with_att(gathered_BNC) + self.proj_without_att(x_BNC)
+        return F.selu(_normalize(self.bn, x_BND))
 
 
 class HeterogeneousGraphAttention(nn.Module):
-    """Attention over temporal and spectral nodes together, with one weight for each kind of edge.
+    """Attention over the nodes of two graphs together, with one weight for each kind of edge.
 
     A master node gathers from all nodes; no node gathers from it.
     """
@@ -53,10 +61,10 @@ class HeterogeneousGraphAttention(nn.Module):
         self.proj_type2 = nn.Linear(dim_in, dim_in)
         self.att_proj = nn.Linear(dim_in, dim_out)
         self.att_projM = nn.Linear(dim_in, dim_out)
-        self.att_weight11 = _column(dim_out)
-        self.att_weight22 = _column(dim_out)
-        self.att_weight12 = _column(dim_out)
-        self.att_weightM = _column(dim_out)
+        self.att_weight11 = _make_column(dim_out)
+        self.att_weight22 = _make_column(dim_out)
+        self.att_weight12 = _make_column(dim_out)
+        self.att_weightM = _make_column(dim_out)
         self.proj_with_att = nn.Linear(dim_in, dim_out)
         self.proj_without_att = nn.Linear(dim_in, dim_out)
         self.proj_with_attM = nn.Linear(dim_in, dim_out)
@@ -68,39 +76,59 @@ class HeterogeneousGraphAttention(nn.Module):
     def forward(
         self, first_BNC: Tensor, second_BMC: Tensor, master_B1C: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Two graphs and their master node, with dim_in values a node, to the same with dim_out values."""
+        """Map two graphs and their master node, of dim_in values per node, to dim_out values."""
         nodes = first_BNC.shape[1]
-        x_BNC = torch.cat([self.proj_type1(first_BNC), self.proj_type2(second_BMC)], dim=1)
-        x_BNC = self.input_drop(x_BNC)
-        attention_BNN = F.softmax(self._scores(x_BNC, nodes) / self.temperature, dim=-1)
-        master_B1D = self._gather(x_BNC, master_B1C)
-        x_BND = self.proj_with_att(attention_BNN @ x_BNC) + self.proj_without_att(x_BNC)
-        x_BND = F.selu(_batch_norm(self.bn, x_BND))
-        return x_BND[:, :nodes], x_BND[:, nodes:], master_B1D
+        first_BNC = self.proj_type1(first_BNC)
+        second_BMC = self.proj_type2(second_BMC)
+        x_BJC = self.input_drop(torch.cat([first_BNC, second_BMC], dim=1))
+        scores_BJJ = self._score_edges(x_BJC, nodes)
+        attention_BJJ = F.softmax(scores_BJJ / self.temperature, dim=-1)
+        master_B1D = self._gather_into_master(x_BJC, master_B1C)
+        gathered_BJC = attention_BJJ @ x_BJC
+        x_BJD = self.proj_with_att(gathered_BJC) + self.proj_without_att(x_BJC)
+        x_BJD = F.selu(_normalize(self.bn, x_BJD))
+        first_BND = x_BJD[:, :nodes]
+        second_BMD = x_BJD[:, nodes:]
+        return first_BND, second_BMD, master_B1D
 
-    def _scores(self, x_BNC: Tensor, nodes: int) -> Tensor:
-        edges_BNND = _edges(x_BNC, self.att_proj)
-        within_first, across = edges_BNND[:, :nodes].split([nodes, x_BNC.shape[1] - nodes], dim=2)
-        across_back, within_second = edges_BNND[:, nodes:].split(
-            [nodes, x_BNC.shape[1] - nodes], dim=2
+    def _score_edges(self, x_BJC: Tensor, nodes: int) -> Tensor:
+        """Return the score of each edge, by the weight of its kind."""
+        edges_BJJD = _compute_edges(x_BJC, self.att_proj)
+        sizes = [nodes, x_BJC.shape[1] - nodes]
+        edges_BNJD = edges_BJJD[:, :nodes]
+        edges_BMJD = edges_BJJD[:, nodes:]
+        edges_BNND, edges_BNMD = edges_BNJD.split(sizes, dim=2)
+        edges_BMND, edges_BMMD = edges_BMJD.split(sizes, dim=2)
+        scores_BNJ1 = torch.cat(
+            [
+                edges_BNND @ self.att_weight11,
+                edges_BNMD @ self.att_weight12,
+            ],
+            dim=2,
         )
-        first = torch.cat([within_first @ self.att_weight11, across @ self.att_weight12], dim=2)
-        second = torch.cat(
-            [across_back @ self.att_weight12, within_second @ self.att_weight22], dim=2
+        scores_BMJ1 = torch.cat(
+            [
+                edges_BMND @ self.att_weight12,
+                edges_BMMD @ self.att_weight22,
+            ],
+            dim=2,
         )
-        return torch.cat([first, second], dim=1).squeeze(-1)
+        scores_BJJ1 = torch.cat([scores_BNJ1, scores_BMJ1], dim=1)
+        return scores_BJJ1.squeeze(-1)
 
-    def _gather(self, x_BNC: Tensor, master_B1C: Tensor) -> Tensor:
-        scores_BN1 = torch.tanh(self.att_projM(x_BNC * master_B1C)) @ self.att_weightM
-        attention_BN1 = F.softmax(scores_BN1 / self.temperature, dim=1)
+    def _gather_into_master(self, x_BJC: Tensor, master_B1C: Tensor) -> Tensor:
+        products_BJC = x_BJC * master_B1C
+        edges_BJD = torch.tanh(self.att_projM(products_BJC))
+        scores_BJ1 = edges_BJD @ self.att_weightM
+        attention_BJ1 = F.softmax(scores_BJ1 / self.temperature, dim=1)
         # Written out: the backward pass of a matrix product is an outer product here, which torch
         # 2.14 compiles with Triton on a GPU, and that fails where there is no C compiler.
-        gathered_B1C = (attention_BN1 * x_BNC).sum(dim=1, keepdim=True)
+        gathered_B1C = (attention_BJ1 * x_BJC).sum(dim=1, keepdim=True)
         return self.proj_with_attM(gathered_B1C) + self.proj_without_attM(master_B1C)
 
 
 class GraphPool(nn.Module):
-    """Keeps the best-scored share of the nodes, each multiplied with its score; at least one node."""
+    """The best-scored share of the nodes, each multiplied by its score; at least one node."""
 
     def __init__(self, ratio: float, dim: int) -> None:
         super().__init__()
@@ -109,24 +137,33 @@ class GraphPool(nn.Module):
         self.drop = nn.Dropout(POOL_DROPOUT)
 
     def forward(self, x_BNC: Tensor) -> Tensor:
-        """(batch, nodes, dim) to (batch, max(1, int(ratio * nodes)), dim), best first."""
+        """Map (batch, nodes, dim) to (batch, max(1, int(ratio * nodes)), dim), best first."""
         # In float32 also under autocast: in bfloat16 many scores are equal, and the order of a sort
         # would choose the nodes.
         with without_autocast(x_BNC):
-            scores_BN1 = torch.sigmoid(self.proj(self.drop(x_BNC.float())))
-        count = max(int(x_BNC.shape[1] * self.ratio), 1)
-        best_BM1 = scores_BN1.topk(count, dim=1).indices
+            dropped_BNC = self.drop(x_BNC.float())
+            scores_BN1 = torch.sigmoid(self.proj(dropped_BNC))
+        nodes, values = x_BNC.shape[1:]
+        count = max(int(nodes * self.ratio), 1)
+        best_BK1 = scores_BN1.topk(count, dim=1).indices
         scored_BNC = x_BNC * scores_BN1.to(x_BNC.dtype)
-        return scored_BNC.gather(1, best_BM1.expand(-1, -1, x_BNC.shape[2]))
+        best_BKC = best_BK1.expand(-1, -1, values)
+        return scored_BNC.gather(1, best_BKC)
 
 
-def _edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:
-    return torch.tanh(projection(x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1)))
+def _compute_edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:
+    """Return the projected product of every pair of nodes: (batch, nodes, nodes, values)."""
+    products_BNNC = x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1)
+    projected_BNND = projection(products_BNNC)
+    return torch.tanh(projected_BNND)
 
 
-def _batch_norm(norm: nn.Module, x_BNC: Tensor) -> Tensor:
-    return norm(x_BNC.flatten(0, 1)).view_as(x_BNC)
+def _normalize(norm: nn.Module, x_BND: Tensor) -> Tensor:
+    """Apply a batch norm over all nodes of all utterances."""
+    normed_XD = norm(x_BND.flatten(0, 1))
+    return normed_XD.view_as(x_BND)
 
 
-def _column(size: int) -> nn.Parameter:
-    return nn.Parameter(nn.init.xavier_normal_(torch.empty(size, 1)))
+def _make_column(size: int) -> nn.Parameter:
+    column = torch.empty(size, 1)
+    return nn.Parameter(nn.init.xavier_normal_(column))

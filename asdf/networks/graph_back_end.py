@@ -1,17 +1,19 @@
-"""What raw-waveform AASIST and AASIST behind a front end share: from two graphs to embeddings and logits.
+"""What raw-waveform AASIST and AASIST behind a front end share: from two graphs to logits.
 
-Invariant: parameter names and numbers are those of the published networks. Both networks derive from `GraphBackEnd`
-because published state dicts hold its layers at their top level.
+Invariant: parameter names and numbers are those of the published networks. Both networks derive
+from `GraphBackEnd` because published state dicts hold its layers at their top level.
 
 Source: Jung et al., "AASIST", ICASSP 2022.
 
-Shapes: B utterances, S spectral nodes, T temporal nodes, N nodes of either, C values of a node, E embedding values.
+Shapes: B utterances, S spectral nodes, T temporal nodes, N nodes of either, C values of a node, E
+embedding values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -36,58 +38,65 @@ class Sizes:
     temperatures: tuple[float, float, float] = (2.0, 2.0, 100.0)
 
 
+class _Graphs(NamedTuple):
+    """The nodes of both graphs, and their master node."""
+
+    temporal_BTC: Tensor
+    spectral_BSC: Tensor
+    master_B1C: Tensor
+
+
 class GraphBackEnd(nn.Module):
-    """Residual encoder, the two graphs' layers, and the readout; a derived class makes the graphs' nodes."""
+    """Residual encoder, layers of two graphs, and the readout; a derived class makes the nodes."""
 
     def __init__(self, sizes: Sizes, pool_time: bool) -> None:
-        # Not super().__init__(): raw AASIST also derives from DetectorNetwork, whose constructor takes the settings.
+        # Not super().__init__(): raw AASIST also derives from DetectorNetwork, whose constructor
+        # takes the settings.
         nn.Module.__init__(self)
         channels = sizes.encoder_channels[-1]
         wide, narrow = sizes.gat_dims
-        spectral, temporal, joint = sizes.pool_ratios
+        spectral_ratio, temporal_ratio, joint_ratio = sizes.pool_ratios
+        spectral_temperature, temporal_temperature, joint_temperature = sizes.temperatures
         self.first_bn = nn.BatchNorm2d(1)
         self.encoder = residual_encoder(sizes.encoder_channels, pool=pool_time)
         self.pos_S = nn.Parameter(torch.randn(1, sizes.spectral_nodes, channels))
         self.master1 = nn.Parameter(torch.randn(1, 1, wide))
         self.master2 = nn.Parameter(torch.randn(1, 1, wide))
-        self.GAT_layer_S = GraphAttention(channels, wide, sizes.temperatures[0])
-        self.GAT_layer_T = GraphAttention(channels, wide, sizes.temperatures[1])
-        self.HtrgGAT_layer_ST11 = HeterogeneousGraphAttention(wide, narrow, sizes.temperatures[2])
-        self.HtrgGAT_layer_ST12 = HeterogeneousGraphAttention(narrow, narrow, sizes.temperatures[2])
-        self.HtrgGAT_layer_ST21 = HeterogeneousGraphAttention(wide, narrow, sizes.temperatures[2])
-        self.HtrgGAT_layer_ST22 = HeterogeneousGraphAttention(narrow, narrow, sizes.temperatures[2])
-        self.pool_S = GraphPool(spectral, wide)
-        self.pool_T = GraphPool(temporal, wide)
-        self.pool_hS1 = GraphPool(joint, narrow)
-        self.pool_hT1 = GraphPool(joint, narrow)
-        self.pool_hS2 = GraphPool(joint, narrow)
-        self.pool_hT2 = GraphPool(joint, narrow)
+        self.GAT_layer_S = GraphAttention(channels, wide, spectral_temperature)
+        self.GAT_layer_T = GraphAttention(channels, wide, temporal_temperature)
+        self.HtrgGAT_layer_ST11 = HeterogeneousGraphAttention(wide, narrow, joint_temperature)
+        self.HtrgGAT_layer_ST12 = HeterogeneousGraphAttention(narrow, narrow, joint_temperature)
+        self.HtrgGAT_layer_ST21 = HeterogeneousGraphAttention(wide, narrow, joint_temperature)
+        self.HtrgGAT_layer_ST22 = HeterogeneousGraphAttention(narrow, narrow, joint_temperature)
+        self.pool_S = GraphPool(spectral_ratio, wide)
+        self.pool_T = GraphPool(temporal_ratio, wide)
+        self.pool_hS1 = GraphPool(joint_ratio, narrow)
+        self.pool_hT1 = GraphPool(joint_ratio, narrow)
+        self.pool_hS2 = GraphPool(joint_ratio, narrow)
+        self.pool_hT2 = GraphPool(joint_ratio, narrow)
         self.out_layer = nn.Linear(5 * narrow, 2)
 
     def readout(self, spectral_BSC: Tensor, temporal_BTC: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings (batch, 5 * gat_dims[1]) and logits (batch, 2) from the nodes of the two graphs."""
+        """Return embeddings (batch, 5 * gat_dims[1]) and logits (batch, 2) of two graphs' nodes."""
         spectral_BSC = self.pool_S(self.GAT_layer_S(spectral_BSC + self.pos_S))
         temporal_BTC = self.pool_T(self.GAT_layer_T(temporal_BTC))
-        branches = (
-            (
-                self.master1,
-                self.HtrgGAT_layer_ST11,
-                self.pool_hT1,
-                self.pool_hS1,
-                self.HtrgGAT_layer_ST12,
-            ),
-            (
-                self.master2,
-                self.HtrgGAT_layer_ST21,
-                self.pool_hT2,
-                self.pool_hS2,
-                self.HtrgGAT_layer_ST22,
-            ),
+        first = self._run_branch(
+            _Graphs(temporal_BTC, spectral_BSC, self.master1),
+            self.HtrgGAT_layer_ST11,
+            self.pool_hT1,
+            self.pool_hS1,
+            self.HtrgGAT_layer_ST12,
         )
-        first, second = (self._branch(temporal_BTC, spectral_BSC, *layers) for layers in branches)
-        temporal_BTC, spectral_BSC, master_B1C = (
-            torch.maximum(a, b) for a, b in zip(first, second, strict=True)
+        second = self._run_branch(
+            _Graphs(temporal_BTC, spectral_BSC, self.master2),
+            self.HtrgGAT_layer_ST21,
+            self.pool_hT2,
+            self.pool_hS2,
+            self.HtrgGAT_layer_ST22,
         )
+        temporal_BTC = torch.maximum(first.temporal_BTC, second.temporal_BTC)
+        spectral_BSC = torch.maximum(first.spectral_BSC, second.spectral_BSC)
+        master_B1C = torch.maximum(first.master_B1C, second.master_B1C)
         embeddings_BE = torch.cat(
             [
                 temporal_BTC.abs().amax(dim=1),
@@ -102,25 +111,30 @@ class GraphBackEnd(nn.Module):
         return embeddings_BE, in_full_precision(self.out_layer, dropped_BE)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """The first batch norms of the residual blocks."""
+        """Yield the first batch norms of the residual blocks."""
         for module in self.encoder.modules():
             if isinstance(module, ResidualBlock):
                 yield from module.unused_parameters()
 
-    def _branch(
+    def _run_branch(
         self,
-        temporal_BTC: Tensor,
-        spectral_BSC: Tensor,
-        master_11C: Tensor,
+        graphs: _Graphs,
         joint: nn.Module,
         pool_temporal: nn.Module,
         pool_spectral: nn.Module,
         refine: nn.Module,
-    ) -> list[Tensor]:
-        temporal_BTC, spectral_BSC, master_B1C = joint(temporal_BTC, spectral_BSC, master_11C)
-        nodes = (pool_temporal(temporal_BTC), pool_spectral(spectral_BSC), master_B1C)
-        refined = refine(*nodes)
-        return [
-            F.dropout(a + b, BRANCH_DROPOUT, self.training)
-            for a, b in zip(nodes, refined, strict=True)
-        ]
+    ) -> _Graphs:
+        """Let both graphs attend to each other, pool their nodes, and once more, residually."""
+        temporal_BTC, spectral_BSC, master_B1C = joint(*graphs)
+        temporal_BTC = pool_temporal(temporal_BTC)
+        spectral_BSC = pool_spectral(spectral_BSC)
+        refined = _Graphs(*refine(temporal_BTC, spectral_BSC, master_B1C))
+        # In this order: each draws random numbers in training.
+        return _Graphs(
+            temporal_BTC=self._drop(temporal_BTC + refined.temporal_BTC),
+            spectral_BSC=self._drop(spectral_BSC + refined.spectral_BSC),
+            master_B1C=self._drop(master_B1C + refined.master_B1C),
+        )
+
+    def _drop(self, x_BNC: Tensor) -> Tensor:
+        return F.dropout(x_BNC, BRANCH_DROPOUT, self.training)

@@ -1,7 +1,8 @@
-"""What a network class offers to training and scoring, and how a class that offers less is met.
+"""What a network class offers to training and scoring, and how one that offers less is handled.
 
-Invariant: a network needs only a constructor that takes the settings and a `forward`. Whatever else training and
-scoring want to know, they ask through the functions below, which answer for classes that do not.
+Invariant: a network needs only a constructor that takes the settings and a `forward`. Whatever else
+training and scoring want to know, they ask through the functions below, which answer for classes
+that do not.
 
 Shapes: B utterances, T samples, E embedding values, 2 classes (spoof, bona fide).
 """
@@ -20,10 +21,10 @@ from asdf.settings.sections import Sections
 
 
 class DetectorNetwork(nn.Module, ABC):
-    """A network that tells bona fide from spoofed utterances; the base class of ours, and a model for yours.
+    """A network that separates bona fide from spoofed utterances: the base class of the project's.
 
     Your own class may derive from it or from `torch.nn.Module` alone. Name it in
-    `network.network_class = 'my_network.MyNetwork'`, with `my_network.py` beside the recipe:
+    `network.network_class = 'my_network.MyNetwork'`, with `my_network.py` in the recipe's folder:
 
         class MyNetwork(DetectorNetwork):
             def __init__(self, settings):
@@ -36,8 +37,8 @@ class DetectorNetwork(nn.Module, ABC):
                 return embeddings_BE, self.output(embeddings_BE)
 
     Attributes:
-        fixed_samples: the one length that the network takes, if it takes no other. Recordings are then scored from
-            so many samples, cut or repeated, and training clips have to have it.
+        fixed_samples: the one length that the network takes, if it takes no other. Recordings are
+            then cut or repeated to this length for scoring, and training clips must have it.
     """
 
     fixed_samples: int | None = None
@@ -46,109 +47,119 @@ class DetectorNetwork(nn.Module, ABC):
         """Build the network with random weights drawn from torch's default generator.
 
         Args:
-            settings: all sections, as plain dataclasses: `settings.network`, `settings.front_end` and so on.
+            settings: all sections, as plain dataclasses: `settings.network`, `settings.front_end`
+                and so on.
         """
         super().__init__()
 
     @abstractmethod
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings and logits of utterances of equal length.
+        """Return embeddings and logits of utterances of equal length.
 
         Args:
-            waveforms_BT: (batch, samples) float32 at 16 kHz. Utterances of any length come, none of them empty.
+            waveforms_BT: (batch, samples) float32 at 16 kHz. Utterances may have any length, but
+                none of them is empty.
 
         Returns:
-            embeddings_BE: (batch, anything); logits_B2: (batch, 2), column 1 for bona fide. An utterance's row
-            must not depend on the other rows in `eval()` mode, so that a score does not depend on its batch.
+            embeddings_BE: (batch, anything); logits_B2: (batch, 2), column 1 for bona fide. An
+            utterance's row must not depend on the other rows in `eval()` mode, so that a score does
+            not depend on its batch.
         """
 
     def scoring_length(self, samples: int) -> int:
-        """How many leading samples of an utterance of `samples` its score is computed from; at most `samples`.
+        """Return how many leading samples of `samples` an utterance's score is computed from.
 
         Utterances of equal values may share a scoring batch, where each is cut to this length.
         """
         return samples
 
     def front_end_parameters(self) -> Iterable[nn.Parameter]:
-        """The parameters that learn with `front_end.learning_rate`."""
+        """Return the parameters that learn with `front_end.learning_rate`."""
         return ()
 
     def unused_parameters(self) -> Iterable[nn.Parameter]:
-        """Parameters that `forward` does not use; modules inside the network may have this method, too.
+        """Return the parameters that `forward` does not use; inner modules may have this method.
 
-        The builder freezes them: DistributedDataParallel then waits for no gradient that never comes, and needs
-        no search of the graph in every step.
+        The builder freezes them: DistributedDataParallel then waits for no gradient that never
+        comes, and needs no search of the graph in every step.
         """
         return ()
 
 
 def scoring_length(network: nn.Module, samples: int) -> int:
-    """`network.scoring_length(samples)`, or `samples` from a class that has no such method.
+    """Return `network.scoring_length(samples)`, or `samples` of a class without such a method.
 
     Raises:
         AsdfError: the class answers with something other than a number from 1 to `samples`.
     """
-    bare = _bare(network)
-    method = getattr(bare, "scoring_length", None)
+    network = _unwrap(network)
+    method = getattr(network, "scoring_length", None)
     if not callable(method):
         return samples
     length = method(samples)
-    if isinstance(length, bool) or not isinstance(length, int) or not 1 <= length <= samples:
+    # To Python True is an int.
+    is_number = isinstance(length, int) and not isinstance(length, bool)
+    if not is_number or not 1 <= length <= samples:
         raise AsdfError(
-            f"{type(bare).__qualname__}.scoring_length({samples}) gave {length!r}. It must give the number of leading "
-            f"samples that the score is computed from, an int from 1 to {samples}. "
-            "Remove the method if the score is computed from all of them."
+            f"{type(network).__qualname__}.scoring_length({samples}) gave {length!r}. It must give "
+            "the number of leading samples that the score is computed from, an int from 1 to "
+            f"{samples}. Remove the method if the score is computed from all of them."
         )
-    return length
+    return int(length)
 
 
 def fixed_samples(network: nn.Module) -> int | None:
-    """The one length, in samples, that the network takes; None for a class that takes any or says nothing."""
-    samples = getattr(_bare(network), "fixed_samples", None)
+    """Return the one length, in samples, that the network takes; None where it takes any."""
+    samples = getattr(_unwrap(network), "fixed_samples", None)
     return None if samples is None else int(samples)
 
 
 def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
-    """The parameters that learn with `front_end.learning_rate`; none for a class that names none.
+    """Return the parameters that learn with `front_end.learning_rate`, which the class names.
 
-    The weights of a learned sum of layers are not among them, also where the class names them: they learn with the
-    back end, and where the front end is frozen.
+    The weights of a learned sum of layers are not among them, also where the class names them: they
+    learn with the back end, and where the front end is frozen.
     """
-    sums = (module for module in network.modules() if isinstance(module, WeightedSum))
-    weights = {id(parameter) for module in sums for parameter in module.parameters()}
-    named = _named_by(_bare(network), "front_end_parameters")
-    return [parameter for parameter in named if id(parameter) not in weights]
+    in_sums = set()
+    for module in network.modules():
+        if isinstance(module, WeightedSum):
+            in_sums.add(id(module.weights))
+    named = _ask_for_parameters(_unwrap(network), "front_end_parameters")
+    return [parameter for parameter in named if id(parameter) not in in_sums]
 
 
 def unused_parameters(network: nn.Module) -> list[nn.Parameter]:
-    """The parameters that the network, or a module inside it, says that `forward` does not use."""
-    named = (
-        parameter
-        for module in network.modules()
-        for parameter in _named_by(module, "unused_parameters")
-    )
-    return list({id(parameter): parameter for parameter in named}.values())
+    """Return the parameters that the network, or a module in it, names as unused."""
+    unused = {}
+    for module in network.modules():
+        for parameter in _ask_for_parameters(module, "unused_parameters"):
+            # Several modules may name the same one.
+            unused[id(parameter)] = parameter
+    return list(unused.values())
 
 
-def repeat_short(waveforms_BT: Tensor, shortest: int) -> Tensor:
-    """Repeat waveforms from their start until they have `shortest` samples; longer ones come back as they are.
+def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
+    """Repeat waveforms from their start until they have `min_samples` samples.
+
+    Longer ones come back as they are.
 
     Raises:
         AsdfError: the waveforms have no samples.
     """
     samples = waveforms_BT.shape[-1]
-    if samples >= shortest:
+    if samples >= min_samples:
         return waveforms_BT
     if samples == 0:
         raise AsdfError(
-            "an utterance without samples reached the network. Its file is empty, or speech activity detection "
-            "left nothing of it. Take it off the list."
+            "an utterance without samples reached the network. Its file is empty, or speech "
+            "activity detection left nothing of it. Take it off the list."
         )
-    return waveforms_BT.repeat(1, -(-shortest // samples))[:, :shortest]
+    repeats = (min_samples + samples - 1) // samples  # rounded up
+    return waveforms_BT.repeat(1, repeats)[:, :min_samples]
 
 
 def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
-    """Waveforms (batch, any) as (batch, samples): cut, or repeated from their start.
+    """Return waveforms (batch, any) as (batch, samples): cut, or repeated from their start.
 
     Raises:
         AsdfError: the waveforms have no samples.
@@ -156,10 +167,10 @@ def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
     return repeat_short(waveforms_BT, samples)[:, :samples]
 
 
-def _named_by(module: nn.Module, method_name: str) -> list[nn.Parameter]:
+def _ask_for_parameters(module: nn.Module, method_name: str) -> list[nn.Parameter]:
     method = getattr(module, method_name, None)
     return list(method()) if callable(method) else []
 
 
-def _bare(network: nn.Module) -> nn.Module:
+def _unwrap(network: nn.Module) -> nn.Module:
     return network.module if isinstance(network, DistributedDataParallel) else network

@@ -1,10 +1,11 @@
-"""The encoder's layers: which are computed, which are left out of a step, and how several become one.
+"""The encoder's layers: which are computed, which a step leaves out, and how several become one.
 
-Invariant: in training every parameter of every computed layer gets a gradient in every step, of zeros where the layer
-was dropped. So each process may drop layers of its own, as fairseq does, while none waits for a gradient that another
-does not have, and the optimiser treats a step alike on any number of processes.
+Invariant: in training every parameter of every computed layer gets a gradient in every step, of
+zeros where the layer was dropped. So each process may drop other layers, as in fairseq, while none
+waits for a gradient that another does not have, and the optimiser treats a step alike on any number
+of processes.
 
-Shapes: B utterances, L frames, C feature values.
+Shapes: B utterances, L frames, C feature values, H attention heads.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from asdf.networks.wavlm import position_bias
 
 
 class WeightedSum(nn.Module):
-    """A sum of layers whose weights are learned: positive, and 1 together; equal at the start.
+    """A sum of layers whose weights are learned: positive, together 1, and equal at the start.
 
     It learns with the back end, also where the front end is frozen.
 
-    Source: Yang et al., "SUPERB: Speech processing Universal PERformance Benchmark", Interspeech 2021.
+    Source: Yang et al., "SUPERB: Speech processing Universal PERformance Benchmark", Interspeech
+    2021.
     """
 
     def __init__(self, layers: int) -> None:
@@ -33,16 +35,16 @@ class WeightedSum(nn.Module):
         self.weights = nn.Parameter(torch.zeros(layers))
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """One tensor of the shape that each of `states` has."""
+        """Return one tensor of the shape that each of `states` has."""
         return weighted_sum(states, self.weights.softmax(dim=0))
 
 
 def weighted_sum(states: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """The sum of `states`, each times its weight, without a copy of all of them side by side."""
-    first, *others = zip(weights.unbind(), states, strict=True)
-    total = first[0] * first[1]
-    for weight, state in others:
-        total = total + weight * state
+    """Return the sum of `states`, each times its weight, without stacking them in memory."""
+    factors = weights.unbind()
+    total = factors[0] * states[0]
+    for factor, state in zip(factors[1:], states[1:], strict=True):
+        total = total + factor * state
     return total
 
 
@@ -54,33 +56,34 @@ def encoder_states(
     drop: float,
     recompute: bool,
 ) -> Iterator[Tensor]:
-    """The input of the first layer and the outputs of the first `layers` layers, all (batch, frames, dimension).
+    """Yield the input of the first layer and the outputs of the first `layers` layers.
+
+    Written out, since torchaudio's loop draws a random number for each layer in training, also when
+    no layer is to be dropped, and drops the layer when that number is exactly 0.
 
     Args:
         norm_first: whether the encoder is pre-norm; its final layer norm is not applied here.
         drop: probability that a layer's output is its input, in training.
         recompute: recompute the layers in the backward pass.
+
+    Yields:
+        (batch, frames, dimension).
     """
-    # Written out, since torchaudio's loop draws a random number for each layer in training, also when no layer
-    # is to be dropped, and drops the layer when that number is exactly 0.
     x_BLC = x_BLC + transformer.pos_conv_embed(x_BLC)
-    x_BLC = transformer.dropout(x_BLC if norm_first else transformer.layer_norm(x_BLC))
+    if not norm_first:
+        x_BLC = transformer.layer_norm(x_BLC)
+    x_BLC = transformer.dropout(x_BLC)
     yield x_BLC
-    first = transformer.layers[0].attention if layers else None
-    # WavLM's first layer has the position biases of all.
-    relative = getattr(first, "rel_attn_embed", None) is not None
-    bias_BHLL = position_bias(first, *x_BLC.shape[:2]) if relative else None
-    dropped = _draw(layers, drop) if drop and transformer.training else [False] * layers
+    bias_BHLL = _compute_position_bias(transformer, layers, x_BLC)
+    dropped = _choose_dropped(transformer, layers, drop)
     for number, layer in enumerate(transformer.layers[:layers]):
-        # WavLM's first layer is never dropped.
-        if dropped[number] and not (relative and number == 0):
-            x_BLC = (
-                x_BLC
-                + 0.0 * torch.stack([parameter.sum() for parameter in layer.parameters()]).sum()
-            )
+        # WavLM's first layer is never dropped: it computes the position biases of all.
+        has_biases = number == 0 and bias_BHLL is not None
+        if dropped[number] and not has_biases:
+            x_BLC = x_BLC + 0.0 * _sum_parameters(layer)
         elif recompute and torch.is_grad_enabled():
             x_BLC = checkpoint(
-                _output,
+                _run_layer,
                 layer,
                 x_BLC,
                 bias_BHLL,
@@ -89,17 +92,34 @@ def encoder_states(
                 preserve_rng_state=transformer.dropout.p > 0,
             )
         else:
-            x_BLC = _output(layer, x_BLC, bias_BHLL)
+            x_BLC = _run_layer(layer, x_BLC, bias_BHLL)
         yield x_BLC
 
 
-def _output(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Tensor:
+def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor) -> Tensor | None:
+    """Return WavLM's bias (B, H, L, L), which its first layer has the weights of; else None."""
+    if layers == 0:
+        return None
+    attention = transformer.layers[0].attention
+    if getattr(attention, "rel_attn_embed", None) is None:
+        return None
+    return position_bias(attention, x_BLC.shape[0], x_BLC.shape[1])
+
+
+def _run_layer(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Tensor:
     with weights_cast_together(layer, x_BLC.device):
         output_BLC: Tensor = layer(x_BLC, position_bias=bias_BHLL)[0]
     return output_BLC
 
 
-def _draw(layers: int, drop: float) -> list[bool]:
+def _sum_parameters(layer: nn.Module) -> Tensor:
+    sums = [parameter.sum() for parameter in layer.parameters()]
+    return torch.stack(sums).sum()
+
+
+def _choose_dropped(transformer: Transformer, layers: int, drop: float) -> list[bool]:
+    if not (drop and transformer.training):
+        return [False] * layers
     # On the CPU: which layers run must be known there.
-    chosen: list[bool] = (torch.rand(layers) < drop).tolist()
-    return chosen
+    dropped: list[bool] = (torch.rand(layers) < drop).tolist()
+    return dropped

@@ -1,9 +1,9 @@
-"""Multi-head factorized attentive pooling: attention from one sum of the layers, values from another.
+"""Multi-head factorized attentive pooling: attention and values from two sums of the layers.
 
 Invariant: parameter names are those of the authors' implementation; the output layer is ours.
 
-Source: Peng et al., "An attention-based backend allowing efficient fine-tuning of transformer models for speaker
-verification", SLT 2022.
+Source: Peng et al., "An attention-based backend allowing efficient fine-tuning of transformer
+models for speaker verification", SLT 2022.
 
 Shapes: B utterances, L frames, C feature values, K compressed values, H heads, E embedding values.
 """
@@ -23,7 +23,7 @@ class MHFABackEnd(BackEnd):
     """MHFA on the hidden states of a front end.
 
     Args:
-        states: how many hidden states there are.
+        states: number of hidden states.
     """
 
     takes = "hidden_states"
@@ -41,9 +41,16 @@ class MHFABackEnd(BackEnd):
         self.output = nn.Linear(embedding, 2)
 
     def forward(self, states: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Embeddings (batch, embedding) and logits (batch, 2) of a list of (batch, frames, dimension)."""
-        keys_BLK = self.cmp_linear_k(weighted_sum(states, self.weights_k.softmax(dim=0)))
-        values_BLK = self.cmp_linear_v(weighted_sum(states, self.weights_v.softmax(dim=0)))
+        """Return embeddings (batch, embedding) and logits (batch, 2).
+
+        Args:
+            states: each (batch, frames, dimension).
+        """
+        # Each of the two chooses its layers.
+        keys_BLC = weighted_sum(states, self.weights_k.softmax(dim=0))
+        keys_BLK = self.cmp_linear_k(keys_BLC)
+        values_BLC = weighted_sum(states, self.weights_v.softmax(dim=0))
+        values_BLK = self.cmp_linear_v(values_BLC)
         attention_BLH = self.att_head(keys_BLK).softmax(dim=1)
         pooled_BHK = attention_BLH.transpose(1, 2) @ values_BLK
         embeddings_BE = self.pooling_fc(pooled_BHK.flatten(1))

@@ -3,10 +3,11 @@
 Invariant: parameter names and numbers are those of the published network, whose checkpoints put
 `Nested_Res2Net_TDNN.` before them.
 
-Source: Liu et al., "Nes2Net: A Lightweight Nested Architecture for Foundation Model Driven Speech Anti-Spoofing",
-IEEE Transactions on Information Forensics and Security, 2025.
+Source: Liu et al., "Nes2Net: A Lightweight Nested Architecture for Foundation Model Driven Speech
+Anti-Spoofing", IEEE Transactions on Information Forensics and Security, 2025.
 
-Shapes: B utterances, C channels, L frames, W channels of a part, P parts that are kept side by side.
+Shapes: B utterances, C channels, L frames, W channels of a part, P parts side by side, E embedding
+values.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ATTENTION = 128
 
 
 class SqueezeExcitation(nn.Module):
-    """Scales each channel by what the utterance's mean says (Hu et al., CVPR 2018)."""
+    """A factor for each channel, computed from the utterance's mean (Hu et al., CVPR 2018)."""
 
     def __init__(self, channels: int, squeeze: int) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class WeightedRes2Net(nn.Module):
-    """A Res2Net block whose parts are not added up but kept side by side, and added up by learned weights.
+    """A Res2Net block whose parts stay side by side, and are added up by learned weights.
 
     The 'X' of the name: the convolution of part i sees i + 1 earlier parts, each by itself.
     """
@@ -57,32 +58,52 @@ class WeightedRes2Net(nn.Module):
         inside = self.width * splits
         self.conv1 = nn.Conv1d(channels, inside, kernel_size=1)
         self.bn1 = nn.BatchNorm1d(inside)
-        padding = KERNEL // 2 * dilation
-        self.convs = nn.ModuleList(
-            nn.Conv2d(
-                self.width, self.width, (KERNEL, 1), dilation=(dilation, 1), padding=(padding, 0)
-            )
-            for _ in range(splits - 1)
-        )
-        self.bns = nn.ModuleList(nn.BatchNorm2d(self.width) for _ in range(splits - 1))
-        sizes = range(2, splits + 1)
-        self.weighted_sum = nn.ParameterList(
-            nn.Parameter(torch.full((1, 1, 1, size), 1 / size)) for size in sizes
-        )
+        self.convs = nn.ModuleList()
+        for _ in range(splits - 1):
+            self.convs.append(_make_time_convolution(self.width, dilation))
+        self.bns = nn.ModuleList()
+        for _ in range(splits - 1):
+            self.bns.append(nn.BatchNorm2d(self.width))
+        self.weighted_sum = nn.ParameterList()
+        for parts in range(2, splits + 1):
+            weights_111P = torch.full((1, 1, 1, parts), 1 / parts)
+            self.weighted_sum.append(nn.Parameter(weights_111P))
         self.conv3 = nn.Conv1d(inside, channels, kernel_size=1)
         self.bn3 = nn.BatchNorm1d(channels)
         self.se = SqueezeExcitation(channels, squeeze)
 
     def forward(self, x_BCL: Tensor) -> Tensor:
-        *parts, last = self.bn1(self.conv1(x_BCL).relu()).unsqueeze(3).split(self.width, dim=1)
-        kept_BWLP, sums = last, []
-        for part, conv, norm, weights in zip(
-            parts, self.convs, self.bns, self.weighted_sum, strict=True
+        inside_BCL = self.bn1(self.conv1(x_BCL).relu())
+        # The fourth dimension is where parts are put side by side.
+        *parts, last_BWL1 = inside_BCL.unsqueeze(3).split(self.width, dim=1)
+        side_by_side_BWLP = last_BWL1
+        sums = []
+        for part_BWL1, conv, norm, weights_111P in zip(
+            parts,
+            self.convs,
+            self.bns,
+            self.weighted_sum,
+            strict=True,
         ):
-            kept_BWLP = norm(conv(torch.cat([kept_BWLP, part], dim=3)).relu())
-            sums.append((kept_BWLP * weights).sum(dim=3))
-        out_BCL = torch.cat([*sums, last.squeeze(3)], dim=1)
-        return x_BCL + self.se(self.bn3(self.conv3(out_BCL).relu()))
+            joined_BWLP = torch.cat([side_by_side_BWLP, part_BWL1], dim=3)
+            side_by_side_BWLP = norm(conv(joined_BWLP).relu())
+            sums.append((side_by_side_BWLP * weights_111P).sum(dim=3))
+        # The last part goes around all convolutions.
+        sums.append(last_BWL1.squeeze(3))
+        out_BCL = self.conv3(torch.cat(sums, dim=1))
+        out_BCL = self.bn3(out_BCL.relu())
+        return x_BCL + self.se(out_BCL)
+
+
+def _make_time_convolution(width: int, dilation: int) -> nn.Conv2d:
+    padding = KERNEL // 2 * dilation
+    return nn.Conv2d(
+        width,
+        width,
+        kernel_size=(KERNEL, 1),
+        dilation=(dilation, 1),
+        padding=(padding, 0),
+    )
 
 
 class Nes2NetXBackEnd(BackEnd):
@@ -105,26 +126,50 @@ class Nes2NetXBackEnd(BackEnd):
         outer, inner = splits
         if dimension % (outer * inner):
             raise UsageError(
-                f"back_end.nes2net_splits = {splits}: features of {dimension} values cannot be divided into "
-                f"{outer} parts of {inner} equal parts each. Their product has to divide {dimension}."
+                f"back_end.nes2net_splits = {splits}: features of {dimension} values cannot be "
+                f"divided into {outer} parts of {inner} equal parts each. Their product has to "
+                f"divide {dimension}."
             )
         self.width = dimension // outer
-        self.Build_in_Res2Nets = nn.ModuleList(
-            WeightedRes2Net(self.width, inner, dilation, squeeze) for _ in range(outer - 1)
-        )
-        self.bns = nn.ModuleList(nn.BatchNorm1d(self.width) for _ in range(outer - 1))
+        self.Build_in_Res2Nets = nn.ModuleList()
+        for _ in range(outer - 1):
+            block = WeightedRes2Net(self.width, inner, dilation, squeeze)
+            self.Build_in_Res2Nets.append(block)
+        self.bns = nn.ModuleList()
+        for _ in range(outer - 1):
+            self.bns.append(nn.BatchNorm1d(self.width))
         self.bn = nn.BatchNorm1d(dimension)
-        self.pooling = AttentiveStatistics(dimension, ATTENTION) if pooling == "attentive" else None
-        self.fc = nn.Linear(dimension if self.pooling is None else 2 * dimension, 2)
+        self.pooling: AttentiveStatistics | None = None
+        pooled = dimension
+        if pooling == "attentive":
+            self.pooling = AttentiveStatistics(dimension, ATTENTION)
+            pooled = 2 * dimension
+        self.fc = nn.Linear(pooled, 2)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings, the pooled features (batch, dimension, or twice that), and logits (batch, 2)."""
-        *parts, last = features_BLC.transpose(1, 2).split(self.width, dim=1)
+        """Return embeddings, the pooled features, and logits (batch, 2).
+
+        Embeddings have `dimension` values, or twice as many with attentive pooling.
+        """
+        features_BCL = features_BLC.transpose(1, 2)
+        *parts, last_BWL = features_BCL.split(self.width, dim=1)
         outputs: list[Tensor] = []
-        for part, block, norm in zip(parts, self.Build_in_Res2Nets, self.bns, strict=True):
-            outputs.append(norm(F.relu(block(part if not outputs else outputs[-1] + part))))
-        x_BCL = self.bn(torch.cat([*outputs, last], dim=1)).relu()
-        embeddings_BE = x_BCL.mean(dim=2) if self.pooling is None else self.pooling(x_BCL)
+        for part_BWL, block, norm in zip(
+            parts,
+            self.Build_in_Res2Nets,
+            self.bns,
+            strict=True,
+        ):
+            if outputs:
+                part_BWL = outputs[-1] + part_BWL
+            part_BWL = F.relu(block(part_BWL))
+            outputs.append(norm(part_BWL))
+        outputs.append(last_BWL)
+        x_BCL = self.bn(torch.cat(outputs, dim=1)).relu()
+        if self.pooling is None:
+            embeddings_BE = x_BCL.mean(dim=2)
+        else:
+            embeddings_BE = self.pooling(x_BCL)
         return embeddings_BE, in_full_precision(self.fc, embeddings_BE)
 
 

@@ -25,109 +25,145 @@ from asdf.settings.sections import Network
 
 _LEVEL = 0.01
 _LOUDER = 10.0
-# For what a GPU adds up in an order of its own.
-_RELATIVE, _ABSOLUTE = 1e-4, 1e-6
+# For what a GPU adds up in an order that is not fixed.
+_RELATIVE_TOLERANCE = 1e-4
+_ABSOLUTE_TOLERANCE = 1e-6
 
 
 def check_outputs(network: nn.Module, settings: Network, device: torch.device) -> None:
-    """Compute clips of noise, two at most and as long as those of training, in `eval()` mode, and look at the outputs.
+    """Compute up to two clips of noise in `eval()` mode, and check the outputs.
+
+    The clips are as long as those of training.
 
     Raises:
         AsdfError: the network fails; does not give embeddings and two finite logits for each
             utterance; or gives an utterance other logits when it is in another batch.
     """
     samples = fixed_samples(network) or settings.train_clip_size
-    clips_BT = _LEVEL * torch.randn(2, samples, generator=torch.Generator().manual_seed(0))
-    # One that is louder shows itself in the other's logits, if these depend on it at all.
-    clips_BT[1] *= _LOUDER
-    clips_BT = clips_BT.to(device)
-    with _left_as_it_is(network):
+    clips_BT = _make_clips(samples).to(device)
+    with _left_unchanged(network):
         network.eval()
-        next_to_louder_B2 = _logits(network, clips_BT, settings)
-        alone_B2 = _logits(network, clips_BT[:1], settings)
-        if _close(next_to_louder_B2[0], alone_B2[0]):
+        next_to_louder_2 = _compute_logits(network, clips_BT, settings)[0]
+        alone_2 = _compute_logits(network, clips_BT[:1], settings)[0]
+        if _are_close(next_to_louder_2, alone_2):
             return
         # Batches of two sizes may be rounded differently, which a choice of nodes or frames can
         # enlarge.
-        next_to_itself_B2 = _logits(network, clips_BT[:1].repeat(2, 1), settings)
-        if not _close(next_to_louder_B2[0], next_to_itself_B2[0]):
-            raise _mistake(
+        twice_BT = clips_BT[:1].repeat(2, 1)
+        next_to_itself_2 = _compute_logits(network, twice_BT, settings)[0]
+        if not _are_close(next_to_louder_2, next_to_itself_2):
+            raise _describe_mistake(
                 settings,
-                f"gives an utterance the logits {_numbers(next_to_louder_B2[0])} next to one utterance of a batch "
-                f"and {_numbers(next_to_itself_B2[0])} next to another. In eval() mode a row must not depend on the "
-                "other rows, or a score would depend on its batch: mean, norm and softmax must not go over dimension 0",
+                f"gives an utterance the logits {_list_numbers(next_to_louder_2)} next to one "
+                f"utterance of a batch and {_list_numbers(next_to_itself_2)} next to another. In "
+                "eval() mode a row must not depend on the other rows, or a score would depend on "
+                "its batch: mean, norm and softmax must not go over dimension 0",
             )
 
 
-def _logits(network: nn.Module, clips_BT: Tensor, settings: Network) -> Tensor:
-    """The network's logits of the clips, (B, 2), once they are known to be logits."""
-    count = len(clips_BT)
-    shown = _utterances(count)
-    outputs = _outputs(network, clips_BT, settings)
-    if not isinstance(outputs, tuple | list) or len(outputs) != 2:
-        what = f"gives {_described(outputs)} instead of two tensors for {shown}"
-        raise _mistake(settings, what)
-    embeddings, logits_B2 = outputs
-    if not isinstance(logits_B2, Tensor) or tuple(logits_B2.shape) != (count, 2):
-        raise _mistake(settings, f"gives {_described(logits_B2)} as the logits of {shown}")
-    if isinstance(embeddings, Tensor) and (embeddings.dim() == 0 or len(embeddings) != count):
-        raise _mistake(settings, f"gives {_described(embeddings)} as the embeddings of {shown}")
-    logits_B2 = logits_B2.float().cpu()
+def _make_clips(samples: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    clips_BT = _LEVEL * torch.randn(2, samples, generator=generator)
+    # A louder one shows itself in the other's logits, if these depend on it at all.
+    clips_BT[1] *= _LOUDER
+    return clips_BT
+
+
+def _compute_logits(network: nn.Module, clips_BT: Tensor, settings: Network) -> Tensor:
+    """Return the network's logits of the clips, (B, 2), on the CPU.
+
+    Raises:
+        AsdfError: its outputs are not embeddings and finite logits.
+    """
+    outputs = _run_network(network, clips_BT, settings)
+    fault = _find_fault(outputs, len(clips_BT))
+    if fault:
+        raise _describe_mistake(settings, fault)
+    logits_B2: Tensor = outputs[1].float().cpu()
     if not logits_B2.isfinite().all():
-        what = f"gives the logits {_numbers(logits_B2[0])}, which are not all finite numbers"
-        raise _mistake(settings, what)
+        raise _describe_mistake(
+            settings,
+            f"gives the logits {_list_numbers(logits_B2[0])}, which are not all finite numbers",
+        )
     return logits_B2
 
 
-def _outputs(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any:
+def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any:
     try:
         return network(clips_BT.clone())
     except AsdfError:
         raise
     except Exception as error:
-        shown = f"{_utterances(len(clips_BT))} of {clips_BT.shape[1]} samples"
-        raise _mistake(settings, f"fails on {shown}: {describe_error(error, __file__)}") from error
+        utterances, samples = clips_BT.shape
+        clips = f"{_count_utterances(utterances)} of {samples} samples"
+        reason = describe_error(error, __file__)
+        raise _describe_mistake(settings, f"fails on {clips}: {reason}") from error
 
 
-def _mistake(settings: Network, what: str) -> AsdfError:
+def _find_fault(outputs: Any, utterances: int) -> str:
+    """Return what is wrong with the shapes of a network's outputs; empty where nothing is."""
+    expected = _count_utterances(utterances)
+    if not isinstance(outputs, tuple | list) or len(outputs) != 2:
+        return f"gives {_describe_value(outputs)} instead of two tensors for {expected}"
+    embeddings, logits = outputs
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != (utterances, 2):
+        return f"gives {_describe_value(logits)} as the logits of {expected}"
+    if _has_other_rows(embeddings, utterances):
+        return f"gives {_describe_value(embeddings)} as the embeddings of {expected}"
+    return ""
+
+
+def _has_other_rows(embeddings: Any, utterances: int) -> bool:
+    # Only a tensor has rows: embeddings may be anything.
+    if not isinstance(embeddings, Tensor):
+        return False
+    return embeddings.dim() == 0 or len(embeddings) != utterances
+
+
+def _describe_mistake(settings: Network, what: str) -> AsdfError:
     return AsdfError(
-        f"network.network_class: {settings.network_class} {what}. Its forward has to take waveforms (batch, samples) "
-        "and return embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide; see "
-        "asdf.networks.DetectorNetwork. This was seen on noise, before the first step; nothing was written."
+        f"network.network_class: {settings.network_class} {what}. Its forward has to take "
+        "waveforms (batch, samples) and return embeddings (batch, anything) and logits (batch, 2), "
+        "column 1 for bona fide; see asdf.networks.DetectorNetwork. This was seen on noise, before "
+        "the first step; nothing was written."
     )
 
 
-def _close(one: Tensor, other: Tensor) -> bool:
-    return torch.allclose(one, other, _RELATIVE, _ABSOLUTE)
+def _are_close(first: Tensor, second: Tensor) -> bool:
+    return torch.allclose(first, second, _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE)
 
 
-def _utterances(count: int) -> str:
+def _count_utterances(count: int) -> str:
     return f"{count} utterance{'s' * (count != 1)}"
 
 
-def _described(value: Any) -> str:
-    """'a tensor (4, 2)', 'a tuple of 3', or the type of the value."""
+def _describe_value(value: Any) -> str:
+    """Return 'a tensor (4, 2)', 'a tuple of 3', or the type of the value."""
     if isinstance(value, Tensor):
-        return f"a tensor ({', '.join(map(str, value.shape))})"
+        sizes = ", ".join(map(str, value.shape))
+        return f"a tensor ({sizes})"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     return f"a value of the type {type(value).__name__}"
 
 
-def _numbers(values: Tensor) -> str:
-    return f"({', '.join(f'{value:.4g}' for value in values.tolist())})"
+def _list_numbers(values: Tensor) -> str:
+    numbers = [f"{value:.4g}" for value in values.tolist()]
+    return f"({', '.join(numbers)})"
 
 
 @contextmanager
-def _left_as_it_is(network: nn.Module) -> Iterator[None]:
+def _left_unchanged(network: nn.Module) -> Iterator[None]:
+    """Restore the modes and buffers of `network` and all random states after the block."""
     modes = {module: module.training for module in network.modules()}
-    buffers = [
-        (module, name, buffer, buffer.clone())
-        for module in modes
-        for name, buffer in module.named_buffers(recurse=False)
-    ]
-    states = (torch.get_rng_state(), np.random.get_state(), random.getstate())
-    on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    buffers = []
+    for module in modes:
+        for name, buffer in module.named_buffers(recurse=False):
+            buffers.append((module, name, buffer, buffer.clone()))
+    torch_state = torch.get_rng_state()
+    numpy_state = np.random.get_state()
+    python_state = random.getstate()
+    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
         with torch.no_grad():
             yield
@@ -135,9 +171,10 @@ def _left_as_it_is(network: nn.Module) -> Iterator[None]:
         for module, training in modes.items():
             module.training = training
         for module, name, buffer, before in buffers:
+            # A forward may also have put another tensor at the name.
             setattr(module, name, buffer.copy_(before))
-        torch.set_rng_state(states[0])
-        np.random.set_state(states[1])
-        random.setstate(states[2])
-        if on_gpu:
-            torch.cuda.set_rng_state_all(on_gpu)
+        torch.set_rng_state(torch_state)
+        np.random.set_state(numpy_state)
+        random.setstate(python_state)
+        if cuda_states:
+            torch.cuda.set_rng_state_all(cuda_states)

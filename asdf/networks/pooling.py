@@ -1,6 +1,7 @@
 """Attentive statistics pooling, alone with a linear layer or as a part of other back ends.
 
-Invariant: an utterance's pooled values do not depend on the others of its batch, and are finite for a single frame.
+Invariant: an utterance's pooled values do not depend on the others of its batch, and are finite for
+a single frame.
 
 Source: Okabe et al., "Attentive statistics pooling for deep speaker embedding", Interspeech 2018.
 
@@ -16,14 +17,14 @@ from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
 
-LEAST_VARIANCE = 1e-10
+MIN_VARIANCE = 1e-10
 
 
 class AttentiveStatistics(nn.Module):
-    """Mean and deviation over time, weighted by an attention of its own for each value.
+    """Mean and deviation over time, weighted by a separate attention for each value.
 
-    (batch, channels, frames) -> (batch, 2 * channels). Okabe et al. have one weight a frame; with one a value it is
-    what later networks took over, and what published Nes2Net-X checkpoints hold.
+    (batch, channels, frames) -> (batch, 2 * channels). Okabe et al. have one weight per frame; one
+    per value is what later networks took over, and what published Nes2Net-X checkpoints hold.
     """
 
     def __init__(self, channels: int, hidden: int) -> None:
@@ -32,37 +33,47 @@ class AttentiveStatistics(nn.Module):
         self.linear2 = nn.Conv1d(hidden, channels, kernel_size=1)
 
     def forward(self, x_BCL: Tensor) -> Tensor:
-        weights_BCL = self.linear2(self.linear1(x_BCL).tanh()).softmax(dim=2)
+        scores_BCL = self.linear2(self.linear1(x_BCL).tanh())
+        weights_BCL = scores_BCL.softmax(dim=2)
         return weighted_statistics(x_BCL, weights_BCL)
 
 
 def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
-    """Mean and standard deviation over time, (batch, 2 * channels); the weights add up to 1 over time."""
+    """Return mean and standard deviation over time, (batch, 2 * channels).
+
+    The weights add up to 1 over time; they may be the same for all channels, (batch, 1, frames).
+    """
     mean_BC = (weights_BCL * x_BCL).sum(dim=2)
-    # Around the mean: the difference of two large numbers would leave little of it in half precision.
-    variance_BC = (weights_BCL * (x_BCL - mean_BC.unsqueeze(2)).square()).sum(dim=2)
-    return torch.cat([mean_BC, variance_BC.clamp(min=LEAST_VARIANCE).sqrt()], dim=1)
+    # Around the mean: a difference of two large numbers would leave little of it in half precision.
+    squares_BCL = (x_BCL - mean_BC.unsqueeze(2)).square()
+    variance_BC = (weights_BCL * squares_BCL).sum(dim=2)
+    deviation_BC = variance_BC.clamp(min=MIN_VARIANCE).sqrt()
+    return torch.cat([mean_BC, deviation_BC], dim=1)
 
 
 class ASPBackEnd(BackEnd):
-    """Attentive statistics pooling with one weight a frame, as Okabe et al. have it, and a linear layer."""
+    """Attentive statistics pooling with one weight per frame, as Okabe et al. have it."""
 
     def __init__(self, dimension: int, hidden: int) -> None:
         super().__init__()
         self.attention = nn.Sequential(
-            nn.Linear(dimension, hidden), nn.Tanh(), nn.Linear(hidden, 1, bias=False)
+            nn.Linear(dimension, hidden),
+            nn.Tanh(),
+            nn.Linear(hidden, 1, bias=False),
         )
         self.output = nn.Linear(2 * dimension, 2)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings (batch, 2 * dimension) and logits (batch, 2)."""
-        weights_B1L = self.attention(features_BLC).softmax(dim=1).transpose(1, 2)
+        """Return embeddings (batch, 2 * dimension) and logits (batch, 2)."""
+        # For all values of a frame the same.
+        weights_BL1 = self.attention(features_BLC).softmax(dim=1)
+        weights_B1L = weights_BL1.transpose(1, 2)
         embeddings_BE = weighted_statistics(features_BLC.transpose(1, 2), weights_B1L)
         return embeddings_BE, in_full_precision(self.output, embeddings_BE)
 
 
 class SSL_ASP(SSLDetector):
-    """wav2vec 2.0, attentive statistics pooling (Okabe et al., Interspeech 2018) and a linear layer."""
+    """wav2vec 2.0, attentive statistics pooling (Okabe et al., 2018) and a linear layer."""
 
     paper = "Okabe et al., Interspeech 2018"
 

@@ -1,11 +1,14 @@
 """Sensitive layer selection: a weight for each encoder layer, computed from the utterance itself.
 
-Invariant: parameter names and numbers are those of the published network. Its first linear layer reads all frames
-at once, so it takes one length only: other recordings are cut or repeated, as the authors do.
+Invariant: parameter names and numbers are those of the published network. Its first linear layer
+reads all frames at once, so it takes one length only: other recordings are cut or repeated, as the
+authors do.
 
-Source: Zhang et al., "Audio Deepfake Detection with Self-Supervised XLS-R and SLS Classifier", ACM Multimedia 2024.
+Source: Zhang et al., "Audio Deepfake Detection with Self-Supervised XLS-R and SLS Classifier",
+ACM Multimedia 2024.
 
-Shapes: B utterances, N encoder layers, L frames, C feature values, E embedding values.
+Shapes: B utterances, N encoder layers, L frames, C feature values, X pooled values of all frames, E
+embedding values.
 """
 
 from __future__ import annotations
@@ -23,32 +26,41 @@ POOL = 3
 
 
 class SLSBackEnd(BackEnd):
-    """SLS on the bare outputs of the encoder layers, for exactly `frames` frames of `dimension` values."""
+    """SLS on the bare outputs of the encoder layers, for exactly `frames` frames."""
 
     takes = "layer_outputs"
     shortest_frames = POOL
 
     def __init__(self, dimension: int, frames: int, hidden: int) -> None:
         super().__init__()
+        pooled = (dimension // POOL) * (frames // POOL)
         self.first_bn = nn.BatchNorm2d(1)
         self.fc0 = nn.Linear(dimension, 1)
-        self.fc1 = nn.Linear((dimension // POOL) * (frames // POOL), hidden)
+        self.fc1 = nn.Linear(pooled, hidden)
         self.fc3 = nn.Linear(hidden, 2)
 
     def forward(self, layers: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Embeddings (batch, hidden) and log probabilities (batch, 2), which the published scores are taken from."""
-        means_BNC = torch.stack([layer_BLC.mean(dim=1) for layer_BLC in layers], dim=1)
-        weights_BN11 = self.fc0(means_BNC).sigmoid().unsqueeze(3)
+        """Return embeddings (batch, hidden) and log probabilities (batch, 2).
+
+        The published scores are taken from the log probabilities.
+        """
+        means = [layer_BLC.mean(dim=1) for layer_BLC in layers]
+        means_BNC = torch.stack(means, dim=1)
+        weights_BN1 = self.fc0(means_BNC).sigmoid()
+        weights_BN11 = weights_BN1.unsqueeze(3)
+        # Added up layer by layer, since a tensor of all weighted layers would take N times as much.
         mixed_BLC = layers[0] * weights_BN11[:, 0]
         for number, layer_BLC in enumerate(layers[1:], 1):
             mixed_BLC = mixed_BLC + layer_BLC * weights_BN11[:, number]
-        pooled_BX = F.max_pool2d(F.selu(self.first_bn(mixed_BLC.unsqueeze(1))), POOL).flatten(1)
+        normed_B1LC = F.selu(self.first_bn(mixed_BLC.unsqueeze(1)))
+        pooled_BX = F.max_pool2d(normed_B1LC, POOL).flatten(1)
         embeddings_BE = F.selu(self.fc1(pooled_BX))
-        return embeddings_BE, F.selu(in_full_precision(self.fc3, embeddings_BE)).log_softmax(dim=1)
+        logits_B2 = F.selu(in_full_precision(self.fc3, embeddings_BE))
+        return embeddings_BE, logits_B2.log_softmax(dim=1)
 
 
 class SSL_SLS(SSLDetector):
-    """wav2vec 2.0 and sensitive layer selection (Zhang et al., ACM Multimedia 2024); takes one length only."""
+    """wav2vec 2.0 and sensitive layer selection (Zhang et al., ACM MM 2024), for one length."""
 
     paper = "Zhang et al., ACM MM 2024"
 
@@ -57,7 +69,8 @@ class SSL_SLS(SSLDetector):
         frames = self.front_end.frames(self.fixed_samples)
         if frames < POOL or self.front_end.layers == 0:
             raise UsageError(
-                f"SSL_SLS needs {POOL} frames and one encoder layer at least: back_end.sls_samples = "
-                f"{self.fixed_samples} gives {frames}, and front_end.layer leaves {self.front_end.layers}."
+                f"SSL_SLS needs at least {POOL} frames and one encoder layer: back_end.sls_samples "
+                f"= {self.fixed_samples} gives {frames}, and front_end.layer leaves "
+                f"{self.front_end.layers}."
             )
         return SLSBackEnd(self.front_end.dimension, frames, settings.back_end.sls_hidden)

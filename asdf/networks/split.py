@@ -1,7 +1,8 @@
-"""A detector in two parts: what a frozen front end computes, which can be kept, and the rest, which learns.
+"""A detector in two parts: what a frozen front end computes, which may be cached, and the rest.
 
-Invariant: `FromFeatures(network)(features)` is `network(waveforms)` for the features of these waveforms, up to the
-number format that they were kept in; networks of which this is not known are refused.
+Invariant: `FromFeatures(network)(features)` is `network(waveforms)` for the features of these
+waveforms, up to the number format that they were cached in; networks of which this is not known are
+refused.
 
 Shapes: B utterances.
 """
@@ -22,9 +23,10 @@ from asdf.networks.ssl_detector import SSLDetector
 
 
 class FromFeatures(nn.Module):
-    """A detector as a module that takes what `front_end_features` gave, kept: for training without the front end.
+    """A detector that takes cached features, for training without the front end.
 
-    DistributedDataParallel sees gradients only of what runs in the `forward` of the module that it wraps.
+    DistributedDataParallel sees gradients only of what runs in the `forward` of the module that it
+    wraps.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -33,16 +35,19 @@ class FromFeatures(nn.Module):
         self.network = cast(SSLDetector, network)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings and logits (batch, 2) of (batch, frames, dimension), or (batch, layers, frames, dimension)."""
+        """Return embeddings and logits (batch, 2).
+
+        Args:
+            features: (batch, frames, dimension), or (batch, layers, frames, dimension).
+        """
         features = features.float()
-        outputs: tuple[Tensor, Tensor] = self.network.forward_features(
-            features if features.dim() == 3 else list(features.unbind(1))
-        )
-        return outputs
+        if features.dim() == 4:
+            return self.network.forward_features(list(features.unbind(1)))
+        return self.network.forward_features(features)
 
 
 def check_split(network_class: type[nn.Module]) -> None:
-    """Make sure that features of the class's front end may be cached, and are all that the rest sees.
+    """Make sure that features of the front end may be cached, and are all that the rest sees.
 
     Raises:
         UsageError: that is not so, or not known of it.
@@ -100,8 +105,11 @@ def state_digest(module: nn.Module) -> str:
     """Return a name for the content of the module's state: names, types, shapes and numbers."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        kind = f"{name} {tensor.dtype} {tuple(tensor.shape)}\n"
+        digest.update(kind.encode())
+        numbers = tensor.detach().cpu().contiguous().flatten()
+        # As bytes: numpy has no bfloat16.
+        digest.update(numbers.view(torch.uint8).numpy())
     return digest.hexdigest()
 
 

@@ -1,12 +1,13 @@
 """A self-supervised front end and AASIST.
 
-Invariant: parameter names and numbers are those of the published networks; `weights.py` renames what
-their state dicts call `ssl_model.model.*`.
+Invariant: parameter names and numbers are those of the published networks;
+`asdf.interchange.published` renames what their state dicts call `ssl_model.model.*`.
 
-Source: Tak et al., "Automatic speaker verification spoofing and deepfake detection using wav2vec 2.0 and data
-augmentation", Odyssey 2022.
+Source: Tak et al., "Automatic speaker verification spoofing and deepfake detection using wav2vec
+2.0 and data augmentation", Odyssey 2022.
 
-Shapes: B utterances, L frames, F feature values, S = F // 3 spectral and N = L // 3 temporal nodes, C channels.
+Shapes: B utterances, L frames, F feature values, P projected values, S = P // 3 spectral and
+N = L // 3 temporal nodes, C channels.
 """
 
 from __future__ import annotations
@@ -45,18 +46,24 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         )
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings (batch, 160) and logits (batch, 2)."""
-        x_B1FL = self.LL(features_BLF).transpose(1, 2).unsqueeze(1)
-        x_B1SN = F.selu(self.first_bn(F.max_pool2d(x_B1FL, POOL)))
+        """Return embeddings (batch, 160) and logits (batch, 2)."""
+        x_BPL = self.LL(features_BLF).transpose(1, 2)
+        pooled_B1SN = F.max_pool2d(x_BPL.unsqueeze(1), POOL)
+        x_B1SN = F.selu(self.first_bn(pooled_B1SN))
         x_BCSN = F.selu(self.first_bn1(self.encoder(x_B1SN)))
-        weights_BCSN = self.attention(x_BCSN)
-        spectral_BCS = (x_BCSN * weights_BCSN.softmax(dim=-1)).sum(dim=-1)
-        temporal_BCN = (x_BCSN * weights_BCSN.softmax(dim=-2)).sum(dim=-2)
-        return self.readout(spectral_BCS.transpose(1, 2), temporal_BCN.transpose(1, 2))
+        scores_BCSN = self.attention(x_BCSN)
+        # One attention serves both graphs: over time for spectral nodes, over bands for temporal.
+        over_time_BCSN = scores_BCSN.softmax(dim=-1)
+        spectral_BCS = (x_BCSN * over_time_BCSN).sum(dim=-1)
+        over_bands_BCSN = scores_BCSN.softmax(dim=-2)
+        temporal_BCN = (x_BCSN * over_bands_BCSN).sum(dim=-2)
+        spectral_BSC = spectral_BCS.transpose(1, 2)
+        temporal_BNC = temporal_BCN.transpose(1, 2)
+        return self.readout(spectral_BSC, temporal_BNC)
 
 
 class AASISTLBackEnd(AASISTBackEnd):
-    """The same with the channels, graph sizes and pool ratios of AASIST-L (Jung et al., ICASSP 2022)."""
+    """The same with the channels, graph sizes and pool ratios of AASIST-L."""
 
     sizes = replace(AASIST_L.sizes, spectral_nodes=PROJECTED // POOL)
 
@@ -71,7 +78,7 @@ class SSL_AASIST(SSLDetector):
 
 
 class SSL_AASIST_L(SSLDetector):
-    """wav2vec 2.0 and AASIST-L (Jung et al., ICASSP 2022), which was published for raw waveforms."""
+    """wav2vec 2.0 and AASIST-L (Jung et al., ICASSP 2022), published for raw waveforms."""
 
     paper = "Jung et al., ICASSP 2022"
 

@@ -1,7 +1,7 @@
-"""What all networks with a self-supervised front end share: the front end, then a back end, whichever it is.
+"""What all networks with a front end share: the front end, then a back end, whichever they are.
 
-Invariant: a back end gets what its paper feeds it, and it alone decides what that is (`takes`). Parameter names are
-`front_end.*` and `back_end.*`, the latter as in published checkpoints where there are any.
+Invariant: a back end gets what its paper feeds it, and it alone decides what that is (`takes`).
+Parameter names are `front_end.*` and `back_end.*`, the latter as in published checkpoints.
 
 Shapes: B utterances, T samples, L frames, C feature values, E embedding values.
 """
@@ -24,12 +24,12 @@ Takes = Literal["features", "hidden_states", "layer_outputs"]
 
 
 class BackEnd(nn.Module, ABC):
-    """From features to embeddings and logits.
+    """The part of a detector from features to embeddings and logits.
 
     Attributes:
-        takes: 'features' (batch, frames, dimension) of the layers that `front_end.layer` chooses; or a list of such
-            tensors, one a layer: 'hidden_states' (with the input of the first layer, and the last one after the
-            final norm) or 'layer_outputs' (without either).
+        takes: 'features' (batch, frames, dimension) of the layers that `front_end.layer` chooses;
+            or a list of such tensors, one per layer: 'hidden_states' (with the input of the first
+            layer, and the last one after the final norm) or 'layer_outputs' (without either).
         shortest_frames: the fewest frames that it works on.
     """
 
@@ -38,7 +38,11 @@ class BackEnd(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, features: Any) -> tuple[Tensor, Tensor]:
-        """Embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide, of what `takes` says."""
+        """Return embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide.
+
+        Args:
+            features: what `takes` says.
+        """
 
 
 class SSLDetector(DetectorNetwork):
@@ -60,6 +64,7 @@ class SSLDetector(DetectorNetwork):
         super().__init__(settings)
         self.front_end = self.front_end_class(settings.front_end)
         self.back_end = self.make_back_end(settings)
+        # A sum of layers leaves a back end nothing to weigh.
         if self.back_end.takes != "features" and settings.front_end.layer == "weighted":
             raise UsageError(
                 f"front_end.layer = 'weighted': {type(self).__name__} weighs the layers by itself. "

@@ -1,9 +1,10 @@
-"""WavLM's layers: where torchaudio keeps what other programs name otherwise, and the bias of relative positions.
+"""WavLM's layers: torchaudio's names for what others name otherwise, and the position bias.
 
-Invariants: numbers are moved, none is changed, and a layer that is not WavLM's is left as it is; the bias is the one of
-torchaudio, to the last bit.
+Invariants: numbers are moved, none is changed, and a layer that is not WavLM's is left as it is;
+the bias is the one of torchaudio, to the last bit.
 
-Source: Chen et al., "WavLM", JSTSP 2022, for the gated relative position bias; torchaudio's network for the names.
+Source: Chen et al., "WavLM", JSTSP 2022, for the gated relative position bias; torchaudio's network
+for the names.
 
 Shapes: B utterances, L frames, H attention heads, D distances between frames.
 """
@@ -20,59 +21,81 @@ from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 _GATE = ".gru_rel_pos_const"
 _JOINED = ("q_proj", "k_proj", "v_proj")
 
-# In frames, 22 minutes: attention over more than these fits no memory, whatever distance a file claims.
-_LONGEST = 2**16
+# In frames, 22 minutes: attention over more fits no memory, whatever distance a file claims.
+_MAX_DISTANCE = 2**16
 
 
-def joined(layers: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """`layers` with the query, key and value projections of WavLM's attention as the one matrix that torch uses."""
+def join_attention_layers(
+    layers: Mapping[str, Tensor],
+) -> dict[str, Tensor]:
+    """Join the query, key and value projections of WavLM's attention to the matrix torch uses.
+
+    Args:
+        layers: of any front end, by torchaudio's names except for those projections.
+    """
     result = dict(layers)
-    for gate in [name for name in layers if name.endswith(_GATE)]:
-        attention = gate.removesuffix(_GATE)
-        for kind in ("weight", "bias"):
-            names = [f"{attention}.{part}.{kind}" for part in _JOINED]
-            if all(name in result for name in names):
-                result[f"{attention}.attention.in_proj_{kind}"] = torch.cat(
-                    [result.pop(name) for name in names]
-                )
-            if f"{attention}.out_proj.{kind}" in result:
-                result[f"{attention}.attention.out_proj.{kind}"] = result.pop(
-                    f"{attention}.out_proj.{kind}"
-                )
+    for name in layers:
+        # Only WavLM's attention has a gate.
+        if name.endswith(_GATE):
+            _join_projections(result, name.removesuffix(_GATE))
     return result
 
 
-def keep_buckets(attention: WavLMSelfAttention) -> None:
+def _join_projections(layers: dict[str, Tensor], attention: str) -> None:
+    for kind in ("weight", "bias"):
+        names = [f"{attention}.{part}.{kind}" for part in _JOINED]
+        # A file may lack some, which the check of all layers then reports by their names.
+        if all(name in layers for name in names):
+            parts = [layers.pop(name) for name in names]
+            joined_name = f"{attention}.attention.in_proj_{kind}"
+            layers[joined_name] = torch.cat(parts)
+        name = f"{attention}.out_proj.{kind}"
+        if name in layers:
+            new_name = f"{attention}.attention.out_proj.{kind}"
+            layers[new_name] = layers.pop(name)
+
+
+def add_bucket_table(attention: WavLMSelfAttention) -> None:
     """Give `attention` a table with the bucket of each distance, for `position_bias`.
 
-    The table moves to the device with the network: torchaudio computes the buckets in each forward pass on the CPU, and
-    a GPU then has to be waited for. It is no part of the weights.
+    The table moves to the device with the network: torchaudio computes the buckets in each forward
+    pass on the CPU, and a GPU then has to be waited for. It is no part of the weights.
     """
-    table_D = _buckets(attention.num_buckets, attention.max_distance)
+    table_D = _make_bucket_table(attention.num_buckets, attention.max_distance)
     attention.register_buffer("buckets", table_D, persistent=False)
 
 
 def position_bias(attention: WavLMSelfAttention, utterances: int, frames: int) -> Tensor:
-    """The bias of relative positions that all layers share: (B, H, L, L)."""
+    """Return the bias of relative positions that all layers share: (B, H, L, L)."""
     farthest = len(attention.buckets) // 2
     positions_L = torch.arange(frames, device=attention.buckets.device)
     distances_LL = positions_L[None, :] - positions_L[:, None]
-    buckets_LL = attention.buckets[distances_LL.clamp(-farthest, farthest) + farthest]
+    near_LL = distances_LL.clamp(-farthest, farthest)
+    # The table begins at the distance -farthest.
+    buckets_LL = attention.buckets[near_LL + farthest]
     bias_LLH: Tensor = attention.rel_attn_embed(buckets_LL)
-    return bias_LLH.permute(2, 0, 1).unsqueeze(0).repeat(utterances, 1, 1, 1)
+    bias_1HLL = bias_LLH.permute(2, 0, 1).unsqueeze(0)
+    return bias_1HLL.repeat(utterances, 1, 1, 1)
 
 
-def _buckets(number: int, farthest: int) -> Tensor:
-    """The bucket of each distance from -farthest to farthest; all beyond are in that of the nearer end.
+def _make_bucket_table(buckets: int, max_distance: int) -> Tensor:
+    """Return the bucket of each distance from -max_distance to max_distance.
 
-    Half of the `number` buckets are for each direction: of these, half are of one distance, the others grow with it.
+    All farther ones are in the bucket of the nearer end. Half of the buckets are for each
+    direction: of these, half hold one distance, and the others grow with the distance.
     """
-    longest = min(farthest, _LONGEST)
+    farthest = min(max_distance, _MAX_DISTANCE)
     # On the CPU: another device's logarithm may be rounded otherwise.
-    distances_D = torch.arange(-longest, longest + 1, device="cpu")
-    number //= 2
-    exact = number // 2
+    distances_D = torch.arange(-farthest, farthest + 1, device="cpu")
+    per_direction = buckets // 2
+    exact = per_direction // 2
     lengths_D = distances_D.abs()
-    growth_D = torch.log(lengths_D.float() / exact) / math.log(farthest / exact) * (number - exact)
-    grown_D = (exact + growth_D.to(torch.long)).clamp(max=number - 1)
-    return (distances_D > 0) * number + torch.where(lengths_D < exact, lengths_D, grown_D)
+    logs_D = torch.log(lengths_D.float() / exact)
+    max_log = math.log(max_distance / exact)
+    growth_D = logs_D / max_log * (per_direction - exact)
+    growing_D = exact + growth_D.to(torch.long)
+    growing_D = growing_D.clamp(max=per_direction - 1)
+    buckets_D = torch.where(lengths_D < exact, lengths_D, growing_D)
+    # Frames to the right have the upper half of the buckets.
+    is_right_D = distances_D > 0
+    return is_right_D * per_direction + buckets_D

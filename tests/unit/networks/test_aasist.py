@@ -165,7 +165,7 @@ def test_the_master_node_gathers_without_an_outer_product():
     scores_BN1 = torch.tanh(layer.att_projM(nodes_BNC * master_B1C)) @ layer.att_weightM
     attention_B1N = torch.softmax(scores_BN1 / 100.0, dim=1).transpose(1, 2)
     expected = layer.proj_with_attM(attention_B1N @ nodes_BNC) + layer.proj_without_attM(master_B1C)
-    gathered = layer._gather(nodes_BNC, master_B1C)
+    gathered = layer._gather_into_master(nodes_BNC, master_B1C)
     torch.testing.assert_close(gathered, expected, atol=1e-6, rtol=0)
     inner_sizes = set()
 
@@ -176,5 +176,5 @@ def test_the_master_node_gathers_without_an_outer_product():
             return function(*args, **(kwargs or {}))
 
     with Products():
-        layer._gather(nodes_BNC.requires_grad_(), master_B1C).sum().backward()
+        layer._gather_into_master(nodes_BNC.requires_grad_(), master_B1C).sum().backward()
     assert 1 not in inner_sizes

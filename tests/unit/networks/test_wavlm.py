@@ -7,7 +7,7 @@ import torch
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
 from asdf.networks.architectures import Architecture, stem
-from asdf.networks.wavlm import keep_buckets, position_bias
+from asdf.networks.wavlm import add_bucket_table, position_bias
 
 
 @pytest.mark.parametrize(("buckets", "distance"), [(320, 800), (32, 64), (8, 5), (4, 2)])
@@ -16,7 +16,7 @@ def test_the_bias_is_torchaudios_to_the_last_bit(buckets, distance):
     attention = WavLMSelfAttention(
         8, 2, has_relative_attention_bias=True, num_buckets=buckets, max_distance=distance
     )
-    keep_buckets(attention)
+    add_bucket_table(attention)
     for frames in (1, 2, 7, 49, 201, 850, 1001):
         bias = position_bias(attention, 3, frames)
         assert bias.shape == (3, 2, frames, frames)
@@ -39,7 +39,7 @@ def test_a_distance_that_a_file_claims_takes_no_memory():
     attention = WavLMSelfAttention(
         8, 2, has_relative_attention_bias=True, num_buckets=320, max_distance=10**15
     )
-    keep_buckets(attention)
+    add_bucket_table(attention)
     assert attention.buckets.numel() == 2 * 2**16 + 1
     assert torch.equal(position_bias(attention, 1, 300)[0], attention.compute_bias(300, 300))
 
