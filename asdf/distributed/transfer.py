@@ -1,8 +1,8 @@
 """Non-blocking copies between host and GPU through pinned memory.
 
-Invariant: the numbers are those of a plain copy; on the CPU nothing is copied at all. A copy from or
-to ordinary memory makes the host wait until the GPU has done all its work; one through pinned memory
-does not.
+Invariant: the numbers are those of a plain copy; on the CPU nothing is copied at all. A copy from
+or to ordinary memory makes the host wait until the GPU has done all its work; one through pinned
+memory does not.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from asdf.data.training_plan import minibatch_per_process
+from asdf.memory.division import Parts, divide, part_of
 from asdf.memory.fake_gpu import fake_gpu
 from asdf.memory.outline import outlined_network
 from asdf.networks import summary
 from asdf.networks.split import FromFeatures
 from asdf.settings.sections import Network, Sections
-from asdf.training.division import Parts, divide, part_of
 from asdf.training.loss import cross_entropies
 
 # What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which training

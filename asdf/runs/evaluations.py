@@ -1,6 +1,7 @@
 """The EERs of a run's networks on its validation sets, and which network is the best by them.
 
-Invariant: whoever asks for the best network, the first validation set decides, by the one rule of `best_first`.
+Invariant: whoever asks for the best network, the first validation set decides, by the one rule of
+`best_first`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Evaluation:
     Attributes:
         step: optimiser steps of the run up to the network.
         epoch: the same in epochs, 2.5 in the middle of the third; None where a record does not say.
-        eers: EER (a fraction) by validation set, in the order of `recipe.validation_sets`; never empty.
+        eers: EER (a fraction) by validation set, in the order of `recipe.validation_sets`; never
+            empty.
         scoring_precision: what the scores were computed in; None where a record does not say.
     """
 
@@ -105,7 +107,8 @@ class Improvement:
 def last_improvement(evaluations: list[Evaluation]) -> Improvement:
     """Return when the EER on the first validation set last became lower, for stopping early.
 
-    Unlike `best_first`, the first of equal EERs counts: to reach the same EER again is no improvement.
+    Unlike `best_first`, the first of equal EERs counts: to reach the same EER again is no
+    improvement.
 
     Args:
         evaluations: in the order of training, at least one.
@@ -128,7 +131,8 @@ def write_evaluations(layout: Layout, evaluations: list[Evaluation]) -> None:
 def read_evaluations(layout: Layout) -> list[Evaluation]:
     """Return what `write_evaluations` wrote; an empty list where there is no such file.
 
-    In place of a damaged file metrics.jsonl is read, with a warning: each evaluation is a line of it as well.
+    Instead of a damaged file metrics.jsonl is read, with a warning: each evaluation is a line of
+    it as well.
 
     Raises:
         AsdfError: the file is damaged, and metrics.jsonl holds no evaluations.
@@ -152,8 +156,9 @@ def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:
     evaluations = metrics_evaluations(read_json_lines(layout.metrics))
     if not evaluations:
         raise AsdfError(
-            f"{layout.evaluations} {damage}, and {layout.metrics} has no evaluations to replace them. Get the file "
-            "from a backup, or remove it: the networks then count as not evaluated, and none of them can be the best."
+            f"{layout.evaluations} {damage}, and {layout.metrics} has no evaluations to replace "
+            "them. Get the file from a backup, or remove it: the networks then count as not "
+            "evaluated, and none of them can be the best."
         )
     LOG.warning(
         "warning: %s %s; its %d evaluations are read from %s",
@@ -176,12 +181,13 @@ def evaluated_networks(layout: Layout) -> list[NetworkName]:
 
 
 def other_precisions(evaluations: list[Evaluation], precision: str) -> str:
-    """Return a remark if EERs were computed in other precisions than the one used from here on, else ''."""
+    """Return a remark if EERs were computed in other precisions than `precision`, else ''."""
     precisions = (item.scoring_precision or _FIRST_PRECISION for item in evaluations)
     others = [name for name in dict.fromkeys(precisions) if name != precision]
     if not others:
         return ""
     return (
-        f"networks were validated with computing.scoring_precision = {', '.join(map(repr, others))} so far, from "
-        f"here on {precision!r}: small differences between their EERs, by which the best is chosen, may come from that"
+        "networks were validated with computing.scoring_precision = "
+        f"{', '.join(map(repr, others))} so far, from here on {precision!r}: small differences "
+        "between their EERs, by which the best is chosen, may come from that"
     )

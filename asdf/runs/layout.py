@@ -1,7 +1,7 @@
 """The paths in the system folder of a run, and what killed runs have left there.
 
-Invariants: no other module spells the name of a file or folder of a run; a file where a folder belongs, or the
-other way round, is reported before anything is written.
+Invariants: no other module spells the name of a file or folder of a run; a file where a folder
+belongs, or the other way round, is reported before anything is written.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _SCORES = "scores"
 # The folder of results may also lie outside a run: `write_results` takes any.
 RESULTS_JSON = "results.json"
 RESULTS_TEXT = "results.txt"
-# Another run may be writing to a folder that it shares with this one. It touches its unfinished files every few
-# seconds, so a file of this age belongs to no living run.
+# Another run may be writing to a folder that it shares with this one. It touches its unfinished
+# files every few seconds, so a file of this age belongs to no living run.
 _ABANDONED_AFTER_S = 3600.0
 
 
@@ -148,7 +148,7 @@ def layout_of_network(path: Path) -> Layout:
 
 
 def layout_of_score_file(path: Path) -> Layout | None:
-    """Return the layout of the run that wrote the score file `path`, or None if it lies in no run's folder."""
+    """Return the layout of the run that wrote the score file, or None if it is in no run."""
     parents = path.parents
     if len(parents) < 3 or parents[1].name != _SCORES:
         return None
@@ -156,7 +156,7 @@ def layout_of_score_file(path: Path) -> Layout | None:
 
 
 def network_of_score_file(path: Path) -> NetworkName | None:
-    """Return the network whose scores `path` holds, or None if it lies in no run's folder."""
+    """Return the network whose scores the file holds, or None if it is in no run."""
     if layout_of_score_file(path) is None:
         return None
     return NetworkName(path.parent.name)
@@ -187,7 +187,8 @@ def check_layout(layout: Layout) -> None:
 
 
 def remove_leftovers(layout: Layout, shared: Path) -> None:
-    """Remove the unfinished files of killed runs from a system folder, and old ones from a folder that runs share.
+    """Remove the unfinished files of killed runs from a system folder, and old ones from a folder
+    that runs share.
 
     Only the owner of the system folder may call this.
     """

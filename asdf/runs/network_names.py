@@ -1,7 +1,8 @@
 """The names of a run's networks: read and written here only.
 
-'epoch.3' is the network after three epochs, 'epoch.4.step.200' the one after step 200, inside the fourth.
-'average' is the mean of the best ones, and 'resume' a checkpoint inside an epoch that is never scored.
+'epoch.3' is the network after three epochs, 'epoch.4.step.200' the one after step 200, inside the
+fourth. 'average' is the mean of the best ones, and 'resume' a checkpoint inside an epoch that is
+never scored.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _SHOWN = 8
 
 
 class TrainingPosition(NamedTuple):
-    """How far training had come: whole epochs, and the step inside the next one (0 at its start)."""
+    """How far training had come: whole epochs, and the step inside the next one, or 0."""
 
     epochs: int
     step: int
@@ -68,7 +69,7 @@ AVERAGE = NetworkName("average")
 
 
 def in_order(names: list[NetworkName]) -> list[NetworkName]:
-    """Return the names in the order of training, followed by 'average' and others in alphabetical order."""
+    """Return the names in the order of training, then 'average' and others alphabetically."""
     numbered = [name for name in names if name.position is not None]
     others = [name for name in names if name.position is None]
     return sorted(numbered, key=_position_of) + sorted(others, key=str)

@@ -1,7 +1,7 @@
 """The callbacks of a run, called together.
 
-Invariant: what a user hung into the training does not cost the training. An exception in one of their callbacks is
-logged and the run goes on, unless `network.callback_failures_end_training`; then, and when one of the project's own
+Invariant: a user's callback does not cost the training. An exception in one is logged and the run
+goes on, unless `network.callback_failures_end_training`; then, and when one of the project's own
 fails, all ranks end together.
 """
 
@@ -25,8 +25,8 @@ class CallbackGroup:
 
     Args:
         required: the project's own, whose failures end the run.
-        users: those that `network.callbacks` names; the main rank alone needs to have any.
-        failures_end_training: whether a failure of one of `users` ends the run, too.
+        users: those that `network.callbacks` names; only the main rank needs to have any.
+        failures_end_training: a failure of one of `users` ends the run, too.
     """
 
     def __init__(
@@ -36,24 +36,26 @@ class CallbackGroup:
         world: World,
         failures_end_training: bool = False,
     ) -> None:
-        self._required, self._users, self._world = required, users, world
+        self._required = required
+        self._users = users
+        self._world = world
         self._failures_end_training = failures_end_training
         self._failures: Counter[str] = Counter()
 
     def call(self, event: str, argument: Any) -> None:
-        """Call the method `event` of every callback with `argument`; all ranks come here together.
+        """Call the method `event` of every callback with `argument`; all ranks call this together.
 
         Raises:
-            AsdfError: one failed whose failures end the run; on every rank.
+            AsdfError: a callback failed whose failures end the run; on every rank.
         """
         self._world.run_on_main(lambda: self._call(event, argument))
 
     def call_alone(self, event: str, argument: Any) -> None:
-        """The same where the other ranks cannot come any more; on the main rank only."""
+        """Do the same on the main rank only, where the other ranks may be gone."""
         self._call(event, argument)
 
     def report_failures(self) -> None:
-        """Log how often those callbacks failed that failed more than once."""
+        """Log the number of failures of each callback that failed more than once."""
         for method, count in self._failures.items():
             if count > 1:
                 LOG.warning("%s: %s failed %d times", SETTING, method, count)
@@ -71,14 +73,15 @@ class CallbackGroup:
         method = f"{type(callback).__module__}.{type(callback).__qualname__}.{event}"
         if self._failures_end_training:
             raise AsdfError(
-                f"{SETTING}: {method} failed: {describe_error(error, __file__)}. The run ends here, as "
-                "network.callback_failures_end_training = True; what was saved stays, and the same command goes on."
+                f"{SETTING}: {method} failed: {describe_error(error, __file__)}. The run ends "
+                "here, as network.callback_failures_end_training = True; what was saved stays, and "
+                "the same command goes on."
             ) from error
         self._failures[method] += 1
         if self._failures[method] == 1:
             LOG.warning(
-                "%s: %s failed: %s. Training goes on; the traceback is in log.txt. Later failures of it are "
-                "counted.",
+                "%s: %s failed: %s. Training goes on; the traceback is in log.txt. "
+                "Later failures of it are counted.",
                 SETTING,
                 method,
                 describe_error(error, __file__),

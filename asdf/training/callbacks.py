@@ -1,4 +1,4 @@
-"""What users may hang into the training loop; called on the main rank only."""
+"""What users may add to the training loop; called on the main rank only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from asdf.settings.sections import Sections
 class Callback:
     """Base of the callbacks named in `network.callbacks`; override what you need.
 
-    An exception in one of these methods is logged, and training goes on: the first of each method with its traceback
-    in log.txt, later ones are counted. With `network.callback_failures_end_training = True` it ends the run. An
-    exception in the constructor always does, before the first step.
+    An exception in one of these methods is logged, and training goes on: the first of each method
+    with its traceback in log.txt, later ones are counted. With
+    `network.callback_failures_end_training = True` it ends the run. An exception in the constructor
+    always ends it, before the first step.
 
     Args:
         settings: a plain copy of the run's settings.
@@ -27,31 +28,34 @@ class Callback:
         self.settings, self.folder = settings, folder
 
     def on_start(self, step: int) -> None:
-        """Before the first step; `step` optimiser steps were taken by earlier starts of this run."""
+        """Before the first step; earlier starts of this run took `step` optimiser steps."""
 
     def on_step(self, record: dict[str, Any]) -> None:
         """After an optimiser step that is printed: step, epoch, loss, learning_rate and the like.
 
-        loss is the mean since the last printed step of the epoch; utterances_per_s is of all processes; data_wait is
-        the proportion of the time, 0 to 1, that was spent waiting for clips; seconds_left is the time to the end of
-        training, at the speed so far.
+        loss is the mean since the last printed step of the epoch; utterances_per_s is that of all
+        processes; data_wait is the proportion of the time, 0 to 1, that was spent waiting for
+        clips; seconds_left is the time to the end of training, at the speed so far.
         """
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        """After the validation sets have been scored: step, epoch, network, eer (a number for each set)."""
+        """After the validation sets have been scored: step, epoch, network, eer (by set)."""
 
     def on_checkpoint(self, path: Path) -> None:
-        """After a checkpoint has been written, by a thread: at the end of a step, which may be a later one."""
+        """After a thread has written a checkpoint: at the end of a step, maybe of a later one."""
 
     def on_end(self, record: dict[str, Any]) -> None:
         """After training has ended by itself: step, epoch, reason."""
 
 
 def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
-    """The classes that `network.callbacks` names; `folder`: of the recipe, where a user's own modules lie.
+    """Return the classes that `network.callbacks` names.
+
+    Args:
+        folder: the recipe's, where a user's own modules lie.
 
     Raises:
-        UsageError: one of them is not there, or not derived from `Callback`.
+        UsageError: one of them does not exist, or is not derived from `Callback`.
         AsdfError: its module fails when it is imported.
     """
     return [
@@ -61,7 +65,10 @@ def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
 
 
 def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:
-    """The callback of a class; `folder`: the system folder of the run.
+    """Return the callback of a class.
+
+    Args:
+        folder: the system folder of the run.
 
     Raises:
         AsdfError: its constructor fails.

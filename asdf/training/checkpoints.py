@@ -1,8 +1,8 @@
 """Networks on disk: `networks/epoch.N.pt`, and `networks/resume.pt` inside an epoch.
 
-Invariants: a file is whole or absent; it holds tensors and plain values only and is read without running anything in
-it; what is at a path is never replaced by an earlier or another run's network. A file carries all that going on
-needs, and the settings that build the network that it fits.
+Invariants: a file is whole or absent; it holds tensors and plain values only and is read without
+running anything in it; what is at a path is never replaced by an earlier or another run's network.
+A file has all that a resume needs, and the settings that build the network that it fits.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def collect_checkpoint(
     world: World,
     copies: HostCopies,
 ) -> NetworkFile | None:
-    """All that scoring with the network and going on with its training need, in the main rank's memory.
+    """Collect all that scoring with the network and resuming its training need.
 
-    All ranks come here together.
+    All ranks call this together.
 
     Args:
         copies: copies the tensors; training may change its own when this returns.
 
     Returns:
-        What `write_checkpoint` takes on the main rank; None on the others.
+        What `write_checkpoint` takes, in the main rank's memory; None on the other ranks.
     """
     if not (world.is_main or is_sharded(network)):
         return None
@@ -64,7 +64,10 @@ def collect_checkpoint(
 
 
 def _queue_scaler(scaler: torch.amp.GradScaler, copies: HostCopies) -> torch.amp.GradScaler:
-    """The loss scale on the host: asking a GPU's for its state would wait for each number."""
+    """Return a copy of the loss scale on the host.
+
+    To ask a scaler on a GPU for its state would wait for the GPU once per number.
+    """
     on_host = type(scaler).__new__(type(scaler))
     tensors = {name: value for name, value in vars(scaler).items() if isinstance(value, Tensor)}
     vars(on_host).update({**vars(scaler), **copies.queue(tensors)})
@@ -72,27 +75,27 @@ def _queue_scaler(scaler: torch.amp.GradScaler, copies: HostCopies) -> torch.amp
 
 
 def read_checkpoint(path: Path, mapped: bool = False) -> NetworkFile:
-    """Read a network file, on the CPU; nothing in the file is executed.
+    """Read a network file, onto the CPU; nothing in the file is executed.
 
     Args:
-        mapped: as of `read_network_file`.
+        mapped: as in `read_network_file`.
 
     Raises:
-        AsdfError: there is no such file, or it is no network.
+        AsdfError: no such file exists, or it is no network.
     """
     if not path.exists():
         raise AsdfError(
-            f"there is no network {path}. {describe_networks(path.parent)} Choose one with recipe.selected_epochs or "
-            "network.resume_epoch, or train first."
+            f"there is no network {path}. {describe_networks(path.parent)} Choose one with "
+            "recipe.selected_epochs or network.resume_epoch, or train first."
         )
     return read_network_file(path, mapped)
 
 
 def progress_in(file: NetworkFile) -> Progress | None:
-    """How far the training of `file` had come, or None where it does not say.
+    """Return how far the training of `file` had come, or None if it has no progress.
 
     Raises:
-        AsdfError: what it says cannot be understood.
+        AsdfError: its progress is damaged.
     """
     if file.progress is None:
         return None
@@ -101,36 +104,41 @@ def progress_in(file: NetworkFile) -> Progress | None:
     except ValueError as error:
         raise AsdfError(
             f"{file.path} does not say how far its training had come: its 'progress' is damaged, "
-            f"{error}. It can be scored "
-            "(recipe.start_stage=2); to train, go on from another network (network.resume_epoch)."
+            f"{error}. It can be scored (recipe.start_stage=2); to train, go on from another "
+            "network (network.resume_epoch)."
         ) from None
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint of `folder`; one that cannot be read is passed over, aloud.
+    """Return the newest complete checkpoint in `folder`; unreadable files are skipped with a
+    warning.
 
     Raises:
-        AsdfError: there are networks, but none can be read: a start from nothing would overwrite them.
+        AsdfError: networks exist, but none can be read: a new start would overwrite them.
     """
     candidates = [folder / name.file for name in reversed(list_networks(folder))]
     resume = folder / RESUME.file
     if resume.exists():
         candidates.insert(0, resume)
-    best: tuple[int, Path] | None = None
+    newest: Path | None = None
+    newest_step = -1
     for path in candidates:
         try:
             progress = progress_in(read_checkpoint(path, mapped=True))
         except AsdfError as error:
-            LOG.warning("passed over: %s", error)
+            LOG.warning("skipped: %s", error)
             continue
-        steps = progress.step if progress else -1
-        if best is None or steps > best[0]:
-            best = (steps, path)
+        step = progress.step if progress else -1
+        if newest is None or step > newest_step:
+            newest = path
+            newest_step = step
+        # The others are older than this one; the checkpoint inside an epoch need not be the newest.
         if path != resume:
             break
-    if candidates and best is None:
+    if candidates and newest is None:
         raise AsdfError(
-            f"none of the {len(candidates)} networks in {folder} can be read. They are left as they are: move them "
-            "away to start afresh, or give this run another paths.system_folder."
+            f"none of the {len(candidates)} networks in {folder} can be read. They are left as "
+            "they are: move them away to start afresh, or give this run another "
+            "paths.system_folder."
         )
-    return best[1] if best else None
+    return newest

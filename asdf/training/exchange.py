@@ -1,14 +1,16 @@
 """The exchange of gradients between processes.
 
-Invariant: every step adds up the gradients of the ranks in the same order, the first one after a start like any other.
-With three or more ranks the order matters to the last bit, and a resumed run has to take the steps of a whole one.
+Invariant: every step adds up the gradients of the ranks in the same order, the first one after a
+start like any other. With three or more ranks the order matters to the last bit, and a resumed run
+has to take the steps of an uninterrupted one.
 
-DistributedDataParallel sends gradients in buckets, and the order in which the numbers of the ranks are added follows
-from their position in a bucket. It lays out its buckets anew after its first backward pass, in the order in which the
-gradients came. So that no real step sees the first layout, that pass is one over the bare parameters, made here: it
-runs nothing of the network, draws no random number, and defines the order, from the last parameter to the first, which
-is how gradients come and what lets the exchange overlap with the backward pass. `find_unused_parameters=True` would
-hold a layout as well, but searches the whole graph in each step.
+DistributedDataParallel sends gradients in buckets, and the order in which the numbers of the ranks
+are added follows from their position in a bucket. After its first backward pass it lays out its
+buckets again, in the order in which the gradients came. So that no real step sees the first layout,
+that pass is made here, over the bare parameters: it runs nothing of the network, draws no random
+number, and defines the order, from the last parameter to the first. Gradients come in that order,
+which lets the exchange overlap with the backward pass. `find_unused_parameters=True` would fix the
+layout as well, but searches the whole graph in each step.
 """
 
 from __future__ import annotations
@@ -28,16 +30,18 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 
 # Buffers, 30 in AASIST's batch norms, are sent by `World.broadcast_buffers` when a network is saved
-# or scored, and not in each step. torch 2.14 gave the option another name, and warns of the old one.
+# or scored, and not in each step. torch 2.14 gave the option another name, and warns of the old
+# one.
 _OPTIONS = inspect.signature(DistributedDataParallel).parameters
 _SENDS = "forward_sync_buffers" if "forward_sync_buffers" in _OPTIONS else "broadcast_buffers"
 _NO_BUFFERS: dict[str, Any] = {_SENDS: False}
 
 
 def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
-    """The network with its gradients averaged over the ranks, ready for its first step; as it is in a world of one.
+    """Return the network with its gradients averaged over the ranks, ready for its first step.
 
-    One that is divided over the processes exchanges them by itself.
+    A network in a world of one is returned as it is, and one that is divided over the processes,
+    since that exchanges gradients by itself.
     """
     if world.size == 1 or is_sharded(network):
         return network
@@ -57,10 +61,10 @@ def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
 def shard(
     network: nn.Module, settings: Sections, world: World, dtype: torch.dtype | None
 ) -> ShardedNetwork | None:
-    """Divide `network` in place if the settings say so, and there is more than one process.
+    """Divide `network` in place if the settings say so, and the run has more than one process.
 
     Args:
-        dtype: what its encoder layers are gathered in; None: float32.
+        dtype: in which its encoder layers are gathered; None: float32.
 
     Raises:
         UsageError: it cannot be divided.
@@ -68,15 +72,14 @@ def shard(
     if not settings.computing.shard_network:
         return None
     if not divides(settings.computing, world):
-        LOG.info(
-            "computing.shard_network: one process has nobody to divide with, the network stays whole"
-        )
+        LOG.info("computing.shard_network: the run has one process, so the network stays whole")
         return None
     check_divisible(network, settings.network.network_class)
     units = encoder_units(network)
     sharded = ShardedNetwork(network, units, world, dtype)
     LOG.info(
-        "the network is divided over %d processes, which gather its %d encoder layers one at a time",
+        "the network is divided over %d processes, which gather its %d encoder layers "
+        "one at a time",
         world.size,
         len(units),
     )
@@ -84,9 +87,9 @@ def shard(
 
 
 def exchange_now(model: nn.Module, now: bool) -> AbstractContextManager[Any]:
-    """Whether the backward pass in this block sends its gradients, or leaves them to be added to.
+    """Open a block in which a backward pass sends its gradients (`now`), or only adds them up.
 
-    A divided network sends them in every pass: to add them up here, each process would have to hold all of them.
+    A divided network sends them in every pass: to add them up, each process would have to hold all.
     """
     if now or not isinstance(model, DistributedDataParallel):
         return nullcontext()
@@ -94,7 +97,7 @@ def exchange_now(model: nn.Module, now: bool) -> AbstractContextManager[Any]:
 
 
 class _BareOrWhole(nn.Module):
-    """The network; or, called with None, a number that depends on all that learns, with gradients of zero."""
+    """The network. Called with None it returns 0, computed from every parameter that learns."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -103,5 +106,5 @@ class _BareOrWhole(nn.Module):
     def forward(self, waveforms: Tensor | None) -> Any:
         if waveforms is not None:
             return self.network(waveforms)
-        learning = [one for one in self.parameters() if one.requires_grad]
+        learning = [parameter for parameter in self.parameters() if parameter.requires_grad]
         return 0.0 * torch.stack([parameter.sum() for parameter in learning]).sum()

@@ -1,14 +1,16 @@
-"""The passes over a minibatch as CUDA graphs (`computing.cuda_graphs`): one launch instead of thousands.
+"""The passes over a minibatch as CUDA graphs (`computing.cuda_graphs`): one launch, not thousands.
 
-Invariants: the numbers are those of the same passes without graphs. Dropout draws from the generator of the device,
-of which a replay takes the seed of its own step. What a network would draw on the host would be the same in each
-replay, so it is refused. A network's weights, its buffers and its gradients stay where they were when it was captured.
+Invariants: the numbers are those of the same passes without graphs. Dropout draws from the
+generator of the device, of which a replay takes the seed of its step. What a network draws on the
+host would be the same in each replay, so it is refused. A network's weights, its buffers and its
+gradients stay where they were when it was captured.
 
-There are two graphs, the forward and the backward pass, so that the loss is on its way to the host while the backward
-pass computes. Where several minibatches make a step there are two more, whose backward pass adds to the gradient.
+The forward and the backward pass are two graphs, so that the loss is on its way to the host while
+the backward pass computes. If several minibatches make a step, two more graphs add to the gradient.
 
-One process only. DistributedDataParallel's exchange during the backward pass could be captured as well, but NCCL's
-watchdog does not see what a replay sends: where one process fails, the others would wait for it without end.
+One process only. DistributedDataParallel's exchange during the backward pass could be captured as
+well, but NCCL's watchdog does not see what a replay sends: if one process fails, the others would
+wait for it without end.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from asdf.errors import UsageError
 from asdf.runs.log import LOG
 from asdf.training.passes import Passes
 
-# These build what a capture must find: handles of libraries, the loss scale, the optimiser's moments.
+# These build what a capture must find: handles of libraries, the loss scale, the optimiser's
+# moments.
 EAGER_STEPS = 3
 
 
@@ -40,7 +43,7 @@ class _Pair:
 
 
 class GraphedPasses:
-    """As `Passes`, with graphs for the windows of which all minibatches are whole.
+    """`Passes` with graphs for the windows whose minibatches are all whole.
 
     Args:
         whole: the utterances of a whole minibatch.
@@ -60,18 +63,18 @@ class GraphedPasses:
         return self._eager.model
 
     def for_window(self, window: Window) -> Passes | GraphedPasses:
-        """Return these passes, or those without graphs: for a shorter window, and for the first ones."""
-        whole = all(
-            len(share.utterances) == share.counted == self._whole for share in window.shares
-        )
-        if not whole:
-            return self._eager
+        """Return these passes, or those without graphs for a shorter window or one of the first."""
+        for share in window.shares:
+            if not len(share.utterances) == share.counted == self._whole:
+                return self._eager
         self._steps += 1
         self._adds = False
-        return self if self._steps > EAGER_STEPS else self._eager
+        if self._steps <= EAGER_STEPS:
+            return self._eager
+        return self
 
     def forward(self, clips: Tensor, labels_B: Tensor) -> Tensor:
-        """The losses of a whole minibatch, as `Passes.forward`.
+        """Return the losses of a whole minibatch, as `Passes.forward`.
 
         Raises:
             UsageError: the passes cannot be captured.
@@ -88,11 +91,12 @@ class GraphedPasses:
         return pair.losses_B.clone()
 
     def backward(self, losses_B: Tensor, factor: float) -> None:
-        """As `Passes.backward`, of the last minibatch."""
+        """Add the gradient of the last minibatch, as `Passes.backward`."""
         self._factor.fill_(factor)
         self._pairs[self._adds].backward.replay()
         if not self._adds:
-            # After a step a parameter has no gradient, as ever; the tensor is written by each replay.
+            # The step before has taken the gradients off the parameters; the tensors are still
+            # there, and each replay writes them.
             for parameter, gradient in self._gradients:
                 parameter.grad = gradient
         self._adds = True
@@ -119,30 +123,29 @@ class GraphedPasses:
             raise UsageError(_refusal(cause)) from error
         if _host_draws() != before:
             raise UsageError(
-                "computing.cuda_graphs = True: in training the network draws random numbers on the host (of torch, "
-                "numpy or Python), which a graph would repeat in each step. Draw them on the device, or set "
-                "computing.cuda_graphs = False."
+                "computing.cuda_graphs = True: in training the network draws random numbers on the "
+                "host (of torch, numpy or Python), which a graph would repeat in each step. Draw "
+                "them on the device, or set computing.cuda_graphs = False."
             )
         return pair
 
     def _capture(self) -> _Pair:
-        forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        forward = torch.cuda.CUDAGraph()
+        backward = torch.cuda.CUDAGraph()
         with self._capturing(forward):
             losses_B = self._eager.forward(self._clips, self._labels_B)
         with self._capturing(backward):
             self._eager.backward(losses_B, self._factor)
         if not self._adds:
-            # Captured without one, a parameter's gradient is written, and not added to.
-            parameters = self._eager.model.parameters()
-            self._gradients = [
-                (parameter, parameter.grad)
-                for parameter in parameters
-                if parameter.grad is not None
-            ]
+            # Parameters had no gradient at the capture, so the graph writes it, and does not add.
+            self._gradients = []
+            for parameter in self._eager.model.parameters():
+                if parameter.grad is not None:
+                    self._gradients.append((parameter, parameter.grad))
         return _Pair(forward, backward, losses_B.detach())
 
     def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
-        # The loader's threads go on meanwhile: what they request of the device is none of the capture's.
+        # Only this thread's work is captured: the loader's threads use the device meanwhile.
         return torch.cuda.graph(
             graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
         )
@@ -165,7 +168,7 @@ def _first_failure(error: RuntimeError) -> RuntimeError:
 def _refusal(cause: RuntimeError) -> str:
     reason = str(cause).partition("\n")[0].rstrip(".")
     return (
-        f"computing.cuda_graphs = True: the passes over a minibatch cannot be captured: {reason}. A network must not "
-        "wait for the device in training, nor send it numbers of the host. Set computing.cuda_graphs = False to train "
-        "without."
+        f"computing.cuda_graphs = True: the passes over a minibatch cannot be captured: {reason}. "
+        "A network must not wait for the device in training, nor send it numbers of the host. Set "
+        "computing.cuda_graphs = False to train without."
     )

@@ -1,8 +1,9 @@
 """The tensors of a checkpoint, copied to the host, so that training may change its own.
 
-Invariants: a copy has the types, the names and the shared storages of what it is of, so that its file is the same;
-and it is complete after `wait`. On a GPU the host waits once for all tensors together; for those of a network that is
-divided over the processes it waits for each, as they are gathered one by one.
+Invariants: a copy has the types, the names and the shared storages of the original, so that its
+file is the same; and it is complete after `wait`. On a GPU the host waits once for all tensors
+together. Those of a network that is divided over the processes are gathered one by one, with a wait
+for each.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,87 +20,101 @@ from torch import Tensor
 from asdf.distributed.sharding import gathered, is_part
 
 
+@dataclass(frozen=True)
+class _StorageCopy:
+    """A storage and its copy on the host.
+
+    Attributes:
+        original: referenced, so that its address does not become another storage's meanwhile.
+    """
+
+    original: torch.UntypedStorage
+    copied: torch.UntypedStorage
+
+
 class HostCopies:
     """Copies content to the host, one round after another.
 
-    Those of a GPU's tensors are in pinned memory, which is allocated in the first round and used again in the later
-    ones: they are valid until the first `queue` or `take` after their `wait`. Copies of the CPU's tensors are new
-    each time, so that their memory is taken only for as long as somebody has them.
+    Copies of a GPU's tensors are in pinned memory, which is allocated in the first round and reused
+    in later ones: they are valid until the first `queue` or `take` after their `wait`. Copies of
+    the CPU's tensors are new each time, so that they take memory only as long as they are
+    referenced.
     """
 
     def __init__(self) -> None:
         self._pinned: defaultdict[int, list[Tensor]] = defaultdict(list)
-        self._begin()
+        self._begin_round()
 
     def queue(self, content: Any) -> Any:
-        """A copy of dictionaries, lists, tuples and the tensors in them, whose numbers are there after `wait`.
+        """Return a copy of dictionaries, lists, tuples and the tensors in them, valid after `wait`.
 
-        Other values are those of `content`. Where tensors are divided over the ranks all of them come here together,
-        and the main one gets them whole.
+        Other values are those of `content`. Where tensors are divided over the ranks, all ranks
+        call this together, and the main one gets the whole tensors.
         """
-        return _with_tensors(content, self._copied)
+        return _map_tensors(content, self._copy_tensor)
 
     def wait(self) -> None:
-        """Wait for all that was queued since the last call."""
+        """Wait for everything that was queued since the last call."""
         if self._device is not None:
             # A blocking event lets the core read clips meanwhile.
             arrived = torch.cuda.Event(blocking=True)
             arrived.record(torch.cuda.current_stream(self._device))
             arrived.synchronize()
-        self._begin()
+        self._begin_round()
 
     def take(self, content: Any) -> Any:
-        """A complete copy of `content`."""
+        """Return a complete copy of `content`."""
         copied = self.queue(content)
         self.wait()
         return copied
 
-    def _begin(self) -> None:
+    def _begin_round(self) -> None:
         self._device: torch.device | None = None
-        self._used: Counter[int] = Counter()
-        # Copies by the address of what they are of, which is held: its address must not become another's meanwhile.
-        self._storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
+        self._buffers_used: Counter[int] = Counter()
+        self._storages: dict[int, _StorageCopy] = {}
 
-    def _copied(self, tensor: Tensor) -> Tensor:
+    def _copy_tensor(self, tensor: Tensor) -> Tensor:
         if is_part(tensor):
             return gathered(tensor)
         storage = tensor.untyped_storage()
         address = storage.data_ptr()
-        if address == 0:  # no numbers
+        if address == 0:  # a tensor without numbers
             return tensor.detach().cpu()
         # Storages that tensors share are copied, and saved, once.
         if address not in self._storages:
-            self._storages[address] = storage, self._copied_storage(storage)
+            self._storages[address] = _StorageCopy(storage, self._copy_storage(storage))
+        copied = self._storages[address].copied
         host = torch.empty(0, dtype=tensor.dtype)
-        _, copied = self._storages[address]
         return host.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())
 
-    def _copied_storage(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    def _copy_storage(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         if storage.device.type != "cuda":
             return storage.cpu().clone()
         self._device = storage.device
         numbers = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-        buffer = self._buffer(storage.nbytes())
+        buffer = self._next_buffer(storage.nbytes())
         buffer.copy_(numbers, non_blocking=True)
         return buffer.untyped_storage()
 
-    def _buffer(self, size: int) -> Tensor:
-        """A pinned buffer of `size` bytes that this round has not used yet."""
-        buffers, position = self._pinned[size], self._used[size]
-        self._used[size] += 1
-        if position == len(buffers):
+    def _next_buffer(self, size: int) -> Tensor:
+        """Return a pinned buffer of `size` bytes that this round has not used yet."""
+        buffers = self._pinned[size]
+        index = self._buffers_used[size]
+        self._buffers_used[size] += 1
+        if index == len(buffers):
             buffers.append(torch.empty(size, dtype=torch.uint8, pin_memory=True))
-        return buffers[position]
+        return buffers[index]
 
 
-def _with_tensors(content: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _map_tensors(content: Any, function: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(content, Tensor):
-        return change(content)
+        return function(content)
     if isinstance(content, dict):
-        # A state dict has attributes, which are saved with it.
-        changed = copy.copy(content)
-        changed.update((key, _with_tensors(value, change)) for key, value in content.items())
-        return changed
+        # A shallow copy: a state dict has attributes, which are saved with it.
+        mapped = copy.copy(content)
+        for key, value in content.items():
+            mapped[key] = _map_tensors(value, function)
+        return mapped
     if isinstance(content, list | tuple):
-        return type(content)(_with_tensors(value, change) for value in content)
+        return type(content)(_map_tensors(value, function) for value in content)
     return content

@@ -1,7 +1,8 @@
 """The training loop: epochs, validation, checkpoints, and when it ends.
 
-Invariant: all ranks take the same decisions. Whether to stop or to save is summed over the ranks with
-each step; whether an evaluation is due follows from the progress, which is the same on all of them.
+Invariant: all ranks take the same decisions. Whether to stop or to save is summed over the ranks
+with each step; whether an evaluation is due follows from the progress, which is the same on all of
+them.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from asdf.training.saving import Saving
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
 
-# Scores the validation sets with a network; all ranks call it together. It returns the EER (a fraction)
-# of each set, the same on all ranks; an empty result means that there is nothing to validate on.
+# Scores the validation sets with a network; all ranks call it together. It returns the EER (a
+# fraction) of each set, the same on all ranks; an empty result means that there is nothing to
+# validate on.
 Validate = Callable[[nn.Module, NetworkName], dict[str, float]]
 
 
@@ -97,7 +99,7 @@ class Trainer:
         if progress.world_size != self.world.size:
             LOG.warning(
                 "trained by %d processes so far, by %d from here on: every utterance is still used "
-                "once in this epoch, but the steps differ from those of a run that was never stopped",
+                "once in this epoch, but the steps differ from those of an uninterrupted run",
                 progress.world_size,
                 self.world.size,
             )

@@ -45,8 +45,8 @@ class CrossEntropy:
     def normaliser(self, labels: Tensor) -> float:
         """Return the sum of the weights of `labels` (utterances,).
 
-        PyTorch's weighted mean divides by this sum within one minibatch, so there the gradient would
-        depend on the division into minibatches.
+        PyTorch's weighted mean divides by this sum within one minibatch, so there the gradient
+        would depend on the division into minibatches.
         """
         weights_2 = torch.tensor(self._class_weights, dtype=torch.float64)
         return float(weights_2[labels.long()].sum())

@@ -1,6 +1,6 @@
-"""`metrics.jsonl`: one line per printed step or evaluation, for plots and for other programs.
+"""`metrics.jsonl`: one line per logged step or evaluation, for plots and for other programs.
 
-Invariant: whatever kills there were, each step and each evaluation of the run has one line.
+Invariant: each step and each evaluation of the run has one line, however often the run was killed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from asdf.training.callbacks import Callback
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of the file that could be read."""
+    """A readable line of the file."""
 
     text: str
     kind: str
@@ -27,37 +27,48 @@ class _Line:
 
 
 class MetricsFile(Callback):
-    """Appends records; what a resumed run is going to do again is taken out first."""
+    """Appends records; lines of what a resumed run does again are removed first."""
 
     def __init__(self, settings: Sections, folder: Path) -> None:
         super().__init__(settings, folder)
         self.path = Layout(folder).metrics
-        self._evaluated: set[float] = set()
+        self._evaluated_steps: set[float] = set()
 
     def on_start(self, step: int) -> None:
-        """Drop the lines of later steps, an end that was none, and what a kill or a broken disk left unreadable."""
+        """Remove the lines of later steps, an end that was none, and unreadable lines.
+
+        A kill or a broken disk leaves those.
+        """
         if not self.path.exists():
             return
         lines = [line for line in self._read() if line.step <= step and line.kind != "end"]
         self._write(lines)
-        self._evaluated = {line.step for line in lines if line.kind == "evaluation"}
+        self._evaluated_steps = {line.step for line in lines if line.kind == "evaluation"}
 
     def on_step(self, record: dict[str, Any]) -> None:
         self._append({"kind": "step", **record})
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        # A run that is killed after this line and before evaluations.json is written evaluates once more.
-        if record["step"] in self._evaluated:
-            again = ("evaluation", record["step"])
-            self._write([line for line in self._read() if (line.kind, line.step) != again])
+        # A run that is killed after this line and before evaluations.json is written evaluates
+        # once more.
+        if record["step"] in self._evaluated_steps:
+            self._remove_evaluation(record["step"])
         self._append({"kind": "evaluation", **record})
 
     def on_end(self, record: dict[str, Any]) -> None:
         self._append({"kind": "end", **record})
 
+    def _remove_evaluation(self, step: float) -> None:
+        lines = self._read()
+        self._write([line for line in lines if line.kind != "evaluation" or line.step != step])
+
     def _read(self) -> list[_Line]:
-        lines = [_read_line(line) for line in self.path.read_bytes().splitlines(True)]
-        return [line for line in lines if line is not None]
+        lines = []
+        for text in self.path.read_bytes().splitlines(keepends=True):
+            line = _parse_line(text)
+            if line is not None:
+                lines.append(line)
+        return lines
 
     def _write(self, lines: list[_Line]) -> None:
         write_text(self.path, "".join(line.text for line in lines))
@@ -70,8 +81,8 @@ class MetricsFile(Callback):
             raise AsdfError(write_advice(self.path, error)) from error
 
 
-def _read_line(line: bytes) -> _Line | None:
-    """None for a line that is not whole, no record, or not even text."""
+def _parse_line(line: bytes) -> _Line | None:
+    """Return the line, or None if it is not whole, no record, or not even text."""
     if not line.endswith(b"\n"):
         return None
     try:

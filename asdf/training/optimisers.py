@@ -19,7 +19,8 @@ from asdf.settings.sections import Network, Sections
 
 # A parameter group with its options, as torch's optimisers take them.
 Group = dict[str, Any]
-# Takes the groups, the settings, and whether one kernel updates all parameters (None: torch decides).
+# Takes the groups, the settings, and whether one kernel updates all parameters (None: torch
+# decides).
 BuildOptimiser = Callable[[list[Group], Network, bool | None], torch.optim.Optimizer]
 
 
@@ -90,7 +91,8 @@ def build_optimiser(network: nn.Module, settings: Sections) -> torch.optim.Optim
         )
     trained = [parameter for group in groups for parameter in group["params"]]
     can_be_fused = all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained)
-    # One kernel updates all parameters. On the CPU the choice is torch's, which takes them one by one.
+    # One kernel updates all parameters. On the CPU the choice is torch's, which takes them one by
+    # one.
     fused = True if can_be_fused else None
     return OPTIMISERS[settings.network.optimizer](groups, settings.network, fused)
 
@@ -137,9 +139,9 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
     """
     if _shapes_of(optimiser.param_groups) != _shapes_of(state["param_groups"]):
         raise AsdfError(
-            "the checkpoint was trained with another optimiser, or other parameters were trained or "
-            "decayed. Set network.optimizer, network.weight_decay_skiplist and front_end.frozen to "
-            "what they were (settings.py in the system folder), or give this run another "
+            "the checkpoint was trained with another optimiser, or other parameters were trained "
+            "or decayed. Set network.optimizer, network.weight_decay_skiplist and front_end.frozen "
+            "to what they were (settings.py in the system folder), or give this run another "
             "paths.system_folder."
         )
     # Torch looks at the options to place the moments: where Adam's count of steps lives depends on
@@ -181,7 +183,7 @@ def _divided_moments(
 
 
 def _copy_mapped_moments(optimiser: torch.optim.Optimizer) -> None:
-    """Copy the moments that the optimiser took as they are, since they may be mapped from a file."""
+    """Copy the moments that the optimiser took as they are: a file may be mapped to them."""
     for moments in optimiser.state.values():
         for name, value in moments.items():
             # Parts of divided tensors are copies already.
@@ -192,9 +194,9 @@ def _copy_mapped_moments(optimiser: torch.optim.Optimizer) -> None:
 def _begin_momentum(optimiser: torch.optim.SGD) -> None:
     """Let the momentum of fused SGD begin at zeros, which gives the same first step.
 
-    By itself it begins with the first gradient. Where fp16 overflows in that step, as it often does,
-    the kernel leaves uninitialised memory as the momentum. Without fusing, SGD with fp16 makes the
-    host wait for the GPU in each step.
+    By itself it begins with the first gradient. Where fp16 overflows in that step, as it often
+    does, the kernel leaves uninitialised memory as the momentum. Without fusing, SGD with fp16
+    makes the host wait for the GPU in each step.
     """
     for group in optimiser.param_groups:
         if not (group["fused"] and group["momentum"]):

@@ -7,49 +7,71 @@ from dataclasses import dataclass
 
 import torch
 
+# Compute capabilities of NVIDIA's with tensor cores for bf16, and for fp16.
+_BF16_NEEDS = (8, 0)
+_FP16_NEEDS = (7, 0)
+
 
 @dataclass(frozen=True)
 class Precision:
-    """`dtype` of autocast (None: float32 throughout) and the line that tells the user why."""
+    """The number format of autocast.
+
+    Attributes:
+        dtype: None: float32 throughout.
+        reason: a line that tells the user why.
+    """
 
     device: torch.device
     dtype: torch.dtype | None
     reason: str
 
     def autocast(self) -> AbstractContextManager[object]:
-        return torch.autocast(self.device.type, self.dtype) if self.dtype else nullcontext()
+        if self.dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, self.dtype)
 
     def scaler(self) -> torch.amp.GradScaler:
-        """float16 has too little range for small gradients, so its losses are scaled; a no-op for the others."""
+        """Return the loss scale, which does nothing in other formats than fp16.
+
+        float16 has too little range for small gradients.
+        """
         return torch.amp.GradScaler(self.device.type, enabled=self.dtype is torch.float16)
 
 
-def choose_precision(asked: str, device: torch.device, sharded: bool = False) -> Precision:
-    """What `computing.precision` means on `device`.
+def choose_precision(requested: str, device: torch.device, sharded: bool = False) -> Precision:
+    """Return what `computing.precision` means on `device`.
 
-    bf16 is judged by the compute capability: `torch.cuda.is_bf16_supported()` also counts GPUs that only emulate it.
-    The tensor cores of 7.x compute in fp16 only.
+    bf16 is judged by the compute capability: `torch.cuda.is_bf16_supported()` also counts GPUs that
+    only emulate it. The tensor cores of 7.x compute in fp16 only.
 
     Args:
-        sharded: the network is divided over the processes, which a loss scale is not made for.
+        sharded: the network is divided over the processes, which a loss scale does not support.
     """
     if device.type != "cuda":
-        if asked == "bf16":
-            return Precision(device, torch.bfloat16, "precision bf16, as asked")
-        why = {"auto": "no GPU", "fp16": "fp16 not used: it needs a GPU", "fp32": "as asked"}[asked]
-        return Precision(device, None, f"precision fp32: {why}")
+        return _choose_on_cpu(requested, device)
+    if requested == "fp16":
+        return Precision(device, torch.float16, "precision fp16 with loss scaling, as requested")
+    if requested == "fp32":
+        return Precision(device, None, "precision fp32, as requested")
     capability = torch.cuda.get_device_capability(device)
     text = f"compute capability {capability[0]}.{capability[1]}"
-    if asked in ("auto", "bf16"):
-        if capability >= (8, 0):
-            return Precision(device, torch.bfloat16, f"precision bf16: {text}")
-        if asked == "auto" and sharded:
-            why = f"precision fp32: {text}, and computing.shard_network goes without fp16"
-            return Precision(device, None, why)
-        if asked == "auto" and capability >= (7, 0):
-            why = f"precision fp16 with loss scaling: {text}, bf16 needs 8.0"
-            return Precision(device, torch.float16, why)
+    if capability >= _BF16_NEEDS:
+        return Precision(device, torch.bfloat16, f"precision bf16: {text}")
+    if requested == "bf16" or (capability < _FP16_NEEDS and not sharded):
         return Precision(device, None, f"precision fp32: bf16 not used: {text}, it needs 8.0")
-    if asked == "fp16":
-        return Precision(device, torch.float16, "precision fp16 with loss scaling, as asked")
-    return Precision(device, None, "precision fp32, as asked")
+    if sharded:
+        reason = f"precision fp32: {text}, and computing.shard_network goes without fp16"
+        return Precision(device, None, reason)
+    reason = f"precision fp16 with loss scaling: {text}, bf16 needs 8.0"
+    return Precision(device, torch.float16, reason)
+
+
+def _choose_on_cpu(requested: str, device: torch.device) -> Precision:
+    if requested == "bf16":
+        return Precision(device, torch.bfloat16, "precision bf16, as requested")
+    reasons = {
+        "auto": "no GPU",
+        "fp16": "fp16 not used: it needs a GPU",
+        "fp32": "as requested",
+    }
+    return Precision(device, None, f"precision fp32: {reasons[requested]}")

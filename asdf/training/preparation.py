@@ -58,6 +58,6 @@ def check_clip_size(network: nn.Module, settings: Sections) -> None:
     if samples is not None and samples != clip:
         raise UsageError(
             f"network.train_clip_size is {clip}, but {settings.network.network_class} takes "
-            f"{samples} samples only. Set network.train_clip_size = {samples}, or build the network "
-            f"for {clip} samples (see its docstring)."
+            f"{samples} samples only. Set network.train_clip_size = {samples}, or build the "
+            f"network for {clip} samples (see its docstring)."
         )

@@ -1,7 +1,7 @@
-"""How far a run has come: everything that going on needs beside weights, optimiser and loss scale.
+"""How far a run has come: all that a resume needs besides weights, optimiser and loss scale.
 
-Invariant: the random draws of a minibatch follow from the seed, its step and the rank alone (`seed_step`), so the
-random state of a run at any moment is the few numbers that stand here.
+Invariant: the random draws of a minibatch follow from the seed, its step and the rank alone
+(`seed_step`), so the random state of a run at any moment is given by the few numbers here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,17 @@ from asdf.text import shorten
 class Progress:
     """Counts are of the whole run, over all processes.
 
-    `position` utterances of the epoch after the `epochs` whole ones have had their turn; `loss_sum / weight_sum` is
-    the mean training loss of those. `printed_loss_sum` and `printed_weight_sum` are what these two were at the last
-    progress line of the epoch, 0 before its first.
+    Attributes:
+        epochs: whole ones.
+        position: utterances of the next epoch that have been used.
+        step: optimiser steps.
+        loss_sum, weight_sum: the first divided by the second is the mean loss of those utterances.
+        training_loss: the mean loss of the last whole epoch.
+        consecutive_lr_updates, learning_rate_factor: of the plateau schedule.
+        finished: why training ended before its limits; '' where it did not.
+        world_size, list_digest: of the processes and of the training list so far.
+        printed_loss_sum, printed_weight_sum: `loss_sum` and `weight_sum` at the last progress line
+            of the epoch, 0 before its first.
     """
 
     epochs: int = 0
@@ -50,32 +58,36 @@ class Progress:
         return NetworkName.inside_epoch(self.epochs + 1, self.step)
 
     def evaluated(self) -> bool:
+        """Return whether the network at this step has been evaluated."""
         return any(evaluation.step == self.step for evaluation in self.evaluations)
 
     def begin_epoch(self) -> None:
-        """Nothing of the epoch has been done."""
+        """Reset what is counted within an epoch."""
         self.position = 0
-        self.loss_sum, self.weight_sum = 0.0, 0.0
-        self.printed_loss_sum, self.printed_weight_sum = 0.0, 0.0
+        self.loss_sum = 0.0
+        self.weight_sum = 0.0
+        self.printed_loss_sum = 0.0
+        self.printed_weight_sum = 0.0
 
     def loss_since_printed(self) -> float:
-        """The mean training loss since the last progress line; after the call there is a new one."""
+        """Return the mean training loss since the last call within the epoch."""
         loss_sum = self.loss_sum - self.printed_loss_sum
         weight_sum = self.weight_sum - self.printed_weight_sum
-        self.printed_loss_sum, self.printed_weight_sum = self.loss_sum, self.weight_sum
+        self.printed_loss_sum = self.loss_sum
+        self.printed_weight_sum = self.weight_sum
         return loss_sum / weight_sum
 
     def state(self) -> dict[str, Any]:
-        """Plain values for a checkpoint."""
+        """Return plain values for a checkpoint."""
         records = [evaluation.record() for evaluation in self.evaluations]
         return {**asdict(self), "evaluations": records}
 
     @classmethod
     def from_state(cls, state: Any) -> Progress:
-        """What `state` wrote.
+        """Return the progress of which `state` was written.
 
         Raises:
-            ValueError: it holds something else.
+            ValueError: `state` is something else.
         """
         if not isinstance(state, dict):
             raise ValueError(f"it is a {type(state).__name__}, not a dictionary")
@@ -87,10 +99,10 @@ class Progress:
                 )
             if not _fits(name, value, known[name]):
                 raise ValueError(f"its {name} is {shorten(repr(value))}")
-        # A damaged evaluation is no reason to refuse: evaluations.json is what a resumed run reads.
+        # A damaged evaluation is no reason to refuse: a resumed run reads evaluations.json.
         evaluations = evaluations_in(state.get("evaluations", []))
         progress = cls(**{**state, "evaluations": evaluations})
-        # One of an earlier version counts as if a progress line had just been printed.
+        # A checkpoint of an earlier version counts as if a progress line had just been printed.
         if "printed_loss_sum" not in state:
             progress.printed_loss_sum = progress.loss_sum
             progress.printed_weight_sum = progress.weight_sum
@@ -98,20 +110,23 @@ class Progress:
 
 
 def _fits(name: str, value: Any, default: Any) -> bool:
-    """Whether a value is of its entry's type, and a number one that can be counted or computed with."""
+    """Return whether a value is of its entry's type, and a number if that is one."""
     if name == "evaluations":
         return isinstance(value, list)
     if isinstance(default, str):
         return isinstance(value, str)
     if type(default) is int:
+        # A bool is an int by inheritance, and no count.
         return type(value) is int and value >= 0
-    return (name == "training_loss" and value is None) or isinstance(value, (int, float))
+    if name == "training_loss" and value is None:
+        return True
+    return isinstance(value, (int, float))
 
 
 def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
-    """Seed every source of random numbers that a network may draw from in this minibatch of this step."""
+    """Seed every source of random numbers that a network may draw from in this minibatch."""
     number = derived_seed(seed, "step", step, minibatch, rank)
-    # What torch.manual_seed does, without the stack that it formats for each kind of GPU that is not in use.
+    # As torch.manual_seed, without the stack that it formats for each kind of GPU not in use.
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)

@@ -1,11 +1,13 @@
 """Saving while training goes on: a thread of the main rank writes what all ranks have collected.
 
-Invariants: what is saved is the state of its step, since it is copied before the next one; one file is written at a
-time; all ranks hear of a file together, when it is whole or has failed; nothing that was saved before is removed
-earlier than that. So a kill leaves the files as they were, or with one more.
+Invariants: what is saved is the state of its step, since it is copied before the next one. One file
+is written at a time. All ranks learn together that a file is whole or has failed, and nothing that
+was saved before is removed earlier than that. So a kill leaves the files as they were, or with one
+more.
 
-Writing lets other threads run while it is in the file system, and mostly while it computes checksums. Where one core
-does everything, training stands still no shorter for it; it gains where a GPU does the work.
+Writing lets other threads run while it is in the file system, and mostly while it computes
+checksums. Where one core does everything, training pauses as long as without a thread; where a GPU
+does the work, it hardly pauses.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ class _Save:
     """A checkpoint that is being written.
 
     Attributes:
-        ends_epoch: the checkpoint inside the epoch is of no use beside it.
-        writing: gives the seconds that writing took; None on the ranks that do not write.
+        ends_epoch: it replaces the checkpoint inside the epoch.
+        writing: results in the seconds that writing took; None on the ranks that do not write.
     """
 
     path: Path
@@ -48,7 +50,7 @@ class Saving:
     """Saves the network and optimiser of `step` to files of the run; every rank has one.
 
     Attributes:
-        timer: says when a checkpoint inside an epoch is late.
+        timer: decides when a checkpoint inside an epoch is late.
     """
 
     def __init__(self, step: Step, layout: Layout, callbacks: CallbackGroup) -> None:
@@ -64,12 +66,13 @@ class Saving:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The block in which checkpoints are saved; the thread has written the last one when it is left.
+        """Open the block in which checkpoints are saved; the last one is whole when it ends.
 
         Raises:
-            AsdfError: that one cannot be written, whatever else ended the block.
+            AsdfError: the last one cannot be written, whatever else ended the block.
         """
-        self._threads = Threads(1) if self._world.is_main else None
+        if self._world.is_main:
+            self._threads = Threads(1)
         try:
             yield
         except BaseException:
@@ -80,51 +83,64 @@ class Saving:
                 self._threads.close()
 
     def flags(self) -> list[float]:
-        """Whether a checkpoint is late, and whether one is to be settled; to be summed over the ranks."""
-        save = self._save
+        """Return 1 if a checkpoint is late, and 1 if one has been written and is to be settled.
+
+        The main rank decides: the sums over the ranks are its flags.
+        """
         if not self._world.is_main:
             return [0.0, 0.0]
-        settled = save is not None and save.writing is not None and save.writing.done()
-        return [float(self.timer.is_late()), float(settled)]
+        save = self._save
+        is_written = save is not None and save.writing is not None and save.writing.done()
+        return [float(self.timer.is_late()), float(is_written)]
 
     def save(self, name: NetworkName, progress: Progress, ends_epoch: bool = False) -> None:
-        """Begin to save the network `name`; all ranks come here together.
+        """Begin to save the network `name`; all ranks call this together.
 
         Raises:
-            AsdfError: the gradient of the last step was not finite, or the checkpoint before cannot be written.
+            AsdfError: the gradient of the last step was not finite, or the checkpoint before cannot
+                be written.
         """
         began = time.monotonic()
         if self._save is not None:
             self._log_if_writing(self._save)
         self.settle()
         checkpoint = self._collect(progress)
-        path, writing = self._layout.network_file(name), None
+        path = self._layout.network_file(name)
+        writing = None
         if self._threads is not None:
             writing = self._threads.submit(_write, path, checkpoint)
         self._save = _Save(path, ends_epoch, writing)
         self.timer.note_saving(time.monotonic() - began)
 
     def settle(self) -> None:
-        """Wait until the file of the last save is whole, and let the callbacks know; all ranks come here together.
+        """Wait until the file of the last save is whole, and call the callbacks.
+
+        All ranks call this together.
 
         Raises:
-            AsdfError: it cannot be written.
+            AsdfError: the file cannot be written.
         """
-        save, self._save = self._save, None
+        save = self._save
+        self._save = None
         if save is not None:
             self._world.run_on_main(lambda: self._conclude(save))
             self._callbacks.call("on_checkpoint", save.path)
 
     def _finish_alone(self) -> None:
-        """Settle on the main rank; the others may be elsewhere, so nothing is exchanged with them."""
-        save, self._save = self._save, None
+        """Settle on the main rank alone: the others may be elsewhere."""
+        save = self._save
+        self._save = None
         if save is not None and self._world.is_main:
             self._conclude(save)
             self._callbacks.call_alone("on_checkpoint", save.path)
 
     def _collect(self, progress: Progress) -> NetworkFile | None:
-        """The checkpoint, on the main rank; the host waits once for a GPU."""
+        """Return the checkpoint on the main rank, None on the others.
+
+        The host waits once for a GPU.
+        """
         step = self._step
+        # Running statistics differ between the ranks; a file has those of the main one.
         self._world.broadcast_buffers(step.network)
         last = self._copies.queue(step.last.numbers())
         checkpoint = collect_checkpoint(

@@ -1,7 +1,7 @@
 """The learning rate of each step.
 
-Invariant: the rate is a function of the settings and of the run's progress, so a checkpoint needs no
-state of a schedule; `base_lr` of a parameter group is its rate before any schedule.
+Invariant: the rate is a function of the settings and of the run's progress, so a checkpoint needs
+no state of a schedule; `base_lr` of a parameter group is its rate before any schedule.
 """
 
 from __future__ import annotations

@@ -291,8 +291,8 @@ class Step:
         names = [name for part in self.world.agree(by_rank) or [] for name in part]
         raise AsdfError(
             f"the loss of step {progress.step + 1} is not a finite number for {len(names)} "
-            f"utterances: {', '.join(names[:_SHOWN])}. Nothing was saved from this step. Look at these "
-            "recordings; if they are sound, lower network.initial_learning_rate, set "
+            f"utterances: {', '.join(names[:_SHOWN])}. Nothing was saved from this step. Look at "
+            "these recordings; if they are sound, lower network.initial_learning_rate, set "
             "network.gradient_clip_norm, or computing.precision='fp32'."
         )
 

@@ -9,7 +9,7 @@ from benchmarks.gpu.cases import case_of, measure
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.verdict import Line, at_least, at_most
 
-MOST_SKIPPED = 0.1
+MAX_SKIPPED = 0.1
 
 
 def hundred_steps(setup: Setup) -> Iterable[Line]:
@@ -19,7 +19,7 @@ def hundred_steps(setup: Setup) -> Iterable[Line]:
     result = measure(case)
     what = f"{case.minibatch} clips, fp16, after {rounds} steps"
     yield at_least(f"{what}: loss scale", result.loss_scale or 0.0, 1.0)
-    yield at_most(f"{what}: skipped steps", result.skipped, MOST_SKIPPED * rounds)
+    yield at_most(f"{what}: skipped steps", result.skipped, MAX_SKIPPED * rounds)
 
 
 CHECKS: dict[str, Check] = {"100 steps": hundred_steps}

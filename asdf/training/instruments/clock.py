@@ -1,9 +1,10 @@
-"""Where the time of training goes, always measured, at the cost of microseconds a step.
+"""Where the time of training goes, always measured, at the cost of microseconds per step.
 
-Invariant: the parts add up to the whole: from one mark to the next, all time belongs to one part. On a GPU the marks
-are events in the stream of its work, read long after they have passed, so nothing waits for the measurement; and as
-the host runs ahead of the GPU, a part is the time in which the GPU was at work for it, or had nothing else to do.
-Reading clips behind the GPU's back costs nothing, and counts as nothing.
+Invariant: the parts add up to the whole: from one mark to the next, all time belongs to one part.
+On a GPU the marks are events in the stream of its work, read long after they have passed, so
+nothing waits for the measurement. As the host runs ahead of the GPU, a part is the time in which
+the GPU worked for it or was idle. Reading clips while the GPU works costs nothing, and counts as
+nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ COMMUNICATION = "communication"
 REST = "rest"
 PARTS = (DATA, FORWARD, BACKWARD, OPTIMISER, COMMUNICATION, REST)
 
-_HELD = 64
+# Events are read when more than these are waiting: by then most have passed.
+_MAX_PENDING = 64
 
 
 class StepClock:
-    """Sums up the time of each of `PARTS`; what happens between two parts is 'rest'.
+    """The summed time of each of `PARTS`; what happens between two parts is 'rest'.
 
     Each part is a range of that name in a profile, if one is being taken.
     """
@@ -39,7 +41,7 @@ class StepClock:
         self._events: deque[tuple[str, torch.cuda.Event]] = deque()
 
     def restart(self) -> None:
-        """From zero; what has passed since the last part belongs to none."""
+        """Begin from zero; the time since the last part belongs to none."""
         self._seconds = dict.fromkeys(PARTS, 0.0)
         self._since = None
         self._events.clear()
@@ -47,17 +49,18 @@ class StepClock:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """The time of this block is that part's."""
+        """Count the time of this block as that part's."""
         self._mark(REST)
         with torch.profiler.record_function(name):
             yield
         self._mark(name)
 
     def seconds(self, wait: bool = False) -> dict[str, float]:
-        """The time of each part since the last `restart`.
+        """Return the time of each part since the last `restart`.
 
         Args:
-            wait: for the GPU to finish what it was given; without it, what it has not passed yet is not counted yet.
+            wait: wait for the GPU to finish its work; otherwise the work that is still queued is
+                not counted yet.
         """
         if wait:
             self._mark(REST)
@@ -65,12 +68,12 @@ class StepClock:
         return dict(self._seconds)
 
     def _mark(self, name: str) -> None:
-        """All time since the last mark is that of `name`."""
+        """Count the time since the last mark as that of `name`."""
         if self._stream_time:
             event = torch.cuda.Event(enable_timing=True)
             event.record()
             self._events.append((name, event))
-            if len(self._events) > _HELD:
+            if len(self._events) > _MAX_PENDING:
                 self._settle(wait=False)
             return
         now = time.perf_counter()
@@ -80,7 +83,8 @@ class StepClock:
 
     def _settle(self, wait: bool) -> None:
         while len(self._events) > 1:
-            (_, before), (name, event) = self._events[0], self._events[1]
+            _, before = self._events[0]
+            name, event = self._events[1]
             if wait:
                 event.synchronize()
             elif not event.query():

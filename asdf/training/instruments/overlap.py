@@ -1,30 +1,45 @@
-"""How long one thing went on while another did not."""
+"""Total time covered by some intervals and not by others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import NamedTuple
 
-Interval = tuple[float, float]
+
+class Interval(NamedTuple):
+    """From `start` to `end`, in any unit of time."""
+
+    start: float
+    end: float
+
+
+class _Change(NamedTuple):
+    """An interval of a set opens (+1) or closes (-1); sorted by time."""
+
+    time: float
+    set_number: int
+    step: int
 
 
 def length_alone(
-    what: Iterable[Interval], beside: Iterable[Interval], inside: Iterable[Interval]
+    what: Iterable[Interval], without: Iterable[Interval], inside: Iterable[Interval]
 ) -> float:
-    """The time that is covered by some interval of `what` and of `inside`, and by none of `beside`.
+    """Return the time covered by `what` and by `inside`, and not by `without`.
 
     The intervals of each may overlap, and come in any order.
     """
-    changes = sorted(
-        (place, kind, step)
-        for kind, intervals in enumerate((what, beside, inside))
-        for start, end in intervals
-        for place, step in ((start, 1), (end, -1))
-    )
-    open_ones = [0, 0, 0]
+    changes = []
+    for set_number, intervals in enumerate((what, without, inside)):
+        for start, end in intervals:
+            changes.append(_Change(start, set_number, 1))
+            changes.append(_Change(end, set_number, -1))
+    changes.sort()
+    open_intervals = [0, 0, 0]
     total = 0.0
-    for (place, kind, step), (following, _, _) in pairwise(changes):
-        open_ones[kind] += step
-        if open_ones[0] > 0 and open_ones[1] <= 0 and open_ones[2] > 0:
-            total += following - place
+    for change, following in pairwise(changes):
+        open_intervals[change.set_number] += change.step
+        what_count, without_count, inside_count = open_intervals
+        if what_count > 0 and without_count <= 0 and inside_count > 0:
+            total += following.time - change.time
     return total

@@ -1,8 +1,8 @@
-"""The profile of some optimiser steps (`computing.profile_steps`): a trace to look at, and a table of where time went.
+"""The profile of some optimiser steps (`computing.profile_steps`): a trace, and a table of times.
 
-Invariant: a profile changes no number of the training. What lies between the steps, such as a checkpoint, is in it;
-an evaluation of the network is not: the profile ends before it, or with the epoch, and its files are named after the
-steps that it really holds.
+Invariant: a profile changes no number of the training. What lies between the steps, such as a
+checkpoint, is in it; an evaluation of the network is not. The profile ends before that, or with the
+epoch, and its files are named after the steps that it really holds.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import gzip
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity
 
 from asdf.distributed.world import World
@@ -25,17 +27,18 @@ from asdf.training.instruments.clock import BACKWARD, COMMUNICATION, FORWARD, PA
 from asdf.training.instruments.overlap import Interval, length_alone
 
 _NOTE = (
-    "Times include the profiler's own. Waiting for slower processes is part of the communication; what of it happens "
-    "behind the computing is not counted. Open the .json.gz in https://ui.perfetto.dev."
+    "Times include the profiler's own. Waiting for slower processes is part of the communication; "
+    "what of it happens behind the computing is not counted. Open the .json.gz in "
+    "https://ui.perfetto.dev."
 )
 
 
 class StepProfile:
-    """Profiles this process, which is the main rank's, during the steps that are asked for.
+    """Profiles this process, the main rank's, during the requested steps.
 
     Args:
         steps: numbers of the first and the last one; None: none.
-        folder: where `steps.FIRST-LAST.json.gz`, a trace for Perfetto, and `.txt`, the table, are written.
+        folder: for `steps.FIRST-LAST.json.gz`, a trace for Perfetto, and `.txt`, the table.
 
     Raises:
         UsageError: the first step comes after the last.
@@ -46,17 +49,21 @@ class StepProfile:
     ) -> None:
         if steps is not None and steps[0] > steps[1]:
             raise UsageError(
-                f"computing.profile_steps = {steps}: the first step comes after the last. Write them as (first, last)."
+                f"computing.profile_steps = {steps}: the first step comes after the last. "
+                "Write them as (first, last)."
             )
         self.steps = steps if world.is_main else None
-        self.folder, self.clock, self.world = folder, clock, world
+        self.folder = folder
+        self.clock = clock
+        self.world = world
         self._running: torch.profiler.profile | None = None
-        self._first = self._last = 0
-        self._before: dict[str, float] = {}
+        self._first_step = 0
+        self._last_step = 0
+        self._seconds_before: dict[str, float] = {}
 
     def begin(self, done: int) -> None:
-        """Say so if the steps are among the `done` that were taken before."""
-        self._last = done
+        """Log it if the requested steps are among the `done` that were taken before."""
+        self._last_step = done
         if self.steps is not None and self.steps[1] <= done:
             LOG.info(
                 "computing.profile_steps = %s: nothing is profiled, step %d is done already",
@@ -66,13 +73,12 @@ class StepProfile:
             self.steps = None
 
     def before_step(self, step: int) -> None:
-        """Start with the first step that is asked for."""
-        self._last = step
-        if (
-            self.steps is None
-            or self._running is not None
-            or not self.steps[0] <= step <= self.steps[1]
-        ):
+        """Start with the first requested step."""
+        self._last_step = step
+        if self.steps is None or self._running is not None:
+            return
+        first, last = self.steps
+        if not first <= step <= last:
             return
         activities = [ProfilerActivity.CPU]
         if self.world.device.type == "cuda":
@@ -82,58 +88,61 @@ class StepProfile:
             os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         self._running = torch.profiler.profile(activities=activities)
         self._running.start()
-        self._first = step
-        self._before = self.clock.seconds(wait=True)
+        self._first_step = step
+        self._seconds_before = self.clock.seconds(wait=True)
 
     def after_step(self, step: int) -> None:
-        """Write the profile after the last step that is asked for."""
+        """Write the profile after the last requested step."""
         if self.steps is not None and step >= self.steps[1]:
             self.end()
 
     def end(self) -> None:
-        """Write what there is, if anything; a profile that ended before its time is not begun again.
+        """Write the profile if one is running; it is not begun again if it ended early.
 
         Raises:
             AsdfError: the files cannot be written.
         """
-        profile, count = self._running, self._last - self._first + 1
+        profile = self._running
         if profile is None:
             return
-        seconds = {
-            part: now - self._before[part] for part, now in self.clock.seconds(wait=True).items()
-        }
+        seconds = {}
+        for part, now in self.clock.seconds(wait=True).items():
+            seconds[part] = now - self._seconds_before[part]
         self.close()
         if self.world.size > 1:
-            _move_communication(seconds, profile, self.world.device)
-        path = self.folder / f"steps.{self._first}-{self._last}.json.gz"
+            _move_communication(seconds, profile.events() or (), self.world.device)
+        stem = f"steps.{self._first_step}-{self._last_step}"
+        path = self.folder / f"{stem}.json.gz"
         _write_trace(profile, path)
-        table = _table(seconds, count, f"steps {self._first} to {self._last}", self.world)
-        write_text(path.with_name(path.name.replace(".json.gz", ".txt")), f"{table}\n\n{_NOTE}\n")
+        table = self._table(seconds)
+        write_text(self.folder / f"{stem}.txt", f"{table}\n\n{_NOTE}\n")
         LOG.info("%s\nprofile written to %s", table, path)
 
     def close(self) -> None:
-        """Stop profiling without writing anything; say so if it never began."""
+        """Stop profiling without writing anything; log it if it never began."""
         if self._running is not None:
             self._running.stop()
         elif self.steps is not None:
             LOG.info(
                 "computing.profile_steps = %s: nothing was profiled, step %d was the last",
                 self.steps,
-                self._last,
+                self._last_step,
             )
-        self._running = self.steps = None
+        self._running = None
+        self.steps = None
 
-
-def _table(seconds: Mapping[str, float], count: int, title: str, world: World) -> str:
-    """Milliseconds a step of each part, and its percentage."""
-    total = sum(seconds.values())
-    rows = [(part, seconds[part]) for part in PARTS] + [("total", total)]
-    lines = [f"{title}, rank {world.rank} of {world.size} on {world.device}", ""]
-    lines += [f"{'':20}{'ms a step':>12}{'%':>8}"]
-    lines += [
-        f"{part:20}{1000 * value / count:12.3f}{100 * value / total:8.1f}" for part, value in rows
-    ]
-    return "\n".join(lines)
+    def _table(self, seconds: Mapping[str, float]) -> str:
+        """Return the milliseconds per step of each part, and its percentage."""
+        world = self.world
+        title = f"steps {self._first_step} to {self._last_step}"
+        count = self._last_step - self._first_step + 1
+        total = sum(seconds.values())
+        lines = [f"{title}, rank {world.rank} of {world.size} on {world.device}", ""]
+        lines.append(f"{'':20}{'ms per step':>12}{'%':>8}")
+        for part in (*PARTS, "total"):
+            value = total if part == "total" else seconds[part]
+            lines.append(f"{part:20}{1000 * value / count:12.3f}{100 * value / total:8.1f}")
+        return "\n".join(lines)
 
 
 def _write_trace(profile: torch.profiler.profile, path: Path) -> None:
@@ -148,38 +157,64 @@ def _write_trace(profile: torch.profiler.profile, path: Path) -> None:
             shutil.copyfileobj(trace, packed)
 
 
-def _move_communication(
-    seconds: dict[str, float], profile: torch.profiler.profile, device: torch.device
-) -> None:
-    """Count the communication inside the forward and backward pass as such, where nothing is computed beside it.
+@dataclass(frozen=True)
+class _Activity:
+    """What happens at the same time in a process, in microseconds.
 
-    DistributedDataParallel averages gradients while others are still computed; the rest of that averaging is waited
-    for at the end of the backward pass. It sends the buffers at the beginning of the forward pass.
+    Attributes:
+        communication: of a part of the step.
+        computing: of any part.
+        inside: when the part runs.
     """
-    events = profile.events() or ()
+
+    communication: list[Interval]
+    computing: list[Interval]
+    inside: list[Interval]
+
+
+def _move_communication(
+    seconds: dict[str, float], events: Sequence[FunctionEvent], device: torch.device
+) -> None:
+    """Move the time of communication from the forward and backward pass to its own part.
+
+    Only the time in which nothing is computed is moved. DistributedDataParallel averages gradients
+    while others are still computed, and the rest of that is waited for at the end of the backward
+    pass. Buffers are sent at the beginning of the forward pass.
+    """
     for part in (FORWARD, BACKWARD):
+        activity = _activity_on_host(events, part)
         if device.type == "cuda":
-            # A GPU's kernels are not told apart by the ranges of the host, which runs ahead of them.
-            kernels = [
-                one
-                for one in events
-                if one.device_type.name == "CUDA" and not one.is_user_annotation
-            ]
-            sent = [one for one in kernels if "nccl" in one.name.lower()]
-            moving = _intervals(
-                one for one in sent if ("reduce" in one.name.lower()) == (part == BACKWARD)
-            )
-            busy = _intervals(one for one in kernels if "nccl" not in one.name.lower())
-            inside = [(float("-inf"), float("inf"))]
-        else:
-            moving = _intervals(one for one in events if one.name.startswith("gloo:"))
-            busy = _intervals(one for one in events if one.name.startswith("aten::"))
-            inside = _intervals(one for one in events if one.name == part)
-        exposed = min(length_alone(moving, busy, inside) / 1e6, seconds[part])
+            activity = _activity_on_gpu(events, part)
+        alone_us = length_alone(activity.communication, activity.computing, activity.inside)
+        exposed = min(alone_us / 1e6, seconds[part])
         seconds[part] -= exposed
         seconds[COMMUNICATION] += exposed
 
 
-def _intervals(events: Iterable[torch.autograd.profiler_util.FunctionEvent]) -> list[Interval]:
-    """In microseconds."""
-    return [(one.time_range.start, one.time_range.end) for one in events]
+def _activity_on_host(events: Sequence[FunctionEvent], part: str) -> _Activity:
+    return _Activity(
+        communication=_intervals(event for event in events if event.name.startswith("gloo:")),
+        computing=_intervals(event for event in events if event.name.startswith("aten::")),
+        inside=_intervals(event for event in events if event.name == part),
+    )
+
+
+def _activity_on_gpu(events: Sequence[FunctionEvent], part: str) -> _Activity:
+    """Return the activity by the names of kernels: the host, which has the ranges, runs ahead."""
+    communication = []
+    computing = []
+    for event in events:
+        if event.device_type.name != "CUDA" or event.is_user_annotation:
+            continue
+        name = event.name.lower()
+        if "nccl" not in name:
+            computing.append(event)
+        # Gradients are reduced, buffers are broadcast.
+        elif ("reduce" in name) == (part == BACKWARD):
+            communication.append(event)
+    always = [Interval(float("-inf"), float("inf"))]
+    return _Activity(_intervals(communication), _intervals(computing), always)
+
+
+def _intervals(events: Iterable[FunctionEvent]) -> list[Interval]:
+    return [Interval(event.time_range.start, event.time_range.end) for event in events]

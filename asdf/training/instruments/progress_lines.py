@@ -1,6 +1,7 @@
 """The progress line of training, and the record of it that callbacks get.
 
-Invariant: a line is on the steps since the last one; validation and checkpoints between epochs count in none.
+Invariant: a line reports the steps since the last one; validation and checkpoints between epochs
+count in none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan
 from asdf.runs.log import LOG
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.instruments.data_wait import DataWait, waiting
+from asdf.training.instruments.data_wait import DataWait, waiting_share
 from asdf.training.instruments.time_left import TimeLeft
 from asdf.training.progress import Progress
 from asdf.training.step import Step
@@ -40,11 +41,11 @@ class ProgressLines:
         self._note(0)
 
     def begin_run(self, progress: Progress) -> None:
-        """Estimate the time that is left from the steps taken from now on."""
+        """Estimate the time to the end from the steps taken from now on."""
         self._time_left.begin(progress.step)
 
     def begin_epoch(self, progress: Progress) -> None:
-        """Let the next line be on the steps from now on; the workers start on a new epoch."""
+        """Let the next line report the steps from now on; the workers start on a new epoch."""
         self._is_first = True
         self._note(progress.position)
 
@@ -53,7 +54,7 @@ class ProgressLines:
 
         Args:
             rate: the highest learning rate of the step.
-            bar: shows the time that is left.
+            bar: shows the time to the end.
         """
         if progress.step % self._interval:
             return
@@ -68,7 +69,7 @@ class ProgressLines:
             "loss": progress.loss_since_printed(),
             "learning_rate": rate,
             "utterances_per_s": speed,
-            "data_wait": waiting(seconds),
+            "data_wait": waiting_share(seconds),
             "seconds_left": seconds_left,
         }
         left = self._time_left.describe(seconds_left)
@@ -82,7 +83,8 @@ class ProgressLines:
 
     def _log(self, progress: Progress, record: dict[str, Any], left: str) -> None:
         LOG.info(
-            "epoch %d, utterance %d of %d, step %d: loss %.4f, learning rate %.3g, %.1f utterances/s, %s",
+            "epoch %d, utterance %d of %d, step %d: loss %.4f, learning rate %.3g, "
+            "%.1f utterances/s, %s",
             progress.epochs + 1,
             progress.position,
             self._plan.size,
@@ -97,14 +99,15 @@ class ProgressLines:
         self._since = (time.monotonic(), position, self._step.clock.seconds())
 
     def _loss_scale(self) -> dict[str, Any]:
-        """Return fp16's loss scale and the steps that it skipped since the last line, which are logged."""
+        """Return fp16's loss scale and the steps that it skipped since the last line; log these."""
         last = self._step.last
         if last.loss_scale is None:
             return {}
         skipped = last.take_skipped()
         if skipped:
             LOG.info(
-                "fp16 skipped %d step%s since the last line, whose gradients were not finite: loss scale %g",
+                "fp16 skipped %d step%s since the last line, whose gradients were not finite: "
+                "loss scale %g",
                 skipped,
                 "s" * (skipped != 1),
                 last.loss_scale,
@@ -113,5 +116,5 @@ class ProgressLines:
 
 
 def position_of(progress: Progress, plan: TrainingPlan) -> dict[str, Any]:
-    """Return the step, and the epochs with the part of the current one that is done, for a record."""
+    """Return the step, and the epochs with the done part of the current one, for a record."""
     return {"step": progress.step, "epoch": progress.epochs + progress.position / plan.size}

@@ -11,47 +11,56 @@ from asdf.training.progress import Progress
 
 
 class TimeLeft:
-    """Follows the time that steps take, with all that comes between them, and says how much of it is ahead.
+    """The time per step, with everything between the steps, and the time to the end.
 
     Args:
-        clock: gives seconds.
+        training: its limits.
+        clock: returns seconds.
     """
 
     def __init__(
-        self, network: Network, plan: TrainingPlan, clock: Callable[[], float] = time.monotonic
+        self, training: Network, plan: TrainingPlan, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._network, self._plan, self._clock = network, plan, clock
+        self._training = training
+        self._plan = plan
+        self._clock = clock
         self.begin(0)
 
     def begin(self, step: int) -> None:
-        """Count from now on; `step` steps were taken by earlier starts of the run."""
-        self._first_step, self._since = step, self._clock()
+        """Count from now on; earlier starts of the run have taken `step` steps."""
+        self._first_step = step
+        self._since_s = self._clock()
 
     def seconds(self, progress: Progress) -> float:
-        """Seconds to the end, of which validation and checkpoints so far have had their part; a step is needed."""
-        per_step = (self._clock() - self._since) / (progress.step - self._first_step)
-        return per_step * steps_left(self._network, self._plan, progress)
+        """Return the seconds to the end; at least one step must have been taken.
+
+        The time per step includes the validation and the checkpoints so far.
+        """
+        steps_taken = progress.step - self._first_step
+        seconds_per_step = (self._clock() - self._since_s) / steps_taken
+        return seconds_per_step * steps_left(self._training, self._plan, progress)
 
     def describe(self, seconds: float) -> str:
-        """`seconds` for the log: 'about 3 h 20 min left', or 'at most ...' where training may end earlier."""
-        ends_early = (
-            self._network.schedule == "plateau" or self._network.early_stop_evaluations is not None
-        )
-        return f"{'at most' if ends_early else 'about'} {duration(seconds)} left"
+        """Return 'about 3 h 20 min left', or 'at most ...' where training may end earlier."""
+        may_stop_early = self._training.early_stop_evaluations is not None
+        if may_stop_early or self._training.schedule == "plateau":
+            return f"at most {duration(seconds)} left"
+        return f"about {duration(seconds)} left"
 
 
-def steps_left(network: Network, plan: TrainingPlan, progress: Progress) -> int:
-    """Optimiser steps from `progress` to `max_epochs`, or to `max_steps` where these are fewer."""
+def steps_left(training: Network, plan: TrainingPlan, progress: Progress) -> int:
+    """Return the optimiser steps to `max_epochs`, or to `max_steps` if these are fewer."""
+    # The last step of an epoch may be a short one.
     this_epoch = -(-(plan.size - progress.position) // plan.window_size)
-    later_epochs = (network.max_epochs - progress.epochs - 1) * plan.steps_per_epoch()
+    later_epochs = (training.max_epochs - progress.epochs - 1) * plan.steps_per_epoch()
     steps = max(0, this_epoch + later_epochs)
-    if network.max_steps is not None:
-        steps = min(steps, max(0, network.max_steps - progress.step))
-    return steps
+    if training.max_steps is None:
+        return steps
+    return min(steps, max(0, training.max_steps - progress.step))
 
 
 def duration(seconds: float) -> str:
-    """`seconds` in the two units that matter: '45 s', '12 min', '3 h 20 min', '2 d 5 h'."""
+    """Return the two units that matter: '45 s', '12 min', '3 h 20 min', '2 d 5 h'."""
     if seconds < 59.5:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -88,7 +88,7 @@ def test_a_damaged_checkpoint_is_passed_over_aloud(content, tmp_path, caplog):
     path.write_bytes(flipped(whole, 3 * len(whole) // 4))
     with caplog.at_level("WARNING"):
         assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
-    assert f"passed over: cannot read the network {path}" in caplog.text
+    assert f"skipped: cannot read the network {path}" in caplog.text
     assert "CRC-32" in caplog.text
 
 
@@ -309,7 +309,7 @@ def test_a_checkpoint_of_damaged_progress_is_passed_over(progress, said, content
     torch.save({**content, "progress": progress}, path)
     with caplog.at_level("WARNING"):
         assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
-    assert f"passed over: {path} does not say how far its training had come" in caplog.text
+    assert f"skipped: {path} does not say how far its training had come" in caplog.text
     assert said in caplog.text
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import AsdfError
-from asdf.training.last_step import MOST_SKIPPED, LastStep
+from asdf.training.last_step import MAX_SKIPPED, LastStep
 from asdf.training.progress import Progress
 from tests.unit.training.test_step import SIZE, UTTERANCES, WAVEFORMS, Step, make
 
@@ -64,7 +64,7 @@ def test_steps_that_fp16_skips_are_counted_and_too_many_in_a_row_end_the_run():
     assert last.loss_scale == 65536
     assert fp16_step(torch.inf, *training, last) and fp16_step(1.0, *training, last)
     assert (last.loss_scale, last.take_skipped(), last.take_skipped()) == (32768, 1, 0)
-    for _ in range(MOST_SKIPPED - 1):
+    for _ in range(MAX_SKIPPED - 1):
         assert fp16_step(torch.inf, *training, last)
     assert not fp16_step(torch.inf, *training, last)
     assert last.complaint() == (

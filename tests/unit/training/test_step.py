@@ -162,8 +162,8 @@ def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
     [
         ("auto", None, None, "precision fp32: no GPU"),
         ("fp16", None, None, "precision fp32: fp16 not used: it needs a GPU"),
-        ("bf16", None, torch.bfloat16, "precision bf16, as asked"),
-        ("fp32", None, None, "precision fp32: as asked"),
+        ("bf16", None, torch.bfloat16, "precision bf16, as requested"),
+        ("fp32", None, None, "precision fp32: as requested"),
         ("auto", (9, 0), torch.bfloat16, "precision bf16: compute capability 9.0"),
         (
             "auto",
@@ -183,8 +183,8 @@ def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
             None,
             "precision fp32: bf16 not used: compute capability 7.5, it needs 8.0",
         ),
-        ("fp16", (7, 0), torch.float16, "precision fp16 with loss scaling, as asked"),
-        ("fp32", (9, 0), None, "precision fp32, as asked"),
+        ("fp16", (7, 0), torch.float16, "precision fp16 with loss scaling, as requested"),
+        ("fp32", (9, 0), None, "precision fp32, as requested"),
     ],
 )
 def test_the_precision_and_its_reason(monkeypatch, asked, capability, dtype, reason):

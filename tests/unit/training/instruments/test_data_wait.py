@@ -5,7 +5,7 @@ import torch
 
 from asdf.training.instruments import clock as clocks
 from asdf.training.instruments.clock import BACKWARD, DATA, FORWARD, PARTS, REST, StepClock
-from asdf.training.instruments.data_wait import DataWait, waiting
+from asdf.training.instruments.data_wait import DataWait, waiting_share
 
 
 def seconds(waited: float, total: float) -> dict[str, float]:
@@ -38,8 +38,8 @@ def test_advice_comes_once_and_only_when_much_of_half_a_minute_was_waited():
 
 
 def test_the_proportion_of_waiting():
-    assert waiting(seconds(3, 12)) == 0.25
-    assert waiting(seconds(0, 0)) == 0
+    assert waiting_share(seconds(3, 12)) == 0.25
+    assert waiting_share(seconds(0, 0)) == 0
 
 
 def test_the_parts_of_the_clock_are_all_of_the_time(monkeypatch):

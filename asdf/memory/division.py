@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from asdf.networks.units import check_divisible, encoder_units
 
 # One unit is computed while the next one is gathered.
-_AT_ONCE = 2
+_GATHERED_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
@@ -40,28 +40,34 @@ def divide(network: nn.Module, processes: int, dtype: torch.dtype | None) -> Par
     if dtype is not None:
         for unit in units:
             for module in unit.modules():
-                _shorten(module, dtype)
-    own = [torch.empty(part_of(one, processes)) for one in network.parameters()]
-    of_units = [_bytes_of(unit.parameters()) for unit in units]
+                _cast_parameters(module, dtype)
+    own = [torch.empty(part_of(parameter, processes)) for parameter in network.parameters()]
+    unit_bytes = [_bytes_of(unit.parameters()) for unit in units]
     whole = _bytes_of(network.parameters())
     # What is in no unit is gathered from the start of a pass to its end.
-    gathered = whole - sum(of_units) + _AT_ONCE * max(of_units, default=0)
+    outside = whole - sum(unit_bytes)
+    gathered = outside + _GATHERED_AT_ONCE * max(unit_bytes, default=0)
     return Parts(own, whole, gathered)
 
 
-def _shorten(module: nn.Module, dtype: torch.dtype) -> None:
-    """Give `module` parameters of `dtype`; torch's `to` would swap tensors, which somebody may look at."""
+def _cast_parameters(module: nn.Module, dtype: torch.dtype) -> None:
+    """Give `module` parameters of `dtype`.
+
+    torch's `to` would change the tensors themselves, which the caller may still use.
+    """
     for name, parameter in list(module.named_parameters(recurse=False)):
         with torch.no_grad():
-            shorter = parameter.to(dtype)
-        setattr(module, name, nn.Parameter(shorter, parameter.requires_grad))
+            cast = parameter.to(dtype)
+        setattr(module, name, nn.Parameter(cast, parameter.requires_grad))
 
 
 def part_of(tensor: Tensor, processes: int) -> int:
-    """How many of a tensor's numbers a process holds: rows are divided, up to a last smaller part."""
+    """Return how many of a tensor's numbers a process holds at most: rows are divided."""
     rows = len(tensor) if tensor.dim() else 1
-    return -(-rows // processes) * (tensor.numel() // max(1, rows))
+    numbers_per_row = tensor.numel() // max(1, rows)
+    rows_per_process = -(-rows // processes)
+    return rows_per_process * numbers_per_row
 
 
 def _bytes_of(parameters: Iterable[nn.Parameter]) -> int:
-    return sum(one.numel() * one.element_size() for one in parameters)
+    return sum(parameter.numel() * parameter.element_size() for parameter in parameters)
