@@ -89,7 +89,10 @@ def test_what_cannot_be_traced_is_said_with_its_explanation_and_its_place():
     text = str(told.value)
     assert text.startswith("the network could not be compiled: RuntimeError when making fake tens")
     assert "Dynamo failed to run FX node" in text and "a and b must have same reduction" in text
-    assert f'File "{__file__}", line ' in text and "in forward. The network's code has something" in text
+    assert (
+        f'File "{__file__}", line ' in text
+        and "in forward. The network's code has something" in text
+    )
     assert "\n" not in text and "g++" not in text
 
 
