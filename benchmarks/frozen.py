@@ -136,7 +136,7 @@ def epochs(
     def epoch() -> float:
         number, before = next(numbers), progress.loss_sum
         shares = (share for window in plan.windows(number) for share in window.shares)
-        batches = loader.batches(
+        batches = loader.unboosted_batches(
             [(number, index) for index in share.utterances.tolist()] for share in shares
         )
         for window in plan.windows(number):

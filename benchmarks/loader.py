@@ -100,7 +100,7 @@ def _epochs(corpus: TemporaryCorpus, workers: int) -> Callable[[], None]:
     clips = TrainingClips(
         corpus.utterances, corpus.lengths, SAMPLES, RawBoost(), SpeechActivity(), seed=0
     )
-    loader = BatchLoader(clips, workers, World(), reused=MINIBATCH * SAMPLES)  # as in training
+    loader = BatchLoader(clips, workers, World())
     epochs, size = count(1), len(corpus.lengths)
 
     def epoch() -> None:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.data.batches import Batch
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
@@ -82,7 +83,11 @@ class AsdfSteps:
         self._window = Window(
             0, np.arange(whole), [Share(np.arange(size) + size * world.rank, size)]
         )
-        self._clips, self._progress, self._stop = repeat(waveforms), Progress(), StopRequest()
+        self._clips, self._progress, self._stop = (
+            repeat(Batch(waveforms)),
+            Progress(),
+            StopRequest(),
+        )
 
     @property
     def last_step(self) -> LastStep:

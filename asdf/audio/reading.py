@@ -55,19 +55,13 @@ class _Span:
     problem: str = ""
 
 
-def read_audio(
-    path: AnyPath, start: int = 0, samples: int | None = None, room: np.ndarray | None = None
-) -> np.ndarray:
+def read_audio(path: AnyPath, start: int = 0, samples: int | None = None) -> np.ndarray:
     """Read a recording, or `samples` of it from sample `start` on, as (T,) float32 at 16 kHz, mono.
 
     Channels are averaged. `start` and `samples` count at 16 kHz, and only the part they name is
     decoded where the format lets one seek; the result is that of cutting the whole recording. A
     part that reaches beyond the end is cut there, as a slice is. What is not decoded is not
     checked.
-
-    Args:
-        room: (R,) float32, memory that may be written to while decoding; the result may be a part
-            of it.
 
     Raises:
         AsdfError: the file is missing, empty, not audio, damaged or cut off, holds no samples or
@@ -88,7 +82,7 @@ def read_audio(
         if samples is not None:
             stop = min(length, start + samples)
         first, last = source_span(start, stop, rate)
-        waveform = _decode(file, path, first, min(last, file.frames), room)
+        waveform = _decode(file, path, first, min(last, file.frames))
     offset = resampled_position(first, rate)
     return resample(waveform, rate)[start - offset : stop - offset]
 
@@ -112,7 +106,7 @@ def decoded_length(path: AnyPath) -> int:
         AsdfError: as `read_audio` of the whole recording.
     """
     with open_recording(path) as file:
-        _decode(file, path, 0, file.frames, None)
+        _decode(file, path, 0, file.frames)
         return resampled_length(file.frames, file.samplerate)
 
 
@@ -124,11 +118,9 @@ def average_channels(samples: np.ndarray) -> np.ndarray:
     return mean
 
 
-def _decode(
-    file: soundfile.SoundFile, path: AnyPath, first: int, last: int, room: np.ndarray | None
-) -> np.ndarray:
+def _decode(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> np.ndarray:
     """Return frames `first <= i < last`, the mean over the channels: (frames,) float32."""
-    span = _decode_span(file, path, first, last, room)
+    span = _decode_span(file, path, first, last)
     if span.problem:
         advice = _FLAC_ADVICE if file.format == "FLAC" else ""
         raise AsdfError(f"{path} {cut_off(span.problem, advice)}")
@@ -143,17 +135,15 @@ def _decode(
     return mono
 
 
-def _decode_span(
-    file: soundfile.SoundFile, path: AnyPath, first: int, last: int, room: np.ndarray | None
-) -> _Span:
+def _decode_span(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> _Span:
     """Decode a span that holds frames `first <= i < last`, by another way where the first fails."""
     begin = 0 if file.subtype in _INEXACT_SEEK else first
-    span = _read_span(file, begin, last, room)
+    span = _read_span(file, begin, last)
     if span.problem and begin > 0:
         # Some versions of libFLAC cannot seek to some samples of sound files, and no handle
         # survives an error.
         with soundfile.SoundFile(open_source(path)) as reopened:
-            span = _read_span(reopened, 0, last, room)
+            span = _read_span(reopened, 0, last)
     if span.problem and file.format == "FLAC":
         decoded = decode_flac(path, file.frames)
         if decoded is not None:
@@ -162,13 +152,12 @@ def _decode_span(
     return span
 
 
-def _read_span(file: soundfile.SoundFile, begin: int, end: int, room: np.ndarray | None) -> _Span:
+def _read_span(file: soundfile.SoundFile, begin: int, end: int) -> _Span:
     """Read frames `begin <= i < end` of a file that was not read before, as far as they decode."""
     channels = file.channels
     numbers = (end - begin) * channels
     numbers_at_once = _NUMBERS_AT_ONCE // channels * channels
-    if room is None or len(room) < numbers:
-        room = np.empty(min(numbers, numbers_at_once), np.float32)
+    room = np.empty(min(numbers, numbers_at_once), np.float32)
     decoded = 0
     requested = 0
     problem = ""

@@ -49,23 +49,18 @@ def read_speech(
     sad: SpeechActivity,
     start: int = 0,
     samples: int | None = None,
-    room: np.ndarray | None = None,
 ) -> np.ndarray:
     """Read a recording's speech, or `samples` of it from sample `start` on.
 
     (T,) float32 at 16 kHz, mono. A part that reaches beyond the end of the speech is cut there, as
     a slice is.
 
-    Args:
-        room: (R,) float32, memory that may be written to while decoding; the result may be a part
-            of it.
-
     Raises:
         AsdfError: as `read_audio`.
         UsageError: the detector of speech is not installed.
     """
     if not needs_whole_recording(sad):
-        return read_audio(path, start, samples, room)
+        return read_audio(path, start, samples)
     stop = None if samples is None else start + samples
     return cut_to_speech(read_audio(path), sad)[start:stop]
 

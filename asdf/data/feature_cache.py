@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset
 
+from asdf.data.batches import Clip
 from asdf.data.lengths import lengths_file
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
@@ -151,10 +152,10 @@ class CachedFeatures(Dataset):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: tuple[int, int]) -> np.ndarray:
+    def __getitem__(self, key: tuple[int, int]) -> Clip:
         if self._array is None:
             self._array = np.memmap(self.path, self.dtype, "r", shape=self.shape)
-        return np.array(self._array[key[1]])
+        return Clip(np.array(self._array[key[1]]))
 
     def __getstate__(self) -> dict[str, Any]:
         # A memory map would be pickled with all that is in the file.

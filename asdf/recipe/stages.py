@@ -89,7 +89,6 @@ def _clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchL
     """Return the loader of the training clips, augmented as the settings say."""
     from asdf.data.datasets import TrainingClips
     from asdf.data.loaders import BatchLoader
-    from asdf.data.training_plan import minibatch_per_process
 
     settings = run.settings
     clips = TrainingClips(
@@ -104,14 +103,8 @@ def _clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchL
     )
     if settings.augmentation.chain:
         LOG.info("training examples are augmented: %s", clips.augmentation.describe())
-    minibatch = minibatch_per_process(settings.network, run.world.size)
-    return BatchLoader(
-        clips,
-        settings.computing.network_dataloader_workers,
-        run.world,
-        reused=minibatch * settings.network.train_clip_size,
-        stop=run.stop,
-    )
+    workers = settings.computing.network_dataloader_workers
+    return BatchLoader(clips, workers, run.world, stop=run.stop)
 
 
 def _feature_loader(

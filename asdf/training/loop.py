@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from torch import Tensor, nn
+from torch import nn
 from tqdm import tqdm
 
-from asdf.audio.rawboost_batch import Unboosted
+from asdf.data.batches import Batch
 from asdf.data.decoders import tell_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
@@ -185,7 +185,7 @@ class Trainer:
         )
         self._end_epoch(stop)
 
-    def _read_clips(self, epoch: int, start: int) -> Iterator[Tensor | Unboosted]:
+    def _read_clips(self, epoch: int, start: int) -> Iterator[Batch]:
         """Yield this rank's minibatches of the epoch from position `start` on."""
         windows = self.plan.windows(epoch, start)
         shares = (share for window in windows for share in window.shares)

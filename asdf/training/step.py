@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from asdf.audio.rawboost_batch import Unboosted
+from asdf.data.batches import Batch
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.sharding import divides
@@ -163,7 +163,7 @@ class Step:
     def take(
         self,
         window: Window,
-        clips: Iterator[Tensor | Unboosted],
+        clips: Iterator[Batch],
         progress: Progress,
         flags: list[float],
     ) -> TakenStep:
@@ -220,7 +220,7 @@ class Step:
             raise AsdfError(self.last.complaint())
 
     def _backward(
-        self, window: Window, clips: Iterator[Tensor | Unboosted], weight: float, step: int
+        self, window: Window, clips: Iterator[Batch], weight: float, step: int
     ) -> _WindowLosses:
         """Add up the window's gradient, of a loss that is divided by `weight`.
 
@@ -265,11 +265,11 @@ class Step:
             scaler=self.scaler,
         )
 
-    def _next_minibatch(self, clips: Iterator[Tensor | Unboosted]) -> Tensor:
+    def _next_minibatch(self, clips: Iterator[Batch]) -> Tensor:
         with self.clock.part(DATA):
             batch = next(clips)
-        if not isinstance(batch, Unboosted):
-            return batch
+        if batch.unboosted is None:
+            return batch.boosted()
         # RawBoost is computed by the device now: that is no waiting for data.
         with self.clock.part(FORWARD):
             return batch.boosted()

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
@@ -145,7 +146,7 @@ def train(
         progress.begin_epoch()
         step.begin_epoch(epoch - 1)
         for window in plan.windows(epoch):
-            own = (clips[share.utterances] for share in window.shares)
+            own = (Batch(clips[share.utterances]) for share in window.shares)
             step.take(window, own, progress, [])
         progress.epochs = epoch
     world.broadcast_buffers(step.network)
@@ -185,7 +186,8 @@ def refused_gradient(world: World) -> str:
     output = step.network.output.weight
     try:
         for window in plan.windows(1):
-            own = (torch.ones(len(share.utterances), SAMPLES).double() for share in window.shares)
+            ones = (torch.ones(len(share.utterances), SAMPLES) for share in window.shares)
+            own = (Batch(clip.double()) for clip in ones)
             if not step.last.numbers():
                 hook = output.register_post_accumulate_grad_hook(spoil)
             step.take(window, own, Progress(), [])

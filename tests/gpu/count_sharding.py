@@ -8,6 +8,7 @@ main rank.
 import numpy as np
 import torch
 
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
@@ -50,7 +51,7 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
     measured: dict[str, object] = {"weights": weights, "building": peak_since()}
     measured["built"] = torch.cuda.memory_allocated()
     plan = TrainingPlan(len(step.labels), minibatch, 1, world.size, world.rank, synchronised=True)
-    clip = torch.randn(minibatch, settings.network.train_clip_size, device=world.device)
+    clip = Batch(torch.randn(minibatch, settings.network.train_clip_size, device=world.device))
     progress, windows = Progress(), plan.windows(1)
     for _ in range(STEPS - 1):
         step.take(next(windows), iter([clip]), progress, [])

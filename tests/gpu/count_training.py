@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
@@ -72,7 +73,7 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
         synchronised=True,
     )
     windows = plan.windows(1)
-    clip = torch.randn(minibatch, settings.network.train_clip_size, device=world.device)
+    clip = Batch(torch.randn(minibatch, settings.network.train_clip_size, device=world.device))
     for _ in range(first_steps):
         taken = next(windows)
         step.take(taken, iter([clip] * len(taken.shares)), progress, [])

@@ -11,6 +11,7 @@ import os
 import torch
 from torch import nn
 
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World, open_world
 from asdf.errors import UsageError
@@ -53,7 +54,7 @@ def take(step: Step, windows: list[Window]) -> list[list[int]]:
     step.optimiser.register_step_pre_hook(lambda *_: learning.append(gradients(step.network)))
     for window in windows:
         sizes = [len(share.utterances) for share in window.shares]
-        clips = [torch.randn(size, samples, device=step.world.device) for size in sizes]
+        clips = [Batch(torch.randn(size, samples, device=step.world.device)) for size in sizes]
         with Watch() as seen:
             step.take(window, iter(clips), progress, [])
         names = ("replays", "replayed")

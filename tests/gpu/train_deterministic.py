@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from asdf.audio.rawboost import draw
 from asdf.audio.rawboost_batch import prepare
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.determinism import WORKSPACE, workspace
 from asdf.distributed.world import World, open_world
@@ -54,7 +55,7 @@ def train(settings: Sections, world: World) -> list[int]:
         clip = boosted(clip, settings.rawboost)
     laid_out = []
     for window in plan.windows(1):
-        step.take(window, iter([clip]), progress, [])
+        step.take(window, iter([Batch(clip)]), progress, [])
         if isinstance(step._passes.model, DistributedDataParallel):
             laid_out.append(step._passes.model._get_ddp_logging_data()["has_rebuilt_buckets"])
     return laid_out

@@ -64,7 +64,7 @@ def test_datasets_give_the_same_clips_of_short_recordings() -> None:
             position="start",
         )
         for index in range(3):
-            assert_array_equal(field[index][0].numpy(), clips[1, index])
+            assert_array_equal(field[index][0].numpy(), clips[1, index].samples)
 
 
 def test_temporary_corpus_has_the_durations_it_says() -> None:
@@ -164,5 +164,6 @@ def test_whole_utterances_are_what_single_scoring_reads() -> None:
     with temporary_corpus(2, 0.5) as corpus:
         whole = WholeUtterances(corpus.utterances, nets.make_settings("tiny", 2).sad)
         assert_array_equal(
-            whole[0, int(corpus.lengths[0])], soundfile.read(corpus.paths[0], dtype="float32")[0]
+            whole[0, int(corpus.lengths[0])].samples,
+            soundfile.read(corpus.paths[0], dtype="float32")[0],
         )

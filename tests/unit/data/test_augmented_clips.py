@@ -69,7 +69,7 @@ def clips(utterances, augmentation=None, seed=0, rawboost=None, position="random
         SpeechActivity(),
         seed,
         position,
-        augmentation,
+        augmentation or Chain(),
     )
 
 
@@ -80,7 +80,7 @@ def test_without_a_chain_nothing_is_drawn(utterances):
         crop = np.resize(read_audio(utterances.path(key[1]), start, min(length, SIZE)), SIZE)
         wanted = augmented(crop, BOOST, draws)
         for nothing in (None, Chain()):
-            assert_array_equal(clips(utterances, nothing, rawboost=BOOST)[key], wanted)
+            assert_array_equal(clips(utterances, nothing, rawboost=BOOST)[key].samples, wanted)
 
 
 @pytest.mark.parametrize(("speed", "percent"), [(0.9, 90), (1.1, 110)])
@@ -95,24 +95,31 @@ def test_a_clip_at_another_speed_is_full_of_speech(utterances, speed, percent):
             assert part.draw(draws) == percent
             start = crop_start(int(length), taken, draws)
             source = np.resize(read_audio(utterances.path(index))[start : start + taken], taken)
-            assert_array_equal(data[epoch, index], at_speed(source, percent)[:SIZE])
-            assert data[epoch, index].shape == (SIZE,) and start + min(taken, length) <= length
+            assert_array_equal(data[epoch, index].samples, at_speed(source, percent)[:SIZE])
+            assert (
+                data[epoch, index].samples.shape == (SIZE,) and start + min(taken, length) <= length
+            )
             starts.append(start)
     assert min(starts[::3]) < 500 and max(starts[::3]) > 9000 - taken - 500
-    at_start = clips(utterances, Chain((part,)), position="start")[1, 0]
+    at_start = clips(utterances, Chain((part,)), position="start")[1, 0].samples
     assert_array_equal(at_start, at_speed(read_audio(utterances.path(0), 0, taken), percent)[:SIZE])
 
 
 def test_a_clip_follows_from_seed_epoch_and_utterance_alone(utterances, chain):
     first = clips(utterances, chain, 3, BOOST)
-    wanted = {(epoch, index): first[epoch, index] for epoch in range(1, 9) for index in range(3)}
+    wanted = {
+        (epoch, index): first[epoch, index].samples for epoch in range(1, 9) for index in range(3)
+    }
     again = clips(utterances, chain, 3, BOOST)
     for key in reversed(wanted):
-        assert_array_equal(again[key], wanted[key])
+        assert_array_equal(again[key].samples, wanted[key])
     assert all(clip.shape == (SIZE,) and clip.dtype == np.float32 for clip in wanted.values())
     plain = clips(utterances, None, 3, BOOST)
-    assert np.mean([not np.array_equal(plain[key], clip) for key, clip in wanted.items()]) > 0.8
-    assert not np.array_equal(clips(utterances, chain, 4, BOOST)[1, 0], wanted[1, 0])
+    assert (
+        np.mean([not np.array_equal(plain[key].samples, clip) for key, clip in wanted.items()])
+        > 0.8
+    )
+    assert not np.array_equal(clips(utterances, chain, 4, BOOST)[1, 0].samples, wanted[1, 0])
 
 
 def test_workers_change_no_sample(utterances, chain, monkeypatch):
@@ -127,7 +134,7 @@ def test_a_broken_recording_of_noise_comes_out_as_the_item(utterances, tmp_path)
     settings = Augmentation(("noise",), noise_probability=1.0, noise_folders=("noise",))
     data = clips(utterances, open_chain(settings, tmp_path))
     (tmp_path / "noise" / "n.wav").write_bytes(b"no audio")
-    error = data[1, 0]
+    error = data[1, 0].error
     assert isinstance(error, AsdfError) and "augmentation.noise_folders" in str(error)
 
 
@@ -142,7 +149,7 @@ def test_speech_activity_comes_before_the_speed(tmp_path):
     utterances = read_list(tmp_path / "list.txt", tmp_path)
     data = TrainingClips(utterances, np.array([6400]), SIZE, RawBoost(), sad, 0, "start", fast)
     taken = read_audio(tmp_path / "x.wav")[8000 : 8000 + source_samples(SIZE, 160)]
-    assert_array_equal(data[1, 0], at_speed(taken, 160)[:SIZE])
+    assert_array_equal(data[1, 0].samples, at_speed(taken, 160)[:SIZE])
 
 
 def test_scores_are_the_same_with_augmentation_on(utterances, section):

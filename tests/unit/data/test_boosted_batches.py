@@ -13,7 +13,8 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio.augmentation import open_chain
 from asdf.audio.rawboost_batch import Unboosted
-from asdf.data.datasets import TrainingClips, collate
+from asdf.data.batches import collate
+from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
@@ -93,8 +94,8 @@ def test_an_item_is_the_clip_and_what_was_drawn_for_it(utterances):
     items = [data[epoch, 2] for epoch in range(1, 40)]
     assert 0.5 < np.mean([item.draws is not None for item in items]) < 0.9
     for epoch, item in enumerate(items, 1):
-        assert_array_equal(item.clip, plain[epoch, 2])
-    batch = collate(items)
+        assert_array_equal(item.samples, plain[epoch, 2].samples)
+    batch = collate(items).unboosted
     assert isinstance(batch, Unboosted) and batch.waveforms_BT.shape == (39, SIZE)
     assert batch.rows_R.tolist() == [
         row for row, item in enumerate(items) if item.draws is not None

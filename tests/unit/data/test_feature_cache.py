@@ -118,7 +118,7 @@ def test_a_clip_from_the_start_is_the_first_samples_or_their_repetition(utteranc
     for index in range(SIZE):
         whole = read_audio(utterances.path(index))
         for epoch in (1, 2):
-            assert np.array_equal(clips[epoch, index], np.concatenate([whole, whole])[:450])
+            assert np.array_equal(clips[epoch, index].samples, np.concatenate([whole, whole])[:450])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -128,7 +128,7 @@ def test_the_features_of_all_clips_are_kept_under_the_keys_of_the_clips(keep, ut
     assert len(features) == SIZE and cache.bytes == wanted.nbytes == cache.features.stat().st_size
     for index in range(SIZE):
         for epoch in (1, 9):
-            item = features[epoch, index]
+            item = features[epoch, index].samples
             assert (
                 type(item) is np.ndarray
                 and item.dtype == dtype
@@ -142,7 +142,9 @@ def test_layers_are_kept_one_beside_the_other(keep, utterances):
     )
     assert cache.shape == (SIZE, 3, 4, 100)
     wanted = expected(utterances, np.float32)
-    assert np.array_equal(features[1, 5], np.stack([wanted[5], 2 * wanted[5], 3 * wanted[5]]))
+    assert np.array_equal(
+        features[1, 5].samples, np.stack([wanted[5], 2 * wanted[5], 3 * wanted[5]])
+    )
 
 
 def test_features_are_computed_once_and_in_batches_of_the_list_s_order(keep):
@@ -203,7 +205,7 @@ def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances
     again = Counting()
     features, _ = keep(again)
     assert again.sizes == [2, 2, 2, 1] and np.array_equal(
-        features[1, 6], expected(utterances, "float16")[6]
+        features[1, 6].samples, expected(utterances, "float16")[6]
     )
 
 
@@ -228,7 +230,7 @@ def test_a_cache_that_is_not_as_it_says_is_computed_anew(keep, utterances, harm)
     again = Counting()
     features, _ = keep(again)
     assert len(again.sizes) == 4 and np.array_equal(
-        features[1, 6], expected(utterances, "float16")[6]
+        features[1, 6].samples, expected(utterances, "float16")[6]
     )
 
 
@@ -243,7 +245,8 @@ def test_a_pass_that_was_stopped_goes_on_where_it_was(keep, utterances, looks):
     features, cache = keep(again)
     assert again.sizes == [2, 2, 2, 1][looks:]
     assert np.array_equal(
-        np.stack([features[1, index] for index in range(SIZE)]), expected(utterances, "float16")
+        np.stack([features[1, index].samples for index in range(SIZE)]),
+        expected(utterances, "float16"),
     )
     assert sorted(path.name for path in cache.own.iterdir()) == ["features.bin", "manifest.json"]
 
@@ -254,7 +257,7 @@ def test_a_stopped_pass_in_batches_of_another_size_begins_anew(keep, utterances)
     again = Counting()
     features, _ = keep(again, batch_size=3)
     assert again.sizes == [3, 3, 1] and np.array_equal(
-        features[1, 0], expected(utterances, "float16")[0]
+        features[1, 0].samples, expected(utterances, "float16")[0]
     )
 
 
@@ -267,7 +270,8 @@ def test_a_kill_after_a_stop_loses_only_what_came_between(keep, utterances):
     features, _ = keep(again)
     assert again.sizes == [2, 2, 1]
     assert np.array_equal(
-        np.stack([features[1, index] for index in range(SIZE)]), expected(utterances, "float16")
+        np.stack([features[1, index].samples for index in range(SIZE)]),
+        expected(utterances, "float16"),
     )
 
 
@@ -293,7 +297,7 @@ def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypat
     mine, stop = Counting(), Other()
     features, _ = keep(mine, stop)
     assert mine.sizes == [] and stop.looks == 3
-    assert np.array_equal(features[1, 2], expected(utterances, "float16")[2])
+    assert np.array_equal(features[1, 2].samples, expected(utterances, "float16")[2])
 
 
 def test_a_run_that_waits_for_another_can_be_stopped(keep):
@@ -370,15 +374,17 @@ def test_a_recording_that_cannot_be_read_is_its_own_message(keep, utterances):
 def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, monkeypatch):
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
     features, _ = keep()
-    assert features[1, 0].shape == (4, 100)
+    assert features[1, 0].samples.shape == (4, 100)
     assert len(pickle.dumps(features)) < 1000
-    assert np.array_equal(pickle.loads(pickle.dumps(features))[1, 3], features[1, 3])
+    assert np.array_equal(
+        pickle.loads(pickle.dumps(features))[1, 3].samples, features[1, 3].samples
+    )
     keys = [[(1, 4), (1, 0)], [(2, 6)]]
     for workers in (0, 2):
         one, two = BatchLoader(features, workers, World()).batches(keys)
         assert one.dtype == torch.float16 and one.shape == (2, 4, 100) and two.shape == (1, 4, 100)
-        assert np.array_equal(one[0].numpy(), features[1, 4]) and np.array_equal(
-            two[0].numpy(), features[1, 6]
+        assert np.array_equal(one[0].numpy(), features[1, 4].samples) and np.array_equal(
+            two[0].numpy(), features[1, 6].samples
         )
 
 

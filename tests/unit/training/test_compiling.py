@@ -5,6 +5,7 @@ import shutil
 import pytest
 import torch
 
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
@@ -34,7 +35,9 @@ def trained(compiles: bool, minibatch: int = 4) -> tuple[Step, list[float]]:
     step, progress, losses = Step(Counting(), UTTERANCES, settings, World()), Progress(), []
     for epoch in (1, 2):
         for window in TrainingPlan(SIZE, minibatch).windows(epoch):
-            clips = (WAVEFORMS[torch.from_numpy(share.utterances)] for share in window.shares)
+            clips = (
+                Batch(WAVEFORMS[torch.from_numpy(share.utterances)]) for share in window.shares
+            )
             before = progress.loss_sum
             step.take(window, clips, progress, [])
             losses.append(progress.loss_sum - before)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import AsdfError
 from asdf.training.last_step import MAX_SKIPPED, LastStep
@@ -18,7 +19,7 @@ def take_until(step: Step, progress: Progress, broken: int) -> list[str]:
     for number, window in enumerate(PLAN.windows(1), 1):
         if number == broken:
             step.network.output.bias.register_hook(lambda gradient: gradient * torch.inf)
-        clips = (WAVEFORMS[torch.from_numpy(share.utterances)] for share in window.shares)
+        clips = (Batch(WAVEFORMS[torch.from_numpy(share.utterances)]) for share in window.shares)
         step.take(window, clips, progress, [])
         if number == broken:
             return [UTTERANCES.ids[index] for index in window.utterances]
@@ -31,7 +32,7 @@ def test_a_gradient_that_is_not_finite_is_named_by_the_next_step(network):
     names = take_until(step, progress, 2)
     window = list(PLAN.windows(1))[2]
     with pytest.raises(AsdfError) as raised:
-        step.take(window, iter([WAVEFORMS[window.utterances]]), progress, [])
+        step.take(window, iter([Batch(WAVEFORMS[window.utterances])]), progress, [])
     assert str(raised.value).startswith(
         f"the gradient of step 2 ({', '.join(names)}) is not a finite number, although its loss is."
     )

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from asdf.audio.rawboost_batch import Unboosted
+from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
@@ -56,7 +57,7 @@ def take(
     """Take the first step of epoch 1; the change of the weights is the gradient, at rate 1 of plain SGD."""
     before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
     window = next(plan.windows(1))
-    clips = (waveforms[torch.from_numpy(share.utterances)] for share in window.shares)
+    clips = (Batch(waveforms[torch.from_numpy(share.utterances)]) for share in window.shares)
     step.take(window, clips, progress or Progress(), [])
     return {name: before[name] - weight for name, weight in step.network.state_dict().items()}
 
@@ -226,5 +227,5 @@ def test_rawboost_on_the_device_is_not_counted_as_waiting_for_data():
 
     step.clock.part = noted
     window = next(TrainingPlan(SIZE, 4).windows(1))
-    step.take(window, iter([Noting.__new__(Noting)]), Progress(), [])
+    step.take(window, iter([Batch(unboosted=Noting.__new__(Noting))]), Progress(), [])
     assert seen == [FORWARD]
