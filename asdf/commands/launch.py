@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
     if not slots.are_gpus and args.slots is None:
         show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
     for job in jobs:
-        job.recall()
+        job.restore_state()
     interrupted = False
     stop = StopRequest()
     with stop.listening():

@@ -1,10 +1,11 @@
-"""What a run tells of itself in its files, for those who watch it from outside."""
+"""A run seen from outside: its progress by its metrics.jsonl, and why it failed by its log."""
 
 from __future__ import annotations
 
 import json
 import re
 import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from asdf.distributed.stopping import STOPPED
@@ -13,75 +14,81 @@ from asdf.trials.how_scored import in_precision
 
 # Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
 _ERROR = re.compile(
-    r"(\[rank ?\d+\]:? )?(error: |[\w.]+(Error|Exception|Interrupt)(: \S|$))|.*Signal \d+ \(SIG\w+\)"
+    r"(\[rank ?\d+\]:? )?(error: |[\w.]+(Error|Exception|Interrupt)(: \S|$))"
+    r"|.*Signal \d+ \(SIG\w+\)"
 )
 _KILLED = re.compile(r"Signal (\d+) \(SIG\w+\)")
+_WORD = re.compile(r"\w")
 _TAIL_BYTES = 1 << 16
 
 
-class Metrics:
-    """Follows a metrics.jsonl: the newest epoch, and the newest EER (a fraction) on the first validation set."""
+class Progress:
+    """Follows a metrics.jsonl: the newest epoch, and the newest EER on the first validation set."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.epoch: float | None = None
-        self.eer: float | None = None
-        self._scored = ""
-        self._file, self._place = 0, 0
+        self._path = path
+        self._epoch = ""
+        self._eer = ""
+        self._inode = 0
+        self._position = 0
 
-    def look(self) -> str:
-        """Read what is new; the place of the run in words, e.g. 'epoch 3.4, EER 2.113 %'."""
+    def read(self) -> str:
+        """Read what is new; return how far the run is, such as 'epoch 3.4, EER 2.113 %'."""
+        for line in self._read_new_lines():
+            self._take(line)
+        return ", ".join(filter(None, [self._epoch, self._eer]))
+
+    def _read_new_lines(self) -> list[bytes]:
         try:
-            with self.path.open("rb") as file:
-                status = self.path.stat()
+            with self._path.open("rb") as file:
+                status = self._path.stat()
                 # A resumed run replaces the file by a shorter one.
-                if status.st_ino != self._file or status.st_size < self._place:
-                    self._file, self._place = status.st_ino, 0
-                file.seek(self._place)
+                if status.st_ino != self._inode or status.st_size < self._position:
+                    self._inode = status.st_ino
+                    self._position = 0
+                file.seek(self._position)
                 new = file.read()
         except OSError:
-            new = b""
-        whole = new[: new.rfind(b"\n") + 1]
-        self._place += len(whole)
-        for line in whole.splitlines():
-            self._take(line)
-        words = [] if self.epoch is None else [f"epoch {self.epoch:.1f}"]
-        eer = [] if self.eer is None else [f"EER {100 * self.eer:.3f} %{self._scored}"]
-        return ", ".join(words + eer)
+            return []
+        # The last line may be half written: it is read again when it is whole.
+        end = new.rfind(b"\n") + 1
+        self._position += end
+        return new[:end].splitlines()
 
     def _take(self, line: bytes) -> None:
+        """Take epoch and EER from a line; one that is malformed changes nothing more."""
         try:
             record = json.loads(line)
-            self.epoch = float(record["epoch"])
+            self._epoch = f"epoch {float(record['epoch']):.1f}"
             if record["kind"] == "evaluation":
-                self.eer = float(first_eer(record["eer"]))
-                self._scored = in_precision(record.get("scoring_precision"))
+                eer = 100 * float(first_eer(record["eer"]))
+                self._eer = f"EER {eer:.3f} %{in_precision(record.get('scoring_precision'))}"
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
             return
 
 
 def log_lines(path: Path, start: int) -> list[str]:
-    """The last lines of a log that are not empty, none from before byte `start`."""
+    """Return the last lines of a log that are not empty, none from before byte `start`."""
     try:
         with path.open("rb") as file:
+            # A log may have gigabytes; the reason of a failure stands near its end.
             file.seek(max(start, path.stat().st_size - _TAIL_BYTES))
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
-    return [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    lines = map(str.strip, re.split(r"[\r\n]+", text))
+    return list(filter(None, lines))
 
 
-def explain_failure(status: int, lines: list[str]) -> str:
-    """Why a run failed, the reason first: a table shows only as much as its line holds.
+def explain_failure(status: int, lines: Sequence[str]) -> str:
+    """Return why a run failed, the reason first: a table shows only as much as its line holds.
 
     Args:
-        status: as `subprocess` gives it; -9 where SIGKILL ended the run.
+        status: as `subprocess` reports it; -9 where SIGKILL ended the run.
         lines: of the log; the last that names an error is the reason. A last line of another kind
             is shown as what it is: how far the run came, not why it ended.
     """
-    errors = [line for line in lines if _ERROR.match(line)]
-    worded = [line for line in lines if re.search(r"\w", line)]
-    reason = errors[-1] if errors else ""
+    reason = _last_match(_ERROR.match, lines)
     killed = _KILLED.search(reason)
     if killed:
         return f"a process was {_describe_kill(int(killed[1]))}"
@@ -90,18 +97,33 @@ def explain_failure(status: int, lines: list[str]) -> str:
         return f"{_describe_kill(-status)}{after}"
     if reason:
         return f"{reason} (exit status {status})"
-    last = f"the last line is: {worded[-1]}" if worded else "it is empty"
-    return f"exit status {status}, no reason in its log; {last}"
+    last = _last_match(_WORD.search, lines)
+    where = f"the last line is: {last}" if last else "it is empty"
+    return f"exit status {status}, no reason in its log; {where}"
+
+
+def was_stopped(lines: Sequence[str]) -> bool:
+    """Whether a run reports that it was asked to stop and did.
+
+    Its exit status is that of a run with nothing left to do.
+    """
+    return any(line.startswith(f"{STOPPED} ") for line in lines)
+
+
+def _last_match(match: Callable[[str], re.Match[str] | None], lines: Sequence[str]) -> str:
+    """Return the last line that matches; '' where none does."""
+    for line in reversed(lines):
+        if match(line):
+            return line
+    return ""
 
 
 def _describe_kill(number: int) -> str:
     try:
         name = signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        name = f"signal {number}"
-    return f"killed by {name}{' (out of memory?)' * (name == 'SIGKILL')}"
-
-
-def was_stopped(lines: list[str]) -> bool:
-    """Whether a run says that it was asked to stop and did; its exit status is that of a run with no more to do."""
-    return any(line.startswith(f"{STOPPED} ") for line in lines)
+    except ValueError:
+        # A real-time signal has no name.
+        return f"killed by signal {number}"
+    # Nothing in a log can say it: the kernel kills without a word when memory runs out.
+    cause = " (out of memory?)" if name == "SIGKILL" else ""
+    return f"killed by {name}{cause}"

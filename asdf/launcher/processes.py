@@ -1,8 +1,9 @@
 """The processes of a run that a launch has started.
 
-Invariants: a run has its own session, so that Ctrl-C reaches the launcher alone; it is asked to stop when the launcher
-dies, whatever killed that; its log is locked for as long as any process of it lives, so that no launcher starts a
-second run in the same system folder, also not one that was killed and started again.
+Invariants: a run has its own session, so that Ctrl-C reaches the launcher alone; it is asked to
+stop when the launcher dies, whatever killed that; its log is locked for as long as any process of
+it lives, so that no launcher, not even one that was killed and started again, starts a second run
+in the same system folder.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from shlex import join
 
 from asdf.distributed.devices import visibility_variable
-from asdf.launcher.following import Metrics, explain_failure, log_lines, was_stopped
+from asdf.launcher.following import Progress, explain_failure, log_lines, was_stopped
 from asdf.launcher.states import Job, read_results
 
 _PR_SET_PDEATHSIG = 1
@@ -28,24 +29,26 @@ _prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 class RunningJob:
-    """A job that is being run in processes of its own."""
+    """A job that runs in processes of its own."""
 
     def __init__(
         self, job: Job, process: subprocess.Popen[bytes], slots: tuple[str, ...], log_start: int
     ) -> None:
-        self.job, self.slots = job, slots
-        self._process, self._log_start = process, log_start
-        self._metrics, self._results_before = Metrics(job.metrics), _version(job.results_file)
+        self.job = job
+        self.slots = slots
+        self._process = process
+        self._log_start = log_start
+        self._progress = Progress(job.metrics)
+        self._results_before = _file_version(job.results_file)
 
-    def place(self) -> str:
-        """How far it is, in words."""
-        return self._metrics.look()
+    def progress(self) -> str:
+        """Return how far the run is, in words."""
+        return self._progress.read()
 
     def ask_to_stop(self) -> None:
-        """Have it save and end at the next step.
-
-        By a file: a signal to torchrun would give the processes half a minute, which a slow step may exceed.
-        """
+        """Ask the run to save and end at its next step."""
+        # By a file: after a signal, torchrun would kill its processes within half a minute, which a
+        # slow step may exceed.
         self.job.stop_file.touch()
 
     def kill(self) -> None:
@@ -59,15 +62,21 @@ class RunningJob:
         status = self._process.poll()
         if status is None:
             return False
-        job, lines = self.job, log_lines(self.job.log, self._log_start)
+        job = self.job
+        lines = log_lines(job.log, self._log_start)
+        # Before the exit status: a run that was asked to stop ends with 0, but is not done.
         if was_stopped(lines):
-            job.state, job.detail = "stopped", self.place()
+            job.state = "stopped"
+            job.detail = self.progress()
         elif status == 0:
-            new = _version(job.results_file) != self._results_before
-            job.results = read_results(job.results_file) if new else {}
-            job.state, job.detail = "done", ""
+            job.state = "done"
+            job.detail = ""
+            # Results of an earlier run are none of this one, which may have stages without any.
+            has_new_results = _file_version(job.results_file) != self._results_before
+            job.results = read_results(job.results_file) if has_new_results else []
         else:
-            job.state, job.detail = "failed", explain_failure(status, lines)
+            job.state = "failed"
+            job.detail = explain_failure(status, lines)
         job.stop_file.unlink(missing_ok=True)
         return True
 
@@ -75,7 +84,10 @@ class RunningJob:
 def start(
     job: Job, command: list[str], slots: tuple[str, ...], visible_devices: str
 ) -> RunningJob | None:
-    """Start `command` for a job, which is 'running' then; None while another launch has it running.
+    """Start `command` for a job, which is 'running' then.
+
+    Returns:
+        The running job; None while another launch runs it.
 
     Raises:
         AsdfError, OSError: the system folder cannot be written, or no process can be started.
@@ -88,13 +100,12 @@ def start(
             return None
         job.stop_file.unlink(missing_ok=True)
         job.state = "running"
-        job.keep()
-        log.write(
-            f"--- {datetime.now().astimezone().isoformat(timespec='seconds')}  {join(command)}\n".encode()
-        )
+        job.save_state()
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        log.write(f"--- {now}  {join(command)}\n".encode())
         log.flush()
         log_start = log.tell()
-        # The lock goes on to the processes with the open file: it is theirs when it is closed here.
+        # The processes inherit the lock with the open file: it is theirs when it is closed here.
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -113,7 +124,10 @@ def start(
 
 
 def kill_tree(root: int) -> None:
-    """SIGKILL for a process and all below it; torchrun puts its processes into sessions of their own."""
+    """Kill a process and all below it by SIGKILL.
+
+    A signal to the session would not do: torchrun puts its processes into sessions of their own.
+    """
     below: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -137,8 +151,8 @@ def _stop_with(launcher: int) -> None:
         os._exit(1)
 
 
-def _version(path: Path) -> tuple[int, int] | None:
-    """Something that changes whenever the file at `path` is replaced."""
+def _file_version(path: Path) -> tuple[int, int] | None:
+    """Return a value that changes whenever the file at `path` is replaced."""
     try:
         status = path.stat()
     except OSError:

@@ -1,6 +1,7 @@
-"""The queue of a launch: as long as something waits and fits, no slot is free.
+"""The queue of a launch: as long as a run waits that fits, no slot is free.
 
-Invariant: each slot has one run at a time, and a job is in `running` from its start until its end is written down.
+Invariant: each slot has one run at a time, and what is in `running` has processes, which a second
+Ctrl-C kills.
 """
 
 from __future__ import annotations
@@ -23,62 +24,99 @@ _LOOK_EVERY_S = 0.5
 def run_queue(
     jobs: Sequence[Job], slots: Slots, recipe: Path, table: Table, stop: StopRequest
 ) -> None:
-    """Run all jobs of `recipe` (its run.py) that wait; a job that fails does not keep the others from running.
+    """Run all jobs of `recipe` (its run.py) that wait; one that fails does not stop the others.
 
-    When `stop` is asked for, all runs are asked to save and end, and no other is started.
+    When `stop` is requested, all runs are asked to save and end, and no other is started.
 
     Raises:
         KeyboardInterrupt: a second SIGINT; all runs have been killed.
-        AsdfError: a state cannot be written down. The runs save and end as soon as this process has ended.
+        AsdfError: a state cannot be written down. The runs save and end as soon as this process
+            has ended.
     """
     running: list[RunningJob] = []
-    asked = False
+    stop_was_requested = False
     try:
-        while running or (not stop and any(job.state == "waiting" for job in jobs)):
-            for run in [run for run in running if run.has_ended()]:
-                running.remove(run)
-                slots.give_back(run.slots)
-                run.job.keep()
-            if stop and not asked:
-                asked = True
-                table.say(
-                    f"{stop.reason}: {len(running)} runs are asked to save and end; a second Ctrl-C kills them"
-                )
-                for run in running:
-                    run.ask_to_stop()
+        while running or (not stop and _has_waiting(jobs)):
+            _collect_ended(running, slots)
+            if stop and not stop_was_requested:
+                stop_was_requested = True
+                _ask_to_stop(running, table, stop)
             if not stop:
                 running += _start_what_fits(jobs, slots, recipe)
-            for run in running:
-                run.job.detail = ", ".join(filter(None, [slots.describe(run.slots), run.place()]))
+            _describe_progress(running, slots)
             table.show(jobs)
             time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
-        for run in running:
-            run.kill()
-            run.job.state, run.job.detail = "stopped", "killed"
-            run.job.keep()
+        _kill_all(running)
         table.show(jobs)
         raise
     table.show(jobs)
 
 
+def _has_waiting(jobs: Sequence[Job]) -> bool:
+    return any(job.state == "waiting" for job in jobs)
+
+
+def _collect_ended(running: list[RunningJob], slots: Slots) -> None:
+    """Take the runs that have ended out of `running`, free their slots and save their states."""
+    for run in list(running):
+        if run.has_ended():
+            # First: a second Ctrl-C, at whatever moment, must not mark an ended run as killed.
+            running.remove(run)
+            slots.give_back(run.slots)
+            run.job.save_state()
+
+
+def _describe_progress(running: Sequence[RunningJob], slots: Slots) -> None:
+    for run in running:
+        words = [slots.describe(run.slots), run.progress()]
+        run.job.detail = ", ".join(filter(None, words))
+
+
+def _ask_to_stop(running: Sequence[RunningJob], table: Table, stop: StopRequest) -> None:
+    table.print_line(
+        f"{stop.reason}: {len(running)} runs are asked to save and end; a second Ctrl-C kills them"
+    )
+    for run in running:
+        run.ask_to_stop()
+
+
+def _kill_all(running: Sequence[RunningJob]) -> None:
+    for run in running:
+        run.kill()
+        run.job.state = "stopped"
+        run.job.detail = "killed"
+        run.job.save_state()
+
+
 def _start_what_fits(jobs: Sequence[Job], slots: Slots, recipe: Path) -> list[RunningJob]:
-    """Start waiting jobs in their order; one that needs more slots than are free lets smaller ones pass."""
+    """Start waiting jobs in their order."""
     started = []
     for job in jobs:
-        taken = slots.take(job.slots_needed) if job.state == "waiting" else None
-        if taken is None:
+        if job.state != "waiting":
             continue
-        try:
-            command = [sys.executable, str(recipe), job.config, *job.overrides]
-            run = start(job, command, taken, slots.visible_devices(taken))
-        except (AsdfError, OSError) as error:
-            job.state, job.detail = "failed", f"could not be started: {error}"
-            run = None
-        else:
-            job.detail = "" if run else f"another launch is at work in {job.system}"
+        taken = slots.take(job.slots_needed)
+        if taken is None:
+            # It waits until enough slots are free; smaller ones behind it may pass.
+            continue
+        run = _start(job, taken, slots.visible_devices(taken), recipe)
         if run is None:
             slots.give_back(taken)
-            continue
-        started.append(run)
+        else:
+            started.append(run)
     return started
+
+
+def _start(
+    job: Job, taken: tuple[str, ...], visible_devices: str, recipe: Path
+) -> RunningJob | None:
+    """Start a job in the slots that were taken for it; None if it could not be started."""
+    command = [sys.executable, str(recipe), job.config, *job.overrides]
+    try:
+        run = start(job, command, taken, visible_devices)
+    except (AsdfError, OSError) as error:
+        job.state = "failed"
+        job.detail = f"could not be started: {error}"
+        return None
+    job.detail = "" if run else f"another launch is at work in {job.system}"
+    return run

@@ -1,4 +1,4 @@
-"""Where runs are put: GPUs, or places on the CPU.
+"""Where runs compute: on GPUs, or in slots on the CPU.
 
 Invariant: no slot is held by two runs at a time.
 """
@@ -11,73 +11,90 @@ from asdf.errors import UsageError
 
 
 class Slots:
-    """Free places, handed out in their order.
+    """Free slots, handed out in their order.
 
     Args:
-        names: GPUs as CUDA_VISIBLE_DEVICES names them, or anything that counts places on the CPU.
-        are_gpus: a run of N processes then takes N slots; on the CPU it takes one, whatever it is made of.
+        names: GPUs as CUDA_VISIBLE_DEVICES names them, or any names of slots on the CPU.
+        are_gpus: a run of N processes then takes N slots; on the CPU it takes one.
     """
 
     def __init__(self, names: Sequence[str], are_gpus: bool) -> None:
-        self.names, self.are_gpus = tuple(names), are_gpus
+        self.names = tuple(names)
+        self.are_gpus = are_gpus
         self._free = list(names)
 
     def needed(self, processes: int) -> int:
-        """How many slots a run of so many processes takes."""
+        """Return how many slots a run of `processes` processes takes."""
         return processes if self.are_gpus else 1
 
     def take(self, count: int) -> tuple[str, ...] | None:
-        """`count` slots, or None while so many are not free."""
+        """Return `count` slots, or None while fewer are free."""
         if count > len(self._free):
             return None
-        taken, self._free = self._free[:count], self._free[count:]
-        return tuple(taken)
+        taken = tuple(self._free[:count])
+        del self._free[:count]
+        return taken
 
     def give_back(self, taken: Sequence[str]) -> None:
         """Free slots again."""
-        self._free = [name for name in self.names if name in self._free or name in taken]
+        free = {*self._free, *taken}
+        # In the order of the names, so that runs get the same slots whichever ended first.
+        self._free = [name for name in self.names if name in free]
 
     def visible_devices(self, taken: Sequence[str]) -> str:
-        """CUDA_VISIBLE_DEVICES of a run that holds these slots."""
+        """Return CUDA_VISIBLE_DEVICES for a run that holds these slots."""
         return ",".join(taken) if self.are_gpus else ""
 
     def describe(self, taken: Sequence[str]) -> str:
-        """The slots in words, e.g. 'GPU 0'."""
-        return f"{'GPU' if self.are_gpus else 'slot'} {','.join(taken)}"
+        """Return the slots in words, such as 'GPU 0'."""
+        kind = "GPU" if self.are_gpus else "slot"
+        return f"{kind} {','.join(taken)}"
 
 
-def choose_gpus(asked: str | None, visible: int, shown: str | None) -> tuple[str, ...]:
-    """The GPUs of `--gpus asked` (None: all visible ones), as CUDA_VISIBLE_DEVICES has to name them.
+def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple[str, ...]:
+    """Return the GPUs of `--gpus`, as CUDA_VISIBLE_DEVICES has to name them.
 
     Args:
-        asked: numbers with commas between them, which count what is visible here, as `computing.gpu_ids` does.
+        requested: indices of visible GPUs with commas between them, as `computing.gpu_ids` counts
+            them; None for all.
         visible: how many GPUs are visible.
-        shown: CUDA_VISIBLE_DEVICES here, where it is set; a scheduler may have put numbers or UUIDs there.
+        shown: the value of CUDA_VISIBLE_DEVICES, if it is set; a scheduler may have put numbers or
+            UUIDs there.
 
     Raises:
-        UsageError: not numbers, a GPU twice, or one that is not there.
+        UsageError: not numbers, a GPU twice, or one that does not exist.
     """
-    names = (
-        [name.strip() for name in shown.split(",")]
-        if shown is not None
-        else list(map(str, range(visible)))
-    )
-    if asked is None:
+    names = list(map(str, range(visible)))
+    if shown is not None:
+        # Indices count within the scheduler's choice.
+        names = _split(shown)
+    if requested is None:
         return tuple(names[:visible])
-    numbers = [part.strip() for part in asked.split(",")]
-    mistake = ""
-    if not all(number.isdecimal() for number in numbers):
-        mistake = "numbers with commas between them are needed, such as --gpus 0,1,2,3"
-    elif len({int(number) for number in numbers}) < len(numbers):
-        mistake = "a GPU is named twice"
-    elif max(map(int, numbers)) >= visible:
-        there = (
-            f"{visible} visible, numbered from 0"
-            if visible
-            else "no NVIDIA GPU is visible; --slots N uses the CPU"
+    texts = _split(requested)
+    if not all(map(str.isdecimal, texts)):
+        raise UsageError(
+            f"--gpus {requested}: numbers with commas between them are needed, such as "
+            "--gpus 0,1,2,3."
         )
-        variable = f"CUDA_VISIBLE_DEVICES is {'not set' if shown is None else repr(shown)}"
-        mistake = f"GPU {max(map(int, numbers))} is not there: {there} ({variable})"
-    if mistake:
-        raise UsageError(f"--gpus {asked}: {mistake}.")
-    return tuple(names[int(number)] for number in numbers)
+    indices = list(map(int, texts))
+    if len(set(indices)) < len(indices):
+        raise UsageError(f"--gpus {requested}: a GPU is named twice.")
+    _check_visible(requested, max(indices), visible, shown)
+    return tuple(names[index] for index in indices)
+
+
+def _split(text: str) -> list[str]:
+    return list(map(str.strip, text.split(",")))
+
+
+def _check_visible(requested: str, highest: int, visible: int, shown: str | None) -> None:
+    if highest < visible:
+        return
+    existing = f"{visible} visible, numbered from 0"
+    if not visible:
+        existing = "no NVIDIA GPU is visible; --slots N uses the CPU"
+    variable = "not set" if shown is None else repr(shown)
+    raise UsageError(
+        f"--gpus {requested}: GPU {highest} does not exist: {existing} "
+        f"(CUDA_VISIBLE_DEVICES is {variable})."
+    )

@@ -1,7 +1,8 @@
-"""The runs of a launch and what is known of each: in memory, and in `launch.json` of its system folder.
+"""The runs of a launch and what is known of each: in memory, and in `launch.json` of its folder.
 
-Invariant: a run counts as done only if it ended well with the settings that it would get now, and nobody has run
-anything else in its system folder since. The state lies in that folder, so it goes when the folder goes.
+Invariant: a run counts as done only if it ended well with the settings that it would get now, and
+nobody has run anything else in its system folder since. The state is a file of that folder, so it
+goes when the folder goes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from asdf.trials.how_scored import set_and_precision
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 
-# Where and how fast a run computes, not what: other values make no finished run unfinished.
-_PLACE = (
+# Settings that change only where or how fast a run computes: a finished run stays finished when
+# they change.
+_PLACE_OR_SPEED = (
     "use_gpu",
     "gpu_ids",
     "backend",
@@ -31,16 +33,30 @@ _PLACE = (
 )
 
 
+@dataclass(frozen=True)
+class JobResult:
+    """The EER (a fraction) of a network on a set.
+
+    Attributes:
+        network: 'epoch.20', 'best', ...
+        set: its name, with the precision of its scores where that is not fp32.
+    """
+
+    network: str
+    set: str
+    eer: float
+
+
 @dataclass
 class Job:
     """One config of a launch.
 
     Attributes:
-        overrides: all that stands behind the config's name on the run's command line.
+        overrides: everything behind the config's name on the run's command line.
         digest: of the settings; see `settings_digest`.
         slots_needed: how many slots the run takes.
-        detail: what the table says behind the state.
-        results: EERs (fractions) by (epoch, set), as the run's results.json has them.
+        detail: what the table shows behind the state.
+        results: the rows of the run's results.json.
     """
 
     config: str
@@ -50,16 +66,16 @@ class Job:
     slots_needed: int = 1
     state: State = "waiting"
     detail: str = ""
-    results: dict[tuple[str, str], float] = field(default_factory=dict)
+    results: list[JobResult] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
-        """All that the run prints, of one start after another."""
+        """Everything that the run prints, one start after another."""
         return Layout(self.system).launch_log
 
     @property
     def stop_file(self) -> Path:
-        """The run stops when it sees this file."""
+        """The run stops when this file exists."""
         return Layout(self.system).launch_stop
 
     @property
@@ -70,40 +86,48 @@ class Job:
     def results_file(self) -> Path:
         return Layout(self.system).results_json
 
-    @property
-    def _state_file(self) -> Path:
-        return Layout(self.system).launch_state
-
-    def recall(self) -> None:
-        """Be done if an earlier launch got so far."""
+    def restore_state(self) -> None:
+        """Be done if an earlier launch finished the run and nothing has changed since."""
         try:
-            kept = json.loads(self._state_file.read_text(encoding="utf-8"))
-            done = (kept["state"], kept["digest"], kept["last_run"]) == (
-                "done",
-                self.digest,
-                self._last_run(),
+            saved = json.loads(Layout(self.system).launch_state.read_text(encoding="utf-8"))
+            is_done = (
+                saved["state"] == "done"
+                and saved["digest"] == self.digest
+                and saved["last_run"] == self._last_run_digest()
             )
-            results = {(row["epoch"], row["set"]): float(row["eer"]) for row in kept["results"]}
+            results = []
+            for row in saved["results"]:
+                results.append(JobResult(row["epoch"], row["set"], float(row["eer"])))
         except (OSError, ValueError, KeyError, TypeError):
+            # A state that cannot be read is none: the run waits.
             return
-        if done:
-            self.state, self.detail, self.results = "done", "by an earlier launch", results
+        if is_done:
+            self.state = "done"
+            self.detail = "by an earlier launch"
+            self.results = results
 
-    def keep(self) -> None:
+    def save_state(self) -> None:
         """Write the state down for a later launch.
 
         Raises:
             AsdfError: the system folder cannot be written.
         """
-        rows = [
-            {"epoch": epoch, "set": name, "eer": eer} for (epoch, name), eer in self.results.items()
-        ]
-        kept: dict[str, Any] = {"config": self.config, "state": self.state, "detail": self.detail}
-        kept |= {"digest": self.digest, "last_run": self._last_run(), "results": rows}
-        write_text(self._state_file, json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        rows = []
+        for result in self.results:
+            rows.append({"epoch": result.network, "set": result.set, "eer": result.eer})
+        saved: dict[str, Any] = {
+            "config": self.config,
+            "state": self.state,
+            "detail": self.detail,
+            "digest": self.digest,
+            "last_run": self._last_run_digest(),
+            "results": rows,
+        }
+        text = json.dumps(saved, indent=1, ensure_ascii=False)
+        write_text(Layout(self.system).launch_state, text + "\n")
 
-    def _last_run(self) -> str:
-        """A digest of the settings that the last run in the system folder saved; '' if there was none."""
+    def _last_run_digest(self) -> str:
+        """Return a digest of the settings that the last run in the folder saved; '' without one."""
         try:
             return hashlib.sha256(Layout(self.system).settings.read_bytes()).hexdigest()
         except FileNotFoundError:
@@ -111,21 +135,27 @@ class Job:
 
 
 def settings_digest(settings: Sections) -> str:
-    """A digest of the settings that a run's outcome depends on: all but the folders and the place of computation."""
+    """Return a digest of the settings that a run's outcome depends on.
+
+    Those are all but the folders and what changes only where or how fast the run computes.
+    """
     values = asdict(settings)
     del values["paths"]
-    for name in _PLACE:
+    for name in _PLACE_OR_SPEED:
         del values["computing"][name]
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def read_results(path: Path) -> dict[tuple[str, str], float]:
-    """EERs by (epoch, set) of a results.json; nothing where there is none.
+def read_results(path: Path) -> list[JobResult]:
+    """Return the rows of a results.json; none where the file does not exist or is malformed.
 
     A set that was scored in another precision than fp32 is called 'dev, in bf16'.
     """
+    results = []
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        return {(str(row["epoch"]), set_and_precision(row)): float(row["eer"]) for row in rows}
+        for row in json.loads(path.read_text(encoding="utf-8")):
+            result = JobResult(str(row["epoch"]), set_and_precision(row), float(row["eer"]))
+            results.append(result)
     except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return []
+    return results

@@ -1,124 +1,163 @@
 """What a launch shows: states while it goes on, EERs when it is over.
 
-On a terminal the states are a table that is drawn anew in its place; elsewhere each change of a state is a line.
+On a terminal the states are a table that is drawn over the last one; elsewhere each change of a
+state is a line.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from asdf.launcher.states import Job
-from asdf.text import printable
+from asdf.launcher.states import Job, State
+from asdf.text import aligned, printable
 
-_ORDER = ("running", "failed", "waiting", "stopped", "done")
+# The states by how much a user wants to see their runs, most first.
+_BY_INTEREST: tuple[State, ...] = ("running", "failed", "waiting", "stopped", "done")
+# Terminal commands: move up by a number of lines, clear behind the text, clear everything below.
+_UP = "\x1b[{}A"
+_CLEAR_LINE = "\x1b[K"
+_CLEAR_BELOW = "\x1b[J"
 
 
 class Table:
     """Shows the states of jobs on `screen`."""
 
     def __init__(self, screen: TextIO) -> None:
-        self._screen, self._in_place = screen, screen.isatty()
-        self._shown: list[str] = []
-        self._told: dict[str, str] = {}
+        self._screen = screen
+        self._is_terminal = screen.isatty()
+        self._drawn: list[str] = []
+        self._printed: dict[str, str] = {}
 
-    def say(self, text: str) -> None:
-        """A line that stays; the table goes on below it."""
+    def print_line(self, text: str) -> None:
+        """Print a line that stays; the table goes on below it."""
         self._screen.write(printable(text) + "\n")
         self._screen.flush()
-        self._shown = []
+        self._drawn = []
 
     def show(self, jobs: Sequence[Job]) -> None:
         """Bring what is shown up to date."""
-        if self._in_place:
+        if self._is_terminal:
             self._draw(jobs)
-            return
+        else:
+            self._print_changes(jobs)
+
+    def _print_changes(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            # A running job's progress is in its log; a line for each epoch of each run would only bury the others.
-            words = f"log {shown_path(job.log)}" if job.state == "running" else _words(job)
-            told = ", ".join(filter(None, [f"{job.config}: {job.state}", words]))
-            if told != self._told.get(job.config, f"{job.config}: waiting"):
-                self.say(told)
-            self._told[job.config] = told
+            words = _detail(job)
+            if job.state == "running":
+                # A line for each epoch of each run would bury the others; it is in the run's log.
+                words = f"log {shown_path(job.log)}"
+            line = ", ".join(filter(None, [f"{job.config}: {job.state}", words]))
+            if line != self._printed.get(job.config, f"{job.config}: waiting"):
+                self.print_line(line)
+            self._printed[job.config] = line
 
     def _draw(self, jobs: Sequence[Job]) -> None:
         columns, height = shutil.get_terminal_size()
-        width = max(len(job.config) for job in jobs)
-        rows = [f"{job.config:<{width}}  {job.state:<7}  {_words(job)}".rstrip() for job in jobs]
-        most = max(height - 2, 1)
-        if len(rows) > most:
-            # What does not fit could not be drawn over: the jobs that matter most now are shown.
-            by_interest = sorted(range(len(jobs)), key=lambda i: _ORDER.index(jobs[i].state))
-            rows = [rows[i] for i in by_interest[: most - 1]] + [_counts(jobs)]
-        rows = [printable(row, one_line=True)[: columns - 1] for row in rows]
-        if rows == self._shown:
+        rows = []
+        for row in _rows_that_fit(jobs, height):
+            # A longer line would wrap, and the way up over it would be one line short.
+            rows.append(printable(row, one_line=True)[: columns - 1])
+        if rows == self._drawn:
             return
-        up = f"\x1b[{len(self._shown)}A" if self._shown else ""
-        # Each line is cleared behind its text, and what an earlier table left below this one.
-        self._screen.write(up + "".join(f"{row}\x1b[K\n" for row in rows) + "\x1b[J")
+        parts = [_UP.format(len(self._drawn))] if self._drawn else []
+        for row in rows:
+            parts += [row, _CLEAR_LINE, "\n"]
+        # An earlier table may have been longer.
+        parts.append(_CLEAR_BELOW)
+        # In one piece, so that the terminal does not flicker.
+        self._screen.write("".join(parts))
         self._screen.flush()
-        self._shown = rows
+        self._drawn = rows
 
 
 def summary(jobs: Sequence[Job]) -> str:
-    """The end of a launch: EERs by config and evaluation set, then what failed and what is unfinished."""
-    lines = []
-    sets = list(dict.fromkeys(name for job in jobs for _, name in job.results))
-    if sets:
-        rows = [["config", "epoch", *sets]]
-        for job in jobs:
-            for epoch in dict.fromkeys(epoch for epoch, _ in job.results):
-                eers = [job.results.get((epoch, name)) for name in sets]
-                rows.append(
-                    [
-                        job.config,
-                        epoch,
-                        *("-" if eer is None else f"{100 * eer:.3f}" for eer in eers),
-                    ]
-                )
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines.append("EER %")
-        for row in rows:
-            names = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
-            eers_cells = [
-                cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)
-            ]
-            lines.append("  ".join(names + eers_cells))
-    lines += [
-        f"{job.config} failed: {job.detail}\n  log: {job.log}"
-        for job in jobs
-        if job.state == "failed"
-    ]
+    """Return the end of a launch: EERs by config and set, what failed and what is unfinished."""
+    lines = [_counts(jobs), *_result_lines(jobs)]
+    for job in jobs:
+        if job.state == "failed":
+            lines.append(f"{job.config} failed: {job.detail}\n  log: {job.log}")
     unfinished = [job.config for job in jobs if job.state in ("stopped", "waiting")]
     if unfinished:
         lines.append(f"unfinished: {', '.join(unfinished)}. The same command goes on with them.")
-    return "\n".join([_counts(jobs), *lines])
+    return "\n".join(lines)
 
 
 def shown_path(path: Path) -> str:
-    """A path as short as it can be typed here."""
+    """Return a path as short as it can be typed in the current folder."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
 
-def _counts(jobs: Sequence[Job]) -> str:
-    states = [job.state for job in jobs]
-    counts = [f"{states.count(state)} {state}" for state in reversed(_ORDER) if state in states]
-    return f"{len(jobs)} runs: {', '.join(counts)}"
+def _rows_that_fit(jobs: Sequence[Job], height: int) -> list[str]:
+    """Return a row per job; of too many, the most interesting, and how many are in each state."""
+    # Below the table stand the cursor and a prompt. What did not fit could not be drawn over.
+    max_rows = max(height - 2, 1)
+    width = max(len(job.config) for job in jobs)
+    if len(jobs) <= max_rows:
+        return [_row(job, width) for job in jobs]
+    shown = sorted(jobs, key=_interest)[: max_rows - 1]
+    return [*(_row(job, width) for job in shown), _counts(jobs)]
 
 
-def _words(job: Job) -> str:
+def _interest(job: Job) -> int:
+    return _BY_INTEREST.index(job.state)
+
+
+def _row(job: Job, width: int) -> str:
+    return f"{job.config:<{width}}  {job.state:<7}  {_detail(job)}".rstrip()
+
+
+def _detail(job: Job) -> str:
+    """Return what is known of a job besides its state."""
     if job.state == "failed":
         return f"{job.detail}, log {shown_path(job.log)}"
-    if job.results:
-        first = next(iter(job.results))[0]
-        eers = [
-            f"{name} {100 * eer:.3f} %"
-            for (epoch, name), eer in job.results.items()
-            if epoch == first
-        ]
-        return ", ".join(filter(None, [f"EER of {first}: {', '.join(eers)}", job.detail]))
-    return job.detail
+    if not job.results:
+        return job.detail
+    first = job.results[0].network
+    eers = []
+    for result in job.results:
+        if result.network == first:
+            eers.append(f"{result.set} {100 * result.eer:.3f} %")
+    words = f"EER of {first}: {', '.join(eers)}"
+    return f"{words}, {job.detail}" if job.detail else words
+
+
+def _counts(jobs: Sequence[Job]) -> str:
+    """Return how many jobs are in each state, the finished ones first."""
+    counts = Counter(job.state for job in jobs)
+    words = []
+    for state in reversed(_BY_INTEREST):
+        if counts[state]:
+            words.append(f"{counts[state]} {state}")
+    return f"{len(jobs)} runs: {', '.join(words)}"
+
+
+def _result_lines(jobs: Sequence[Job]) -> list[str]:
+    """Return a row per config and network, a column per set; nothing where no run has results."""
+    sets: dict[str, None] = {}
+    for job in jobs:
+        sets.update(dict.fromkeys(result.set for result in job.results))
+    if not sets:
+        return []
+    rows = [["config", "epoch", *sets]]
+    for job in jobs:
+        for network, eers in _eers_by_network(job).items():
+            cells = []
+            for name in sets:
+                cells.append(f"{100 * eers[name]:.3f}" if name in eers else "-")
+            rows.append([job.config, network, *cells])
+    return ["EER %", *aligned(rows, right=range(2, len(rows[0])))]
+
+
+def _eers_by_network(job: Job) -> dict[str, dict[str, float]]:
+    """Return network -> set -> EER (a fraction)."""
+    eers: dict[str, dict[str, float]] = {}
+    for result in job.results:
+        eers.setdefault(result.network, {})[result.set] = result.eer
+    return eers

@@ -99,11 +99,8 @@ def thinned_det(curve: DetCurve) -> ThinnedCurve:
     corners = first[simplified(x[first], y[first], _TOLERANCE)]
     rates = 100 * np.stack([curve.far[corners], curve.frr[corners]], axis=1)
     eer, _ = curve.eer()
-    return ThinnedCurve(
-        [short(rate) for rate in rates.ravel()],
-        [short(threshold) for threshold in curve.thresholds[corners]],
-        eer,
-    )
+    thresholds = curve.thresholds[corners]
+    return ThinnedCurve(shortened(rates.ravel()), shortened(thresholds), eer)
 
 
 def simplified(x: Floats, y: Floats, tolerance: float) -> npt.NDArray[np.intp]:
@@ -169,9 +166,11 @@ def histogram(
     The bins cover all but the outermost 0.1 % of the scores at either end, and the score `within`;
     without `bins`, `bin_count` chooses their number.
     """
+    # A single outlier would leave all others in one bin, so the outermost scores do not count.
     low, high = np.quantile(np.concatenate([bona_fide, spoof]), [0.001, 0.999])
     low = min(low, within)
     high = max(high, within)
+    # Scores that are all equal have bins too.
     if low == high:
         low -= 0.5
         high += 0.5
@@ -180,7 +179,7 @@ def histogram(
 
     def count(scores: Floats) -> list[int]:
         counts, _ = np.histogram(np.clip(scores, low, high), edges)
-        return [int(trials) for trials in counts]
+        return counts.tolist()
 
     spoofs = {"": count(spoof)}
     for name, scores in groups.items():
@@ -213,14 +212,16 @@ def thinned(x: Sequence[float], y: Sequence[float], max_points: int = 600) -> li
     """Return a series as [x, y, x, y, ...] of about `max_points` points at most; x rises."""
     xs = np.asarray(x, np.float64)
     ys = np.asarray(y, np.float64)
-    retained = np.arange(xs.size)
-    if xs.size > max_points:
-        indices = {0, xs.size - 1}
-        for stretch in np.array_split(retained, max_points // 2):
-            indices.add(int(stretch[np.argmin(ys[stretch])]))
-            indices.add(int(stretch[np.argmax(ys[stretch])]))
-        retained = np.array(sorted(indices))
-    return interleaved(xs[retained], ys[retained])
+    if xs.size <= max_points:
+        return interleaved(xs, ys)
+    retained = {0, xs.size - 1}
+    # Two points of each stretch, so that a spike in either direction stays.
+    for stretch in np.array_split(np.arange(xs.size), max_points // 2):
+        lowest = stretch[np.argmin(ys[stretch])]
+        highest = stretch[np.argmax(ys[stretch])]
+        retained.update((int(lowest), int(highest)))
+    indices = sorted(retained)
+    return interleaved(xs[indices], ys[indices])
 
 
 def averaged(x: Sequence[float], y: Sequence[float], stretches: int = 80) -> list[float]:
@@ -230,16 +231,22 @@ def averaged(x: Sequence[float], y: Sequence[float], stretches: int = 80) -> lis
     """
     if len(x) < 3 * stretches:
         return []
-    means = []
-    for values in (x, y):
-        parts = np.array_split(np.asarray(values, np.float64), stretches)
-        means.append(np.array([part.mean() for part in parts]))
-    return interleaved(*means)
+    return interleaved(_stretch_means(x, stretches), _stretch_means(y, stretches))
+
+
+def _stretch_means(values: Sequence[float], stretches: int) -> Floats:
+    parts = np.array_split(np.asarray(values, np.float64), stretches)
+    return np.array([part.mean() for part in parts])
 
 
 def interleaved(x: Floats, y: Floats) -> list[float]:
     """Return [x, y, x, y, ...] with the digits that a plot shows."""
-    return [short(value) for value in np.stack([x, y], axis=1).ravel()]
+    return shortened(np.stack([x, y], axis=1).ravel())
+
+
+def shortened(values: Floats) -> list[float]:
+    """Return each number with the digits that a plot shows."""
+    return [short(value) for value in values.tolist()]
 
 
 def short(value: float) -> float:

@@ -88,11 +88,11 @@ class Gathered:
     @cached_property
     def systems(self) -> list[str]:
         """All systems by their EER on the last set, the lowest first, then those without it."""
-        ranked = []
-        if self.sets:
-            ranked = [measured.system for measured in self.on(self.sets[-1])]
-        every = [measured.system for measured in self.measurements]
-        return list(dict.fromkeys(ranked + every))
+        ranked = self.on(self.sets[-1]) if self.sets else []
+        systems: dict[str, None] = {}
+        for measured in (*ranked, *self.measurements):
+            systems[measured.system] = None
+        return list(systems)
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -103,13 +103,23 @@ class Gathered:
 
     def on(self, set_name: str) -> list[Measurement]:
         """Return the measurements on a set, the lowest EER first."""
-        measured = [one for one in self.measurements if one.summary.set == set_name]
-        return sorted(measured, key=lambda one: one.summary.result.eer)
+        return sorted(self.in_order_of_runs(set_name), key=_eer_of)
+
+    def in_order_of_runs(self, set_name: str) -> list[Measurement]:
+        """Return the measurements on a set in the order in which the runs were named."""
+        return [measured for measured in self.measurements if measured.summary.set == set_name]
 
     def networks_of(self, run: int) -> list[str]:
         """Return the networks of a run, by its index, whose results are shown."""
-        networks = [one.network for one in self.measurements if one.run == run]
-        return list(dict.fromkeys(networks))
+        networks: dict[str, None] = {}
+        for measured in self.measurements:
+            if measured.run == run:
+                networks[measured.network] = None
+        return list(networks)
+
+
+def _eer_of(measured: Measurement) -> float:
+    return measured.summary.result.eer
 
 
 def ignore_start(name: str) -> None:
@@ -207,14 +217,9 @@ class _Collection:
     def _measure(self, run: int, system: str, network: str, summary: Summary) -> Measurement:
         """Reduce the scores of a summary to what is drawn of them."""
         spoofs = summary.spoofs_by_attack()
-        self.page_curves += 1
-        if len(spoofs) <= _MAX_VALUES:
-            self.page_curves += len(spoofs)
-            is_small = self.page_curves <= _MAX_CURVES
-        else:
-            is_small = False
-        page_attacks = tuple(spoofs) if is_small else ()
-        if not (is_small or self._for_plots):
+        page_attacks = self._choose_page_attacks(tuple(spoofs))
+        # What the page leaves out, plots in files of their own still draw.
+        if not (page_attacks or self._for_plots):
             spoofs = {}
         pooled = summary.curve
         curves = {"": thinned_det(pooled)}
@@ -233,6 +238,14 @@ class _Collection:
             page_attacks=page_attacks,
         )
 
+    def _choose_page_attacks(self, attacks: tuple[str, ...]) -> tuple[str, ...]:
+        """Count the curves of a measurement; return its attacks if the page has room for them."""
+        self.page_curves += 1
+        if len(attacks) > _MAX_VALUES:
+            return ()
+        self.page_curves += len(attacks)
+        return attacks if self.page_curves <= _MAX_CURVES else ()
+
 
 def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None:
     """Find what keeps the systems on a set from being compared, and which of them leads."""
@@ -247,6 +260,7 @@ def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None
 def _find_leaders(gathered: Gathered, set_name: str, replicates: int) -> dict[str, str]:
     measured = gathered.on(set_name)
 
+    # Scores are read again where they are needed: those of all systems may not fit into memory.
     def read_scores(index: int) -> tuple[Scores, Sequence[str] | None]:
         run = gathered.runs[measured[index].run]
         scores = run.scores(measured[index].network, set_name)

@@ -29,7 +29,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     if len(set(stems)) == len(stems):
         return stems
     distinct = _without_equal_parts(_without_common_ends(parts))
-    return numbered(["/".join(file_parts) for file_parts in distinct])
+    return numbered(list(map("/".join, distinct)))
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -96,7 +96,9 @@ def _without_equal_parts(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
         return list(names)
     differing = [index for index in range(len(names[0])) if not _part_is_equal(names, index)]
     # Equal names have no part that differs, and stay whole.
-    return [[name[index] for index in differing] or name for name in names]
+    if not differing:
+        return list(names)
+    return [[name[index] for index in differing] for name in names]
 
 
 def _part_is_equal(names: Sequence[Sequence[str]], index: int) -> bool:

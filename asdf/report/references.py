@@ -2,13 +2,13 @@
 
 Invariant: a published result is shown for a set only if the set has its known name, has exactly the
 published numbers of trials, and was scored from as much of each recording. Results over another
-subset are not comparable (over all trials of ASVspoof 2021 LA, EERs are several times those over its
-subset eval), nor are those of other lengths.
+subset are not comparable (over all trials of ASVspoof 2021 LA, EERs are several times those over
+its subset eval), nor are those of other lengths.
 
 The scored lengths are those of the evaluation code that the authors published: AASIST,
 SSL_Anti-spoofing and SLS take 64,600 samples, Conformer-TCM and XLSR-Mamba 66,800 on ASVspoof 2021
-and 64,600 on In-the-Wild, Nes2Net-X 64,600 on ASVspoof 2021 and whole recordings on In-the-Wild. The
-lengths of results that later papers report for other systems are not known.
+and 64,600 on In-the-Wild, Nes2Net-X 64,600 on ASVspoof 2021 and whole recordings on In-the-Wild.
+The lengths of results that later papers report for other systems are not known.
 """
 
 from __future__ import annotations

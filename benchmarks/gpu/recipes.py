@@ -73,7 +73,7 @@ class QuickstartRuns:
         results = read_results(self.output / system / "results" / "results.json")
         if not results:
             raise RuntimeError(f"the run '{system}' has no results")
-        return {name: value for (_, name), value in results.items()}
+        return {result.set: result.eer for result in results}
 
     def networks(self, system: str) -> Path:
         """The folder of its networks."""

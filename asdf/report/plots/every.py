@@ -59,7 +59,7 @@ def write_plots(
 
 def _draw_all(gathered: Gathered) -> Iterator[NamedFigure]:
     for set_name in gathered.sets:
-        measured = [one for one in gathered.measurements if one.summary.set == set_name]
+        measured = gathered.in_order_of_runs(set_name)
         yield from _draw_set(set_name, measured)
         for system in measured:
             yield from _draw_system(set_name, system)

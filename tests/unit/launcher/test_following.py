@@ -1,10 +1,10 @@
-"""A run seen from outside: its progress in metrics.jsonl, and the line of its log that says why it failed."""
+"""A run seen from outside: its progress in metrics.jsonl, and why it failed by its log."""
 
 import json
 
 import pytest
 
-from asdf.launcher.following import Metrics, explain_failure, log_lines, was_stopped
+from asdf.launcher.following import Progress, explain_failure, log_lines, was_stopped
 
 
 def lines(*records):
@@ -17,50 +17,55 @@ EVALUATION = {"kind": "evaluation", "step": 20, "epoch": 1.0, "eer": {"dev": 0.0
 
 def test_epoch_and_eer_of_the_first_validation_set(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    metrics = Metrics(path)
-    assert metrics.look() == ""
+    progress = Progress(path)
+    assert progress.read() == ""
     half = json.dumps(EVALUATION)
     path.write_text(lines(STEP) + half[:20])
-    assert metrics.look() == "epoch 0.5"
+    assert progress.read() == "epoch 0.5"
     with path.open("a") as file:
         file.write(half[20:] + "\n")
-    assert metrics.look() == "epoch 1.0, EER 2.110 %"
+    assert progress.read() == "epoch 1.0, EER 2.110 %"
     with path.open("a") as file:
         file.write(lines({**STEP, "epoch": 3.26}))
-    assert metrics.look() == "epoch 3.3, EER 2.110 %"
+    assert progress.read() == "epoch 3.3, EER 2.110 %"
     with path.open("a") as file:
         file.write(lines({**EVALUATION, "scoring_precision": "bf16"}))
-    assert metrics.look() == "epoch 1.0, EER 2.110 %, in bf16"
+    assert progress.read() == "epoch 1.0, EER 2.110 %, in bf16"
 
 
-def test_a_file_that_a_resumed_run_has_put_in_its_place_is_read_anew(tmp_path):
+def test_a_file_that_a_resumed_run_replaced_is_read_from_its_start(tmp_path):
     path, other = tmp_path / "metrics.jsonl", tmp_path / "new"
     path.write_text(lines(STEP, EVALUATION))
-    metrics = Metrics(path)
-    metrics.look()
+    progress = Progress(path)
+    progress.read()
     other.write_text(
         lines(STEP, {**EVALUATION, "eer": {"dev": 0.25}}, {**STEP, "epoch": 1.26}, STEP, STEP)
     )
     other.replace(path)
-    assert metrics.look() == "epoch 0.5, EER 25.000 %"
+    assert progress.read() == "epoch 0.5, EER 25.000 %"
 
 
 @pytest.mark.parametrize(
     ("status", "log", "reason"),
     [
         (2, "going on\nerror: no such list: a.txt\n", "error: no such list: a.txt (exit status 2)"),
-        (1, "Traceback (most recent call last):\n  x\nValueError: broken\n", "ValueError: broken (exit status 1)"),
+        (1, "Traceback (most recent call last):\n  x\nValueError: broken\n",
+         "ValueError: broken (exit status 1)"),
         # torchrun ends with a box around the failure that came first.
-        (1, "[rank1]: torch.OutOfMemoryError: CUDA out of memory\nrank 0: another process has ended\n"
-            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\n  time : 12:00\n=====\n",
+        (1, "[rank1]: torch.OutOfMemoryError: CUDA out of memory\n"
+            "rank 0: another process has ended\n"
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+            "=====\n  time : 12:00\n=====\n",
          "[rank1]: torch.OutOfMemoryError: CUDA out of memory (exit status 1)"),
-        (1, "ChildFailedError: \n====\n  exitcode: -9\n  traceback : Signal 9 (SIGKILL) received by PID 7\n==\n",
+        (1, "ChildFailedError: \n====\n  exitcode: -9\n"
+            "  traceback : Signal 9 (SIGKILL) received by PID 7\n==\n",
          "a process was killed by SIGKILL (out of memory?)"),
         (1, "ChildFailedError: \n  traceback : Signal 11 (SIGSEGV) received by PID 7\n",
          "a process was killed by SIGSEGV"),
         # How far a run came is not why it ended.
         (-9, "epoch 80: training loss 0.3371\n", "killed by SIGKILL (out of memory?)"),
-        (-9, "ValueError: broken\nepoch 1\n", "killed by SIGKILL (out of memory?), after ValueError: broken"),
+        (-9, "ValueError: broken\nepoch 1\n",
+         "killed by SIGKILL (out of memory?), after ValueError: broken"),
         (-15, "epoch 80\n", "killed by SIGTERM"),
         (-40, "", "killed by signal 40"),
         (1, "epoch 1: training loss 0.5\n-----\n\n",

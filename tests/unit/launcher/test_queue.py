@@ -1,4 +1,4 @@
-"""The queue with real processes of a stub recipe: who gets which GPU, and what becomes of the processes."""
+"""The queue with real processes of a stub recipe: which GPU each gets, and how processes end."""
 
 import io
 import signal
@@ -17,25 +17,25 @@ from asdf.launcher.table import Table
 from tests.conftest import PATIENCE_S
 
 STUB = '''
-"""Ends with status 3 if a GPU is in use already, with 4 if the config that is to run beside it does not come."""
+"""Ends with status 3 if a GPU is in use, with 4 if its partner does not start at the same time."""
 import os
 import sys
 import time
 from pathlib import Path
 
-place = Path(__file__).parent
+folder = Path(__file__).parent
 config, *overrides = sys.argv[1:]
 gpus = os.environ["CUDA_VISIBLE_DEVICES"]
-(place / f"{config}.args").write_text(gpus + " " + " ".join(overrides))
-marks = [place / f"gpu{gpu}" for gpu in gpus.split(",")]
+(folder / f"{config}.args").write_text(gpus + " " + " ".join(overrides))
+marks = [folder / f"gpu{gpu}" for gpu in gpus.split(",")]
 for mark in marks:
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
         sys.exit(3)
-beside = {"a": "b", "b": "a"}.get(config)
+partner = {"a": "b", "b": "a"}.get(config)
 until = time.monotonic() + 240
-while beside and not (place / f"{beside}.args").exists():
+while partner and not (folder / f"{partner}.args").exists():
     if time.monotonic() > until:
         sys.exit(4)
     time.sleep(0.01)
@@ -44,10 +44,11 @@ for mark in marks:
     mark.unlink()
 '''
 
-# A run with a process in a session of its own, as torchrun has them; both would stay for a quarter of an hour.
+# A run with a process in another session, as torchrun starts them; both would stay for minutes.
 TREE = """
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], start_new_session=True)
+command = [sys.executable, "-c", "import time; time.sleep(1000)"]
+child = subprocess.Popen(command, start_new_session=True)
 print(child.pid, flush=True)
 time.sleep(1000)
 """
@@ -78,12 +79,13 @@ def test_every_gpu_has_one_run_at_a_time(tmp_path):
     jobs = [job(tmp_path, config) for config in ("a", "b", "wide", "c", "d")]
     jobs[2].slots_needed = 2
     run_queue(jobs, Slots(["4", "7"], are_gpus=True), recipe, Table(io.StringIO()), StopRequest())
-    assert [(one.config, one.state, one.detail) for one in jobs] == [
+    assert [(job.config, job.state, job.detail) for job in jobs] == [
         (c, "done", "") for c in ("a", "b", "wide", "c", "d")
     ]
-    given = {one.config: (tmp_path / f"{one.config}.args").read_text() for one in jobs}
-    assert given["a"] == "4 network.max_epochs=1" and given["b"] == "7 network.max_epochs=1"
-    assert given["wide"] == "4,7 network.max_epochs=1"
+    arguments = {job.config: (tmp_path / f"{job.config}.args").read_text() for job in jobs}
+    assert arguments["a"] == "4 network.max_epochs=1"
+    assert arguments["b"] == "7 network.max_epochs=1"
+    assert arguments["wide"] == "4,7 network.max_epochs=1"
 
 
 def test_a_job_waits_for_a_run_that_another_launcher_has_left(tmp_path):
@@ -127,14 +129,14 @@ def test_killing_a_run_leaves_none_of_its_processes(tmp_path):
 
 
 def test_a_second_interrupt_kills(tmp_path):
-    """In a process of its own, which is interrupted twice; the run takes no notice of its stop file."""
+    """The launcher, a process of its own, is interrupted twice; the run ignores its stop file."""
     recipe = tmp_path / "run.py"
     recipe.write_text(TREE)
     code = (
         "import sys; from pathlib import Path; from tests.unit.launcher.test_queue import *\n"
-        "stop, only = StopRequest(), job(Path(sys.argv[1]), 'net')\n"
+        "folder, stop, slots = Path(sys.argv[1]), StopRequest(), Slots(['0'], True)\n"
         "with stop.listening():\n"
-        "    run_queue([only], Slots(['0'], True), Path(sys.argv[1]) / 'run.py', Table(sys.stdout), stop)\n"
+        "    run_queue([job(folder, 'net')], slots, folder / 'run.py', Table(sys.stdout), stop)\n"
     )
     root = Path(__file__).resolve().parents[3]
     launcher = subprocess.Popen(

@@ -7,7 +7,7 @@ from asdf.launcher.slots import Slots, choose_gpus
 
 
 @pytest.mark.parametrize(
-    ("asked", "visible", "shown", "names"),
+    ("requested", "visible", "shown", "names"),
     [
         (None, 2, None, ("0", "1")),
         ("1,0", 2, None, ("1", "0")),
@@ -16,14 +16,14 @@ from asdf.launcher.slots import Slots, choose_gpus
         (None, 2, "4,GPU-6b2e", ("4", "GPU-6b2e")),
     ],
 )
-def test_gpus_are_counted_within_what_is_visible(asked, visible, shown, names):
-    assert choose_gpus(asked, visible, shown) == names
+def test_gpus_are_counted_within_what_is_visible(requested, visible, shown, names):
+    assert choose_gpus(requested, visible, shown) == names
 
 
 @pytest.mark.parametrize(
-    ("asked", "visible", "shown", "message"),
+    ("requested", "visible", "shown", "message"),
     [
-        ("0,2", 2, None, "GPU 2 is not there: 2 visible"),
+        ("0,2", 2, None, "GPU 2 does not exist: 2 visible"),
         ("0", 0, "", "--slots N uses the CPU"),
         ("1", 1, "5", "CUDA_VISIBLE_DEVICES is '5'"),
         ("0,00", 2, None, "named twice"),
@@ -31,9 +31,9 @@ def test_gpus_are_counted_within_what_is_visible(asked, visible, shown, names):
         ("0,,1", 2, None, "numbers with commas"),
     ],
 )
-def test_a_wrong_choice_says_what_is_there(asked, visible, shown, message):
-    with pytest.raises(UsageError, match=f"--gpus {asked}: .*{message.replace('(', '[(]')}"):
-        choose_gpus(asked, visible, shown)
+def test_a_wrong_choice_says_what_is_there(requested, visible, shown, message):
+    with pytest.raises(UsageError, match=f"--gpus {requested}: .*{message.replace('(', '[(]')}"):
+        choose_gpus(requested, visible, shown)
 
 
 def test_gpus_go_to_one_holder_at_a_time():

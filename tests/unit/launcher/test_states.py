@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asdf.launcher.states import Job, read_results, settings_digest
+from asdf.launcher.states import Job, JobResult, read_results, settings_digest
 from asdf.settings import Sections
 
 
@@ -21,8 +21,8 @@ def done(tmp_path):
     """A system folder in which a run of the default settings is done."""
     (tmp_path / "settings.py").write_text("network.max_epochs = 1000\n")
     first = job(tmp_path)
-    first.state, first.results = "done", {("epoch.9", "dev"): 0.125}
-    first.keep()
+    first.state, first.results = "done", [JobResult("epoch.9", "dev", 0.125)]
+    first.save_state()
     return tmp_path
 
 
@@ -31,8 +31,8 @@ def test_what_is_done_stays_done_with_its_results(done):
     later = job(
         done, paths__database_folder="/node/17", computing__gpu_ids=(1,), computing__threads=4
     )
-    later.recall()
-    assert later.state == "done" and later.results == {("epoch.9", "dev"): 0.125}
+    later.restore_state()
+    assert later.state == "done" and later.results == [JobResult("epoch.9", "dev", 0.125)]
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_what_is_done_stays_done_with_its_results(done):
 )
 def test_other_settings_are_not_done(done, changed):
     later = job(done, **changed)
-    later.recall()
-    assert later.state == "waiting" and later.results == {}
+    later.restore_state()
+    assert later.state == "waiting" and later.results == []
 
 
 def test_a_run_by_hand_in_the_same_folder_undoes_it(done):
     (done / "settings.py").write_text("network.max_epochs = 3\n")
     later = job(done)
-    later.recall()
+    later.restore_state()
     assert later.state == "waiting"
 
 
@@ -61,9 +61,9 @@ def test_a_run_by_hand_in_the_same_folder_undoes_it(done):
 def test_what_has_not_ended_well_waits_again(done, state):
     first = job(done)
     first.state = state
-    first.keep()
+    first.save_state()
     later = job(done)
-    later.recall()
+    later.restore_state()
     assert later.state == "waiting"
 
 
@@ -73,7 +73,7 @@ def test_what_has_not_ended_well_waits_again(done, state):
 def test_a_state_that_cannot_be_read_is_none(tmp_path, text):
     (tmp_path / "launch.json").write_text(text)
     later = job(tmp_path)
-    later.recall()
+    later.restore_state()
     assert later.state == "waiting"
 
 
@@ -85,8 +85,8 @@ def test_results_of_another_precision_than_fp32_are_of_a_set_called_so(tmp_path)
         {"epoch": "epoch.2", "set": "dev", "eer": 0.3, "scoring_precision": "bf16"},
     ]
     path.write_text(json.dumps(rows))
-    assert read_results(path) == {
-        ("epoch.1", "dev"): 0.1,
-        ("epoch.1", "eval"): 0.2,
-        ("epoch.2", "dev, in bf16"): 0.3,
-    }
+    assert read_results(path) == [
+        JobResult("epoch.1", "dev", 0.1),
+        JobResult("epoch.1", "eval", 0.2),
+        JobResult("epoch.2", "dev, in bf16", 0.3),
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.launcher.states import Job
+from asdf.launcher.states import Job, JobResult
 from asdf.launcher.table import Table, summary
 
 
@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def drawn(text):
-    """What a terminal shows after `text`, which uses of its commands: up, clear to the line's end, clear below."""
+    """What a terminal shows after `text`, with its commands up, clear the line, clear below."""
     lines, row, column = [""], 0, 0
     for _, count, letter, character in re.findall(r"(\x1b\[(\d*)([AJK]))|([^\x1b])", text):
         if letter == "A":
@@ -57,10 +57,14 @@ def test_a_terminal_shows_each_run_once_and_nothing_twice(size):
     before = len(screen.getvalue())
     table.show([first, second])
     assert len(screen.getvalue()) == before
-    table.say("signal SIGINT")
+    table.print_line("signal SIGINT")
     first.state, first.detail, second.state = "done", "", "failed"
     second.detail = "x" * 100
-    first.results = {("epoch.3", "dev"): 0.125, ("epoch.3", "eval"): 0.25, ("epoch.2", "dev"): 0.5}
+    first.results = [
+        JobResult("epoch.3", "dev", 0.125),
+        JobResult("epoch.3", "eval", 0.25),
+        JobResult("epoch.2", "dev", 0.5),
+    ]
     table.show([first, second])
     assert drawn(screen.getvalue()) == [
         "net0  running  GPU 0, epoch 1.0, EER 12.500 %",
@@ -108,11 +112,13 @@ def test_elsewhere_a_line_is_a_change_of_state():
 
 def test_the_sum_has_a_row_for_each_network_and_a_column_for_each_set():
     first, second, third, fourth = jobs(4)
-    first.state, first.results = (
-        "done",
-        {("best", "dev"): 0.0123456, ("last", "dev"): 0.5, ("last", "eval"): 1.0},
-    )
-    second.state, second.results = "done", {("epoch.3", "other"): 0.0}
+    first.state = second.state = "done"
+    first.results = [
+        JobResult("best", "dev", 0.0123456),
+        JobResult("last", "dev", 0.5),
+        JobResult("last", "eval", 1.0),
+    ]
+    second.results = [JobResult("epoch.3", "other", 0.0)]
     third.state, third.detail = "failed", "ValueError: broken"
     assert summary([first, second, third, fourth]).splitlines() == [
         "4 runs: 2 done, 1 waiting, 1 failed",
