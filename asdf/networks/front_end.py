@@ -63,7 +63,7 @@ class FrontEnd(nn.Module, ABC):
     cacheable: ClassVar[bool] = False
 
     def __init__(self, settings: FrontEndSettings) -> None:
-        """Build it with random weights; `asdf.interchange.load_pretrained` loads those of the settings.
+        """Build it with random weights; `asdf.interchange.load_pretrained` loads those named.
 
         Raises:
             UsageError: the settings name no architecture of this kind, or a layer that it lacks.

@@ -1,7 +1,7 @@
 """A self-supervised front end and AASIST.
 
 Invariant: parameter names and numbers are those of the published networks;
-`asdf.interchange.published` renames what their state dicts call `ssl_model.model.*`.
+`asdf.interchange` renames what their state dicts call `ssl_model.model.*`.
 
 Source: Tak et al., "Automatic speaker verification spoofing and deepfake detection using wav2vec
 2.0 and data augmentation", Odyssey 2022.

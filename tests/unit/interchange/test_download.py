@@ -15,9 +15,8 @@ import torchaudio
 from torchaudio.pipelines import Wav2Vec2Bundle
 
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import download
+from asdf.interchange import build_front_end, download
 from asdf.interchange.download import bundle_architecture, download_bundle
-from asdf.interchange.pretrained import build_front_end
 from asdf.networks.architectures import KNOWN, stem
 from asdf.settings.sections import FrontEnd
 

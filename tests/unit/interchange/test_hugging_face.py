@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.interchange.pretrained import build_front_end, build_pretrained
+from asdf.interchange import build_front_end, build_pretrained
 from asdf.interchange.safetensors import read_safetensors, write_safetensors
 from asdf.networks import Wav2Vec2FrontEnd
 from asdf.settings.sections import FrontEnd, Sections

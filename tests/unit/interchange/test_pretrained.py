@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.interchange.pretrained import build_pretrained, load_pretrained
+from asdf.interchange import build_pretrained, load_pretrained
 from asdf.networks import Wav2Vec2FrontEnd, build_network
 from asdf.settings.sections import FrontEnd
 

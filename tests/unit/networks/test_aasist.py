@@ -13,10 +13,9 @@ from asdf.networks import AASIST, AASIST_L, build_network, scoring_length, summa
 from asdf.networks.graph_attention import GraphPool, HeterogeneousGraphAttention
 from asdf.networks.sinc import SincFilters, band_pass_filters
 from asdf.settings.sections import Sections
+from tests.unit.networks.inspection import first_norm_names, frozen_names, names_without_gradient
 
-FIRST_NORMS = [
-    f"encoder.{block}.0.bn1.{kind}" for block in range(1, 6) for kind in ("weight", "bias")
-]
+FIRST_NORMS = first_norm_names()
 
 
 @pytest.mark.parametrize(("network_class", "name"), [(AASIST, "AASIST"), (AASIST_L, "AASIST-L")])
@@ -39,11 +38,11 @@ def test_what_learns_gets_a_gradient_and_the_rest_is_frozen(network_class, param
     settings = Sections()
     settings.network.network_class = f"asdf.networks.{network_class}"
     network = build_network(settings).train()
-    network(waveforms)[1].square().sum().backward()
+    _, logits_B2 = network(waveforms)
+    logits_B2.square().sum().backward()
     assert summary(network).total == parameters
-    without = [name for name, parameter in network.named_parameters() if parameter.grad is None]
-    frozen = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
-    assert without == frozen == FIRST_NORMS
+    assert names_without_gradient(network) == FIRST_NORMS
+    assert frozen_names(network) == FIRST_NORMS
 
 
 def test_first_batch_norms_have_no_say_and_keep_their_statistics(waveforms):
@@ -54,8 +53,9 @@ def test_first_batch_norms_have_no_say_and_keep_their_statistics(waveforms):
         network.get_parameter(name).data.fill_(7.0)
     assert torch.equal(network(waveforms)[1], before)
     network.train()(waveforms)
-    assert int(network.encoder[1][0].bn1.num_batches_tracked) == 0
-    assert int(network.encoder[1][0].bn2.num_batches_tracked) == 1
+    block = network.encoder[1][0]
+    assert int(block.bn1.num_batches_tracked) == 0
+    assert int(block.bn2.num_batches_tracked) == 1
 
 
 @pytest.mark.parametrize(
@@ -64,55 +64,64 @@ def test_first_batch_norms_have_no_say_and_keep_their_statistics(waveforms):
 def test_scoring_length_is_what_the_score_depends_on(samples, length, waveforms):
     torch.manual_seed(0)
     network = AASIST_L(Sections()).eval()
-    x = waveforms[:1, :samples]
+    waveform_1T = waveforms[:1, :samples]
     assert scoring_length(network, samples) == length
     with torch.no_grad():
-        torch.testing.assert_close(network(x[:, :length])[1], network(x)[1], atol=1e-6, rtol=0)
+        _, cut_12 = network(waveform_1T[:, :length])
+        _, whole_12 = network(waveform_1T)
+    torch.testing.assert_close(cut_12, whole_12, atol=1e-6, rtol=0)
 
 
 def test_short_waveforms_are_repeated(waveforms):
     torch.manual_seed(0)
     network = AASIST_L(Sections()).eval()
     assert network.shortest_input == 2315
-    short = waveforms[:, :1000]
+    short_BT = waveforms[:, :1000]
+    repeated_BT = short_BT.repeat(1, 3)[:, :2315]
     with torch.no_grad():
-        assert torch.equal(network(short)[1], network(short.repeat(1, 3)[:, :2315])[1])
+        assert torch.equal(network(short_BT)[1], network(repeated_BT)[1])
 
 
 def test_a_score_does_not_depend_on_its_batch(waveforms):
     torch.manual_seed(0)
     network = AASIST_L(Sections()).eval()
     with torch.no_grad():
-        torch.testing.assert_close(
-            network(waveforms)[1][:1], network(waveforms[:1])[1], atol=1e-6, rtol=0
-        )
+        _, together_B2 = network(waveforms)
+        _, alone_12 = network(waveforms[:1])
+    torch.testing.assert_close(together_B2[:1], alone_12, atol=1e-6, rtol=0)
 
 
 def test_filters_are_windowed_band_passes_on_the_mel_scale():
     filters = band_pass_filters(70, 129)
-    mel_hz = 700 * (10 ** (np.linspace(0, 2595 * np.log10(1 + 8000 / 700), 71) / 2595) - 1)
-    for band in range(1, 69):  # the first one is a low-pass, the last one a high-pass filter
-        oracle = scipy.signal.firwin(
-            129, mel_hz[band : band + 2], pass_zero=False, scale=False, fs=16000
+    max_mel = 2595 * np.log10(1 + 8000 / 700)
+    mels = np.linspace(0, max_mel, 71)
+    edges_hz = 700 * (10 ** (mels / 2595) - 1)
+    # The first is a low-pass, the last a high-pass filter.
+    for band in range(1, 69):
+        expected = scipy.signal.firwin(
+            129,
+            edges_hz[band : band + 2],
+            pass_zero=False,
+            scale=False,
+            fs=16000,
         )
-        np.testing.assert_allclose(filters[band], oracle, atol=1e-12)
+        np.testing.assert_allclose(filters[band], expected, atol=1e-12)
 
 
-def test_filters_stay_out_of_state_dicts_and_mask_only_when_asked(waveforms):
+def test_filters_stay_out_of_state_dicts_and_mask_only_on_request(waveforms):
     filters = SincFilters(70, 128)
     assert filters.state_dict() == {}
     assert (filters(waveforms).abs().amax(dim=(0, 2)) > 0).all()
     widths = set()
     for seed in range(150):
         torch.manual_seed(seed)
-        silent = (
-            (filters(waveforms[:1, :200], mask=True).abs().amax(dim=(0, 2)) == 0)
-            .nonzero()
-            .flatten()
-        )
+        filtered_1FT = filters(waveforms[:1, :200], mask=True)
+        levels_F = filtered_1FT.abs().amax(dim=(0, 2))
+        silent = (levels_F == 0).nonzero().flatten().tolist()
         widths.add(len(silent))
-        if len(silent):
-            assert silent.tolist() == list(range(int(silent[0]), int(silent[0]) + len(silent)))
+        if silent:
+            first = silent[0]
+            assert silent == list(range(first, first + len(silent)))
     assert min(widths) == 0
     assert max(widths) == 19
 
@@ -121,18 +130,20 @@ def test_frequency_masking_is_off_unless_a_derived_class_turns_it_on(waveforms):
     class Masked(AASIST_L):
         frequency_masking = True
 
-    asked = []
+    requested = []
+
+    def note_mask(module, args, kwargs):
+        requested.append(kwargs["mask"])
+
     for network_class in (AASIST_L, Masked):
         network = network_class(Sections())
-        network.conv_time.register_forward_pre_hook(
-            lambda module, args, kwargs: asked.append(kwargs["mask"]), with_kwargs=True
-        )
+        network.conv_time.register_forward_pre_hook(note_mask, with_kwargs=True)
         network.train()(waveforms)
         network.eval()(waveforms)
-    assert asked == [False, False, True, False]
+    assert requested == [False, False, True, False]
 
 
-def test_graph_pool_keeps_the_best_nodes_times_their_scores():
+def test_graph_pool_returns_the_best_nodes_times_their_scores():
     pool = GraphPool(0.5, 1).eval()
     torch.nn.init.ones_(pool.proj.weight)
     torch.nn.init.zeros_(pool.proj.bias)
@@ -161,10 +172,13 @@ def test_the_master_node_gathers_without_an_outer_product():
     """On a GPU torch 2.14 compiles outer products with Triton, which needs a C compiler."""
     torch.manual_seed(0)
     layer = HeterogeneousGraphAttention(8, 4, 100.0).eval()
-    nodes_BNC, master_B1C = torch.randn(2, 5, 8), torch.randn(2, 1, 8)
-    scores_BN1 = torch.tanh(layer.att_projM(nodes_BNC * master_B1C)) @ layer.att_weightM
+    nodes_BNC = torch.randn(2, 5, 8)
+    master_B1C = torch.randn(2, 1, 8)
+    edges_BND = torch.tanh(layer.att_projM(nodes_BNC * master_B1C))
+    scores_BN1 = edges_BND @ layer.att_weightM
     attention_B1N = torch.softmax(scores_BN1 / 100.0, dim=1).transpose(1, 2)
-    expected = layer.proj_with_attM(attention_B1N @ nodes_BNC) + layer.proj_without_attM(master_B1C)
+    from_nodes_B1D = layer.proj_with_attM(attention_B1N @ nodes_BNC)
+    expected = from_nodes_B1D + layer.proj_without_attM(master_B1C)
     gathered = layer._gather_into_master(nodes_BNC, master_B1C)
     torch.testing.assert_close(gathered, expected, atol=1e-6, rtol=0)
     inner_sizes = set()
@@ -175,6 +189,7 @@ def test_the_master_node_gathers_without_an_outer_product():
                 inner_sizes.add(args[0].shape[2])
             return function(*args, **(kwargs or {}))
 
+    nodes_BNC.requires_grad_()
     with Products():
-        layer._gather_into_master(nodes_BNC.requires_grad_(), master_B1C).sum().backward()
+        layer._gather_into_master(nodes_BNC, master_B1C).sum().backward()
     assert 1 not in inner_sizes

@@ -8,13 +8,15 @@ import torchaudio
 
 from asdf.errors import UsageError
 from asdf.networks.architectures import KNOWN, Architecture, stem
+from tests.unit.networks.inspection import count_parameters
 
 
 @pytest.mark.parametrize("name", sorted(set(KNOWN) - {"tiny", "small"}))
 def test_known_sizes_are_torchaudios(name):
     with torch.device("meta"):
         model = getattr(torchaudio.models, name)()
-    assert KNOWN[name].shapes() == {key: tensor.shape for key, tensor in model.state_dict().items()}
+    shapes = {layer: tensor.shape for layer, tensor in model.state_dict().items()}
+    assert KNOWN[name].shapes() == shapes
     layer = model.encoder.transformer.layers[0]
     assert KNOWN[name].heads == layer.attention.num_heads
     assert KNOWN[name].layer_norm_first == layer.layer_norm_first
@@ -22,24 +24,23 @@ def test_known_sizes_are_torchaudios(name):
 
 def test_every_layer_of_a_built_network_is_where_the_architecture_says():
     model = KNOWN["tiny"].build(dropout=0.3)
-    rates = {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
-    assert rates == {0.3}
+    dropouts = [module for module in model.modules() if isinstance(module, torch.nn.Dropout)]
+    assert {module.p for module in dropouts} == {0.3}
     assert model.encoder.transformer.layers[0].attention.dropout == 0.3
-    assert sum(parameter.numel() for parameter in model.parameters()) < 150_000
+    assert count_parameters(model) < 150_000
 
 
-def test_stem_frames():
-    tiny = KNOWN["tiny"]
-    assert [tiny.frames(n) for n in (0, 399, 400, 719, 720, 16000, 64600)] == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        49,
-        201,
-    ]
-    assert [tiny.min_samples(n) for n in (1, 2, 49)] == [400, 720, 15760]
+@pytest.mark.parametrize(
+    ("samples", "frames"),
+    [(0, 0), (399, 0), (400, 1), (719, 1), (720, 2), (16000, 49), (64600, 201)],
+)
+def test_frames_of_a_number_of_samples(samples, frames):
+    assert KNOWN["tiny"].frames(samples) == frames
+
+
+@pytest.mark.parametrize(("frames", "samples"), [(1, 400), (2, 720), (49, 15760)])
+def test_the_fewest_samples_of_a_number_of_frames(frames, samples):
+    assert KNOWN["tiny"].min_samples(frames) == samples
 
 
 @pytest.mark.parametrize("name", sorted(set(KNOWN) - {"wav2vec2_large_lv60k", "hubert_base"}))

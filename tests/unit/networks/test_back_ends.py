@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from asdf.errors import UsageError
-from asdf.interchange import load_detector_weights, load_layers
-from asdf.interchange.pretrained import build_pretrained
+from asdf.interchange import build_pretrained, load_detector_weights, load_layers
 from asdf.networks import (
     SSL_SLS,
     ASPBackEnd,
@@ -18,6 +17,7 @@ from asdf.networks import (
     fixed_samples,
     scoring_length,
 )
+from tests.unit.networks.inspection import count_parameters, frozen_names, names_without_gradient
 
 CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
 ANY_LENGTH = [name for name in CLASSES if name != "SSL_SLS"]
@@ -33,7 +33,9 @@ EMBEDDINGS = {
 
 @pytest.fixture
 def small(tiny):
-    tiny.back_end.mhfa_embedding, tiny.back_end.sls_hidden, tiny.back_end.sls_samples = 24, 32, 8000
+    tiny.back_end.mhfa_embedding = 24
+    tiny.back_end.sls_hidden = 32
+    tiny.back_end.sls_samples = 8000
     return tiny
 
 
@@ -54,7 +56,7 @@ def test_nes2net_x_is_the_published_one(name, pooling, size, reference, recorded
     with torch.no_grad():
         _, logits = back_end(expected["features"].transpose(1, 2))
     torch.testing.assert_close(logits, expected["logits"], atol=1e-5, rtol=0)
-    assert sum(parameter.numel() for parameter in back_end.parameters()) == size
+    assert count_parameters(back_end) == size
 
 
 def test_a_published_nes2net_x_checkpoint_loads(small, reference, tmp_path):
@@ -62,14 +64,14 @@ def test_a_published_nes2net_x_checkpoint_loads(small, reference, tmp_path):
     small.back_end.nes2net_splits = (4, 2)
     network = build(small, "SSL_Nes2NetX")
     front_end = torch.load(reference("ssl_aasist.pth"), weights_only=True, map_location="cpu")
-    state = {
-        name: tensor for name, tensor in front_end.items() if name.startswith("ssl_model.model.")
-    }
-    back_end = {
-        name: torch.randn_like(tensor.float())
-        for name, tensor in network.back_end.state_dict().items()
-    }
-    state |= {f"Nested_Res2Net_TDNN.{name}": tensor for name, tensor in back_end.items()}
+    state = {}
+    for name, tensor in front_end.items():
+        if name.startswith("ssl_model.model."):
+            state[name] = tensor
+    back_end = {}
+    for name, tensor in network.back_end.state_dict().items():
+        back_end[name] = torch.randn_like(tensor.float())
+        state[f"Nested_Res2Net_TDNN.{name}"] = back_end[name]
     torch.save(state, tmp_path / "published.pth")
     load_detector_weights(network, tmp_path / "published.pth")
     assert torch.equal(network.back_end.fc.weight, back_end["fc.weight"])
@@ -81,7 +83,8 @@ def test_a_published_nes2net_x_checkpoint_loads(small, reference, tmp_path):
 
 def test_sls_is_the_published_one(small, reference, recorded):
     small.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
-    small.back_end.sls_samples, small.back_end.sls_hidden = 16000, 64
+    small.back_end.sls_samples = 16000
+    small.back_end.sls_hidden = 64
     network = build(small, "SSL_SLS").eval()
     load_detector_weights(network, reference("sls.pth"))
     expected = recorded("sls.npz")
@@ -103,18 +106,25 @@ def test_sls_has_the_published_size_by_default(tiny):
 
 def test_attentive_statistics_are_their_formula():
     torch.manual_seed(0)
-    back_end, x = ASPBackEnd(6, 5), torch.randn(2, 9, 6)
+    back_end = ASPBackEnd(6, 5)
+    x = torch.randn(2, 9, 6)
     embeddings, logits = back_end(x)
     for row in range(2):
-        scores = torch.stack([back_end.attention(frame)[0] for frame in x[row]])
+        scores = back_end.attention(x[row]).flatten()
         weights = scores.exp() / scores.exp().sum()
-        mean = sum(w * frame for w, frame in zip(weights, x[row], strict=True))
-        deviation = sum(
-            w * (frame - mean) ** 2 for w, frame in zip(weights, x[row], strict=True)
-        ).sqrt()
+        mean = weights @ x[row]
+        deviation = (weights @ (x[row] - mean) ** 2).sqrt()
         torch.testing.assert_close(embeddings[row], torch.cat([mean, deviation]), atol=1e-5, rtol=0)
         torch.testing.assert_close(logits[row], back_end.output(embeddings[row]))
     assert torch.isfinite(back_end(x[:, :1])[0]).all()
+
+
+def sum_layers(states, weights):
+    """Add up the layers, each times its share by a softmax of `weights`."""
+    total = torch.zeros_like(states[0])
+    for weight, state in zip(weights.exp() / weights.exp().sum(), states, strict=True):
+        total = total + weight * state
+    return total
 
 
 def test_mhfa_is_its_formula():
@@ -123,23 +133,13 @@ def test_mhfa_is_its_formula():
     back_end = MHFABackEnd(6, 3, heads=4, compression=5, embedding=7)
     back_end.weights_k.data = torch.tensor([0.3, -1.0, 2.0])
     back_end.weights_v.data = torch.tensor([1.0, 0.0, -0.5])
-    keys, values = (
-        linear(
-            sum(
-                w * state
-                for w, state in zip(weights.exp() / weights.exp().sum(), states, strict=True)
-            )
-        )
-        for linear, weights in (
-            (back_end.cmp_linear_k, back_end.weights_k),
-            (back_end.cmp_linear_v, back_end.weights_v),
-        )
-    )
+    keys = back_end.cmp_linear_k(sum_layers(states, back_end.weights_k))
+    values = back_end.cmp_linear_v(sum_layers(states, back_end.weights_v))
     scores = back_end.att_head(keys).exp()
-    heads = [
-        (scores[:, :, h, None] / scores[:, :, h, None].sum(dim=1, keepdim=True) * values).sum(dim=1)
-        for h in range(4)
-    ]
+    heads = []
+    for head in range(4):
+        attention = scores[:, :, head] / scores[:, :, head].sum(dim=1, keepdim=True)
+        heads.append((attention[:, :, None] * values).sum(dim=1))
     embeddings, logits = back_end(states)
     torch.testing.assert_close(
         embeddings, back_end.pooling_fc(torch.cat(heads, dim=1)), atol=1e-5, rtol=0
@@ -155,20 +155,19 @@ def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
     embeddings, logits = network(waveforms)
     assert embeddings.shape == (2, EMBEDDINGS[name]) and logits.shape == (2, 2)
     logits.square().sum().backward()
-    without = {name for name, parameter in network.named_parameters() if parameter.grad is None}
-    assert without == {
-        name for name, parameter in network.named_parameters() if not parameter.requires_grad
-    }
-    assert not [one for one in without if not one.startswith("front_end.") and ".bn1." not in one]
+    without = names_without_gradient(network)
+    assert without == frozen_names(network)
+    for unused in without:
+        assert unused.startswith("front_end.") or ".bn1." in unused
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_score_does_not_depend_on_its_batch(name, small, waveforms):
     network = build(small, name).eval()
     with torch.no_grad():
-        torch.testing.assert_close(
-            network(waveforms)[1][1:], network(waveforms[1:])[1], atol=1e-5, rtol=0
-        )
+        _, together_B2 = network(waveforms)
+        _, alone_12 = network(waveforms[1:])
+    torch.testing.assert_close(together_B2[1:], alone_12, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", ANY_LENGTH)
@@ -183,13 +182,16 @@ def test_any_length_is_taken(name, small, waveforms):
 def test_one_length_only_is_taken(small, waveforms):
     network = build(small, "SSL_SLS").eval()
     assert fixed_samples(network) == 8000
-    assert [scoring_length(network, samples) for samples in (500, 8000, 20000)] == [500, 8000, 8000]
+    for samples, length in ((500, 500), (8000, 8000), (20000, 8000)):
+        assert scoring_length(network, samples) == length
+    short = waveforms[:, :5000]
+    long = torch.cat([waveforms, torch.randn(2, 100)], dim=1)
+    repeated = torch.cat([short, waveforms[:, :3000]], dim=1)
     with torch.no_grad():
         expected = network(waveforms)[1]
-        assert torch.equal(network(torch.cat([waveforms, torch.randn(2, 100)], dim=1))[1], expected)
-        repeated = torch.cat([waveforms[:, :5000], waveforms[:, :3000]], dim=1)
-        assert torch.equal(network(waveforms[:, :5000])[1], network(repeated)[1])
-    assert not torch.allclose(network(waveforms[:, :5000])[1], expected)
+        assert torch.equal(network(long)[1], expected)
+        assert torch.equal(network(short)[1], network(repeated)[1])
+        assert not torch.allclose(network(short)[1], expected)
 
 
 @pytest.mark.parametrize("name", ["SSL_MHFA", "SSL_SLS"])
@@ -201,7 +203,7 @@ def test_a_back_end_that_weighs_layers_gets_no_weighted_sum(name, small):
         build(small, name)
 
 
-def test_sizes_that_do_not_fit_are_told(small):
+def test_sizes_that_do_not_fit_are_refused(small):
     small.back_end.nes2net_splits = (8, 3)
     with pytest.raises(
         UsageError, match=r"back_end\.nes2net_splits = .* features of 64 values cannot be divided"
@@ -219,7 +221,8 @@ def test_a_back_end_of_ones_own_takes_a_few_lines(small, waveforms):
             self.output = torch.nn.Linear(dimension, 2)
 
         def forward(self, features_BLC):
-            return features_BLC.mean(dim=1), self.output(features_BLC.mean(dim=1))
+            embeddings_BE = features_BLC.mean(dim=1)
+            return embeddings_BE, self.output(embeddings_BE)
 
     class Mine(SSLDetector):
         def make_back_end(self, settings):
@@ -228,15 +231,15 @@ def test_a_back_end_of_ones_own_takes_a_few_lines(small, waveforms):
     network = Mine(small).eval()
     features = network.front_end(waveforms).mean(dim=1)
     embeddings, logits = network(waveforms)
-    assert torch.equal(embeddings, features) and torch.equal(
-        logits, network.back_end.output(features)
-    )
+    assert torch.equal(embeddings, features)
+    assert torch.equal(logits, network.back_end.output(features))
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_logits_have_the_digits_of_the_weights_whatever_autocast_says(small, name):
-    """Scores of bfloat16 would be equal where trials are not; a network in float64 stays one."""
-    network, waveforms_BT = build(small, name).eval(), torch.randn(2, 8000)
+    """Scores of bfloat16 would be equal where trials are not; float64 networks stay in float64."""
+    network = build(small, name).eval()
+    waveforms_BT = torch.randn(2, 8000)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         logits = network(waveforms_BT)[1]
     assert logits.dtype is torch.float32

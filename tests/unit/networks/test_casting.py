@@ -1,4 +1,4 @@
-"""Weights that are cast together: the numbers are those of autocast, and the layer is left as it was."""
+"""Weights that are cast together: autocast's numbers, and the layer is left as it was."""
 
 from contextlib import nullcontext
 
@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from asdf.networks import build_network, layers, residual_blocks, wav2vec2
 from asdf.networks.casting import weights_cast_together
 from asdf.settings.sections import Sections
+from tests.unit.networks.inspection import gradients_by_name
 
 CPU = torch.device("cpu")
 
@@ -32,7 +33,7 @@ def gradients(network: nn.Module, waveforms: torch.Tensor) -> dict[str, torch.Te
     with torch.autocast("cpu", torch.bfloat16):
         _, logits = network(waveforms)
     logits.float().square().sum().backward()
-    result = {name: parameter.grad for name, parameter in network.named_parameters()}
+    result = gradients_by_name(network)
     network.zero_grad(set_to_none=True)
     return {"logits": logits.detach(), **result}
 
@@ -52,11 +53,13 @@ def test_numbers_are_those_of_autocast(choices, monkeypatch):
     settings.front_end.architecture = "tiny"
     for name, value in choices.items():
         setattr(settings.front_end, name, value)
-    # For several parts of a minibatch, autocast adds up a weight's gradients in bfloat16, as it casts the weight once
-    # for all of them. Here each part casts it for itself, so they are added up in float32.
+    # For several parts of a minibatch, autocast adds up a weight's gradients in bfloat16, as it
+    # casts the weight once for all of them. Here each part casts it for itself, so they are added
+    # up in float32.
     monkeypatch.setattr(wav2vec2, "_recomputed_at_a_time", lambda utterances: utterances)
     torch.manual_seed(1)
-    network, waveforms = build_network(settings).train(), torch.randn(2, 8000)
+    network = build_network(settings).train()
+    waveforms = torch.randn(2, 8000)
     with Casts() as counted:
         together = gradients(network, waveforms)
     for module in (wav2vec2, layers, residual_blocks):
@@ -66,10 +69,11 @@ def test_numbers_are_those_of_autocast(choices, monkeypatch):
     assert counted.together > 0 and plain.together == 0
     assert plain.alone - counted.alone >= 4 * counted.together
     assert together.keys() == alone.keys()
-    for name, gradient in alone.items():
-        found = together[name]
-        assert (gradient is None) == (found is None), name
-        assert gradient is None or torch.equal(found, gradient), name
+    for name, expected in alone.items():
+        if expected is None:
+            assert together[name] is None, name
+        else:
+            assert torch.equal(together[name], expected), name
 
 
 def test_the_layer_has_its_own_weights_again_also_after_a_failure():

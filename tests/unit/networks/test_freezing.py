@@ -8,6 +8,7 @@ import torch
 from asdf.networks import build_network, front_end_parameters
 from asdf.networks.freezing import freeze_front_end, frozen_in_epoch
 from asdf.settings.sections import FrontEnd
+from tests.unit.networks.inspection import any_in_training, any_learns, trainable_names
 
 
 @pytest.mark.parametrize(
@@ -24,20 +25,22 @@ def test_which_epochs_are_frozen(settings, frozen):
 
 @pytest.mark.parametrize("layer", ["last", "weighted", 1])
 def test_freezing_and_back_again_leaves_all_as_it_was(layer, tiny, waveforms):
-    tiny.front_end.dropout, tiny.front_end.layer = 0.3, layer
+    tiny.front_end.dropout = 0.3
+    tiny.front_end.layer = layer
     tiny.front_end.time_mask_proportion = 0.5
     network = build_network(tiny).train()
-    learns = [parameter.requires_grad for parameter in network.parameters()]
+    learns = trainable_names(network)
     modes = [module.training for module in network.modules()]
     freeze_front_end(network, True)
-    assert not any(parameter.requires_grad for parameter in front_end_parameters(network))
-    assert not any(module.training for module in network.front_end.modules())
+    assert not any_learns(front_end_parameters(network))
+    assert not any_in_training(network.front_end)
     assert network.back_end.training
     network.train()
-    assert torch.equal(network.front_end(waveforms), network.eval().front_end(waveforms))
+    features = network.front_end(waveforms)
+    assert torch.equal(features, network.eval().front_end(waveforms))
     network.train()
     freeze_front_end(network, False)
-    assert [parameter.requires_grad for parameter in network.parameters()] == learns
+    assert trainable_names(network) == learns
     assert [module.training for module in network.modules()] == modes
 
 

@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange.pretrained import load_pretrained
+from asdf.interchange import load_pretrained
 from asdf.networks import SSL_ASP, SSL_MHFA, FrontEnd, Wav2Vec2FrontEnd, build_network
 from asdf.networks.build import self_contained
 from asdf.networks.freezing import freeze_front_end
 from asdf.networks.split import FromFeatures, check_split, feature_identity
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
+from tests.unit.networks.inspection import any_learns, frozen_names, trainable_names
 
 
 class Frames(FrontEnd):
@@ -50,8 +51,8 @@ def test_frames_and_samples_are_counted_by_window_and_hop(waveforms):
     model = front_end()
     for samples in (40, 55, 56, 8000):
         assert model(waveforms[:, :samples]).shape == (2, model.frames(samples), 6)
-    assert [model.frames(samples) for samples in (39, 40, 55, 56)] == [0, 1, 1, 2]
-    assert [model.min_samples(frames) for frames in (1, 2, 3)] == [40, 56, 72]
+    assert (model.frames(39), model.frames(40), model.frames(55), model.frames(56)) == (0, 1, 1, 2)
+    assert (model.min_samples(1), model.min_samples(2), model.min_samples(3)) == (40, 56, 72)
 
 
 def test_wav2vec2s_window_and_hop_give_the_frames_of_its_convolutions():
@@ -65,10 +66,11 @@ def test_wav2vec2s_window_and_hop_give_the_frames_of_its_convolutions():
 @pytest.mark.parametrize("samples", [20, 40, 55, 56, 199])
 def test_the_scoring_length_ends_with_the_last_whole_window(samples, waveforms):
     model = front_end().eval()
-    x = waveforms[:1, :samples].requires_grad_()
-    model(x).pow(3).sum().backward()
-    assert x.grad is not None
-    assert model.scoring_length(samples) == int(x.grad[0].abs().nonzero().max()) + 1
+    waveform_1T = waveforms[:1, :samples].requires_grad_()
+    model(waveform_1T).pow(3).sum().backward()
+    assert waveform_1T.grad is not None
+    last_used = int(waveform_1T.grad[0].nonzero().max())
+    assert model.scoring_length(samples) == last_used + 1
 
 
 def test_normalised_waveforms_depend_on_all_samples(waveforms):
@@ -104,18 +106,17 @@ def test_frozen_it_runs_without_masks_and_only_the_sum_of_layers_learns(waveform
     features = model(waveforms)
     assert torch.equal(features, expected)
     features.square().sum().backward()
-    learns = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    assert learns == ["layer_sum.weights"]
+    assert trainable_names(model) == ["layer_sum.weights"]
     assert not torch.equal(front_end(**masks).train()(waveforms), expected)
 
 
 def test_a_networks_front_end_of_any_kind_is_frozen_and_unfrozen(waveforms):
     network = FramesASP(Sections()).train()
     freeze_front_end(network, True)
-    assert not any(parameter.requires_grad for parameter in network.front_end.parameters())
+    assert not any_learns(network.front_end.parameters())
     assert not network.front_end.training
     freeze_front_end(network, False)
-    assert all(parameter.requires_grad for parameter in network.parameters())
+    assert frozen_names(network) == []
     assert network.front_end.training
     embeddings_BE, logits_B2 = network(waveforms)
     assert embeddings_BE.shape == (2, 12) and logits_B2.shape == (2, 2)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from torchaudio.models.wav2vec2.utils import import_huggingface_model
 
 from asdf.errors import UsageError
-from asdf.interchange.pretrained import build_front_end
+from asdf.interchange import build_front_end
 from asdf.networks import Wav2Vec2FrontEnd, build_network, front_end_parameters
 from asdf.networks.architectures import Architecture, stem
 from asdf.settings.sections import FrontEnd
+from tests.unit.networks.inspection import (
+    gradients_by_name,
+    ids,
+    max_gradient,
+    names_with_gradient,
+    names_without_gradient,
+)
 
 PRE_NORM = Architecture(stem(16), "layer_norm", True, 24, 3, 2, 48, True, 16, 4)
 POST_NORM = Architecture(stem(16), "group_norm", False, 24, 3, 2, 48, False, 16, 4)
-WAVLM = Architecture(
-    stem(16), "group_norm", False, 24, 3, 2, 48, False, 16, 4, relative_positions=(32, 64)
-)
+WAVLM = replace(POST_NORM, relative_positions=(32, 64))
 BOTH = pytest.mark.parametrize("architecture", [PRE_NORM, POST_NORM], ids=["pre_norm", "post_norm"])
 
 
@@ -44,35 +50,32 @@ def test_hidden_states_are_transformers(architecture, tmp_path, waveforms):
         conv_bias=architecture.conv_bias,
     )
     original = transformers.Wav2Vec2Model(config).eval()
-    torch.save(import_huggingface_model(original).state_dict(), tmp_path / "weights.pt")
-    model = front_end(architecture, weights=str(tmp_path / "weights.pt")).eval()
+    weights = str(tmp_path / "weights.pt")
+    torch.save(import_huggingface_model(original).state_dict(), weights)
+    model = front_end(architecture, weights=weights).eval()
     with torch.no_grad():
         outputs = original(waveforms, output_hidden_states=True)
-        # Whether their last one is taken before or after the final norm depends on the version.
+        # Whether the last of them is taken before or after the final norm depends on the version.
         expected = [*outputs.hidden_states[:-1], outputs.last_hidden_state]
         states = model.hidden_states(waveforms)
         assert len(states) == len(expected) == 4
-        for state, one in zip(states, expected, strict=True):
-            torch.testing.assert_close(state, one, atol=2e-5, rtol=0)
         for number in range(4):
-            chosen = front_end(
-                architecture, weights=str(tmp_path / "weights.pt"), layer=number
-            ).eval()
+            torch.testing.assert_close(states[number], expected[number], atol=2e-5, rtol=0)
+            chosen = front_end(architecture, weights=weights, layer=number).eval()
             torch.testing.assert_close(chosen(waveforms), expected[number], atol=2e-5, rtol=0)
 
 
 @BOTH
 def test_layer_outputs_are_without_the_final_norm(architecture, waveforms):
     model = front_end(architecture).eval()
-    states, outputs = model.hidden_states(waveforms), model.layer_outputs(waveforms)
+    states = model.hidden_states(waveforms)
+    outputs = model.layer_outputs(waveforms)
     assert len(outputs) == 3
-    assert all(torch.equal(a, b) for a, b in zip(outputs[:-1], states[1:-1], strict=True))
-    norm = (
-        model.model.encoder.transformer.layer_norm
-        if architecture.layer_norm_first
-        else torch.nn.Identity()
-    )
-    assert torch.equal(norm(outputs[-1]), states[-1])
+    torch.testing.assert_close(outputs[:-1], states[1:-1], rtol=0, atol=0)
+    last = outputs[-1]
+    if architecture.layer_norm_first:
+        last = model.model.encoder.transformer.layer_norm(last)
+    assert torch.equal(last, states[-1])
     assert torch.equal(states[-1], model(waveforms))
 
 
@@ -83,21 +86,20 @@ def test_a_weighted_sum_is_its_formula(architecture, waveforms):
     torch.testing.assert_close(model(waveforms), states.mean(dim=0), atol=1e-6, rtol=0)
     logs = torch.tensor([0.0, 1.0, -2.0, 0.5])
     model.layer_sum.weights.data.copy_(logs)
-    expected = (states * (logs.exp() / logs.exp().sum())[:, None, None, None]).sum(dim=0)
+    weights = logs.exp() / logs.exp().sum()
+    expected = (states * weights[:, None, None, None]).sum(dim=0)
     torch.testing.assert_close(model(waveforms), expected, atol=1e-6, rtol=0)
 
 
 def test_the_weights_of_the_sum_learn_with_the_back_end(tiny, waveforms):
-    tiny.front_end.layer, tiny.front_end.frozen = "weighted", True
+    tiny.front_end.layer = "weighted"
+    tiny.front_end.frozen = True
     network = build_network(tiny).train()
     network(waveforms)[1].square().sum().backward()
     weights = network.front_end.layer_sum.weights
     assert weights.grad is not None and weights.grad.abs().max() > 0
-    got = [name for name, parameter in network.named_parameters() if parameter.grad is not None]
-    assert [name for name in got if name.startswith("front_end.")] == [
-        "front_end.layer_sum.weights"
-    ]
-    assert id(weights) not in {id(parameter) for parameter in front_end_parameters(network)}
+    assert names_with_gradient(network.front_end) == ["layer_sum.weights"]
+    assert id(weights) not in ids(front_end_parameters(network))
 
 
 @BOTH
@@ -105,7 +107,8 @@ def test_the_weights_of_the_sum_learn_with_the_back_end(tiny, waveforms):
 def test_layers_above_the_chosen_one_are_neither_computed_nor_trained(
     architecture, layer, tiny, waveforms
 ):
-    tiny.front_end.architecture, tiny.front_end.layer = architecture.to_text(), layer
+    tiny.front_end.architecture = architecture.to_text()
+    tiny.front_end.layer = layer
     network = build_network(tiny).train()
     called = []
     for number, module in enumerate(network.front_end.model.encoder.transformer.layers):
@@ -116,20 +119,19 @@ def test_layers_above_the_chosen_one_are_neither_computed_nor_trained(
     above = tuple(f"{prefix}layers.{number}." for number in range(layer, 3))
     if architecture.layer_norm_first and layer < 3:
         above += (f"{prefix}layer_norm.",)
-    for name, parameter in network.named_parameters():
-        if name.startswith("front_end."):
-            assert (parameter.grad is None) == name.startswith(above), name
-            assert parameter.requires_grad != name.startswith(above), name
+    for name, parameter in network.front_end.named_parameters(prefix="front_end"):
+        assert (parameter.grad is None) == name.startswith(above), name
+        assert parameter.requires_grad != name.startswith(above), name
 
 
-def test_a_layer_that_is_not_there_is_told():
+def test_a_layer_that_does_not_exist_is_reported():
     with pytest.raises(
         UsageError, match=r"front_end\.layer = 4: this front end has 3 encoder layers"
     ):
         front_end(layer=4)
 
 
-def test_layer_drop_keeps_gradients_for_all_and_leaves_layers_out(waveforms):
+def test_layer_drop_leaves_layers_out_and_gives_all_of_them_gradients(waveforms):
     model = front_end(layer_drop=0.5).train()
     torch.manual_seed(11)
     dropped = (torch.rand(3) < 0.5).tolist()
@@ -137,11 +139,13 @@ def test_layer_drop_keeps_gradients_for_all_and_leaves_layers_out(waveforms):
     torch.manual_seed(11)
     features = model(waveforms)
     features.pow(3).sum().backward()
-    kept = copy.deepcopy(model)
-    del kept.model.encoder.transformer.layers[:2]
-    kept.layers, kept.layer_drop = 1, 0.0
-    x = kept.layer_outputs(waveforms)[-1]
-    assert torch.equal(kept.model.encoder.transformer.layer_norm(x), features)
+    remaining = copy.deepcopy(model)
+    transformer = remaining.model.encoder.transformer
+    del transformer.layers[:2]
+    remaining.layers = 1
+    remaining.layer_drop = 0.0
+    last = remaining.layer_outputs(waveforms)[-1]
+    assert torch.equal(transformer.layer_norm(last), features)
     for number, layer in enumerate(model.model.encoder.transformer.layers):
         for name, parameter in layer.named_parameters():
             assert parameter.grad is not None
@@ -157,13 +161,14 @@ def test_nothing_is_dropped_in_evaluation_or_while_frozen(waveforms):
     assert not torch.allclose(front_end(layer_drop=1.0).train()(waveforms), expected)
 
 
-def test_wavlms_first_layer_is_kept_for_the_position_biases_of_the_others(waveforms):
+def test_wavlms_first_layer_is_never_dropped_for_the_position_biases_of_the_others(waveforms):
     model = front_end(WAVLM, layer_drop=1.0).train()
     model(waveforms).pow(3).sum().backward()
     first, *others = model.model.encoder.transformer.layers
-    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert names_without_gradient(model) == []
     assert first.attention.rel_attn_embed.weight.grad.abs().max() > 0
-    assert not any(parameter.grad.any() for layer in others for parameter in layer.parameters())
+    for layer in others:
+        assert max_gradient(gradients_by_name(layer).values()) == 0
 
 
 @pytest.mark.parametrize("architecture", [PRE_NORM, WAVLM], ids=["wav2vec2", "wavlm"])
@@ -175,8 +180,8 @@ def test_recomputing_layers_that_are_dropped_changes_nothing_but_rounding(archit
         ).train()
         torch.manual_seed(5)
         model(waveforms).square().mean().backward()
-        gradients.append([parameter.grad for parameter in model.parameters()])
+        gradients.append(list(gradients_by_name(model).values()))
     # The stem's are summed over the batch in another order; some of its sums all but cancel out.
-    rounding = 1e-6 * max(float(gradient.abs().max()) for gradient in gradients[0])
+    rounding = 1e-6 * max_gradient(gradients[0])
     for plain, saving in zip(*gradients, strict=True):
         torch.testing.assert_close(saving, plain, rtol=1e-4, atol=rounding)

@@ -1,4 +1,4 @@
-"""The interface: what training and scoring ask of a network, and of one that does not answer."""
+"""The interface: what training and scoring ask networks for, also those that do not answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_defaults_are_the_same_with_and_without_the_base_class():
 
 
 @pytest.mark.parametrize("answer", [0, -1, 1001, 3.0, None, True])
-def test_a_scoring_length_that_cannot_be_is_told(answer):
+def test_a_scoring_length_that_cannot_be_is_reported(answer):
     class Network(torch.nn.Module):
         def scoring_length(self, samples):
             return answer
@@ -48,9 +48,8 @@ def test_a_network_is_asked_through_distributed_data_parallel(tmp_path):
         network = Network(2, 2)
         parallel = torch.nn.parallel.DistributedDataParallel(network)
         assert scoring_length(parallel, 10) == 9
-        assert [id(parameter) for parameter in front_end_parameters(parallel)] == [
-            id(network.weight)
-        ]
+        (parameter,) = front_end_parameters(parallel)
+        assert parameter is network.weight
     finally:
         torch.distributed.destroy_process_group()
 
@@ -64,7 +63,7 @@ def test_short_waveforms_are_repeated_from_their_start():
     assert repeat_short(long, 5) is long
 
 
-def test_an_empty_waveform_is_told():
+def test_an_empty_waveform_is_reported():
     with pytest.raises(AsdfError, match="without samples"):
         repeat_short(torch.zeros(2, 0), 5)
 

@@ -1,4 +1,4 @@
-"""A network with other outputs than training and scoring take is refused in a sentence, without a trace."""
+"""A network with outputs that training and scoring cannot take is refused, without a trace."""
 
 import random
 from dataclasses import replace
@@ -12,25 +12,30 @@ from asdf.errors import AsdfError
 from asdf.networks.build import build_network
 from asdf.networks.output_check import check_outputs
 from asdf.settings.sections import Network, Sections
+from tests.unit.networks.inspection import copy_state, names_with_gradient
 
 SETTINGS = Network(network_class="mine.Net", train_clip_size=800)
 CPU = torch.device("cpu")
 
 
 class Net(nn.Module):
-    """A right one; what comes out of it is changed by `change(embeddings, logits)`."""
+    """A right network, whose outputs `change(embeddings, logits)` changes."""
 
     def __init__(self, change=None):
         super().__init__()
         torch.manual_seed(3)
-        self.hidden, self.norm, self.output = nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 2)
+        self.hidden = nn.Linear(8, 6)
+        self.norm = nn.BatchNorm1d(6)
+        self.output = nn.Linear(6, 2)
         self.change = change
 
     def forward(self, waveforms_BT):
         frames_BTC = waveforms_BT.unflatten(1, (-1, 8))
         embeddings_BE = self.norm(torch.relu(self.hidden(frames_BTC)).mean(1))
-        outputs = embeddings_BE, self.output(embeddings_BE)
-        return outputs if self.change is None else self.change(*outputs)
+        logits_B2 = self.output(embeddings_BE)
+        if self.change is None:
+            return embeddings_BE, logits_B2
+        return self.change(embeddings_BE, logits_B2)
 
 
 def refusal(network: nn.Module, settings: Network = SETTINGS) -> str:
@@ -63,7 +68,7 @@ def refusal(network: nn.Module, settings: Network = SETTINGS) -> str:
             "gives a tensor (1, 6) as the embeddings of 2 utterances",
         ),
         (lambda e, logits: (e, None), "gives a value of the type NoneType as the logits"),
-        # What squeeze() does to a batch of one, as the last one of a list may be.
+        # What squeeze() does to a batch of one utterance, such as the last batch of a list.
         (
             lambda e, logits: (e, logits.squeeze()),
             "gives a tensor (2) as the logits of 1 utterance",
@@ -124,16 +129,15 @@ def test_right_outputs_pass_and_leave_no_trace():
     expected = (torch.rand(1), np.random.rand(), random.random())
     for source in (torch.manual_seed, np.random.seed, random.seed):
         source(5)
-    before = {name: value.clone() for name, value in network.state_dict().items()}
+    before = copy_state(network)
     buffers = dict(network.named_buffers())
     check_outputs(network, SETTINGS, CPU)
     torch.testing.assert_close(network.state_dict(), before, rtol=0, atol=0)
-    assert {name: id(one) for name, one in network.named_buffers()} == {
-        name: id(one) for name, one in buffers.items()
-    }
+    for name, buffer in network.named_buffers():
+        assert buffer is buffers[name], name
     assert (torch.rand(1), np.random.rand(), random.random()) == expected
     assert network.training and network.norm.training and not network.hidden.training
-    assert all(parameter.grad is None for parameter in network.parameters())
+    assert names_with_gradient(network) == []
 
 
 @pytest.mark.parametrize(
@@ -157,6 +161,6 @@ def test_the_projects_own_pass(name, samples):
     )
     torch.manual_seed(0)
     network = build_network(settings)
-    before = {key: value.clone() for key, value in network.state_dict().items()}
+    before = copy_state(network)
     check_outputs(network, settings.network, CPU)
     torch.testing.assert_close(network.state_dict(), before, rtol=0, atol=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -10,10 +12,15 @@ from asdf.errors import UsageError
 from asdf.networks import AASIST_L, ASPBackEnd, SSLDetector, build_network
 from asdf.networks.split import FromFeatures, check_split, feature_identity, state_digest
 from asdf.settings.sections import Sections
+from tests.unit.networks.inspection import names_with_gradient
 
-CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
 KINDS = [
-    *((name, "last") for name in CLASSES),
+    ("SSL_AASIST", "last"),
+    ("SSL_AASIST_L", "last"),
+    ("SSL_ASP", "last"),
+    ("SSL_MHFA", "last"),
+    ("SSL_SLS", "last"),
+    ("SSL_Nes2NetX", "last"),
     ("SSL_ASP", "weighted"),
     ("SSL_ASP", 1),
     ("SSL_MHFA", 1),
@@ -23,7 +30,8 @@ KINDS = [
 def build(settings: Sections, network_class: str = "SSL_ASP", **front_end: object) -> SSLDetector:
     settings.network.network_class = f"asdf.networks.{network_class}"
     settings.front_end.frozen = True
-    settings.back_end.sls_samples, settings.back_end.nes2net_splits = 8000, (2, 2)
+    settings.back_end.sls_samples = 8000
+    settings.back_end.nes2net_splits = (2, 2)
     for name, value in front_end.items():
         setattr(settings.front_end, name, value)
     torch.manual_seed(0)
@@ -50,15 +58,14 @@ def test_the_parts_make_the_whole_with_the_same_gradients(tiny, waveforms, netwo
         network = build(tiny, network_class, layer=layer, **drops).train()
         torch.manual_seed(1)
         model = FromFeatures(network) if split else network
-        embeddings, logits = model(
-            stacked(network.front_end_features(waveforms)) if split else waveforms
-        )
+        inputs = stacked(network.front_end_features(waveforms)) if split else waveforms
+        embeddings, logits = model(inputs)
         logits.square().sum().backward()
         gradients = {
-            name: one.grad for name, one in network.named_parameters() if one.grad is not None
+            name: network.get_parameter(name).grad for name in names_with_gradient(network)
         }
+        assert gradients
         results.append((embeddings, logits, gradients, network.state_dict()))
-    assert results[0][2]
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
 
 
@@ -66,10 +73,8 @@ def test_features_are_taken_up_in_float32(tiny, waveforms):
     network = build(tiny).eval()
     features = stacked(network.front_end_features(waveforms)).half()
     embeddings, logits = FromFeatures(network)(features)
-    assert (
-        torch.equal(logits, network.back_end(features.float())[1])
-        and embeddings.dtype == torch.float32
-    )
+    assert torch.equal(logits, network.back_end(features.float())[1])
+    assert embeddings.dtype == torch.float32
 
 
 def test_clips_shorter_or_longer_than_the_network_takes_are_fitted_in_the_first_part(
@@ -97,8 +102,9 @@ def test_the_identity_is_of_what_the_features_depend_on(tiny):
     identities.append(feature_identity(network))
     # MHFA and a learned sum take the same hidden states; so may share them.
     assert identities[2] == identities[4]
-    different = [identity for number, identity in enumerate(identities) if number != 4]
-    assert all(one != other for n, one in enumerate(different) for other in different[:n])
+    del identities[4]
+    for first, second in itertools.combinations(identities, 2):
+        assert first != second
 
 
 def test_what_learns_or_sleeps_behind_a_frozen_front_end_changes_no_identity(tiny):
@@ -115,14 +121,15 @@ def test_what_learns_or_sleeps_behind_a_frozen_front_end_changes_no_identity(tin
     )
 
 
-def test_the_digest_tells_names_types_shapes_and_numbers_apart():
+def test_the_digest_distinguishes_names_types_shapes_and_numbers():
     def digest(
         name: str = "a",
         dtype: torch.dtype = torch.float32,
         shape: tuple[int, ...] = (4,),
         first: float = 0.0,
     ):
-        module, tensor = nn.Module(), torch.zeros(shape, dtype=dtype)
+        module = nn.Module()
+        tensor = torch.zeros(shape, dtype=dtype)
         tensor.view(-1)[0] = first
         module.register_buffer(name, tensor)
         return state_digest(module)
@@ -135,7 +142,9 @@ def test_the_digest_tells_names_types_shapes_and_numbers_apart():
         {"shape": (2, 2)},
         {"first": 1e-30},
     ]
-    assert len({digest(**kind) for kind in kinds}) == len(kinds) and digest() == digest()
+    digests = {digest(**kind) for kind in kinds}
+    assert len(digests) == len(kinds)
+    assert digest() == digest()
 
 
 class Bare(nn.Module):

@@ -1,4 +1,4 @@
-"""The front end: features equal to fairseq's and transformers', and what training switches do to them."""
+"""The wav2vec 2.0 front end: features equal to fairseq's and transformers', and what training does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import pytest
 import torch
 from torchaudio.models.wav2vec2.utils import import_huggingface_model
 
-from asdf.interchange.pretrained import build_front_end
+from asdf.interchange import build_front_end
 from asdf.networks import Wav2Vec2FrontEnd
 from asdf.networks.architectures import Architecture, stem
 from asdf.settings.sections import FrontEnd
+from tests.unit.networks.inspection import (
+    any_in_training,
+    any_learns,
+    gradients_by_name,
+    max_gradient,
+)
 
 GROUP_NORM = Architecture(stem(16), "group_norm", False, 24, 2, 2, 48, False, 16, 4)
 LAYER_NORM = Architecture(stem(16), "layer_norm", True, 24, 2, 2, 48, True, 16, 4)
@@ -65,8 +71,8 @@ def test_a_frozen_front_end_stays_as_it_is(waveforms):
     features = model(waveforms)
     assert torch.equal(features, reference_features)
     assert not features.requires_grad
-    assert not any(parameter.requires_grad for parameter in model.parameters())
-    assert not any(module.training for module in model.modules())
+    assert not any_learns(model.parameters())
+    assert not any_in_training(model)
 
 
 def test_dropout_acts_in_training_only(waveforms):
@@ -92,26 +98,37 @@ def test_gradient_checkpointing_changes_nothing_but_rounding(dropout, waveforms)
     for model in (plain, saving):
         torch.manual_seed(5)
         model(waveforms).square().mean().backward()
-        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+        gradients.append(gradients_by_name(model))
     assert gradients[0].keys() == gradients[1].keys()
     # The stem's are summed over the batch in another order; some of its sums all but cancel out.
-    rounding = 1e-6 * max(float(gradient.abs().max()) for gradient in gradients[0].values())
+    rounding = 1e-6 * max_gradient(gradients[0].values())
     for name, gradient in gradients[0].items():
         assert gradient is not None
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=rounding, msg=name)
 
 
 def test_gradient_checkpointing_saves_the_layers_inner_values(waveforms):
-    kept = []
+    saved = []
     for checkpointing in (False, True):
         model = front_end(gradient_checkpointing=checkpointing).train()
-        sizes: list[int] = []
-        with torch.autograd.graph.saved_tensors_hooks(
-            lambda t, sizes=sizes: sizes.append(t.numel()) or t, lambda t: t
-        ):
-            model(waveforms)
-        kept.append(sum(sizes))
-    assert kept[1] < kept[0] / 5
+        saved.append(count_saved_values(model, waveforms))
+    assert saved[1] < saved[0] / 5
+
+
+def count_saved_values(model: Wav2Vec2FrontEnd, waveforms: torch.Tensor) -> int:
+    """How many values autograd holds for the backward pass."""
+    sizes: list[int] = []
+
+    def save(tensor: torch.Tensor) -> torch.Tensor:
+        sizes.append(tensor.numel())
+        return tensor
+
+    def load(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(save, load):
+        model(waveforms)
+    return sum(sizes)
 
 
 @pytest.mark.parametrize("architecture", [LAYER_NORM, GROUP_NORM], ids=["layer_norm", "group_norm"])
@@ -120,10 +137,11 @@ def test_scoring_length_ends_where_the_features_stop_to_depend_on_the_waveform(
     architecture, samples, waveforms
 ):
     model = front_end(architecture).eval()
-    x = waveforms[:1, :samples].requires_grad_()
-    model(x).pow(3).sum().backward()
-    assert x.grad is not None
-    assert model.scoring_length(samples) == int(x.grad[0].abs().nonzero().max()) + 1
+    waveform_1T = waveforms[:1, :samples].requires_grad_()
+    model(waveform_1T).pow(3).sum().backward()
+    assert waveform_1T.grad is not None
+    last_used = int(waveform_1T.grad[0].nonzero().max())
+    assert model.scoring_length(samples) == last_used + 1
 
 
 @pytest.mark.parametrize(("samples", "length"), [(8000, 7760), (720, 720), (719, 400), (401, 400)])
@@ -142,9 +160,8 @@ def test_normalisation_is_of_each_waveform(waveforms):
     model = front_end(normalize_waveforms=True).eval()
     plain = front_end().eval()
     scaled = torch.stack([3 + 5 * waveforms[0], waveforms[1]])
-    normalised = (waveforms - waveforms.mean(1, keepdim=True)) / waveforms.std(
-        1, keepdim=True, correction=0
-    )
+    deviations = waveforms.std(1, keepdim=True, correction=0)
+    normalised = (waveforms - waveforms.mean(1, keepdim=True)) / deviations
     torch.testing.assert_close(model(scaled), plain(normalised), atol=2e-3, rtol=0)
     torch.testing.assert_close(model(waveforms)[1:], model(waveforms[1:]), atol=1e-5, rtol=0)
     assert not torch.allclose(plain(scaled), plain(waveforms), atol=1e-2)
