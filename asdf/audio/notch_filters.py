@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.fft import irfft, rfft
 
 from asdf.audio.resampling import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
@@ -98,11 +99,11 @@ def design(notches: Notches) -> list[np.ndarray]:
     # A multiple of the grid, so that the grid's frequencies are among those of the transform.
     grids = -(-int(lengths.max()) // _GRID)
     points = grids * _GRID
-    response = np.fft.rfft(bands, points).prod(axis=1)
+    response = rfft(bands, points).prod(axis=1)
     on_grid = response[:, ::grids][:, : _GRID // 2]
     highest_gain = np.abs(on_grid).max(axis=-1)
     scale = 10 ** (notches.gains_db / 20) / highest_gain
-    padded_filters = np.fft.irfft(response * scale[:, None], points)
+    padded_filters = irfft(response * scale[:, None], points)
     filters = []
     for coefficients, length in zip(padded_filters, lengths, strict=True):
         filters.append(coefficients[:length])
@@ -180,12 +181,12 @@ def filter_powers(waveform: np.ndarray, filters: list[np.ndarray]) -> np.ndarray
     padded = np.pad(np.asarray(waveform, np.float32), (plan.before, plan.after))
     blocks = np.lib.stride_tricks.sliding_window_view(padded, plan.points)[:: plan.hop]
     first = np.ascontiguousarray(blocks)
-    responses = np.fft.rfft(aligned, plan.points)
+    responses = rfft(aligned, plan.points)
     power = first
-    spectrum = np.fft.rfft(power) * responses[0]
+    spectrum = rfft(power) * responses[0]
     for response in responses[1:]:
         power = power * first
-        spectrum += np.fft.rfft(power) * response
+        spectrum += rfft(power) * response
     # The first samples of a block hold what wrapped around.
-    output = np.fft.irfft(spectrum, plan.points)[:, taps - 1 :]
+    output = irfft(spectrum, plan.points)[:, taps - 1 :]
     return output.reshape(-1)[: len(waveform)]

@@ -1,4 +1,4 @@
-"""The demo corpus: synthetic voices and their spoofs, so that a recipe runs without any download."""
+"""The demo corpus: synthetic voices and their spoofs, so that a recipe runs without downloads."""
 
 from asdf.demo.corpus import DEMO_SETS, DemoSet, make_demo_corpus
 

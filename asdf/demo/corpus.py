@@ -4,11 +4,11 @@ Invariant: the folder holds a whole corpus or does not exist. The corpus is made
 which is renamed at the very end; a mark in it says which version, seed and size it is, so that a
 second call costs nothing.
 
-No utterance and no speaker is in two sets, a spoof resynthesises a rendering that is in none, and the
-vocoder A04 is in the evaluation set only. Both classes pass the same recorder: level, duration, noise
-floor and edges say nothing. What separates them is phase and regularity: a vocoder smears the sharp
-glottal closures (so waveforms of spoofs have lower peaks). A04 smears them least, and is harder than
-the seen vocoders, as unseen attacks are.
+No utterance and no speaker is in two sets, a spoof resynthesises a rendering that is in none, and
+the vocoder A04 is in the evaluation set only. Both classes pass the same recorder: level, duration,
+noise floor and edges say nothing. What separates them is phase and regularity: a vocoder smears the
+sharp glottal closures (so waveforms of spoofs have lower peaks). A04 smears them least, and is
+harder than the seen vocoders, as unseen attacks are.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from numpy.random import Generator, default_rng
 
 from asdf.demo.filters import SAMPLE_RATE, Array, filtered
 from asdf.demo.vocoders import ATTACKS
@@ -34,6 +35,8 @@ from asdf.runs.progress import track
 VERSION = 2
 MARK = "DEMO_CORPUS.txt"
 _ABANDONED_S = 3600
+# What a protocol has for an attack where there is none.
+_BONA_FIDE = "-"
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class DemoSet:
     pairs: int
 
     @property
+    def size(self) -> int:
+        """Its number of utterances, of both classes."""
+        return 2 * self.speakers * self.pairs
+
+    @property
     def letter(self) -> str:
         """T, D or E, as in the names of ASVspoof's utterances."""
         return self.name[0].upper()
@@ -68,40 +76,40 @@ DEMO_SETS = (
 class _Trial:
     speaker: int
     number: int
-    attack: str  # "-" for bona fide
+    attack: str
 
     @property
     def key(self) -> str:
-        return "bonafide" if self.attack == "-" else "spoof"
+        return "bonafide" if self.attack == _BONA_FIDE else "spoof"
 
     @property
     def label(self) -> int:
-        return 1 if self.attack == "-" else 0
+        return int(self.attack == _BONA_FIDE)
 
 
 def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DEMO_SETS) -> None:
-    """Make the demo corpus in `folder`, unless it exists: 16 kHz mono FLAC, 1 to 2.6 s per utterance.
+    """Make the demo corpus in `folder`, unless it exists.
 
-    An older version, or one of another seed or size, is replaced. The same arguments give the same
-    samples.
+    Utterances are of 1 to 2.6 s, 16 kHz mono FLAC. An older version, or a corpus of another seed or
+    size, is replaced. The same arguments give the same samples.
 
     Raises:
         AsdfError: `folder` holds something else, or cannot be written.
     """
     folder = Path(folder)
-    mark = f"ASDF demo corpus\nversion {VERSION}\nseed {seed}\n"
-    mark += "".join(f"{part}\n" for part in sets)
+    mark = _describe(seed, sets)
     if _is_made(folder, mark):
         return
     try:
         workshop = _open_workshop(folder)
     except OSError as error:
         raise AsdfError(_advice(folder, error)) from error
-    count = sum(2 * part.speakers * part.pairs for part in sets)
+    count = sum(demo_set.size for demo_set in sets)
     LOG.info("making the demo corpus, %d utterances, in %s", count, folder)
     try:
         new = workshop / "new"
-        for _ in track(_make(new, seed, sets), count, "making the demo corpus", unit="utterances"):
+        made = _make(new, seed, sets)
+        for _ in track(made, count, "making the demo corpus", unit="utterances"):
             pass
         write_text(new / MARK, mark)
         if folder.exists():
@@ -115,23 +123,34 @@ def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DE
         shutil.rmtree(workshop, ignore_errors=True)
 
 
+def _describe(seed: int, sets: tuple[DemoSet, ...]) -> str:
+    """Return what the mark in a corpus says: all that it follows from."""
+    lines = ["ASDF demo corpus", f"version {VERSION}", f"seed {seed}"]
+    lines.extend(str(demo_set) for demo_set in sets)
+    return "\n".join(lines) + "\n"
+
+
 def _open_workshop(folder: Path) -> Path:
     """Make a folder next to `folder`, and remove those that killed processes left there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in folder.parent.glob(f".{folder.name}.*.part"):
-        if time.time() - abandoned.stat().st_mtime > _ABANDONED_S:
-            shutil.rmtree(abandoned, ignore_errors=True)
-    name = tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part")
-    return Path(name)
+    for workshop in folder.parent.glob(f".{folder.name}.*.part"):
+        age_s = time.time() - workshop.stat().st_mtime
+        # A younger workshop may be that of a process at work.
+        if age_s > _ABANDONED_S:
+            shutil.rmtree(workshop, ignore_errors=True)
+    prefix = f".{folder.name}."
+    return Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix, suffix=".part"))
 
 
 def _is_made(folder: Path, mark: str) -> bool:
-    if (folder / MARK).is_file():
-        return (folder / MARK).read_text(encoding="utf-8") == mark
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    mark_path = folder / MARK
+    if mark_path.is_file():
+        return mark_path.read_text(encoding="utf-8") == mark
+    is_file = folder.exists() and not folder.is_dir()
+    if is_file or (folder.is_dir() and any(folder.iterdir())):
         raise AsdfError(
-            f"{folder} is in the way of the demo corpus: it holds other files, which are left as they "
-            "are. Name another folder, or move its content."
+            f"{folder} is in the way of the demo corpus: it holds other files, which are left as "
+            "they are. Name another folder, or move its content."
         )
     return False
 
@@ -148,57 +167,68 @@ def _make(folder: Path, seed: int, sets: tuple[DemoSet, ...]) -> Iterator[None]:
     """Write the corpus; yield after each utterance."""
     protocols = folder / "LA" / "ASVspoof2019_LA_cm_protocols"
     protocols.mkdir(parents=True)
-    for index, part in enumerate(sets):
-        audio = f"LA/ASVspoof2019_LA_{part.name}/flac"
+    for index, demo_set in enumerate(sets):
+        audio = f"LA/ASVspoof2019_LA_{demo_set.name}/flac"
         (folder / audio).mkdir(parents=True)
         protocol = []
         listed = []
-        trials = _trials(part, np.random.default_rng([seed, index]))
+        trials = _draw_trials(demo_set, default_rng([seed, index]))
         for number, trial in enumerate(trials, start=1):
-            name = f"DEMO_{part.letter}_{number:04d}"
-            samples = _utterance(trial, (seed, index))
-            soundfile.write(folder / audio / f"{name}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
-            speaker = f"DEMO_{part.letter}{trial.speaker:02d}"
+            name = f"DEMO_{demo_set.letter}_{number:04d}"
+            path = f"{audio}/{name}.flac"
+            samples = _say(trial, (seed, index))
+            soundfile.write(folder / path, samples, SAMPLE_RATE, subtype="PCM_16")
+            speaker = f"DEMO_{demo_set.letter}{trial.speaker:02d}"
             protocol.append(f"{speaker} {name} - {trial.attack} {trial.key}\n")
-            listed.append(f"{audio}/{name}.flac {trial.label}\n")
+            listed.append(f"{path} {trial.label}\n")
             yield
-        write_text(protocols / f"ASVspoof2019.LA.cm.{part.protocol}.txt", "".join(protocol))
-        write_text(folder / f"{part.name}_list.txt", "".join(listed))
+        protocol_name = f"ASVspoof2019.LA.cm.{demo_set.protocol}.txt"
+        write_text(protocols / protocol_name, "".join(protocol))
+        write_text(folder / f"{demo_set.name}_list.txt", "".join(listed))
 
 
-def _trials(part: DemoSet, rng: np.random.Generator) -> list[_Trial]:
+def _draw_trials(demo_set: DemoSet, rng: Generator) -> list[_Trial]:
     """Return all trials of a set in random order, so that a name says nothing about its label."""
     bona_fide = []
     spoofs = []
-    for count in range(part.speakers * part.pairs):
-        speaker, number = divmod(count, part.pairs)
-        attack = part.attacks[count % len(part.attacks)]
-        bona_fide.append(_Trial(speaker, number, "-"))
-        spoofs.append(_Trial(speaker, part.pairs + number, attack))
+    for count in range(demo_set.speakers * demo_set.pairs):
+        speaker, number = divmod(count, demo_set.pairs)
+        attack = demo_set.attacks[count % len(demo_set.attacks)]
+        bona_fide.append(_Trial(speaker, number, _BONA_FIDE))
+        # Of a rendering with a number of its own, so that no spoof has its bona fide twin.
+        spoofs.append(_Trial(speaker, demo_set.pairs + number, attack))
     trials = bona_fide + spoofs
-    return [trials[i] for i in rng.permutation(len(trials))]
+    order = rng.permutation(len(trials))
+    return [trials[index] for index in order]
 
 
-def _utterance(trial: _Trial, key: tuple[int, int]) -> np.ndarray:
-    """Return the samples of one trial, int16 (samples,)."""
-    speaker = draw_speaker(np.random.default_rng([*key, trial.speaker]))
-    rng = np.random.default_rng([*key, trial.speaker, trial.number + 1])
-    sound = speak(speaker, rng.uniform(1.0, 2.6), rng)
-    if trial.attack != "-":
-        sound = ATTACKS[trial.attack](sound, rng)
+def _say(trial: _Trial, key: tuple[int, int]) -> np.ndarray:
+    """Return the samples of a trial, int16 (samples,)."""
+    speaker = draw_speaker(default_rng([*key, trial.speaker]))
+    rng = default_rng([*key, trial.speaker, trial.number + 1])
+    duration_s = rng.uniform(1.0, 2.6)
+    sound = speak(speaker, duration_s, rng)
+    if trial.attack != _BONA_FIDE:
+        vocoder = ATTACKS[trial.attack]
+        sound = vocoder(sound, rng)
     return _record(sound, rng)
 
 
-def _record(sound: Array, rng: np.random.Generator) -> np.ndarray:
+def _record(sound: Array, rng: Generator) -> np.ndarray:
     """Record a sound: either polarity, a rising response, a noise floor, a level, 16 bits."""
     polarity = rng.choice((-1.0, 1.0))
-    sound = polarity * (sound - 0.97 * np.append(0.0, sound[:-1]))
+    previous = np.append(0.0, sound[:-1])
+    sound = polarity * (sound - 0.97 * previous)
     sound = sound / (sound.std() + 1e-12)
     white = rng.standard_normal(len(sound))
-    colour = np.array([1.0, rng.uniform(-0.3, 0.8), rng.uniform(-0.2, 0.4)])
-    floor = filtered(white, colour)
+    first = rng.uniform(-0.3, 0.8)
+    second = rng.uniform(-0.2, 0.4)
+    floor = filtered(white, np.array([1.0, first, second]))
     is_noisy = rng.random() < 0.1
     snr_db = rng.uniform(15, 25) if is_noisy else rng.uniform(32, 50)
-    sound = sound + floor / floor.std() * 10 ** (-snr_db / 20)
-    level = 10 ** (-rng.uniform(26, 40) / 20)
-    return np.rint((sound * level).clip(-1, 1) * 32767).astype(np.int16)
+    floor = floor / floor.std() * 10 ** (-snr_db / 20)
+    sound = sound + floor
+    level_db = -rng.uniform(26, 40)
+    sound = sound * 10 ** (level_db / 20)
+    whole = np.rint(sound.clip(-1, 1) * 32767)
+    return whole.astype(np.int16)

@@ -7,6 +7,7 @@ windowed frames that add up to the signal, by FFT.
 from __future__ import annotations
 
 import numpy as np
+from numpy.fft import irfft, rfft
 from numpy.typing import NDArray
 
 from asdf.facts import SAMPLE_RATE
@@ -24,34 +25,51 @@ def smooth(track: Array, width: int) -> Array:
 
     Its first and last values are repeated beyond its ends.
     """
+    # Without its ends, which are 0.
     window = np.hanning(width + 2)[1:-1]
+    weights = window / window.sum()
     before = width // 2
     after = width - 1 - before
     start = np.repeat(track[:1], before, 0)
     end = np.repeat(track[-1:], after, 0)
     padded = np.concatenate([start, track, end])
     columns = padded.reshape(len(padded), -1).T
-    weights = window / window.sum()
-    averaged = [np.convolve(column, weights, mode="valid") for column in columns]
+    averaged = []
+    for column in columns:
+        averaged.append(np.convolve(column, weights, mode="valid"))
     return np.stack(averaged, axis=1).reshape(track.shape)
+
+
+def squared_sine(points: int) -> Array:
+    """Return a window (points,); copies of it that overlap by half add up to 1."""
+    half_steps = np.arange(points) + 0.5
+    return np.sin(np.pi * half_steps / points) ** 2
 
 
 def cut(signal: Array, frames: int) -> Array:
     """Cut `signal` into Hann-windowed frames of 2 HOP samples, (frames, 2 HOP).
 
-    They overlap by half, so that their windows add up to one.
+    They overlap by half, so that their windows add up to 1.
     """
+    length = 2 * HOP
     padded = np.zeros((frames + 1) * HOP)
     padded[HOP : HOP + len(signal)] = signal
-    window = np.sin(np.pi * (np.arange(2 * HOP) + 0.5) / (2 * HOP)) ** 2
-    return np.lib.stride_tricks.sliding_window_view(padded, 2 * HOP)[::HOP] * window
+    frames_without_window = slide(padded, length)[::HOP]
+    return frames_without_window * squared_sine(length)
+
+
+def slide(signal: Array, length: int) -> Array:
+    """Return all parts of `length` of a signal (samples,), each a sample later than the last."""
+    return np.lib.stride_tricks.sliding_window_view(signal, length)
 
 
 def resonators(centres_hz: Array, widths_hz: Array) -> Array:
-    """Return the denominators (frames, 2 n + 1) of n resonators in series, each of gain 1 at 0 Hz."""
+    """Return denominators (frames, 2 n + 1) of n resonators in series, each of gain 1 at 0 Hz."""
     widths_hz = np.broadcast_to(widths_hz, centres_hz.shape)
+    # Of the pair of poles of each resonator.
     radius = np.exp(-np.pi * widths_hz / SAMPLE_RATE)
-    first = -2 * radius * np.cos(2 * np.pi * centres_hz / SAMPLE_RATE)
+    angle = 2 * np.pi * centres_hz / SAMPLE_RATE
+    first = -2 * radius * np.cos(angle)
     second = radius**2
     product = np.ones((len(centres_hz), 1))
     for b1, b2 in zip(first.T, second.T, strict=True):
@@ -59,23 +77,32 @@ def resonators(centres_hz: Array, widths_hz: Array) -> Array:
         longer = np.pad(product, ((0, 0), (0, 2)))
         longer[:, 1:-1] += b1[:, None] * product
         longer[:, 2:] += b2[:, None] * product
-        product = longer / (1 + b1 + b2)[:, None]
+        at_0_hz = 1 + b1 + b2
+        product = longer / at_0_hz[:, None]
     return product
 
 
 def overlap_add(frames: Array, hop: int) -> Array:
-    """Sum frames (count, length) that start `hop` samples apart; `length` is a multiple of `hop`."""
+    """Sum frames (count, length), a multiple of `hop` long, that start `hop` samples apart."""
     count, length = frames.shape
     parts = length // hop
     total = np.zeros((count + parts - 1, hop))
     for part in range(parts):
-        total[part : part + count] += frames[:, part * hop : (part + 1) * hop]
+        start = part * hop
+        of_frames = frames[:, start : start + hop]
+        total[part : part + count] += of_frames
     return total.reshape(-1)
 
 
 def filtered(signal: Array, response: Array) -> Array:
     """Convolve `signal` with the impulse `response`; the result has the length of `signal`."""
-    length = len(signal) + len(response)
-    size = -(-length // _FFT_MULTIPLE) * _FFT_MULTIPLE
-    spectrum = np.fft.rfft(signal, size) * np.fft.rfft(response, size)
-    return np.fft.irfft(spectrum, size)[: len(signal)]
+    size = round_up(len(signal) + len(response), _FFT_MULTIPLE)
+    spectrum = rfft(signal, size)
+    spectrum = spectrum * rfft(response, size)
+    convolved = irfft(spectrum, size)
+    return convolved[: len(signal)]
+
+
+def round_up(number: int, multiple: int) -> int:
+    """Return the smallest multiple of `multiple` that is not below `number`."""
+    return -(-number // multiple) * multiple

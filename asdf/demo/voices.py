@@ -3,8 +3,8 @@
 Invariant: an utterance is a function of its speaker, its duration and its generator alone, so that
 the corpus is the same wherever and however often it is made. The voices are source-filter synthesis
 (Fant, 1960) with the irregularity that human speech has and that vocoders lose: every glottal cycle
-has its own length (jitter), height (shimmer) and open quotient, and breath noise comes and goes with
-it.
+has its own length (jitter), height (shimmer) and open quotient, and breath noise comes and goes
+with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.fft import irfft, rfft
+from numpy.random import Generator
 
 from asdf.demo.filters import (
     HOP,
@@ -101,7 +103,7 @@ class _Target:
 
 @dataclass(frozen=True)
 class _Articulation:
-    """Smooth tracks of an utterance: (ticks, 7) formants in Hz, (ticks,) levels, (ticks, 2) hiss."""
+    """Smooth tracks of an utterance: (ticks, 7) formants, (ticks,) levels, (ticks, 2) hiss."""
 
     formants_hz: Array
     voice: Array
@@ -110,7 +112,7 @@ class _Articulation:
     hiss_hz: Array
 
 
-def draw_speaker(rng: np.random.Generator) -> Speaker:
+def draw_speaker(rng: Generator) -> Speaker:
     """Draw a speaker, as often with a low voice as with a high one."""
     high = rng.random() < 0.5
     tract = 1.15 if high else 1.0
@@ -128,27 +130,34 @@ def draw_speaker(rng: np.random.Generator) -> Speaker:
     )
 
 
-def speak(speaker: Speaker, seconds: float, rng: np.random.Generator) -> Array:
-    """Say random syllables in a small room: `seconds` at 16 kHz, (samples,), without recording noise."""
+def speak(speaker: Speaker, seconds: float, rng: Generator) -> Array:
+    """Say random syllables in a small room, without recording noise.
+
+    (samples,), `seconds` at 16 kHz.
+    """
     samples = round(seconds * SAMPLE_RATE)
     ticks = samples // TICK + 2
     targets = _draw_targets(speaker, ticks, rng)
     tracks = _articulate(speaker, targets, rng)
-    time = np.arange(samples) / TICK
+    tick_of_sample = np.arange(samples) / TICK
     grid = np.arange(ticks)
 
     def per_sample(track: Array) -> Array:
-        return np.interp(time, grid, track)
+        return np.interp(tick_of_sample, grid, track)
 
-    pulses, openness = _glottis(speaker, per_sample(_log_f0(speaker, ticks, rng)), rng)
-    noise = rng.standard_normal((2, samples))
-    voiced = per_sample(tracks.voice) * (pulses + speaker.breath * openness * noise[0])
-    source = voiced + per_sample(tracks.breath) * noise[0]
-    friction = per_sample(tracks.hiss) * noise[1]
-    return _room(_tract(source, tracks.formants_hz, friction, tracks.hiss_hz), rng)
+    log_f0 = per_sample(_draw_log_f0(speaker, ticks, rng))
+    pulses, openness = _move_glottis(speaker, log_f0, rng)
+    breath, friction = rng.standard_normal((2, samples))
+    # Breath comes and goes with the opening of the glottis.
+    phonation = pulses + speaker.breath * openness * breath
+    voiced = per_sample(tracks.voice) * phonation
+    source = voiced + per_sample(tracks.breath) * breath
+    hiss = per_sample(tracks.hiss) * friction
+    voice = _filter_by_tract(source, tracks.formants_hz, hiss, tracks.hiss_hz)
+    return _add_room(voice, rng)
 
 
-def _draw_targets(speaker: Speaker, ticks: int, rng: np.random.Generator) -> list[_Target]:
+def _draw_targets(speaker: Speaker, ticks: int, rng: Generator) -> list[_Target]:
     """Draw syllables, a target per tick, between two silences."""
     targets: list[_Target] = []
     ticks_per_ms = SAMPLE_RATE / TICK / 1000 / speaker.tempo
@@ -159,29 +168,38 @@ def _draw_targets(speaker: Speaker, ticks: int, rng: np.random.Generator) -> lis
 
     rest = _Target(_VOWELS[rng.integers(len(_VOWELS))])
     hold(25, 120, rest)
-    last = ticks - round(rng.uniform(15, 50) * ticks_per_ms)
+    final_rest_ms = rng.uniform(15, 50)
+    last = ticks - round(final_rest_ms * ticks_per_ms)
     while len(targets) < last:
-        vowel = _VOWELS[rng.integers(len(_VOWELS))] * rng.normal(1, 0.04, 3)
+        vowel = _draw_shape(_VOWELS, 0.04, rng)
         kind = rng.random()
         if kind < 0.30:
-            hold(60, 130, _fricative(speaker, vowel, rng))
+            hold(60, 130, _draw_fricative(speaker, vowel, rng))
         elif kind < 0.58:
             # A plosive: closure, burst, aspiration.
             voice_bar = 0.08 if rng.random() < 0.4 else 0.0
             hold(35, 75, _Target(vowel, voice=voice_bar))
-            hold(5, 12, _burst(vowel, rng))
+            hold(5, 12, _draw_burst(vowel, rng))
             hold(5, 45, _Target(vowel, breath=rng.uniform(0.01, 0.04)))
         elif kind < 0.88:
-            sonorant = _SONORANTS[rng.integers(len(_SONORANTS))] * rng.normal(1, 0.03, 3)
+            sonorant = _draw_shape(_SONORANTS, 0.03, rng)
             hold(45, 100, _Target(sonorant, voice=rng.uniform(0.35, 0.6)))
+        # Else the syllable is its vowel.
         hold(70, 200, _Target(vowel, voice=rng.uniform(0.7, 1.1)))
-        if rng.random() < 0.12:
+        has_pause = rng.random() < 0.12
+        if has_pause:
             hold(60, 180, _Target(vowel))
     targets[last:] = [rest] * (ticks - last)
     return targets
 
 
-def _fricative(speaker: Speaker, vowel: Array, rng: np.random.Generator) -> _Target:
+def _draw_shape(shapes: Array, spread: float, rng: Generator) -> Array:
+    """Draw a shape (3,) out of (n, 3), each formant of which is a little off."""
+    shape = shapes[rng.integers(len(shapes))]
+    return shape * rng.normal(1, spread, 3)
+
+
+def _draw_fricative(speaker: Speaker, vowel: Array, rng: Generator) -> _Target:
     centre_hz, width_hz, level = _FRICATIVES[rng.integers(len(_FRICATIVES))]
     voice = 0.3 if rng.random() < 0.35 else 0.0
     return _Target(
@@ -193,7 +211,7 @@ def _fricative(speaker: Speaker, vowel: Array, rng: np.random.Generator) -> _Tar
     )
 
 
-def _burst(vowel: Array, rng: np.random.Generator) -> _Target:
+def _draw_burst(vowel: Array, rng: Generator) -> _Target:
     return _Target(
         vowel,
         breath=0.05,
@@ -203,9 +221,7 @@ def _burst(vowel: Array, rng: np.random.Generator) -> _Target:
     )
 
 
-def _articulate(
-    speaker: Speaker, targets: list[_Target], rng: np.random.Generator
-) -> _Articulation:
+def _articulate(speaker: Speaker, targets: list[_Target], rng: Generator) -> _Articulation:
     """Move from target to target, each articulator at its own speed."""
     ticks = len(targets)
     low = np.stack([target.shape for target in targets])
@@ -213,71 +229,112 @@ def _articulate(
     formants_hz = smooth(np.concatenate([low, high], axis=1), 35)
     wander = smooth(rng.standard_normal((ticks, 7)), 40) * 0.08
     formants_hz = formants_hz * (1 + wander) * speaker.tract
+    voice = np.array([target.voice for target in targets])
+    breath = np.array([target.breath for target in targets])
+    hiss = np.array([target.hiss for target in targets])
     hiss_hz = np.array([(target.centre_hz, target.width_hz) for target in targets])
+    # The quickest articulator is the tip of the tongue, the slowest the jaw.
     return _Articulation(
         np.minimum(formants_hz, _HIGHEST_FORMANT_HZ),
-        voice=smooth(np.array([target.voice for target in targets]), 12),
-        breath=smooth(np.array([target.breath for target in targets]), 5),
-        hiss=smooth(np.array([target.hiss for target in targets]), 4),
+        voice=smooth(voice, 12),
+        breath=smooth(breath, 5),
+        hiss=smooth(hiss, 4),
         hiss_hz=smooth(hiss_hz, 10),
     )
 
 
-def _log_f0(speaker: Speaker, ticks: int, rng: np.random.Generator) -> Array:
+def _draw_log_f0(speaker: Speaker, ticks: int, rng: Generator) -> Array:
     """Return log F0 at each tick, (ticks,): declination, phrase movements and a fine tremor."""
     seconds = np.arange(ticks) * TICK / SAMPLE_RATE
     moves = smooth(rng.standard_normal(ticks), 200)
     tremor = smooth(rng.standard_normal(ticks), 15)
-    contour = speaker.melody * moves / (moves.std() + 1e-9) + 0.008 * tremor / tremor.std()
-    declination = rng.uniform(0.04, 0.12) * (seconds - seconds[-1] / 2)
+    moves_spread = moves.std() + 1e-9
+    melody = speaker.melody * moves / moves_spread
+    contour = melody + 0.008 * tremor / tremor.std()
+    middle = seconds[-1] / 2
+    declination = rng.uniform(0.04, 0.12) * (seconds - middle)
     return np.log(speaker.f0_hz) + contour - declination
 
 
-def _glottis(speaker: Speaker, log_f0: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def _move_glottis(speaker: Speaker, log_f0: Array, rng: Generator) -> tuple[Array, Array]:
     """Return the derivative of the glottal flow, and how far the glottis is open; both (samples,).
 
     Each cycle is Rosenberg's (1971) pulse with the exponential return of the LF model (Fant et al.,
     1985).
     """
-    steady = np.cumsum(np.exp(log_f0)) / SAMPLE_RATE
-    cycles = int(steady[-1]) + 3
-    positions = np.arange(len(steady))
-    uneven = np.arange(cycles) + speaker.jitter * rng.standard_normal(cycles)
-    starts = np.interp(uneven, steady, positions.astype(float))
-    phase = np.interp(positions, np.maximum.accumulate(starts), np.arange(cycles))
+    phase, cycles = _draw_phase(speaker, log_f0, rng)
     cycle = np.minimum(phase.astype(np.int64), cycles - 1)
+    # From 0 to 1 in each cycle.
     x = phase - cycle
-    height = np.exp(speaker.shimmer * rng.standard_normal(cycles))[cycle]
-    open_quotient = speaker.open_quotient * np.exp(0.05 * rng.standard_normal(cycles))
+    shimmer = speaker.shimmer * rng.standard_normal(cycles)
+    height = np.exp(shimmer)[cycle]
+    unevenness = np.exp(0.05 * rng.standard_normal(cycles))
+    open_quotient = speaker.open_quotient * unevenness
     end = open_quotient[cycle].clip(0.3, 0.9)
     peak = 0.67 * end
-    steepest = 0.5 * np.pi / (end - peak)
-    opening = 0.5 * np.pi / peak * np.sin(np.pi * x / peak)
-    closing = -steepest * np.sin(0.5 * np.pi * (x - peak) / (end - peak))
-    returning = -steepest * np.exp(-np.maximum(x - end, 0) / speaker.closure)
-    change = np.where(x < peak, opening, np.where(x < end, closing, returning))
+    closing_time = end - peak
+    steepest = 0.5 * np.pi / closing_time
+    rise = np.sin(np.pi * x / peak)
+    opening = 0.5 * np.pi / peak * rise
+    since_peak = x - peak
+    fall = np.sin(0.5 * np.pi * since_peak / closing_time)
+    closing = -steepest * fall
+    since_end = np.maximum(x - end, 0)
+    return_phase = np.exp(-since_end / speaker.closure)
+    returning = -steepest * return_phase
+    after_peak = np.where(x < end, closing, returning)
+    change = np.where(x < peak, opening, after_peak)
     # The flow of a cycle adds up to nothing.
-    change += steepest * speaker.closure * -np.expm1((end - 1) / speaker.closure)
-    openness = np.where(x < end, np.sin(np.pi * x / end), 0.0) + 0.1
+    returned = -np.expm1((end - 1) / speaker.closure)
+    change += steepest * speaker.closure * returned
+    flow = np.sin(np.pi * x / end)
+    openness = np.where(x < end, flow, 0.0) + 0.1
     return 0.1 * height * change, openness
 
 
-def _tract(source: Array, formants_hz: Array, friction: Array, hiss_hz: Array) -> Array:
+def _draw_phase(speaker: Speaker, log_f0: Array, rng: Generator) -> tuple[Array, int]:
+    """Return how many cycles have passed at each sample, (samples,), and how many there may be."""
+    steady = np.cumsum(np.exp(log_f0)) / SAMPLE_RATE
+    cycles = int(steady[-1]) + 3
+    positions = np.arange(len(steady))
+    jitter = speaker.jitter * rng.standard_normal(cycles)
+    uneven = np.arange(cycles) + jitter
+    starts = np.interp(uneven, steady, positions.astype(float))
+    # No cycle begins before the last one does.
+    in_order = np.maximum.accumulate(starts)
+    return np.interp(positions, in_order, np.arange(cycles)), cycles
+
+
+def _filter_by_tract(source: Array, formants_hz: Array, hiss: Array, hiss_hz: Array) -> Array:
     """Filter both sources frame by frame by all-pole resonators and overlap-add: (samples,)."""
     frames = len(source) // HOP + 2
-    at = np.minimum(np.arange(frames) * HOP // TICK, len(formants_hz) - 1)
-    of_tract = np.fft.rfft(resonators(formants_hz[at], _BANDWIDTHS_HZ), _FFT)
-    of_hiss = np.fft.rfft(resonators(hiss_hz[at, :1], hiss_hz[at, 1:]), _FFT)
-    voice = np.fft.rfft(cut(source, frames), _FFT) / of_tract
-    hiss = np.fft.rfft(cut(friction, frames), _FFT) / of_hiss
-    return overlap_add(np.fft.irfft(voice + hiss, _FFT), HOP)[HOP : HOP + len(source)]
+    tick_of_frame = np.arange(frames) * HOP // TICK
+    tick_of_frame = np.minimum(tick_of_frame, len(formants_hz) - 1)
+    formants = resonators(formants_hz[tick_of_frame], _BANDWIDTHS_HZ)
+    hiss_at = hiss_hz[tick_of_frame]
+    centres_hz, widths_hz = np.split(hiss_at, 2, axis=1)
+    constriction = resonators(centres_hz, widths_hz)
+    voice_spectrum = rfft(cut(source, frames), _FFT)
+    voice_spectrum = voice_spectrum / rfft(formants, _FFT)
+    hiss_spectrum = rfft(cut(hiss, frames), _FFT)
+    hiss_spectrum = hiss_spectrum / rfft(constriction, _FFT)
+    filtered_frames = irfft(voice_spectrum + hiss_spectrum, _FFT)
+    voice = overlap_add(filtered_frames, HOP)
+    return voice[HOP : HOP + len(source)]
 
 
-def _room(voice: Array, rng: np.random.Generator) -> Array:
+def _add_room(voice: Array, rng: Generator) -> Array:
     """Add a short reverberant tail: a decaying noise 18 to 28 dB below the direct sound."""
     time_s = np.arange(2400) / SAMPLE_RATE
-    tail = rng.standard_normal(len(time_s)) * np.exp(-6.9 * time_s / rng.uniform(0.1, 0.3))
-    tail[: round(0.002 * SAMPLE_RATE)] = 0
-    tail *= 10 ** (-rng.uniform(18, 28) / 20) / np.sqrt(np.sum(tail**2))
+    white = rng.standard_normal(len(time_s))
+    # 60 dB, a factor of exp(-6.9), in this time.
+    decay_s = rng.uniform(0.1, 0.3)
+    decay = np.exp(-6.9 * time_s / decay_s)
+    tail = white * decay
+    first_echo = round(0.002 * SAMPLE_RATE)
+    tail[:first_echo] = 0
+    level_db = -rng.uniform(18, 28)
+    norm = np.sqrt(np.sum(tail**2))
+    tail *= 10 ** (level_db / 20) / norm
     tail[0] = 1
     return filtered(voice, tail)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from numpy.fft import irfft, rfft
 
 from asdf.audio.augmentation.files import find_responses
 from asdf.audio.reading import audio_length
@@ -106,8 +107,8 @@ def reverberate(waveform: np.ndarray, response: np.ndarray) -> np.ndarray:
     length = len(waveform)
     direct = int(np.abs(response).argmax())
     points = _find_fast_size(length + len(response) - 1)
-    spectrum = np.fft.rfft(waveform, points) * np.fft.rfft(response, points)
-    convolved = np.fft.irfft(spectrum, points)
+    spectrum = rfft(waveform, points) * rfft(response, points)
+    convolved = irfft(spectrum, points)
     wet = convolved[direct : direct + length].astype(np.float64)
     level = np.sqrt(energy / (wet @ wet))
     return (level * wet).astype(np.float32)

@@ -99,7 +99,7 @@ def test_readers_of_the_package_read_it(corpus: Path) -> None:
 def test_sets_share_no_speaker_no_utterance_and_no_audio(corpus: Path) -> None:
     speakers = [{row[0] for row in rows(corpus, part)} for part in SMALL]
     names = [{row[1] for row in rows(corpus, part)} for part in SMALL]
-    assert [len(found) for found in speakers] == [2, 1, 2]
+    assert [len(ids) for ids in speakers] == [2, 1, 2]
     assert len(set.union(*speakers)) == 5
     assert len(set.union(*names)) == sum(map(len, names)) == 12 + 6 + 16
     audio = [data for name, data in contents(corpus).items() if name.endswith(".flac")]
@@ -109,7 +109,7 @@ def test_sets_share_no_speaker_no_utterance_and_no_audio(corpus: Path) -> None:
 @pytest.mark.parametrize("sets", [SMALL, DEMO_SETS])
 def test_a_vocoder_is_heard_in_the_evaluation_set_only(sets: tuple[DemoSet, ...]) -> None:
     train, dev, evaluation = (
-        {trial.attack for trial in demo_corpus._trials(part, np.random.default_rng(0))} - {"-"}
+        {trial.attack for trial in demo_corpus._draw_trials(part, np.random.default_rng(0))} - {"-"}
         for part in sets
     )
     assert train == dev == {"A01", "A02", "A03"}
@@ -134,8 +134,8 @@ def test_levels_durations_floors_and_edges_tell_nothing_of_the_class() -> None:
     part = DemoSet("train", "train.trn", ("A01", "A02", "A03", "A04"), speakers=10, pairs=6)
     measures: dict[str, list[float]] = {}
     labels = []
-    for trial in demo_corpus._trials(part, np.random.default_rng(0)):
-        samples = demo_corpus._utterance(trial, (0, 0)) / 32768
+    for trial in demo_corpus._draw_trials(part, np.random.default_rng(0)):
+        samples = demo_corpus._say(trial, (0, 0)) / 32768
         frames = samples[: len(samples) // 160 * 160].reshape(-1, 160).std(axis=1) + 1e-9
         loud = np.flatnonzero(frames > 0.05 * frames.max())
         power = np.abs(np.fft.rfft(samples)) ** 2
@@ -152,8 +152,8 @@ def test_levels_durations_floors_and_edges_tell_nothing_of_the_class() -> None:
         }.items():
             measures.setdefault(name, []).append(float(value))
 
-    found = {name: auc(np.array(values), np.array(labels)) for name, values in measures.items()}
-    assert {name: value for name, value in found.items() if not 0.37 < value < 0.63} == {}
+    areas = {name: auc(np.array(values), np.array(labels)) for name, values in measures.items()}
+    assert {name: value for name, value in areas.items() if not 0.37 < value < 0.63} == {}
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
