@@ -2,8 +2,8 @@
 
 Invariant: every line of a file ends up as exactly one thing (blank, comment, assignment, a block's
 first line) or as a mistake; none is skipped or added to a block that it does not belong to. A blank
-line ends a block. Values are read as literals here; whether they fit their settings is compared with
-`sections.py` later.
+line ends a block. Values are read as literals here; whether they fit their settings is checked
+later.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mist
 
 
 def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]:
-    """Return the blocks of a run_configs text by name, in their order, and what is wrong with it."""
+    """Return the blocks of a run_configs text by name, in order, and what is wrong with it."""
     reader = _BlockReader(file)
     for line in read_lines(text, file, reader.collector):
         reader.take(line)

@@ -10,8 +10,8 @@ today, and any loss, optimiser, augmentation or front end. A room that takes suc
 A module is looked for in the recipe's folder first, then where Python finds it. The file of such a
 class is copied to the run's folder with the user's other code (`catalogue.class_paths`).
 
-Invariant: a class is looked at, and known to be derived from the base, before anything of it is used.
-A dry run looks at the text of its file alone, and does not refuse what only running it would show.
+Invariant: a class is known to be derived from the base before anything of it is used. A dry run
+reads the text of its file alone, and does not refuse what only running it would show.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _names_in(tree: ast.Module) -> set[str]:
 
 
 def _classes_in(tree: ast.Module) -> list[str]:
-    """Return the classes that a file offers: the capitalised names of `__all__`, or those defined."""
+    """Return the classes that a file offers: capitalised names of `__all__`, or those defined."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             names: list[str] = ast.literal_eval(node.value)
@@ -208,7 +208,7 @@ def _is_derived(value: object, base: type) -> bool:
 
 
 def describe_error(error: Exception, skip_file: str = __file__) -> str:
-    """Return the kind and text of an error and where it was raised, unless that was in `skip_file`."""
+    """Return an error's kind and text, and where it was raised unless in `skip_file`."""
     raised_at = traceback.extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error}"
     # A syntax error's own text says where it is.

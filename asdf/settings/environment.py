@@ -1,7 +1,7 @@
 """Environment variables and `~` in the path settings.
 
-Invariant: only the value that a config ends up with is expanded, so that a variable which is not set
-in one layer does no harm where a later layer overrides it. An empty variable counts as not set:
+Invariant: only the value that a config ends up with is expanded, so that a variable which is not
+set in one layer does no harm where a later layer overrides it. An empty variable counts as not set:
 '$SCRATCH/LA' must not turn into '/LA' in silence.
 """
 

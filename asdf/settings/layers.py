@@ -1,4 +1,4 @@
-"""The values of one config out of its layers: defaults, init_config, inherited blocks, its lines, command line.
+"""The values of one config from its layers: defaults, init_config, inherited blocks, its lines, overrides.
 
 Invariant: a log only grows, in the order in which values are applied, and the last step of a
 setting is its value. So what a value is and where it comes from can never contradict each other.
@@ -46,7 +46,7 @@ class Config:
     Attributes:
         header: what it is and where it is written, for a user.
         values: each setting's value by its full name, with environment variables expanded.
-        unset: what is wrong with the paths whose variables are not set; `values` has them as written.
+        unset: the mistakes of paths whose variables are not set; `values` has these as written.
     """
 
     header: str

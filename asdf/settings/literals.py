@@ -75,7 +75,7 @@ def _evaluate(node: ast.expr) -> Any:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a constant is of a kind that settings have; Python also has bytes and complex ones."""
+    """Whether a constant is of a kind that settings have: bytes and complex numbers are not."""
     return value is None or isinstance(value, bool | int | float | str)
 
 

@@ -23,7 +23,7 @@ Advice = Callable[[], str]
 
 @dataclass(frozen=True)
 class Location:
-    """Where a value was written: a line of a file, or something without lines, as the command line."""
+    """Where a value was written: a line of a file, or something without lines."""
 
     file: str
     line: int | None = None
@@ -139,7 +139,7 @@ def raise_all(mistakes: Iterable[Mistake]) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a clause with the known name nearest to `name`, or with all of them if they are few."""
+    """Return a clause with the known name nearest to `name`, or with all if they are few."""
     names = list(known)
     near = closest(name, names)
     if near:

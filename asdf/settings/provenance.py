@@ -1,6 +1,6 @@
 """Where each value comes from, in words: `--explain`, the account of a config, the saved snapshot.
 
-Invariant: everything here is read off the log of a config; the last step shown is the value in force.
+Invariant: everything here is read off the log of a config; the last step shown is the value that holds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def explain(config: Config, what: str) -> str:
 
 
 def account(config: Config) -> str:
-    """Return the settings of a config that a layer sets, and where; the rest have their defaults."""
+    """Return the settings that a config and its layers set, and where; the rest are defaults."""
     assigned = {step.setting for step in config.log if step.location is not None}
     names = [name for name in catalogue() if name in assigned]
     rest = len(catalogue()) - len(names)
@@ -110,5 +110,5 @@ def _source(step: Step, *, short: bool = True) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return `text` fit for a comment: a file's name may hold line ends and bytes that are no text."""
+    """Return `text` fit for a comment: a file's name may hold line ends and any bytes."""
     return " ".join(text.splitlines()).encode("utf-8", "backslashreplace").decode()

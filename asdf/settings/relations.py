@@ -40,14 +40,14 @@ CHAIN_NEEDS = {
     "reverberation": "reverberation_folders",
     "codec": "codecs",
 }
-# Networks that take clips of one length: the setting that has it. Their classes know it as well, but
-# reading it off them would import torch, for which --list and --explain do not wait.
+# Networks that take clips of one length, and the setting of that length. Their classes know it as
+# well, but to ask them would import torch, for which --list and --explain do not wait.
 CLIP_SETTINGS = {"asdf.networks.SSL_SLS": "back_end.sls_samples"}
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Two settings that contradict each other; with their values it reads `first relation second`."""
+    """Two settings that contradict each other; a message reads `first relation second`."""
 
     first: str
     relation: str

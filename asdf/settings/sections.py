@@ -1,6 +1,6 @@
-"""The settings themselves: one dataclass a section, one line of meaning a setting.
+"""The settings themselves: one dataclass per section, one line of meaning per setting.
 
-Invariant: this file is the only place that knows a setting's name, type, default, unit and range. The checks
+Invariant: only this file knows a setting's name, type, default, unit and range. The checks
 (`checks.py`), `--explain`, docs/settings.md and the saved snapshots are all derived from it.
 All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `_db`).
 """
@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from asdf.settings.mistakes import UnknownName, nearest
 
-# The greatest values that are taken, for what takes memory, processes or time as it grows. They are far beyond any use:
-# what they refuse is a slip of the pen, before it asks the machine for a terabyte or for a million processes.
-MOST_PROCESSES = 1024
-MOST_UTTERANCES = 10**6
-MOST_EPOCHS = 10**9
-MOST_STEPS = 10**12
-MOST_STAGES = 10**6
-LONGEST_CLIP = 3600 * 16000
-LONGEST_UTTERANCE = 10**12
-LONGEST_S = 10**9
-WIDEST_LAYER = 10**5
-HIGHEST_HZ = 10**6
-LOUDEST_DB = 1000
+# The highest values accepted for what takes memory, processes or time as it grows. They are far
+# beyond any use: what they refuse is a slip of the pen, before it costs a terabyte of memory or
+# starts a million processes.
+MAX_PROCESSES = 1024
+MAX_UTTERANCES = 10**6
+MAX_EPOCHS = 10**9
+MAX_STEPS = 10**12
+MAX_STAGES = 10**6
+MAX_CLIP_SAMPLES = 3600 * 16000
+MAX_UTTERANCE_SAMPLES = 10**12
+MAX_SECONDS = 10**9
+MAX_LAYER_WIDTH = 10**5
+MAX_HZ = 10**6
+MAX_DB = 1000
 
 
 def setting(
@@ -38,11 +39,12 @@ def setting(
     at_most: float | None = None,
     check: str = "",
 ) -> Any:
-    """A dataclass field with what a user is told about it.
+    """Return a dataclass field with its documentation and its checks.
 
-    `at_least`, `above`, `at_most` bound a number, or every number of a tuple. `each` names a further check of
-    `checks.py`: 'class_path', 'unique' (no value twice), 'path' (one or several; environment variables are
-    expanded), 'not_empty'.
+    Args:
+        at_least, above, at_most: bounds of a number, or of every number of a tuple.
+        check: a further check of `checks.py`: 'class_path', 'unique' (no value twice), 'path' (one
+            or several; environment variables are expanded), 'not_empty'.
     """
     metadata = {
         "meaning": meaning,
@@ -56,9 +58,9 @@ def setting(
 
 
 class KnownNames:
-    """Refuses to be given what is no setting, so that a typo in the code of a recipe does not pass in silence."""
+    """Rejects assignment to unknown settings, so that a typo in the code of a recipe raises."""
 
-    # Hidden from type checkers, which find an unknown name by themselves as long as this is not in their way.
+    # Hidden from type checkers, which find unknown names by themselves only without it.
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: Any) -> None:
@@ -74,7 +76,9 @@ class KnownNames:
 class Paths(KnownNames):
     """Where things are read and written."""
 
-    output_folder: str | None = setting(None, "all outputs of the recipe go below it", check="path")
+    output_folder: str | None = setting(
+        None, "all outputs of the recipe are written below it", check="path"
+    )
     database_folder: str | None = setting(None, "the folder that holds the corpora", check="path")
     system_folder: str = setting(
         "system1",
@@ -92,90 +96,87 @@ class Computing(KnownNames):
 
     use_gpu: bool | Literal["required"] = setting(
         True,
-        "True: a GPU where there is one; 'required': the run ends where there is none; False: CPU, "
-        "also where there "
-        "is a GPU",
+        "True: a GPU if there is one; 'required': the run ends if there is none; False: the CPU, "
+        "even if there is a GPU",
     )
     gpu_ids: tuple[int, ...] | None = setting(
         None,
         "which GPUs: the process of local rank i uses gpu_ids[i]; None: the first ones",
         at_least=0,
         check="unique",
-        at_most=MOST_PROCESSES - 1,
+        at_most=MAX_PROCESSES - 1,
     )
     processes: int = setting(
         1,
-        "processes that run.py starts by itself when it was started as one",
+        "processes that run.py starts when it was started as a single one",
         at_least=1,
-        at_most=MOST_PROCESSES,
+        at_most=MAX_PROCESSES,
     )
     backend: Literal["auto", "nccl", "gloo", "mpi"] = setting(
-        "auto", "how processes talk; auto: nccl on GPUs, gloo on CPU"
+        "auto", "how processes communicate; auto: nccl on GPUs, gloo on the CPU"
     )
     timeout_s: float = setting(
         1800.0,
         "a process that waits longer than this for another ends the run",
         unit="s",
         above=0,
-        at_most=LONGEST_S,
+        at_most=MAX_SECONDS,
     )
     sync_batch_norm: bool = setting(
         True, "in training, batch norm over the minibatches of all processes together"
     )
     threads: int | None = setting(
         None,
-        "CPU threads a process; None: 1 on a GPU, else the cores shared out among this node's "
+        "CPU threads per process; None: 1 on a GPU, else the cores divided among this node's "
         "processes",
         at_least=1,
-        at_most=MOST_PROCESSES,
+        at_most=MAX_PROCESSES,
     )
     network_dataloader_workers: int = setting(
         10,
-        "loader processes a process; no more are started than it has cores, two less on a GPU; 0: "
+        "loader processes per process; at most as many as it has cores, two fewer on a GPU; 0: "
         "none",
         at_least=0,
-        at_most=MOST_PROCESSES,
+        at_most=MAX_PROCESSES,
     )
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
         "auto",
-        "of training; auto: bf16 where the GPU computes in it, fp16 on compute capability 7.x, "
-        "else fp32; scoring has "
-        "its own",
+        "precision of training; auto: bf16 if the GPU computes in it, fp16 on compute capability "
+        "7.x, else fp32; for scoring see scoring_precision",
     )
     tf32: bool = setting(False, "allow TF32 products in training on a GPU (faster, about 3 digits)")
     scoring_precision: Literal["fp32", "tf32", "bf16"] = setting(
         "fp32",
-        "of validation and of stage 2; tf32, bf16: on GPUs from A100 on some times faster, scores "
-        "of about 3 and 2 "
-        "digits; what is reported says which; for `asdf.Detector` its own `precision` counts",
+        "precision of validation and of stage 2; tf32, bf16: several times faster on GPUs from "
+        "A100 on, with scores of about 3 and 2 digits; reports name it; `asdf.Detector` has its "
+        "own `precision`",
     )
     compile: bool = setting(
         False,
-        "compile the network for training: faster steps after a first one of minutes; scoring "
-        "stays as it is",
+        "compile the network for training: faster steps after a first one of minutes; scoring is "
+        "not compiled",
     )
     deterministic: bool = setting(
         False,
-        "only algorithms that repeat themselves: on a GPU too a resumed run gives the bits of one "
-        "never stopped",
+        "only deterministic algorithms: on a GPU, too, a resumed run is bit-identical to an "
+        "uninterrupted one",
     )
     shard_network: bool = setting(
         False,
-        "divide weights, gradients and moments over the processes, which gather a layer at a time: "
-        "for networks that "
-        "one GPU cannot hold",
+        "divide weights, gradients and moments over the processes, which gather one layer at a "
+        "time: for networks that one GPU cannot hold",
     )
     cuda_graphs: bool = setting(
         False,
-        "one process with a GPU: capture the passes over a minibatch and replay them: a step is a "
-        "few launches instead "
-        "of thousands; not with masks or layer_drop; memory of its own; ignored on the CPU",
+        "one process with a GPU: capture the passes over a minibatch and replay them, so that a "
+        "step is a few launches instead of thousands; not with masks or layer_drop; takes "
+        "additional memory; ignored on the CPU",
     )
     profile_steps: tuple[int, int] | None = setting(
         None,
         "optimiser steps (first, last) whose profile is written to profile/ in the system folder",
         at_least=1,
-        at_most=MOST_STEPS,
+        at_most=MAX_STEPS,
     )
 
 
@@ -192,115 +193,124 @@ class Network(KnownNames):
         "auto",
         "'auto' goes on from the newest checkpoint; 0 starts afresh; N goes on from epoch N; -N "
         "only scores epoch N",
-        at_least=-MOST_EPOCHS,
-        at_most=MOST_EPOCHS,
+        at_least=-MAX_EPOCHS,
+        at_most=MAX_EPOCHS,
     )
     max_epochs: int = setting(
-        1000, "training ends after so many epochs", at_least=1, at_most=MOST_EPOCHS
+        1000, "training ends after this number of epochs", at_least=1, at_most=MAX_EPOCHS
     )
     max_steps: int | None = setting(
-        None, "training ends after so many optimiser steps", at_least=1, at_most=MOST_STEPS
+        None, "training ends after this number of optimiser steps", at_least=1, at_most=MAX_STEPS
     )
     epochs_per_train_call: int = setting(
-        1, "epochs between scorings of the validation sets", at_least=1, at_most=MOST_EPOCHS
+        1, "epochs between scorings of the validation sets", at_least=1, at_most=MAX_EPOCHS
     )
     evaluation_interval_steps: int | None = setting(
         None,
         "optimiser steps between further scorings of the validation sets",
         at_least=1,
-        at_most=MOST_STEPS,
+        at_most=MAX_STEPS,
     )
     early_stop_evaluations: int | None = setting(
         None,
-        "stop after so many scorings in a row without a new best EER",
+        "stop after this number of scorings in a row without a new best EER",
         at_least=1,
-        at_most=MOST_STEPS,
+        at_most=MAX_STEPS,
     )
 
     minibatch_size: int = setting(
-        24, "utterances a process and minibatch", at_least=1, at_most=MOST_UTTERANCES
+        24, "utterances per process and minibatch", at_least=1, at_most=MAX_UTTERANCES
     )
     optimizer_step_interval: int = setting(
-        1, "minibatches an optimiser step", at_least=1, at_most=MOST_UTTERANCES
+        1,
+        "minibatches per optimiser step (gradient accumulation)",
+        at_least=1,
+        at_most=MAX_UTTERANCES,
     )
     global_minibatch_size: int | None = setting(
         None,
-        "utterances per minibatch of all processes together, so that steps do not depend on their "
-        "number; None: "
-        "minibatch_size counts per process",
+        "utterances per minibatch of all processes together, so that steps do not depend on the "
+        "number of processes; None: minibatch_size per process",
         at_least=1,
-        at_most=MOST_UTTERANCES,
+        at_most=MAX_UTTERANCES,
     )
     train_clip_size: int = setting(
-        16000, "length of a training example", unit="samples", at_least=400, at_most=LONGEST_CLIP
+        16000,
+        "length of a training example",
+        unit="samples",
+        at_least=400,
+        at_most=MAX_CLIP_SAMPLES,
     )
     clip_position: Literal["random", "start"] = setting(
         "random",
         "which part of a training utterance: 'random', another one in each epoch; 'start', its "
-        "first samples, as "
-        "published XLS-R + AASIST recipes do",
+        "first samples, as in published XLS-R + AASIST recipes",
     )
     min_train_utterance_length_in_samples: int = setting(
         0,
         "shorter training utterances are left out",
         unit="samples",
         at_least=0,
-        at_most=LONGEST_UTTERANCE,
+        at_most=MAX_UTTERANCE_SAMPLES,
     )
     max_train_utterance_length_in_samples: int | None = setting(
         None,
         "longer training utterances are left out",
         unit="samples",
         at_least=1,
-        at_most=LONGEST_UTTERANCE,
+        at_most=MAX_UTTERANCE_SAMPLES,
     )
     eval_minibatch_size_factor: float | Literal["auto"] = setting(
         "auto",
         "a scoring batch holds up to minibatch_size * factor * train_clip_size samples; 'auto': 2 "
-        "on a CPU, on a GPU "
-        "as many as a quarter of its memory holds, never fewer than on a CPU",
+        "on a CPU, on a GPU what a quarter of its memory holds, never less than on a CPU",
         above=0,
-        at_most=MOST_UTTERANCES,
+        at_most=MAX_UTTERANCES,
     )
     min_evaluation_utterance_length_in_samples: int = setting(
         16000,
-        "shorter ones are repeated up to it",
+        "shorter utterances are repeated up to this length",
         unit="samples",
         at_least=400,
-        at_most=LONGEST_CLIP,
+        at_most=MAX_CLIP_SAMPLES,
     )
     max_evaluation_utterance_length_in_samples: int = setting(
-        1000000, "longer ones are cut", unit="samples", at_least=400, at_most=LONGEST_UTTERANCE
+        1000000,
+        "longer utterances are cut",
+        unit="samples",
+        at_least=400,
+        at_most=MAX_UTTERANCE_SAMPLES,
     )
     max_cut_proportion: float = setting(
         0.0,
-        "how much of an utterance may be cut to share a scoring batch; 0: nothing is cut",
+        "proportion of an utterance that may be cut to fit into a scoring batch; 0: nothing is cut",
         at_least=0,
         at_most=1,
     )
     score: Literal["bona_fide", "difference"] = setting(
-        "bona_fide", "the score: the bona fide logit (column 1), or it minus the spoof logit"
+        "bona_fide",
+        "the score: the bona fide logit (column 1), or the bona fide minus the spoof logit",
     )
     print_interval: int = setting(
-        10, "optimiser steps between progress lines", at_least=1, at_most=MOST_STEPS
+        10, "optimiser steps between progress lines", at_least=1, at_most=MAX_STEPS
     )
     scoring_print_interval: int = setting(
-        50, "scoring batches between progress lines", at_least=1, at_most=MOST_STEPS
+        50, "scoring batches between progress lines", at_least=1, at_most=MAX_STEPS
     )
 
     optimizer: Literal["sgd", "adam", "adamw"] = setting("sgd", "the optimiser")
     initial_learning_rate: float = setting(0.1, "learning rate at the start", above=0)
-    momentum: float = setting(0.0, "of sgd", at_least=0, at_most=1)
+    momentum: float = setting(0.0, "momentum of sgd", at_least=0, at_most=1)
     adam_betas: tuple[float, float] = setting(
-        (0.9, 0.999), "of adam and adamw", at_least=0, at_most=1
+        (0.9, 0.999), "betas of adam and adamw", at_least=0, at_most=1
     )
     weight_decay: float = setting(0.001, "weight decay", at_least=0)
     weight_decay_skiplist: tuple[str, ...] = setting(
         ("batchnorm",),
-        "parameters get no decay whose name, or whose module's class, contains one of these",
+        "no decay for parameters whose name, or whose module's class, contains one of these",
     )
     gradient_clip_norm: float | None = setting(
-        None, "gradients are scaled down to this norm; None: they are not", above=0
+        None, "gradients are scaled down to this norm; None: no clipping", above=0
     )
     class_weights: tuple[float, float] = setting(
         (1.0, 1.0), "weights of (spoof, bona fide) in the cross-entropy", above=0
@@ -308,64 +318,77 @@ class Network(KnownNames):
 
     schedule: Literal["plateau", "cosine", "constant"] = setting(
         "plateau",
-        "plateau: the original's, by epoch; cosine: by step, to min_learning_rate; constant",
+        "plateau: by epoch, as in the original; cosine: by step, down to min_learning_rate; "
+        "constant",
     )
     warmup_steps: int = setting(
-        0, "the learning rate rises from 0 over so many steps", at_least=0, at_most=MOST_STEPS
+        0,
+        "number of steps over which the learning rate rises from 0",
+        at_least=0,
+        at_most=MAX_STEPS,
     )
-    min_learning_rate: float = setting(0.0, "where the cosine ends", at_least=0)
+    min_learning_rate: float = setting(0.0, "learning rate at the end of the cosine", at_least=0)
     lr_update_ratio: float = setting(
-        0.5, "plateau: the learning rate is multiplied by it", above=0, at_most=1
+        0.5, "plateau: factor by which the learning rate is multiplied", above=0, at_most=1
     )
     max_consecutive_lr_updates: int = setting(
-        2, "plateau: training ends after so many updates in a row", at_least=1, at_most=MOST_STEPS
+        2,
+        "plateau: training ends after this number of updates in a row",
+        at_least=1,
+        at_most=MAX_STEPS,
     )
     min_loss_change_ratio: float = setting(
-        0.01, "plateau when (previous - current) / max(min_room, previous - target) is below it"
+        0.01, "plateau test: (previous - current) / max(min_room, previous - target) is below this"
     )
-    min_room_for_improvement: float = setting(0.1, "plateau test: least denominator", above=0)
-    target_loss: float = setting(0.1, "plateau test: the loss aimed at", at_least=0)
+    min_room_for_improvement: float = setting(
+        0.1, "plateau test: lowest denominator (min_room)", above=0
+    )
+    target_loss: float = setting(0.1, "plateau test: the target loss", at_least=0)
 
     keep_last_networks: int | None = setting(
-        None, "newest networks kept; None: all networks are kept", at_least=1, at_most=MOST_STEPS
+        None,
+        "number of newest networks kept; None: all networks are kept",
+        at_least=1,
+        at_most=MAX_STEPS,
     )
     keep_best_networks: int = setting(
         3,
-        "networks also kept for their EER on the first validation set, if not all are",
+        "number of networks also kept for their EER on the first validation set, if not all are "
+        "kept",
         at_least=0,
-        at_most=MOST_STEPS,
+        at_most=MAX_STEPS,
     )
     keep_every_epochs: int | None = setting(
         None,
-        "networks of every N-th epoch are also kept, if not all are",
+        "networks of every N-th epoch are also kept, if not all are kept",
         at_least=1,
-        at_most=MOST_EPOCHS,
+        at_most=MAX_EPOCHS,
     )
     average_best_networks: int = setting(
         0,
-        "at the end the best N kept networks are averaged into networks/average.pt; 0: none",
+        "at the end the best N of the kept networks are averaged into networks/average.pt; 0: no "
+        "average",
         at_least=0,
-        at_most=MOST_EPOCHS,
+        at_most=MAX_EPOCHS,
     )
     checkpoint_interval_s: float | Literal["auto"] | None = setting(
         "auto",
-        "time between checkpoints inside an epoch; 'auto': as soon as what a kill would lose is "
-        "worth the time that "
-        "writing one takes; None: none",
+        "time between checkpoints inside an epoch; 'auto': as soon as a kill would lose enough "
+        "work to justify the time of writing one; None: none",
         unit="s",
         above=0,
-        at_most=LONGEST_S,
+        at_most=MAX_SECONDS,
     )
     checkpoint_interval_steps: int | None = setting(
-        None, "optimiser steps between checkpoints inside an epoch", at_least=1, at_most=MOST_STEPS
+        None, "optimiser steps between checkpoints inside an epoch", at_least=1, at_most=MAX_STEPS
     )
     callbacks: tuple[str, ...] = setting(
         (), "class paths of your own callbacks", check="class_path"
     )
     callback_failures_end_training: bool = setting(
         False,
-        "True: an exception in a callback of yours ends the run; False: it is logged, and training "
-        "goes on",
+        "True: an exception in one of your callbacks ends the run; False: it is logged, and "
+        "training goes on",
     )
 
 
@@ -376,48 +399,46 @@ class FrontEnd(KnownNames):
     architecture: str = setting(
         "wav2vec2_xlsr_300m",
         "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
-        "_1b, _2b, "
-        "hubert_base, _large, _xlarge, wavlm_base, _large; most weights tell it themselves",
+        "_1b, _2b, hubert_base, _large, _xlarge, wavlm_base, _large; most weight files state it "
+        "themselves",
         check="not_empty",
     )
     weights: str | None = setting(
         None,
-        "None: random; a checkpoint file; a folder of Hugging Face; or 'torchaudio:NAME', of "
-        "torchaudio.pipelines",
+        "None: random; a checkpoint file; a folder from Hugging Face; or 'torchaudio:NAME', a "
+        "bundle of torchaudio.pipelines",
         check="path",
     )
     layer: int | Literal["last", "weighted"] = setting(
         "last",
-        "features: 'last', after the final norm; N, the hidden state after encoder layer N, 0 "
-        "before the first; "
-        "'weighted', a learned sum of all; back ends that take all layers get those up to N",
+        "features: 'last', after the final norm; N, the hidden state after encoder layer N (0: "
+        "before the first); 'weighted', a learned sum of all; back ends that take all layers get "
+        "those up to N",
         at_least=0,
-        at_most=WIDEST_LAYER,
+        at_most=MAX_LAYER_WIDTH,
     )
-    frozen: bool = setting(False, "True: its weights stay as they are, and it runs without dropout")
+    frozen: bool = setting(False, "True: its weights are not trained, and it runs without dropout")
     unfreeze_after_epochs: int | None = setting(
         None,
         "frozen in the first N epochs, trained from then on; None: no change",
         unit="epochs",
         at_least=1,
-        at_most=MOST_EPOCHS,
+        at_most=MAX_EPOCHS,
     )
     cache_features: bool = setting(
         False,
-        "frozen front end: compute its features of the training clips once and keep them, as "
-        "float16, below "
-        "output_folder; needs network.clip_position = 'start' and no augmentation",
+        "frozen front end: compute its features of the training clips once and save them, as "
+        "float16, below output_folder; needs network.clip_position = 'start' and no augmentation",
     )
     learning_rate: float | None = setting(
-        None, "its own learning rate; None: initial_learning_rate", above=0
+        None, "learning rate of the front end; None: initial_learning_rate", above=0
     )
     gradient_checkpointing: bool = setting(
         False,
         "recompute the convolutions and the encoder's layers in the backward pass: less than half "
-        "the memory, about a "
-        "third more time where the GPU is the limit, more where the host is",
+        "the memory, about a third more time if the GPU is the limit, more if the host is",
     )
-    dropout: float = setting(0.0, "in its encoder, in training", at_least=0, at_most=1)
+    dropout: float = setting(0.0, "dropout in the encoder, in training", at_least=0, at_most=1)
     layer_drop: float = setting(
         0.0,
         "probability that an encoder layer is left out of a minibatch, in training",
@@ -431,7 +452,7 @@ class FrontEnd(KnownNames):
         at_most=1,
     )
     time_mask_length: int = setting(
-        10, "length of a time mask", unit="frames", at_least=1, at_most=LONGEST_CLIP
+        10, "length of a time mask", unit="frames", at_least=1, at_most=MAX_CLIP_SAMPLES
     )
     channel_mask_proportion: float = setting(
         0.0,
@@ -441,7 +462,7 @@ class FrontEnd(KnownNames):
         at_most=1,
     )
     channel_mask_length: int = setting(
-        64, "width of a channel mask", unit="values", at_least=1, at_most=LONGEST_CLIP
+        64, "width of a channel mask", unit="values", at_least=1, at_most=MAX_CLIP_SAMPLES
     )
     normalize_waveforms: bool = setting(
         False,
@@ -451,57 +472,57 @@ class FrontEnd(KnownNames):
 
 @dataclass
 class BackEnd(KnownNames):
-    """Sizes of the back ends behind a self-supervised front end; AASIST's are the published ones."""
+    """Sizes of the back ends of self-supervised front ends; AASIST's are the published ones."""
 
     asp_hidden: int = setting(
         128,
         "SSL_ASP: hidden units of the attention",
         unit="values",
         at_least=1,
-        at_most=WIDEST_LAYER,
+        at_most=MAX_LAYER_WIDTH,
     )
-    mhfa_heads: int = setting(64, "SSL_MHFA: attention heads", at_least=1, at_most=WIDEST_LAYER)
+    mhfa_heads: int = setting(64, "SSL_MHFA: attention heads", at_least=1, at_most=MAX_LAYER_WIDTH)
     mhfa_compression: int = setting(
         128,
         "SSL_MHFA: values that keys and values are compressed to",
         unit="values",
         at_least=1,
-        at_most=WIDEST_LAYER,
+        at_most=MAX_LAYER_WIDTH,
     )
     mhfa_embedding: int = setting(
-        256, "SSL_MHFA: size of the embedding", unit="values", at_least=1, at_most=WIDEST_LAYER
+        256, "SSL_MHFA: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
     )
     sls_samples: int = setting(
         64600,
-        "SSL_SLS: the one length it takes; network.train_clip_size has to equal it",
+        "SSL_SLS: the only length it takes; network.train_clip_size has to equal it",
         unit="samples",
         at_least=400,
-        at_most=LONGEST_CLIP,
+        at_most=MAX_CLIP_SAMPLES,
     )
     sls_hidden: int = setting(
-        1024, "SSL_SLS: size of the embedding", unit="values", at_least=1, at_most=WIDEST_LAYER
+        1024, "SSL_SLS: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
     )
     nes2net_splits: tuple[int, int] = setting(
         (8, 8),
-        "SSL_Nes2NetX: parts of the features, and parts of each of these",
+        "SSL_Nes2NetX: number of parts of the features, and of parts of each of these",
         at_least=2,
-        at_most=WIDEST_LAYER,
+        at_most=MAX_LAYER_WIDTH,
     )
     nes2net_dilation: int = setting(
         2,
         "SSL_Nes2NetX: dilation of its convolutions",
         unit="frames",
         at_least=1,
-        at_most=LONGEST_CLIP,
+        at_most=MAX_CLIP_SAMPLES,
     )
     nes2net_squeeze: int = setting(
         1,
         "SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside",
         at_least=1,
-        at_most=WIDEST_LAYER,
+        at_most=MAX_LAYER_WIDTH,
     )
     nes2net_pooling: Literal["mean", "attentive"] = setting(
-        "mean", "SSL_Nes2NetX: over time; attentive: attentive statistics"
+        "mean", "SSL_Nes2NetX: pooling over time; attentive: attentive statistics"
     )
 
 
@@ -520,55 +541,55 @@ class RawBoost(KnownNames):
         at_least=0,
         at_most=8,
     )
-    nBands: int = setting(5, "LnL: notch filters", at_least=1, at_most=1000)
-    minF: float = setting(
-        20, "LnL: lowest centre frequency", unit="Hz", at_least=0, at_most=HIGHEST_HZ
+    nBands: int = setting(5, "LnL: number of notch filters", at_least=1, at_most=1000)
+    minF: float = setting(20, "LnL: lowest centre frequency", unit="Hz", at_least=0, at_most=MAX_HZ)
+    maxF: float = setting(8000, "LnL: highest centre frequency", unit="Hz", above=0, at_most=MAX_HZ)
+    minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0, at_most=MAX_HZ)
+    maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0, at_most=MAX_HZ)
+    minCoeff: int = setting(
+        10, "LnL: lowest number of filter coefficients", at_least=1, at_most=MAX_LAYER_WIDTH
     )
-    maxF: float = setting(
-        8000, "LnL: highest centre frequency", unit="Hz", above=0, at_most=HIGHEST_HZ
+    maxCoeff: int = setting(
+        100, "LnL: highest number of filter coefficients", at_least=1, at_most=MAX_LAYER_WIDTH
     )
-    minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0, at_most=HIGHEST_HZ)
-    maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0, at_most=HIGHEST_HZ)
-    minCoeff: int = setting(10, "LnL: fewest filter coefficients", at_least=1, at_most=WIDEST_LAYER)
-    maxCoeff: int = setting(100, "LnL: most filter coefficients", at_least=1, at_most=WIDEST_LAYER)
     minG: float = setting(
-        0, "LnL: least gain of the linear part", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
+        0, "LnL: lowest gain of the linear part", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
     )
     maxG: float = setting(
         0,
-        "LnL: greatest gain of the linear part",
+        "LnL: highest gain of the linear part",
         unit="dB",
-        at_least=-LOUDEST_DB,
-        at_most=LOUDEST_DB,
+        at_least=-MAX_DB,
+        at_most=MAX_DB,
     )
     minBiasLinNonLin: float = setting(
         5,
-        "LnL: least gap between linear and non-linear gain",
+        "LnL: smallest gap between linear and non-linear gain",
         unit="dB",
-        at_least=-LOUDEST_DB,
-        at_most=LOUDEST_DB,
+        at_least=-MAX_DB,
+        at_most=MAX_DB,
     )
     maxBiasLinNonLin: float = setting(
         20,
-        "LnL: greatest gap between linear and non-linear gain",
+        "LnL: largest gap between linear and non-linear gain",
         unit="dB",
-        at_least=-LOUDEST_DB,
-        at_most=LOUDEST_DB,
+        at_least=-MAX_DB,
+        at_most=MAX_DB,
     )
     N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1, at_most=100)
     P: float = setting(
-        10, "ISD: greatest percentage of samples disturbed", unit="%", at_least=0, at_most=100
+        10, "ISD: highest percentage of samples disturbed", unit="%", at_least=0, at_most=100
     )
     g_sd: float = setting(2, "ISD: gain", above=0, at_most=1000)
     SNRmin: float = setting(
-        10, "SSI: lowest signal-to-noise ratio", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
+        10, "SSI: lowest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
     )
     SNRmax: float = setting(
         40,
         "SSI: highest signal-to-noise ratio",
         unit="dB",
-        at_least=-LOUDEST_DB,
-        at_most=LOUDEST_DB,
+        at_least=-MAX_DB,
+        at_most=MAX_DB,
     )
     on_device: bool = setting(
         False,
@@ -578,38 +599,42 @@ class RawBoost(KnownNames):
 
 @dataclass
 class Augmentation(KnownNames):
-    """Augmentation of training examples, before RawBoost; recordings that are scored never meet it."""
+    """Augmentation of training examples, before RawBoost; scored recordings stay as they are."""
 
     chain: tuple[Literal["speed", "noise", "reverberation", "codec"], ...] = setting(
-        (), "what is done to a training example, in this order; (): nothing", check="unique"
+        (), "augmentations of a training example, in this order; (): none", check="unique"
     )
     speed_probability: float = setting(
         0.5, "proportion of the examples played faster or slower", at_least=0, at_most=1
     )
     speed_min: float = setting(
-        0.9, "slowest; 0.9 takes 1/0.9 of the time, and lowers the pitch", at_least=0.5
+        0.9, "lowest speed; 0.9 takes 1/0.9 of the time, and lowers the pitch", at_least=0.5
     )
-    speed_max: float = setting(1.1, "fastest; drawn in steps of 0.01", at_most=2)
+    speed_max: float = setting(1.1, "highest speed; speeds are drawn in steps of 0.01", at_most=2)
     noise_probability: float = setting(
         0.5, "proportion of the examples with a noise added", at_least=0, at_most=1
     )
     noise_folders: tuple[str, ...] = setting(
         (),
-        "folders with recordings of noise, relative to database_folder, as MUSAN's noise and music",
+        "folders with recordings of noise, relative to database_folder, such as MUSAN's noise and "
+        "music",
         check="path",
     )
     noise_snr_min_db: float = setting(
-        5.0, "lowest signal-to-noise ratio", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
+        5.0, "lowest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
     )
     noise_snr_max_db: float = setting(
-        20.0, "highest signal-to-noise ratio", unit="dB", at_least=-LOUDEST_DB, at_most=LOUDEST_DB
+        20.0, "highest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
     )
     reverberation_probability: float = setting(
-        0.5, "proportion of the examples put in a room", at_least=0, at_most=1
+        0.5,
+        "proportion of the examples convolved with a room impulse response",
+        at_least=0,
+        at_most=1,
     )
     reverberation_folders: tuple[str, ...] = setting(
         (),
-        "folders with room impulse responses, relative to database_folder, as RIRS_NOISES",
+        "folders with room impulse responses, relative to database_folder, such as RIRS_NOISES",
         check="path",
     )
     codec_probability: float = setting(
@@ -619,8 +644,8 @@ class Augmentation(KnownNames):
         Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac"], ...
     ] = setting(
         ("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"),
-        "one of these is drawn, and its bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac need "
-        "PyAV",
+        "codecs to draw from, together with a bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac "
+        "need PyAV",
         check="unique",
     )
 
@@ -634,17 +659,22 @@ class SpeechActivity(KnownNames):
     )
     threshold_db: float = setting(
         30.0,
-        "energy: a frame is speech when its energy is within this of the loudest",
+        "energy: a frame is speech if its energy is within this range of the loudest frame",
         unit="dB",
         above=0,
-        at_most=LOUDEST_DB,
+        at_most=MAX_DB,
     )
     hangover_s: float = setting(
-        0.1, "speech goes on this long after its last frame", unit="s", at_least=0, at_most=3600
+        0.1,
+        "time that counts as speech after the last frame of speech",
+        unit="s",
+        at_least=0,
+        at_most=3600,
     )
     detector: Literal["energy", "silero"] = setting(
         "energy",
-        "what tells speech: the energy, or the network of Silero VAD (pip install silero-vad)",
+        "how speech is detected: by energy, or by the network of Silero VAD (pip install "
+        "silero-vad)",
     )
     silero_threshold: float = setting(
         0.5, "silero: a frame is speech from this probability on", at_least=0, at_most=1
@@ -655,20 +685,20 @@ class SpeechActivity(KnownNames):
 class Recipe(KnownNames):
     """Which stages run, on which corpora."""
 
-    start_stage: int = setting(0, "first stage to run", at_least=0, at_most=MOST_STAGES)
-    end_stage: int = setting(100, "last stage to run", at_least=0, at_most=MOST_STAGES)
+    start_stage: int = setting(0, "first stage to run", at_least=0, at_most=MAX_STAGES)
+    end_stage: int = setting(100, "last stage to run", at_least=0, at_most=MAX_STAGES)
     selected_epochs: tuple[int | Literal["best", "average", "last"], ...] | None = setting(
         None,
         "epochs to evaluate: numbers, 'best', 'average', 'last'; None: the last one",
         check="unique",
-        at_most=MOST_EPOCHS,
+        at_most=MAX_EPOCHS,
     )
     training_sets: tuple[str, ...] = setting(
         ("asvspoof19",), "names of corpora known to the recipe", check="unique"
     )
     validation_sets: tuple[str, ...] | None = setting(
         None,
-        "scored during training, and the first one chooses the best epoch; None: the "
+        "scored during training; the first one decides which epoch is best; None: the "
         "evaluation_sets",
         check="unique",
     )
@@ -683,7 +713,7 @@ class Recipe(KnownNames):
         "before training",
     )
     seed: int = setting(
-        0, "every random draw of a run follows from it", at_least=0, at_most=2**32 - 1
+        0, "all random numbers of a run follow from it", at_least=0, at_most=2**32 - 1
     )
 
     def execute_stage(self, stage: int) -> bool:
@@ -693,7 +723,7 @@ class Recipe(KnownNames):
 
 @dataclass
 class Sections(KnownNames):
-    """All sections: what `Settings()` holds, and a plain copy of it that the rooms below take as an argument."""
+    """All sections: the type of a plain copy of `Settings()`, which the rooms below work with."""
 
     paths: Paths = field(default_factory=Paths)
     computing: Computing = field(default_factory=Computing)
@@ -707,7 +737,7 @@ class Sections(KnownNames):
 
 
 def assign(sections: object, values: Mapping[str, Any]) -> None:
-    """Set settings by their full names, section.name, in `Sections` or in the `Settings` singleton."""
+    """Set settings by their full names, section.name, in `Sections` or in `Settings()`."""
     for name, value in values.items():
         section, _, setting = name.partition(".")
         setattr(getattr(sections, section), setting, value)

@@ -43,12 +43,14 @@ from asdf.settings.sections import (
 
 
 class Settings:
-    """`Settings(path_to_init_config)` once, then `Settings().network.minibatch_size` anywhere in a recipe.
+    """The settings: `Settings(init_config)` once, then `Settings().network.minibatch_size` anywhere.
 
-    Without any earlier path `Settings()` holds the defaults; a later call with a path starts afresh from that file.
+    Without any earlier path `Settings()` holds the defaults; a later call with a path starts afresh
+    from that file.
 
     Raises:
-        SettingsError: the file is missing, or has mistakes in it (all of them are named); nothing is changed then.
+        SettingsError: the file is missing, or has mistakes in it (all of them are named); nothing
+            is changed then.
     """
 
     paths: Paths
@@ -102,7 +104,7 @@ class Settings:
                 self._apply(config)
                 yield provenance.account(config)
         finally:
-            # A loop that was left may be closed late, when another one or another init_config rules.
+            # A loop that was left may be closed late, when another one or init_config is in force.
             if self._turn is turn:
                 self._start(self._initial)
 
@@ -185,7 +187,7 @@ class Settings:
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
-    # Hidden from type checkers, which find an unknown name by themselves as long as these are not in their way.
+    # Hidden from type checkers, which find unknown names by themselves only without them.
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: Any) -> NoReturn:

@@ -1,8 +1,8 @@
 """The tokens of a literal: where a value ends in a text, and what of it may go on to the parser.
 
 Invariant: what passes `scan` is made of numbers, strings, True, False, None, round and square
-brackets, commas and arithmetic only, and nests no deeper than `MAX_DEPTH`, so that no input exhausts
-the stack of Python's parser.
+brackets, commas and arithmetic only, and nests no deeper than `MAX_DEPTH`, so that no input
+exhausts the stack of Python's parser.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ _SPELLINGS = {"true": "True", "false": "False", "none": "None", "null": "None"}
 def find_end(text: str, start: int) -> tuple[int, str]:
     """Return where the value that starts at `start` ends, and the comment after it.
 
-    A value ends with its line, unless a bracket is still open there. The end lies before the comment.
-    A bracket that is never closed is not searched for beyond the next value of the file, so that a
-    file is read in a time that grows with its length: an assignment ends the search, and after a
-    blank line (where reading goes on after a broken value) so does a line 'name =' without a section.
+    A value ends with its line, unless a bracket is still open there. The end lies before the
+    comment. A bracket that is never closed is not searched for beyond the next value of the file,
+    so that a file is read in a time that grows with its length: an assignment ends the search, and
+    after a blank line (where reading goes on after a broken value) so does a line 'name =' without
+    a section.
 
     Raises:
         Complaint: a quote or a bracket is not closed.
