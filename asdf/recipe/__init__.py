@@ -1,6 +1,7 @@
 """What recipes are written with: the command line, the corpora, and one run after another.
 
-Nothing here imports torch before a run starts, so that --list, --explain and --dry-run answer at once.
+Nothing here imports torch before a run starts, so that --list, --explain and --dry-run answer at
+once.
 """
 
 from asdf.recipe.corpora import Corpus

@@ -141,7 +141,7 @@ def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:
 
 
 def is_bundle(weights: str | None) -> bool:
-    """Whether `front_end.weights` names a bundle of torchaudio, which is fetched when first needed."""
+    """Whether `front_end.weights` names a bundle of torchaudio, fetched when first needed."""
     return weights is not None and weights.startswith(BUNDLE)
 
 

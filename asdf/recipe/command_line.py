@@ -8,17 +8,17 @@ from pathlib import Path
 
 from asdf.errors import UsageError
 
-# A path that is typed means the folder that it is typed in; one in a config means the recipe's folder.
+# A relative path that is typed starts in the current folder; one in a config in the recipe's.
 _TYPED_PATHS = ("paths.output_folder", "paths.database_folder", "front_end.weights")
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What was asked for.
+    """What the command line requests.
 
     Attributes:
-        explain: None when it was not, '' for all settings.
-        local_rank: what `python -m torch.distributed.launch` adds; it says the same in the environment.
+        explain: a setting or section, '' for all of them; None without --explain.
+        local_rank: what `python -m torch.distributed.launch` adds; the environment has it as well.
     """
 
     configs: list[str]
@@ -35,6 +35,23 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     Raises:
         UsageError: no config is named.
     """
+    args = _build_parser(description).parse_intermixed_args(arguments)
+    configs = [word for word in args.words if "=" not in word]
+    overrides = [_from_here(word) for word in args.words if "=" in word]
+    explain = args.explain
+    if explain and "." not in explain and not configs:
+        # `--explain CONFIG` reads as naturally as `CONFIG --explain`.
+        configs = [explain]
+        explain = ""
+    if not configs and not args.list:
+        raise UsageError(
+            "no config named. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
+            "them."
+        )
+    return CommandLine(configs, overrides, args.list, explain, args.dry_run, args.local_rank)
+
+
+def _build_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run.py",
         usage="run.py CONFIG [CONFIG ...] [section.name=value ...]\n"
@@ -61,23 +78,11 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         help="show what would be done, check what it needs, and stop",
     )
     parser.add_argument("--local-rank", "--local_rank", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_intermixed_args(arguments)
-    configs = [word for word in given.words if "=" not in word]
-    overrides = [_from_here(word) for word in given.words if "=" in word]
-    if given.explain and "." not in given.explain and not configs:
-        # `--explain CONFIG` reads as naturally as `CONFIG --explain`.
-        configs, given.explain = [given.explain], ""
-    if not configs and not given.list:
-        raise UsageError(
-            "no config named. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
-            "them."
-        )
-    return CommandLine(
-        configs, overrides, given.list, given.explain, given.dry_run, given.local_rank
-    )
+    return parser
 
 
 def _from_here(override: str) -> str:
+    """Make a relative path absolute: it is meant from the current folder, not from the recipe's."""
     name, _, value = override.partition("=")
     path = value.strip().strip("'\"")
     relative = path and path != "None" and not path.startswith(("/", "$", "~", "torchaudio:"))

@@ -215,7 +215,11 @@ def _first_notes(notes: Sequence[str], name: str) -> list[str]:
 
 
 def _check_trained_once(training: Sequence[TrialList]) -> None:
-    """Raise an AsdfError when two lists share recordings, as 'asvspoof19' and 'asvspoof19:train' do."""
+    """Refuse lists that share recordings, such as 'asvspoof19' and 'asvspoof19:train'.
+
+    Raises:
+        AsdfError: two of the lists do.
+    """
     for first, second in combinations(training, 2):
         shared = _count_shared(first, second)
         if shared:

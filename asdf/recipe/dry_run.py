@@ -78,7 +78,7 @@ def plan_run(
     stages: Mapping[int, Stage] | None,
     launch: Launch,
 ) -> Plan:
-    """Plan a run, and find what it lacks: lists, recordings, weights, classes, networks, augmentation.
+    """Plan a run, and find what it lacks: lists, recordings, weights, classes, networks ...
 
     Args:
         launch: how this process was started; a launch of one stands for `computing.processes`.

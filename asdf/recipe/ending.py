@@ -70,7 +70,7 @@ def skip_shutdown(statuses: list[int]) -> None:
 
     The process group is closed by then. Threads of torch's communication that are still about abort
     the process now and then, and the launcher would count a complete run as failed; after a failure
-    the other processes would wait for it. What a recipe's code raises later still ends as it should.
+    the other processes would wait for it. What a recipe's code raises later is still reported.
 
     Args:
         statuses: of `exit_status`.
@@ -138,7 +138,7 @@ def _report_failure(error: BaseException, rank: int) -> int:
 
 
 def _rank_if_known() -> int:
-    """Return the rank of this process; 0 where it cannot be known, so that the reason is reported."""
+    """Return the rank of this process; 0 where it is not known, so that the reason is reported."""
     try:
         return read_launch().rank
     except UsageError:

@@ -1,7 +1,7 @@
 """How much of a GPU's memory a run takes, for a dry run on any machine.
 
-With `front_end.weights` the network is built with them on the way, as a run would; otherwise only its
-shapes are made.
+With `front_end.weights` the network is built with them, as a run would; otherwise only its shapes
+are made.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 def takes_memory(settings: Sections) -> bool:
-    """Whether a stage that is to be done computes with the network."""
-    return any(settings.recipe.execute_stage(stage) for stage in (1, 2))
+    """Whether a chosen stage computes with the network."""
+    return settings.recipe.execute_stage(1) or settings.recipe.execute_stage(2)
 
 
 def describe_memory(settings: Sections, folders: Folders, processes: int) -> list[str]:
-    """What each process takes of its GPU, a line each, and what would help where that is more than there is.
+    """Describe what each process takes of its GPU, and what would help if that is more than it has.
 
     Raises:
-        AsdfError: with `front_end.weights`: they cannot be read or do not fit, or the network cannot be
-            built with them.
+        AsdfError: with `front_end.weights`: they cannot be read or do not fit, or the network
+            cannot be built with them.
     """
     trains = settings.recipe.execute_stage(1) and not scores_only(settings)
     try:
         look_for_class(settings.network.network_class, folders.recipe, "network.network_class")
-        architecture = _architecture(settings, folders, trains)
+        architecture = _front_end_architecture(settings, folders, trains)
     except AsdfError as error:
         if trains and settings.front_end.weights:
             raise
@@ -47,14 +47,14 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
     total = gpu.total if gpu else 0
     case = Case(settings, architecture, folders.recipe, processes, trains, dtype, total)
     try:
-        return _lines(case, gpu)
-    except Exception as error:  # a network may look at its numbers, which are not there
+        return _describe_case(case, gpu)
+    except Exception as error:  # a network may look at its numbers, which do not exist here
         reason = str(error).partition("\n")[0]
         return [f"not known: {settings.network.network_class} cannot be outlined ({reason})"]
 
 
-def _architecture(settings: Sections, folders: Folders, trains: bool) -> str:
-    """The front end's architecture, as the weights have it, which a training opens and fits for it."""
+def _front_end_architecture(settings: Sections, folders: Folders, trains: bool) -> str:
+    """Return the front end's architecture: that of the weights, which training opens as well."""
     weights = settings.front_end.weights
     if weights is None or not (trains or is_bundle(weights)):
         return settings.front_end.architecture
@@ -68,7 +68,7 @@ def _architecture(settings: Sections, folders: Folders, trains: bool) -> str:
 
 
 def _smallest_gpu(computing: Computing) -> Gpu | None:
-    """The GPU with the least memory of those that the run may use; None without GPUs."""
+    """Return the GPU with the least memory among those that the run may use; None without GPUs."""
     import torch
 
     from asdf.memory.case import Gpu
@@ -76,50 +76,52 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
     if not computing.use_gpu or not torch.cuda.is_available():
         return None
     count = torch.cuda.device_count()
-    found = []
+    gpus = []
     for number in computing.gpu_ids or range(count):
         if number < count:
             properties = torch.cuda.get_device_properties(number)
             device = f"cuda:{number}"
-            found.append(Gpu(f"{properties.name} ({device})", device, properties.total_memory))
-    return min(found, key=lambda gpu: gpu.total, default=None)
+            gpus.append(Gpu(f"{properties.name} ({device})", device, properties.total_memory))
+    return min(gpus, key=lambda gpu: gpu.total, default=None)
 
 
-def _lines(case: Case, gpu: Gpu | None) -> list[str]:
+def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
     from asdf.memory.advice import advice
     from asdf.memory.case import BESIDE, gib
 
-    training, scoring = case.training(), case.scoring()
-    lines = _training_lines(case, training, gpu) if training else []
-    if training and case.settings.computing.shard_network and case.processes > 1:
-        lines.append(
-            "computing.shard_network is counted: weights and moments are this process's part, a "
-            "step gathers a layer "
-            "at a time, and scoring has a whole copy"
-        )
-    batch, validation = scoring.worst, case.scoring_peak(scoring, training)
-    lines.append(
-        f"{'validation' if training else 'scoring'}: {gib(validation)} at its peak, in batches of "
-        f"{batch.utterances} x {batch.samples:,} samples"
+    training = case.training()
+    scoring = case.scoring()
+    lines = []
+    title = "scoring"
+    peak = 0
+    if training:
+        lines += _describe_training(case, training, gpu)
+        title = "validation"
+        peak = training.peak
+    batch = scoring.worst
+    scoring_peak = case.scoring_peak(scoring, training)
+    line = (
+        f"{title}: {gib(scoring_peak)} at its peak, in batches of {batch.utterances} x "
+        f"{batch.samples:,} samples"
     )
     if not case.settings.computing.use_gpu:
-        return lines
+        return [*lines, line]
     if gpu is None and case.settings.network.eval_minibatch_size_factor == "auto":
-        lines[-1] += "; larger ones on a large GPU, up to about a quarter of its memory"
-    whole = max(training.peak if training else 0, validation) + BESIDE
+        line += "; larger ones on a large GPU, up to about a quarter of its memory"
+    lines.append(line)
+    total = max(peak, scoring_peak) + BESIDE
     lines.append(
-        f"of a GPU's memory: {gib(whole)}, of which about {gib(BESIDE)} are for CUDA's context and "
-        "the workspaces of "
-        "cuDNN and NCCL"
+        f"of a GPU's memory: {gib(total)}, of which about {gib(BESIDE)} are for CUDA's context and "
+        "the workspaces of cuDNN and NCCL"
     )
     if gpu is not None:
         lines.append(f"{gpu.name} has {gib(gpu.total)}")
-        if whole > gpu.total:
-            lines += advice(case, gpu, training, validation)
+        if total > gpu.total:
+            lines += advice(case, gpu, training, scoring_peak)
     return lines
 
 
-def _training_lines(case: Case, training: TrainingMemory, gpu: Gpu | None) -> list[str]:
+def _describe_training(case: Case, training: TrainingMemory, gpu: Gpu | None) -> list[str]:
     from asdf.memory.case import describe_format, gib
 
     held = [
@@ -128,8 +130,14 @@ def _training_lines(case: Case, training: TrainingMemory, gpu: Gpu | None) -> li
     ]
     if training.buckets:
         held.append(f"buckets of gradients {gib(training.buckets)}")
-    return [
+    lines = [
         f"{training.parameters:,} parameters, {training.trained:,} of them trained",
         f"training: {gib(training.peak)} at its peak, {describe_format(case, gpu)}",
         f"between two steps: {gib(training.between)} ({', '.join(held)})",
     ]
+    if case.settings.computing.shard_network and case.processes > 1:
+        lines.append(
+            "computing.shard_network is counted: weights and moments are this process's part, a "
+            "step gathers a layer at a time, and scoring has a whole copy"
+        )
+    return lines

@@ -1,8 +1,8 @@
 """From a command line to runs: every config is checked first, then one runs after another.
 
 The parts: `command_line.py` reads the arguments, `checks.py` finds what is wrong before anything
-starts, `starting.py` brings up the processes, `ending.py` turns what ends them into a message and an
-exit status.
+starts, `starting.py` brings up the processes, `ending.py` turns what ends them into a message and
+an exit status.
 """
 
 from __future__ import annotations
@@ -112,10 +112,11 @@ def _claim_folder(folders: Folders, stack: ExitStack) -> None:
 def open_recipe(
     file: str, corpora: Mapping[str, Corpus], description: str | None = None
 ) -> Iterator[Recipe]:
-    """Read the command line of the recipe whose run.py is `file`, and check it before anything starts.
+    """Read the command line of the recipe whose run.py is `file`, and check what it names.
 
-    --list, --explain and --dry-run are answered here. An error that a user can mend ends the program
-    with its message and its exit status, without a traceback; a requested stop, with status 0.
+    --list, --explain and --dry-run are answered here. An error that a user can mend ends the
+    program with its message and its exit status, without a traceback; a requested stop, with
+    status 0.
     """
     with ExitStack() as ending, exit_status() as statuses:
         open_streams()

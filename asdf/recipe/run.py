@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdf.errors import AsdfError
 from asdf.recipe.checks import build_with_weights, failures
@@ -35,12 +35,19 @@ if TYPE_CHECKING:
     from asdf.distributed.world import World
 
 
+class _Measured(NamedTuple):
+    """A list and the lengths of its utterances, in samples."""
+
+    utterances: TrialList
+    lengths: np.ndarray
+
+
 @dataclass
 class Run:
     """A config with its settings, its folders, and the processes that it runs on.
 
     Attributes:
-        settings: a plain copy of what `Settings()` holds during the run, for the rooms below.
+        settings: a plain copy of `Settings()` as it is during the run, for the rooms below.
     """
 
     config: str
@@ -51,21 +58,20 @@ class Run:
     world: World
     stop: StopRequest
     _lists: dict[str, TrialList] = field(default_factory=dict)
-    _lengths: dict[str, tuple[TrialList, np.ndarray]] = field(default_factory=dict)
+    _measured: dict[str, _Measured] = field(default_factory=dict)
     _augmentation: Chain | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
-        """Do `function(self)` if the settings choose stage `number`; all ranks enter and leave it together.
+        """Do `function(self)` if the settings choose stage `number`; all ranks enter and leave it.
 
-        With `main_only` the main rank alone does it while the others wait; what it raises ends all of them.
+        With `main_only` the main rank does it while the others wait; what it raises ends all ranks.
         """
         if not Settings().recipe.execute_stage(number):
             return
-        LOG.info(
-            "stage %d: %s", number, (function.__doc__ or function.__name__).strip().splitlines()[0]
-        )
+        summary = (function.__doc__ or function.__name__).strip().splitlines()[0]
+        LOG.info("stage %d: %s", number, summary)
         if main_only:
-            self.world.run_on_main(lambda: function(self))
+            self.world.run_on_main(partial(function, self))
         else:
             function(self)
             self.world.barrier()
@@ -79,29 +85,30 @@ class Run:
         return scores_only(self.settings)
 
     def sets_in_use(self) -> list[str]:
-        """Names of the corpora that the chosen stages read."""
+        """Return the names of the corpora that the chosen stages read."""
         return sets_in_use(self.settings)
 
     def utterances(self, name: str) -> TrialList:
-        """The list of a corpus of the recipe; a corpus that can be made is made first."""
+        """Return the list of a corpus of the recipe; a corpus that can be made is made first."""
         if name not in self._lists:
             corpus = find_corpus(name, self.corpora)
             if corpus.make is not None:
-                make = corpus.make
-                self.world.run_on_main(lambda: make(self.folders.database))
+                self.world.run_on_main(partial(corpus.make, self.folders.database))
             self._lists[name] = corpus.read(name, self.folders.database)
         return self._lists[name]
 
     def lengths(self, utterances: TrialList) -> np.ndarray:
-        """Lengths in samples, measured now unless an earlier run did (see `asdf.data.lengths`).
+        """Return lengths in samples, measured now unless an earlier run did (`asdf.data.lengths`).
 
-        The recordings of a training set are decoded to their ends, once, if recipe.check_recordings says so.
+        The recordings of a training set are decoded to their ends, once, if
+        recipe.check_recordings says so.
         """
         from asdf.data.lengths import measure_lengths
 
-        known = self._lengths.get(utterances.name)
-        if known is not None and known[0] is utterances:
-            return known[1]
+        measured = self._measured.get(utterances.name)
+        # A recipe's own code may have made another list of that name.
+        if measured is not None and measured.utterances is utterances:
+            return measured.lengths
         lengths = measure_lengths(
             utterances,
             self.settings.sad,
@@ -110,42 +117,46 @@ class Run:
             self.stop,
             check=is_checked(utterances.name, self.settings),
         )
-        self._lengths[utterances.name] = utterances, lengths
+        self._measured[utterances.name] = _Measured(utterances, lengths)
         return lengths
 
     def augmentation(self) -> Chain:
-        """The augmentation of training examples; its recordings are found once, by the main rank.
+        """Return the augmentation of training examples; the main rank finds its recordings, once.
 
         Raises:
-            UsageError: a folder of recordings is missing or holds none, or a codec is not there.
+            UsageError: a folder of recordings is missing or has none, or a codec is missing.
         """
         from asdf.audio.augmentation import open_chain
 
         if self._augmentation is None:
-            section, base = self.settings.augmentation, self.folders.database
-            self._augmentation = self.world.run_on_main(lambda: open_chain(section, base))
+            self._augmentation = self.world.run_on_main(
+                partial(open_chain, self.settings.augmentation, self.folders.database)
+            )
         return self._augmentation
 
     def training_utterances(self) -> tuple[TrialList, np.ndarray]:
-        """All training sets as one list, without utterances that are too short or too long, and their lengths."""
+        """Return all training sets as one list, and the lengths of its utterances in samples.
+
+        Utterances that are too short or too long are left out.
+        """
         import numpy as np
 
         parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
         lengths = np.concatenate([self.lengths(part) for part in parts])
-        utterances, net = join(parts), self.settings.network
-        most = net.max_train_utterance_length_in_samples or np.iinfo(np.int64).max
-        kept = (
-            (lengths >= net.min_train_utterance_length_in_samples)
-            & (lengths <= most)
-            & (lengths > 0)
-        )
-        if not kept.all():
+        utterances = join(parts)
+        shortest = self.settings.network.min_train_utterance_length_in_samples
+        longest = self.settings.network.max_train_utterance_length_in_samples
+        fits = (lengths >= shortest) & (lengths > 0)
+        if longest is not None:
+            fits &= lengths <= longest
+        if not fits.all():
             LOG.info(
                 "%d of %d training utterances are left out for their length",
-                (~kept).sum(),
-                len(kept),
+                (~fits).sum(),
+                len(fits),
             )
-            utterances, lengths = utterances.select(np.flatnonzero(kept)), lengths[kept]
+            utterances = utterances.select(np.flatnonzero(fits))
+            lengths = lengths[fits]
         check_both_classes(utterances, "training")
         LOG.info(
             "training on %d utterances: %d bona fide, %d spoof",
@@ -156,9 +167,9 @@ class Run:
         return utterances, lengths
 
     def build_network(self) -> nn.Module:
-        """The untrained network of the settings on this process's device; the same weights on every process.
+        """Build the untrained network on this process's device, with the same weights on each.
 
-        One that is to be divided over the processes stays on the CPU, from where training divides it.
+        A network that is to be divided over the processes stays on the CPU: training divides it.
         """
         import torch
 
@@ -171,9 +182,9 @@ class Run:
         return network.to(self.world.device)
 
     def load_network(self, name: str) -> nn.Module:
-        """The network in the file `name` of the system's networks, ready to score.
+        """Load the network in the file `name` of the system's networks, ready to score.
 
-        It is built as its own file says, so pretrained weights that it once started from are not needed.
+        It is built as its file says: pretrained weights that training started from are not needed.
         """
         from asdf.interchange import NETWORK_SECTIONS, fill_network
         from asdf.networks import build_network
@@ -191,10 +202,11 @@ class Run:
         """Find what is missing before any work starts.
 
         Raises:
-            UsageError: the network's class or a callback's is not there; features of the network's front end cannot be
-                saved; the augmentation's recordings or the speech activity detector are not there.
-            AsdfError: the front end's weights are not there or do not fit; lists or recordings that are not there, all
-                of them in one message; a list without one class.
+            UsageError: the network's class or a callback's is missing; features of the network's
+                front end cannot be saved; the augmentation's recordings or the speech activity
+                detector are missing.
+            AsdfError: the front end's weights are missing or do not fit; lists or recordings are
+                missing, all of them in one message; a list lacks a class.
         """
         from asdf.audio.speech_activity import check_detector
 
@@ -203,21 +215,18 @@ class Run:
             self.augmentation()
             if self.settings.front_end.weights:
                 self.world.run_on_main(self._check_weights)
-        if self.sets_in_use():
-            self.world.run_on_main(lambda: check_detector(self.settings.sad))
-        lists = {}
-
-        def read(name: str) -> None:
-            lists[name] = self.utterances(name)
-
-        missing = failures(partial(read, name) for name in self.sets_in_use())
+        names = self.sets_in_use()
+        if names:
+            self.world.run_on_main(partial(check_detector, self.settings.sad))
+        missing = failures(partial(self.utterances, name) for name in names)
         if missing:
             raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
-        self.world.run_on_main(lambda: check_files(list(lists.values())))
-        check_classes(list(lists.values()), self.settings)
+        lists = [self.utterances(name) for name in names]
+        self.world.run_on_main(partial(check_files, lists))
+        check_classes(lists, self.settings)
 
     def _check_own_code(self) -> None:
-        """Find the classes that training will make, so that a wrong name does not wait until all is measured."""
+        """Find the classes that training needs: a wrong name is reported before any measuring."""
         from asdf.distributed.sharding import divides
         from asdf.networks.build import find_network_class
         from asdf.networks.split import check_split
@@ -230,17 +239,17 @@ class Run:
         find_callbacks(self.settings, self.recipe_folder)
         if divides(self.settings.computing, self.world):
             self.world.run_on_main(
-                lambda: check_network_divisible(self.settings, self.recipe_folder)
+                partial(check_network_divisible, self.settings, self.recipe_folder)
             )
 
     def _check_weights(self) -> None:
-        """Build the network once: reading its weights twice costs less than measuring a corpus for nothing."""
+        """Build the network once: that costs less than measuring a corpus in vain."""
         build_with_weights(self.settings, self.folders, self.recipe_folder)
 
     def selected_networks(self) -> list[str]:
-        """File names of the networks that stages 2 and 3 are about.
+        """Return the file names of the networks that stages 2 and 3 work on.
 
         Raises:
-            AsdfError: one of them is not there.
+            AsdfError: one of them does not exist.
         """
         return select_networks(self.settings, self.folders.layout)

@@ -1,4 +1,4 @@
-"""The stages of a recipe, read off the calls of `run.stage(NUMBER, function)` in its run.py.
+"""The stages of a recipe, read from the calls of `run.stage(NUMBER, function)` in its run.py.
 
 Invariant: run.py is read here, never run. A number that is computed is not guessed: the stages of
 such a recipe are not known, nothing is refused for them and a dry run does not list them.
@@ -24,7 +24,7 @@ REPORTS = frozenset({"report_results"})
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: its number, the first line that its function says of itself, and the names of what that calls."""
+    """A stage: its number, the first line of its function's docstring, and what that calls."""
 
     number: int
     summary: str
@@ -32,7 +32,7 @@ class Stage:
 
 
 def read_stages(run_file: Path) -> dict[int, Stage] | None:
-    """The stages in the order of their numbers; None where run.py does not write them out."""
+    """Return the stages by their numbers, in order; None where run.py does not write them out."""
     try:
         tree = ast.parse(run_file.read_bytes(), str(run_file))
     except (OSError, SyntaxError, ValueError):
@@ -40,34 +40,40 @@ def read_stages(run_file: Path) -> dict[int, Stage] | None:
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     stages: dict[int, Stage] = {}
     for call in _stage_calls(tree):
-        number, function = _argument(call, 0, "number"), _argument(call, 1, "function")
-        if not (isinstance(number, ast.Constant) and type(number.value) is int) or function is None:
+        number = _argument(call, 0, "number")
+        function = _argument(call, 1, "function")
+        if not isinstance(number, ast.Constant) or type(number.value) is not int:
+            return None
+        if function is None:
             return None
         name = ast.unparse(function)
-        stages[number.value] = _stage(number.value, name, functions.get(name))
+        stages[number.value] = _read_stage(number.value, name, functions.get(name))
     return dict(sorted(stages.items())) or None
 
 
 def check_stages(recipe: Recipe, stages: Mapping[int, Stage]) -> None:
-    """Hold `recipe.start_stage` and `recipe.end_stage` against the stages that there are.
+    """Compare `recipe.start_stage` and `recipe.end_stage` with the stages of the recipe.
 
     Raises:
-        UsageError: one of them lies behind the last stage, or no stage lies between them.
+        UsageError: one of them lies beyond the last stage, or no stage lies between them.
     """
     last = max(stages)
     # The default means: to the last one, whichever it is.
-    beyond = recipe.end_stage > last and recipe.end_stage != Recipe().end_stage
-    if recipe.start_stage > last or beyond or not chosen_stages(recipe, stages):
-        there = ", ".join(f"{stage.number} ({stage.summary})" for stage in stages.values())
+    is_beyond = recipe.end_stage > last and recipe.end_stage != Recipe().end_stage
+    if recipe.start_stage > last or is_beyond or not chosen_stages(recipe, stages):
+        known = ", ".join(f"{stage.number} ({stage.summary})" for stage in stages.values())
         raise UsageError(
             f"recipe.start_stage = {recipe.start_stage} and recipe.end_stage = {recipe.end_stage} "
-            "do not fit the "
-            f"stages of this recipe: {there}. Choose among these."
+            f"do not fit the stages of this recipe: {known}. Choose among these."
         )
 
 
 def check_work(settings: Sections, stages: Mapping[int, Stage]) -> None:
-    """Raise a UsageError when the chosen stages would do nothing at all, or train on nothing."""
+    """Check that the chosen stages have work to do.
+
+    Raises:
+        UsageError: they would do nothing at all, or train on nothing.
+    """
     chosen = chosen_stages(settings.recipe, stages)
     trains = any(stage.calls & TRAINS for stage in chosen) and not scores_only(settings)
     if trains and not settings.recipe.training_sets:
@@ -80,12 +86,12 @@ def check_work(settings: Sections, stages: Mapping[int, Stage]) -> None:
 
 
 def chosen_stages(recipe: Recipe, stages: Mapping[int, Stage]) -> list[Stage]:
-    """Those that `recipe.start_stage` and `recipe.end_stage` choose."""
+    """Return those that `recipe.start_stage` and `recipe.end_stage` choose."""
     return [stage for stage in stages.values() if recipe.execute_stage(stage.number)]
 
 
 def _idle_reason(stage: Stage, settings: Sections) -> str:
-    """Why a stage would do nothing; empty where it does something, or where nobody knows what it does."""
+    """Return why a stage would do nothing; '' if it does something, or if that is not known."""
     recipe = settings.recipe
     if stage.calls & MEASURES and not sets_in_use(settings):
         return "no corpus is named"
@@ -108,13 +114,28 @@ def _stage_calls(tree: ast.AST) -> Iterator[ast.Call]:
 def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     if position < len(call.args):
         return call.args[position]
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    return None
 
 
-def _stage(number: int, name: str, function: ast.FunctionDef | None) -> Stage:
-    if function is None:  # imported: what it does is not known
+def _read_stage(number: int, name: str, function: ast.FunctionDef | None) -> Stage:
+    # A function that run.py imports is not read: all that is known of it is its name.
+    if function is None:
         return Stage(number, name, frozenset({name}))
+    calls = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            calls.add(_called_name(node.func))
     document = ast.get_docstring(function) or name
-    called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
-    names = [getattr(target, "id", getattr(target, "attr", "")) for target in called]
-    return Stage(number, document.splitlines()[0], frozenset(names))
+    return Stage(number, document.splitlines()[0], frozenset(calls))
+
+
+def _called_name(target: ast.expr) -> str:
+    """Return 'f' for a call of f(...) or of x.f(...)."""
+    if isinstance(target, ast.Name):
+        return target.id
+    if isinstance(target, ast.Attribute):
+        return target.attr
+    return ""

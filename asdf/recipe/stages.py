@@ -1,4 +1,4 @@
-"""The work of the stages, put together from the rooms below; recipes call these or write their own."""
+"""The work of the stages, composed from the rooms below; recipes call these or their own."""
 
 from __future__ import annotations
 

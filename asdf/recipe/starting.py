@@ -1,4 +1,4 @@
-"""What has to be before the first run: processes, torch, and one config for all of them."""
+"""What happens before the first run: processes are started, torch is loaded, configs compared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LATER = (
 
 
 def become_torchrun(settings: list[Sections], launch: Launch) -> None:
-    """Become torchrun when several processes are asked for and nobody has started them yet."""
+    """Become torchrun when several processes are requested and nobody has started them yet."""
     processes = settings[0].computing.processes
     if processes == 1 or launch.size > 1 or launch.is_in_torch_world:
         return
@@ -44,30 +44,31 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
 
     Args:
         configs: all that the command line names.
-        settings: of the config whose turn it is.
+        settings: of the config that runs now.
 
     Raises:
         UsageError: on every rank, when any differs from the main rank.
     """
-    own = asdict(settings)
-    del own["paths"], own["computing"]
-    differs = (configs, own) != world.agree((configs, own))
+    compared = asdict(settings)
+    del compared["paths"], compared["computing"]
+    differs = (configs, compared) != world.agree((configs, compared))
     words = " ".join(configs)
-    others = world.gather(words if differs else "") or []
-    if world.sum([float(differs)])[0]:
-        named = [f"rank {rank} runs {name}" for rank, name in enumerate(others) if name]
-        refused = UsageError(
-            f"the {world.size} processes that were started together do not run the same config "
-            f"with the same settings: rank 0 runs {words}, {', '.join(named)}. For runs of their "
-            "own start each by itself (with srun: --ntasks=1 --exact), or use python -m asdf "
-            "launch."
-        )
-        refused.reported_by_main = not world.is_main
-        raise refused
+    words_of_others = world.gather(words if differs else "") or []
+    count = world.sum([float(differs)])[0]
+    if count == 0:
+        return
+    named = [f"rank {rank} runs {name}" for rank, name in enumerate(words_of_others) if name]
+    refused = UsageError(
+        f"the {world.size} processes that were started together do not run the same config with "
+        f"the same settings: rank 0 runs {words}, {', '.join(named)}. For runs of their own start "
+        "each by itself (with srun: --ntasks=1 --exact), or use python -m asdf launch."
+    )
+    refused.reported_by_main = not world.is_main
+    raise refused
 
 
 def import_torch() -> None:
-    """Load all the code that a run may need: edited meanwhile, it would not fit what is loaded."""
+    """Load all the code that a run may need: loaded later, it might have been edited by then."""
     try:
         import torch  # noqa: F401
         import torchaudio  # noqa: F401

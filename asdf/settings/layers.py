@@ -1,4 +1,4 @@
-"""The values of one config from its layers: defaults, init_config, inherited blocks, its lines, overrides.
+"""The values of one config from its layers: defaults, init_config, blocks, the command line.
 
 Invariant: a log only grows, in the order in which values are applied, and the last step of a
 setting is its value. So what a value is and where it comes from can never contradict each other.

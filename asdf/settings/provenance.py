@@ -1,6 +1,6 @@
 """Where each value comes from, in words: `--explain`, the account of a config, the saved snapshot.
 
-Invariant: everything here is read off the log of a config; the last step shown is the value that holds.
+Invariant: everything here is read off the log of a config; the last step shown is in force.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from asdf.settings.sections import (
 
 
 class Settings:
-    """The settings: `Settings(init_config)` once, then `Settings().network.minibatch_size` anywhere.
+    """The settings: `Settings(init_config)` once, then `Settings().network.max_epochs` anywhere.
 
     Without any earlier path `Settings()` holds the defaults; a later call with a path starts afresh
     from that file.

@@ -25,7 +25,7 @@ def test_explain_a_setting(init: Write, runs: Write) -> None:
     for _ in Settings().load_settings(runs(RUNS), ["a"], ["network.max_epochs=2"]):
         assert Settings().explain("network.max_epochs") == (
             "network.max_epochs = 2\n"
-            "  training ends after so many epochs (a whole number, at least 1, at most "
+            "  training ends after this number of epochs (a whole number, at least 1, at most "
             "1,000,000,000)\n"
             "  default           1000\n"
             "  init.py:2         3\n"
@@ -43,7 +43,7 @@ def test_explain_a_path(init: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     init("paths.output_folder = '$SCRATCH/x'\npaths.database_folder = '$NONE/x'\n")
     assert Settings().explain("paths.output_folder") == (
         "paths.output_folder = '/s/x'\n"
-        "  all outputs of the recipe go below it (a string or None)\n"
+        "  all outputs of the recipe are written below it (a string or None)\n"
         "  default    None\n"
         "  init.py:1  '$SCRATCH/x'"
     )
