@@ -1,6 +1,7 @@
-"""`python -m asdf COMMAND ...`; a command is imported when it is used, so that help and mistakes answer at once.
+"""`python -m asdf COMMAND ...`.
 
-A command is a module of `asdf.commands` with `main(arguments: list[str]) -> int`, which returns the exit status.
+A command is a module of `asdf.commands` with `main(arguments: list[str]) -> int`, which returns the
+exit status. It is imported when it is used, so that help and mistakes answer at once.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ from asdf.runs.streams import (
 COMMANDS = {
     "score": "score recordings with a network: files, folders, lists",
     "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
-    "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables and submissions",
-    "networks": "the networks there are, with their sizes and costs",
+    "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables "
+    "and submissions",
+    "networks": "the networks of ASDF, with their sizes and costs",
     "corpora": "the corpora that are known by name, and whether one of them is whole",
     "import": "turn a published or older detector into a network of ASDF",
-    "export": "write a network in the layouts that other systems load: published ones, ONNX, TorchScript, a hub folder",
+    "export": "write a network in the layouts that other systems load: published ones, ONNX, "
+    "TorchScript, a hub folder",
     "detplot": "DET curves of score files, as PDF, PNG or SVG",
     "compare": "what differs between two runs: settings, code, results with a significance test",
-    "report": "a page with the results, curves, attacks, training and settings of one or several runs",
+    "report": "a page with the results, curves, attacks, training and settings of one or several "
+    "runs",
     "launch": "run many configs of a recipe, as many side by side as there are GPUs",
 }
 
@@ -40,7 +44,11 @@ _MODULES = {"import": "import_network", "export": "export_network"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command that `arguments` (None: those of this process) name; what a user can mend is one message."""
+    """Run a command and return its exit status; what a user can mend is one message.
+
+    Args:
+        arguments: None for those of this process.
+    """
     try:
         open_streams()
         status = _run(arguments)
@@ -66,21 +74,22 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
-    given = _parser().parse_args(arguments)
-    module = _MODULES.get(given.command, given.command)
+    args = _build_parser().parse_args(arguments)
+    name = _MODULES.get(args.command, args.command)
+    module = importlib.import_module(f"asdf.commands.{name}")
     with progress_on_stderr():
-        status: int = importlib.import_module(f"asdf.commands.{module}").main(given.arguments)
+        status: int = module.main(args.arguments)
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
     parser = argparse.ArgumentParser(
         prog="python -m asdf",
         usage="python -m asdf COMMAND ...",
-        description="commands:\n"
-        + "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()),
-        epilog="python -m asdf COMMAND --help tells more.",
+        description="\n".join(["commands:", *lines]),
+        epilog="python -m asdf COMMAND --help says more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)

@@ -1,13 +1,17 @@
-"""The error that a user meets: one message that says what, where, the likely cause and what to do; no traceback."""
+"""The errors that a user meets: what, where, the likely cause and what to do; no traceback."""
 
 from __future__ import annotations
 
 
 class AsdfError(Exception):
-    """Something that the user can mend. The command lines print its text and end with `exit_status`."""
+    """Something that the user can mend: command lines print its text and end with `exit_status`.
+
+    Attributes:
+        reported_by_main: True on a process whose main process reports the same error.
+    """
 
     exit_status = 1
-    reported_by_main = False  # True on a process whose main process reports the same error
+    reported_by_main = False
 
 
 class UsageError(AsdfError):

@@ -1,4 +1,4 @@
-"""Score files, EER, detection and tandem costs, intervals and results in one place, for scripts and notebooks.
+"""Score files, EER, detection and tandem costs, intervals and results, for scripts and notebooks.
 
 The rooms behind it are `asdf.trials` and `asdf.metrics`; numpy only.
 """

@@ -1,8 +1,8 @@
 """Facts of the field that several rooms need; each is written here once.
 
-Sources of the numbers of trials: the protocols, keys and metadata of the corpora; for ASVspoof 5 and
-Fake-or-Real counts in several public code bases, which agree; for WaveFake its datasheet; the bona
-fide trials of ASVspoof 2021 from re-evaluations published with code.
+Sources of the numbers of trials: the protocols, keys and metadata of the corpora; for ASVspoof 5
+and Fake-or-Real counts in several public code bases, which agree; for WaveFake its datasheet; the
+bona fide trials of ASVspoof 2021 from re-evaluations published with code.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ MESSAGE_LENGTH = 20_000
 """The most characters of one message on the screen or in a log."""
 
 # Names beyond these bounds are no typing mistakes, and comparing them would take time for nothing.
-_LONGEST_COMPARED = 200
-_MOST_COMPARED = 1000
+_MAX_COMPARED_LENGTH = 200
+_MAX_COMPARED = 1000
 # Control characters but tab and newline, soft hyphen, marks that are not seen or change the
 # direction of the text, line and paragraph separators, tags, and surrogates (bytes of a file name
 # that are not UTF-8). The joiners U+200C and U+200D stay: Persian, Hindi and emoji are written with
@@ -31,17 +31,19 @@ _ONE_LINE = {ord("\t"): "\\t", ord("\n"): "\\n"}
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    r"""Write every character that a terminal would obey, or that is no text, as its escape sequence: ESC as \x1b.
+    r"""Return `text` with every control character, and what is no text, escaped: ESC as \x1b.
 
     Args:
         one_line: newline and tab are written so too, for a name that is one field of a line.
     """
     text = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-    return text.translate(_ONE_LINE) if one_line else text
+    if one_line:
+        return text.translate(_ONE_LINE)
+    return text
 
 
 def message(text: str) -> str:
-    """The text of a message as a terminal and a log may have it: `printable`, and of a bounded length.
+    """Return the text of a message fit for a terminal and a log: `printable`, of a bounded length.
 
     The end is shown as well as the start: of a traceback it is the part that is needed.
     """
@@ -51,27 +53,28 @@ def message(text: str) -> str:
     end = MESSAGE_LENGTH // 4
     start = MESSAGE_LENGTH - end
     left_out = len(text) - start - end
-    return f"{text[:start]}\n... {left_out:,} characters of this message are left out ...\n{text[-end:]}"
+    note = f"... {left_out:,} characters of this message are left out ..."
+    return f"{text[:start]}\n{note}\n{text[-end:]}"
 
 
-def shorten(text: str, most: int = 200) -> str:
-    """Cut a text of more than `most` characters in the middle: both ends of a path or a name say something."""
-    if len(text) <= most:
+def shorten(text: str, width: int = 200) -> str:
+    """Cut a text of more than `width` characters in the middle: both ends of a path are useful."""
+    if len(text) <= width:
         return text
-    end = (most - 1) // 2
-    start = most - 1 - end
+    end = (width - 1) // 2
+    start = width - 1 - end
     return f"{text[:start]}…{text[len(text) - end :]}"
 
 
 def and_more(names: Sequence[str], shown: int, between: str = ", ") -> str:
-    """The first names and how many others there are: 'a, b, c and 7 more'."""
+    """Return the first names and the number of the others: 'a, b, c and 7 more'."""
     rest = len(names) - shown
     more = f" and {rest:,} more" if rest > 0 else ""
     return between.join(names[:shown]) + more
 
 
 def quoted_and_more(names: Sequence[str], shown: int) -> str:
-    """The first names in quotation marks, and '...' where there are others: "'a', 'b', ..."."""
+    """Return the first names in quotation marks, and '...' for others: "'a', 'b', ..."."""
     quoted = [repr(name) for name in names[:shown]]
     if len(names) > shown:
         quoted.append("...")
@@ -79,7 +82,7 @@ def quoted_and_more(names: Sequence[str], shown: int) -> str:
 
 
 def lines_and_more(lines: Sequence[str], shown: int, indent: str = "  ") -> str:
-    r"""The first lines, each below the last, and how many others there are: '\n  a\n  b\n  ... and 7 more'."""
+    r"""Return the first lines and the number of the others: '\n  a\n  b\n  ... and 7 more'."""
     rest = len(lines) - shown
     all_lines = list(lines[:shown])
     if rest > 0:
@@ -106,21 +109,25 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
 
 def closest(name: str, known: Iterable[str]) -> str:
     """Return the known name nearest to `name`, ignoring capitals; empty where none is near."""
-    if len(name) > _LONGEST_COMPARED:
+    if len(name) > _MAX_COMPARED_LENGTH:
         return ""
-    spelled = {candidate.lower(): candidate for candidate in islice(known, _MOST_COMPARED)}
+    spelled = {candidate.lower(): candidate for candidate in islice(known, _MAX_COMPARED)}
     close = get_close_matches(name.lower(), spelled, n=1)
     return spelled[close[0]] if close else ""
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Return ' Did you mean 'x'?' for the nearest known name, or nothing; `prefix` belongs to the names."""
+    """Return " Did you mean 'x'?" for the nearest known name, or ''.
+
+    Args:
+        prefix: what is written before the name.
+    """
     near = closest(name, known)
     return f" Did you mean '{prefix}{near}'?" if near else ""
 
 
 def csv_text(text: str) -> str:
-    """A text as a cell of a CSV file, which no spreadsheet takes for a formula.
+    """Return a text as a cell of a CSV file that no spreadsheet takes for a formula.
 
     A text of two characters or more that begins with '=', '+', '-', '@', a tab or an end of line
     gets an apostrophe in front: spreadsheets would otherwise compute it, with whatever a file name

@@ -134,7 +134,7 @@ class FeaturePass:
                 self._blocks(own, cache.dtype),
                 len(own),
                 "computing features",
-                speaks=world.is_main,
+                shown=world.is_main,
                 unit="batches",
             )
             for batch, block in zip(own, blocks, strict=True):

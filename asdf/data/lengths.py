@@ -89,7 +89,7 @@ def measure_lengths(
     with threads(_THREADS) as pool:
         parts = (own[place : place + _AT_ONCE] for place in range(0, len(own), _AT_ONCE))
         results = chain.from_iterable(pool.map(measure, parts, stop))
-        for result in track(results, len(own), what, speaks=world.is_main, unit="utterances"):
+        for result in track(results, len(own), what, shown=world.is_main, unit="utterances"):
             if isinstance(result, AsdfError):
                 broken.append(str(result))
             numbers.extend((0, 0, 0) if isinstance(result, AsdfError) else result)

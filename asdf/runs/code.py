@@ -1,4 +1,4 @@
-"""The user's own code of a run: which files it is, their digests, and copies of them in the system folder.
+"""The user's own code of a run: its files, their digests, and copies in the system folder.
 
 Invariant: a file is known by what it holds. Whether it is committed, or anywhere near a repository,
 does not matter.
@@ -13,48 +13,55 @@ from pathlib import Path
 
 from asdf.runs.files import atomic_write
 
-# Code is text of some kilobytes; of anything larger the digest has to do.
+# Code is text of some kilobytes; of anything larger only the digest is saved.
 _LARGEST_COPIED = 1_000_000
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Path]:
-    """The files of a run's own code by the names that their copies get.
+    """Return the files of a run's own code by the names that their copies get.
 
-    These are run.py, the configs, the loaded modules of the recipe's folder, and those of
-    `class_paths`, wherever they lie, but for the project's own and those of a Python that is
+    These are run.py, the configs, the loaded modules of the recipe's folder, and the modules of
+    `class_paths`, wherever they lie; but not the project's own, nor those of a Python that is
     installed in that folder.
     """
     recipe_folder = recipe_folder.resolve()
-    found = [recipe_folder / "run.py", *sorted((recipe_folder / "configs").glob("*.py"))]
-    files = {str(path.relative_to(recipe_folder)): path for path in found if path.is_file()}
     modules = [class_path.rpartition(".")[0] for class_path in class_paths]
-    # Those that no chosen stage needs are not loaded.
-    named = [recipe_folder / f"{module.replace('.', '/')}.py" for module in modules]
-    loaded = [path for path in map(_file_of, list(sys.modules)) if path]
-    for path in sorted({*loaded, *named}):
-        if (
-            path.is_relative_to(recipe_folder)
-            and path.is_file()
-            and not _is_installed(path, recipe_folder)
-        ):
-            files[str(path.relative_to(recipe_folder))] = path
+    paths = [recipe_folder / "run.py", *sorted((recipe_folder / "configs").glob("*.py"))]
+    paths += sorted(_modules_in(recipe_folder, modules))
+    files = {str(path.relative_to(recipe_folder)): path for path in paths if path.is_file()}
     for module in modules:
-        elsewhere = _file_of(module)
-        if elsewhere and not any(map(elsewhere.is_relative_to, (_PACKAGE, recipe_folder))):
-            files[f"elsewhere/{module}{elsewhere.suffix}"] = elsewhere
+        path = _file_of(module)
+        if path and not path.is_relative_to(_PACKAGE) and not path.is_relative_to(recipe_folder):
+            files[f"elsewhere/{module}{path.suffix}"] = path
     return files
 
 
+def _modules_in(recipe_folder: Path, modules: Iterable[str]) -> set[Path]:
+    """Return the user's modules in the recipe's folder: all that are loaded, and `modules`."""
+    # Those that no chosen stage needs are not loaded, but named in a setting.
+    candidates = {recipe_folder / f"{module.replace('.', '/')}.py" for module in modules}
+    for module in list(sys.modules):
+        path = _file_of(module)
+        if path:
+            candidates.add(path)
+    paths = set()
+    for path in candidates:
+        if path.is_relative_to(recipe_folder) and not _is_installed(path, recipe_folder):
+            paths.add(path)
+    return paths
+
+
 def _is_installed(path: Path, recipe_folder: Path) -> bool:
-    """Whether a module belongs to an environment in the recipe's folder, or to this package there."""
-    installed = (_PACKAGE, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve())
-    inside = [folder for folder in installed if folder.is_relative_to(recipe_folder)]
-    return any(map(path.is_relative_to, inside))
+    """Whether a module of the recipe's folder belongs to an environment or to this package."""
+    for folder in (_PACKAGE, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()):
+        if folder.is_relative_to(recipe_folder) and path.is_relative_to(folder):
+            return True
+    return False
 
 
 def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
-    """Copy the files to `folder`, in which only they are left, and return the SHA-256 digest of each by its name.
+    """Copy the files to `folder`, remove all others there, and return each file's SHA-256 digest.
 
     Raises:
         AsdfError: the folder cannot be written.
@@ -73,6 +80,8 @@ def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module; None where it is not loaded, or is built in."""
+    """Return the file of a module; None if it is not loaded, or is built in."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    return Path(file).resolve() if isinstance(file, str) and Path(file).is_file() else None
+    if not isinstance(file, str) or not Path(file).is_file():
+        return None
+    return Path(file).resolve()

@@ -1,6 +1,6 @@
 """Every output file is whole or absent: written next to its path, flushed to disk, then renamed.
 
-The one exception is what cannot be renamed: standard output (the path '-'), another open file, a pipe.
+The exception is what cannot be renamed: standard output (the path '-'), another open file, a pipe.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _PIECE = 1 << 20
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file that replaces `path` only when the block ends without an error.
 
-    Whatever was at `path` stays untouched when the block raises, the disk fills up or the process is killed. '-' is
-    standard output; it and what else is an open file of this process (`descriptor_of`) is written through that.
+    Whatever was at `path` stays untouched when the block raises, the disk fills up or the process
+    is killed. '-' is standard output; that and any other open file of this process
+    (`descriptor_of`) is written to directly.
 
     Raises:
         AsdfError: the folder cannot be made or written, or the disk is full.
@@ -40,7 +41,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
             yield file
         return
     if path.exists() and not path.is_file():
-        # A pipe, /dev/null: what cannot be whole or absent must at least not be replaced by a file.
+        # A pipe, /dev/null: it cannot be whole or absent, but must not be replaced by a file.
         with _open_special(path, mode) as file:
             yield file
         return
@@ -48,8 +49,8 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         path = path.resolve()  # a link stays one
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        # The permissions of any new file of the user, which tempfile would not give, and which cannot be read without
-        # changing them for all threads.
+        # 0o666 less the user's umask: tempfile would not give that, and the umask cannot be read
+        # without changing it for all threads.
         descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
@@ -62,7 +63,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
     finally:
-        with suppress(OSError):  # its folder may have gone, of which the user hears already
+        with suppress(OSError):  # its folder may have gone, which is reported already
             unfinished.unlink(missing_ok=True)
 
 
@@ -93,10 +94,11 @@ def remove_unfinished(folder: Path, older_than_s: float = 0.0, output: str = "")
     """Remove what killed processes left half-written in `folder`; only its owner may call this.
 
     Args:
-        output: the name of a file in it, of which the caller is the only writer: only what was to be that one.
-        older_than_s: what was touched later than that stays; for a folder that others write to as well.
+        older_than_s: leave what was touched later than that; for a folder with other writers.
+        output: remove only what was to be this file, of which the caller is the only writer.
     """
-    for path in folder.glob(f".{escape(output)}.*.part" if output else ".*.part"):
+    pattern = f".{escape(output)}.*.part" if output else ".*.part"
+    for path in folder.glob(pattern):
         with suppress(OSError):  # another process may remove it as well, or may own it
             if not older_than_s or time.time() - path.stat().st_mtime > older_than_s:
                 path.unlink()
@@ -115,17 +117,16 @@ def _open(descriptor: int, mode: str) -> IO[Any]:
 
 
 def write_advice(path: Path, error: OSError) -> str:
-    """What to tell the user when `path` could not be written."""
+    """Return the message for a `path` that could not be written."""
     return (
-        f"cannot write {path}: {error.strerror or error}. "
-        "What was there before is unchanged. Free some space or choose another place (of a run: "
-        "paths.output_folder), "
-        "then start the same command again: a run goes on from the newest checkpoint."
+        f"cannot write {path}: {error.strerror or error}. What was there before is unchanged. Free "
+        "some space or choose another folder (of a run: paths.output_folder), then start the same "
+        "command again: a run goes on from the newest checkpoint."
     )
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 digest of a file's content, of which little is in memory at a time.
+    """Return the SHA-256 digest of a file's content, read a piece at a time.
 
     Raises:
         OSError: it cannot be read.
@@ -138,13 +139,12 @@ def sha256_of(path: Path) -> str:
 
 
 def removed_folder_error() -> AsdfError | None:
-    """What a FileNotFoundError means where the working directory of this process was removed; None where it was not."""
+    """Return what a FileNotFoundError means if the working directory was removed, else None."""
     try:
         Path.cwd()
     except FileNotFoundError:
         return AsdfError(
             "the folder that this command was started in was removed. Change to a folder that "
-            "exists (cd), then "
-            "start the same command again."
+            "exists (cd), then start the same command again."
         )
     return None

@@ -11,9 +11,9 @@ from asdf.errors import AsdfError
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of a file, none where it is not there.
+    """Return the records of a file; none if it does not exist.
 
-    Lines that are no records are passed over: the last line of a run that was killed or that is
+    Lines that are no records are skipped: the last line of a run that was killed or that is
     writing it now, or what a power cut left.
 
     Raises:
@@ -28,5 +28,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
     records = []
     for line in lines:
         with suppress(ValueError, RecursionError):
-            records.append(json.loads(line))
-    return [record for record in records if isinstance(record, dict)]
+            record = json.loads(line)
+            if isinstance(record, dict):
+                records.append(record)
+    return records

@@ -1,4 +1,4 @@
-"""The run's log: plain lines on the screen and in `log.txt`, beside which a progress bar keeps its place."""
+"""The run's log: plain lines on the screen, above any progress bar, and in `log.txt`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Formatter(logging.Formatter):
 
 
 class _ScreenFormatter(_Formatter):
-    """Shows the message alone: the traceback of a failure that the run outlives is for `log.txt`."""
+    """Shows the message alone: the traceback of a failure that ends nothing is for `log.txt`."""
 
     def format(self, record: logging.LogRecord) -> str:
         return message(record.getMessage())
@@ -38,20 +38,20 @@ class _Screen(logging.Handler):
         sys.stdout.flush()
 
 
-def log_to_screen(speaks: bool = True) -> None:
-    """Show the log on the screen; a process that does not speak (not the main one) shows warnings only."""
+def log_to_screen(is_main: bool = True) -> None:
+    """Show the log on the screen; a process that is not the main one shows warnings only."""
     LOG.handlers.clear()
     LOG.propagate = False
     LOG.setLevel(logging.INFO)
-    screen = _Screen(logging.INFO if speaks else logging.WARNING)
+    screen = _Screen(logging.INFO if is_main else logging.WARNING)
     screen.setFormatter(_ScreenFormatter())
     LOG.addHandler(screen)
 
 
 @contextmanager
 def progress_on_stderr() -> Iterator[None]:
-    """Show lines of progress on standard error, of a command that has no log; on a terminal its bars do."""
-    if sys.stderr.isatty():
+    """Show lines of progress on standard error, for a command that has no log."""
+    if sys.stderr.isatty():  # where a progress bar shows it
         yield
         return
     handler = logging.StreamHandler(sys.stderr)
@@ -67,21 +67,21 @@ def progress_on_stderr() -> Iterator[None]:
 
 
 def is_on_screen() -> bool:
-    """Whether `log_to_screen` was called; what else may listen to the log does not show it to anybody."""
+    """Whether `log_to_screen` was called; other handlers of the log show it to nobody."""
     return any(isinstance(handler, _Screen) for handler in LOG.handlers)
 
 
 class _File(logging.FileHandler):
-    """Says once, without a traceback, that the log cannot be written; the run itself goes on."""
+    """Warns once, without a traceback, that the log cannot be written; the run itself goes on."""
 
-    _said = False
+    _has_warned = False
 
     def handleError(self, record: logging.LogRecord) -> None:
-        if not self._said:
-            self._said = True
-            print(
-                f"warning: cannot write {self.baseFilename}: {sys.exc_info()[1]}", file=sys.stderr
-            )
+        if self._has_warned:
+            return
+        self._has_warned = True
+        error = sys.exc_info()[1]
+        print(f"warning: cannot write {self.baseFilename}: {error}", file=sys.stderr)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """One run at a time in a system folder.
 
-Invariant: whoever holds the mark holds an advisory lock on it, which the kernel drops when the process dies. File
-systems that keep such locks to one node are why the mark also beats: it is touched every few seconds, and another
-host's mark is taken over only when it has been still for a while.
+Invariant: whoever holds the mark holds an advisory lock on it, which the kernel drops when the
+process dies. Some file systems keep such locks to one node, so the mark also beats: it is touched
+every few seconds, and another host's mark is taken over only when it has been still for a while.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from asdf.runs.log import LOG
 
 BEAT_S = 10.0
 STILL_S = 60.0
-# A killed run's loader processes hold its lock until they notice that it is gone, some seconds later.
+# A killed run's loader processes hold its lock until they notice, some seconds later.
 ORPHANS_S = 20.0
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
@@ -36,16 +36,17 @@ def owner_mark(folder: Path) -> Iterator[None]:
     """Hold the mark of `folder` (`folder/owner.json`) while the block runs.
 
     Raises:
-        AsdfError: another run that is alive holds it; the message names its host, process and start.
+        AsdfError: a running process holds it; the message names its host, process and start.
     """
+    path = Layout(folder).owner
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = _open_locked(Layout(folder).owner)
+        file = _open_locked(path)
         _write(file)
     except OSError as error:
         raise AsdfError(
-            f"cannot write in the system folder {folder}: {error.strerror or error}. "
-            "Choose another paths.output_folder, free some space, or mend the folder's permissions."
+            f"cannot write in the system folder {folder}: {error.strerror or error}. Choose "
+            "another paths.output_folder, free some space, or mend the folder's permissions."
         ) from error
     ended = threading.Event()
     beat = threading.Thread(target=_beat, args=(file, ended), daemon=True)
@@ -56,51 +57,64 @@ def owner_mark(folder: Path) -> Iterator[None]:
         ended.set()
         if beat.is_alive():
             beat.join()
-        Layout(folder).owner.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         file.close()
 
 
 def _open_locked(path: Path) -> IO[str]:
-    """The mark, open and locked; what stands in it is what a dead owner left."""
+    """Return the mark, open and locked; its text is what a dead owner left."""
     orphans_gone = time.monotonic() + ORPHANS_S
     while True:
         file = _open_mark(path)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = _read(file)
+        is_locked = _lock(file)
+        owner = _read(file)
+        if is_locked is False:
             file.close()
-            if _is_dead(owner) and time.monotonic() < orphans_gone:
-                time.sleep(0.2)
-                continue
-            raise AsdfError(_refusal(path, owner)) from None
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            # A file system without locks: the mark and its beat have to do.
-            owner = _read(file)
-            if owner.get("host") == socket.gethostname() and not _is_dead(owner):
-                raise AsdfError(_refusal(path, owner)) from None
-        left = _read(file)
-        if left and _is_at(file, path):
-            _wait_until_still(path, file, left)
+            if not _is_dead(owner) or time.monotonic() >= orphans_gone:
+                raise AsdfError(_refusal(path, owner))
+            time.sleep(0.2)
+            continue
+        # On a file system without locks the mark and its beat have to do.
+        is_same_host = owner.get("host") == socket.gethostname()
+        if is_locked is None and is_same_host and not _is_dead(owner):
+            raise AsdfError(_refusal(path, owner))
+        if owner and _is_at(file, path):
+            _wait_until_still(path, file, owner)
         if not _is_at(file, path):  # its owner has ended meanwhile, and removed it
             file.close()
             continue
-        if left:
+        if owner:
             LOG.info(
-                "notice: the run that was here (process %s on %s, started %s) ended without saying "
-                "so; "
-                "going on from what it left",
-                left.get("process"),
-                left.get("host"),
-                left.get("start"),
+                "notice: the previous run in this folder (process %s on %s, started %s) was "
+                "killed; going on from its files",
+                owner.get("process"),
+                owner.get("host"),
+                owner.get("start"),
             )
         return file
 
 
+def _lock(file: IO[str]) -> bool | None:
+    """Lock a mark; False if another process holds the lock, None on a file system without locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return None
+        raise
+    return True
+
+
 def _open_mark(path: Path) -> IO[str]:
-    """The mark to be read and written; a link in its place could lead to any file, and is not followed."""
+    """Open the mark to be read and written.
+
+    A link of its name is not followed: it could lead to any file.
+
+    Raises:
+        AsdfError: there is such a link.
+    """
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW, 0o666)
@@ -126,7 +140,11 @@ def _write(file: IO[str]) -> None:
 
 
 def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
-    """Another host's owner may be alive where locks do not cross hosts: see whether its mark still beats."""
+    """Wait for another host's mark to stop beating: its owner may live, as locks are local.
+
+    Raises:
+        AsdfError: the mark beats.
+    """
     if left.get("host") == socket.gethostname():
         return
     seen = os.fstat(file.fileno()).st_mtime
@@ -161,7 +179,7 @@ def _is_at(file: IO[str], path: Path) -> bool:
 
 
 def _is_dead(owner: dict[str, str]) -> bool:
-    """Whether the process of a mark is known to be gone: it was on this host, and no process has its number."""
+    """Whether a mark's process is known to be gone: it ran on this host, and its number is free."""
     if owner.get("host") != socket.gethostname():
         return False
     try:
@@ -174,7 +192,7 @@ def _is_dead(owner: dict[str, str]) -> bool:
 
 
 def _read(file: IO[str]) -> dict[str, str]:
-    """The owner that a mark names, in question marks where it is damaged; nothing where it is empty."""
+    """Return the owner that a mark names: question marks if it is damaged, nothing if empty."""
     file.seek(0)
     try:
         owner = json.loads(file.read() or "{}")

@@ -12,7 +12,7 @@ from asdf.runs.log import PROGRESS
 T = TypeVar("T")
 LINE_EVERY_S = 30.0
 
-# Of the first minute a line comes more often: a work that has just begun should be seen to go on.
+# More lines in the first minute: work that has just begun should be seen to go on.
 _FIRST_S = 60.0
 _FIRST_LINES_EVERY_S = 5.0
 
@@ -23,21 +23,23 @@ def track(
     what: str,
     *,
     lines_every: int = 0,
-    speaks: bool = True,
+    shown: bool = True,
     unit: str = "it",
 ) -> Generator[T, None, None]:
     """Yield from `items` and show how far they are.
 
     Args:
-        lines_every: log a line after so many items; 0: after every 5 seconds of the first minute, then every 30.
-        speaks: False shows nothing (on processes that are not the main one).
+        lines_every: log a line after this number of items; 0: after every 5 seconds of the first
+            minute, then every 30.
+        shown: False shows nothing (on processes that are not the main one).
     """
     from tqdm import tqdm
 
-    if not speaks:
+    if not shown:
         yield from items
         return
-    started = last = time.monotonic()
+    started = time.monotonic()
+    last_line = started
     with tqdm(
         total=total,
         desc=what,
@@ -50,9 +52,15 @@ def track(
             yield item
             bar.update()
             now = time.monotonic()
-            every_s = _FIRST_LINES_EVERY_S if now - started < _FIRST_S else LINE_EVERY_S
-            due = done % lines_every == 0 if lines_every else now - last >= every_s
-            if due and done < total:
-                last = now
+            if lines_every:
+                is_due = done % lines_every == 0
+            else:
+                is_due = now - last_line >= _seconds_between_lines(now - started)
+            if is_due and done < total:
+                last_line = now
                 rate = done / (now - started)
                 PROGRESS.info("%s: %d of %d, %.1f %s/s", what, done, total, rate, unit)
+
+
+def _seconds_between_lines(elapsed_s: float) -> float:
+    return _FIRST_LINES_EVERY_S if elapsed_s < _FIRST_S else LINE_EVERY_S

@@ -1,4 +1,4 @@
-"""What a run ran on: versions, git state, command line, host, devices; written beside its settings."""
+"""What a run ran on: versions, git state, command line, host, devices; saved with its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from asdf.runs.files import write_text
 from asdf.runs.log import LOG
 
 _PACKAGES = ("asdf-antispoofing", "torch", "torchaudio", "numpy", "soundfile", "tqdm")
-_MOST_FILES = 200
+_MAX_FILES = 200
 _VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
     "OMP_NUM_THREADS",
@@ -27,20 +27,21 @@ _VARIABLES = (
     "SLURM_JOB_NODELIST",
     "SLURM_RESTART_COUNT",
 )
-# What torch and the libraries below it are told: each of them may change numbers, speed or memory.
+# Variables of torch and the libraries below it: each may change numbers, speed or memory.
 _PREFIXES = ("CUBLAS_", "CUDA_", "CUDNN_", "GLOO_", "NCCL_", "PYTORCH_", "TORCH_")
 
 
 def environment_record(
     devices: list[str], recipe_folder: Path, libraries: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """The record as plain values.
+    """Return the record as plain values.
 
     Args:
         devices: one line for each process, as its rank describes itself.
         recipe_folder: where run.py lies; its repository may be another one than the project's.
         libraries: versions of what a GPU is used with.
     """
+    variables = {name: os.environ[name] for name in sorted(os.environ) if _is_recorded(name)}
     return {
         "started": now(),
         "command": shlex.join([sys.executable, *sys.argv]),
@@ -53,9 +54,7 @@ def environment_record(
         "git": git_state(Path(__file__).parent),
         "recipe_git": git_state(recipe_folder),
         "devices": devices,
-        "environment": {
-            name: os.environ[name] for name in sorted(os.environ) if _is_recorded(name)
-        },
+        "environment": variables,
     }
 
 
@@ -64,18 +63,22 @@ def _is_recorded(variable: str) -> bool:
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
-    """Add `record` to the list in the JSON file `path`: one entry for each time that the run was started."""
-    write_text(path, json.dumps([*_records(path), record], indent=1) + "\n")
+    """Add `record` to the list in the JSON file `path`: one entry per start of the run."""
+    _write_records(path, [*_read_records(path), record])
 
 
 def update_record(path: Path, values: Mapping[str, Any]) -> None:
     """Add `values` to the record of the last start."""
-    *earlier, last = _records(path) or [{}]
-    write_text(path, json.dumps([*earlier, {**last, **values}], indent=1) + "\n")
+    *earlier, last = _read_records(path) or [{}]
+    _write_records(path, [*earlier, {**last, **values}])
 
 
-def _records(path: Path) -> list[Any]:
-    """The records of earlier starts; a file that holds none is put aside with a warning."""
+def _write_records(path: Path, records: list[Any]) -> None:
+    write_text(path, json.dumps(records, indent=1) + "\n")
+
+
+def _read_records(path: Path) -> list[Any]:
+    """Read the records of earlier starts; a file that has none is renamed, with a warning."""
     try:
         records = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -91,30 +94,24 @@ def _records(path: Path) -> list[Any]:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Commit, branch, changed and untracked files of the checkout around `folder`; None where it is no checkout.
+    """Return commit, branch, changed and untracked files of the checkout around `folder`.
 
     Files that git ignores are not named; of a folder that is untracked as a whole, the folder is.
+
+    Returns:
+        None if there is no checkout.
     """
-
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            # No locks: many runs may start at once, and the user may be committing.
-            ["git", "--no-optional-locks", "-C", str(folder), *words],
-            capture_output=True,
-            text=True,
-            timeout=20,
-        )
-        if done.returncode:
-            raise OSError(done.stderr)
-        return done.stdout.strip()
-
     try:
-        lines = git("status", "--porcelain", "--untracked-files=normal").splitlines()
-        untracked = [line.removeprefix("?? ") for line in lines if line.startswith("?? ")]
-        changed = [line for line in lines if not line.startswith("?? ")]
+        changed = []
+        untracked = []
+        for line in _run_git(folder, "status", "--porcelain", "--untracked-files=normal"):
+            if line.startswith("?? "):
+                untracked.append(line.removeprefix("?? "))
+            else:
+                changed.append(line)
         return {
-            "commit": git("rev-parse", "HEAD"),
-            "branch": git("rev-parse", "--abbrev-ref", "HEAD"),
+            "commit": _run_git(folder, "rev-parse", "HEAD")[0],
+            "branch": _run_git(folder, "rev-parse", "--abbrev-ref", "HEAD")[0],
             "changed": _bounded(changed),
             "untracked": _bounded(untracked),
         }
@@ -122,9 +119,29 @@ def git_state(folder: Path) -> dict[str, Any] | None:
         return None
 
 
+def _run_git(folder: Path, *words: str) -> list[str]:
+    """Return the lines that git prints.
+
+    Raises:
+        OSError: there is no git, or it failed.
+    """
+    finished = subprocess.run(
+        # No locks: many runs may start at once, and the user may be committing.
+        ["git", "--no-optional-locks", "-C", str(folder), *words],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    if finished.returncode:
+        raise OSError(finished.stderr)
+    return finished.stdout.strip().splitlines()
+
+
 def _bounded(names: list[str]) -> list[str]:
-    rest = len(names) - _MOST_FILES
-    return [*names[:_MOST_FILES], *([f"and {rest:,} more"] if rest > 0 else [])]
+    rest = len(names) - _MAX_FILES
+    if rest <= 0:
+        return names
+    return [*names[:_MAX_FILES], f"and {rest:,} more"]
 
 
 def _version(package: str) -> str | None:
@@ -135,5 +152,5 @@ def _version(package: str) -> str | None:
 
 
 def now() -> str:
-    """The time as records have it, in UTC."""
+    """Return the time as records have it, in UTC."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")

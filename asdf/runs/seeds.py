@@ -1,6 +1,7 @@
-"""Every random draw of a run is a function of the seed and of what is drawn, never of what was drawn before.
+"""Every random draw of a run is a function of the seed and of its purpose, never of earlier draws.
 
-That is what makes a resumed run bit-identical and a crop the same on whichever process or worker it is made.
+That makes a resumed run bit-identical, and a crop the same on whichever process or worker it is
+made.
 """
 
 from __future__ import annotations
@@ -10,22 +11,29 @@ import zlib
 import numpy as np
 
 
-def generator(seed: int, *what: int | str) -> np.random.Generator:
-    """A generator for one purpose, e.g. `generator(seed, "clip", epoch, utterance)`; equal arguments, equal draws."""
-    return np.random.Generator(np.random.Philox(_sequence(seed, what)))
+def generator(seed: int, *purpose: int | str) -> np.random.Generator:
+    """Return a generator for one purpose, e.g. `generator(seed, "clip", epoch, utterance)`.
+
+    Equal arguments give equal draws.
+    """
+    return np.random.Generator(np.random.Philox(_sequence(seed, purpose)))
 
 
-def derived_seed(seed: int, *what: int | str) -> int:
-    """A 63-bit seed for libraries that take one number."""
-    state = _sequence(seed, what).generate_state(2, np.uint32)
+def derived_seed(seed: int, *purpose: int | str) -> int:
+    """Return a 63-bit seed for libraries that take one number."""
+    state = _sequence(seed, purpose).generate_state(2, np.uint32)
     return (int(state[0]) << 31) ^ int(state[1])
 
 
-def _sequence(seed: int, what: tuple[int | str, ...]) -> np.random.SeedSequence:
-    numbers = [seed, *map(_number, what)]
-    # Of numbers of 32 bits an array gives the same sequence as a list, twice as fast.
-    return np.random.SeedSequence(numbers if max(numbers) >> 32 else np.array(numbers, np.uint32))
+def _sequence(seed: int, purpose: tuple[int | str, ...]) -> np.random.SeedSequence:
+    numbers = [seed, *map(_number, purpose)]
+    if max(numbers) >> 32:
+        return np.random.SeedSequence(numbers)
+    # For numbers of 32 bits an array gives the same sequence as a list, twice as fast.
+    return np.random.SeedSequence(np.array(numbers, np.uint32))
 
 
 def _number(key: int | str) -> int:
-    return zlib.crc32(key.encode()) if isinstance(key, str) else int(key)
+    if isinstance(key, str):
+        return zlib.crc32(key.encode())
+    return int(key)

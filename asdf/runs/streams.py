@@ -1,4 +1,4 @@
-"""The standard streams of a process: full, closed, of another encoding, or named where a file is expected.
+"""The standard streams of a process: full, closed, of another encoding, or named as a file.
 
 Invariant: no output ends a program with a traceback. A letter that the terminal lacks is written as
 its escape sequence; a stream that cannot be written is one message and exit status 1, also when
@@ -19,13 +19,13 @@ from asdf.errors import AsdfError
 from asdf.text import message
 
 STREAM = "-"
-"""The path that means standard input where a file is read, and standard output where one is written."""
+"""The path that means standard input if it is read, and standard output if it is written."""
 
 STDIN = 0
 STDOUT = 1
 STDERR = 2
 _NAMES = {STDIN: "standard input", STDOUT: "standard output", STDERR: "standard error"}
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 
 
 class OutputError(AsdfError):
@@ -33,14 +33,14 @@ class OutputError(AsdfError):
 
 
 class NobodyReadsError(BrokenPipeError):
-    """Standard output is a pipe that nobody reads any more (`| head`); another broken pipe is a failure."""
+    """Standard output is a pipe that nobody reads any more (`| head`), which is no failure."""
 
 
 def open_streams() -> None:
-    """Make standard output and standard error fit for any text and any failure; a program calls this first.
+    """Make standard output and error fit for any text and any failure; a program calls this first.
 
-    What cannot be written to standard error ends nothing: the results matter more than a word about
-    them. The exit status of `close_streams` tells.
+    What cannot be written to standard error ends nothing: the results matter more than a message
+    about them. The exit status of `close_streams` shows it.
 
     Raises:
         OutputError: what was printed before cannot be written.
@@ -54,7 +54,7 @@ def open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         elif stream is getattr(sys, f"__{name}__"):
             setattr(sys, name, _checked_stream(stream, kind))
-        # Else a notebook or a test has put something in its place, which stays.
+        # Else a notebook or a test has replaced it, and its stream stays.
     if printed_before is not None:
         with _as_output_error():
             printed_before.flush()
@@ -64,8 +64,8 @@ def close_streams(status: int) -> int:
     """Write out what is buffered, so that nothing is left to fail when the interpreter ends.
 
     Returns:
-        The exit status: `status`, or 1 where it was 0 and something was lost. That is shown if it
-            was standard output.
+        The exit status: `status`, or 1 if it was 0 and output was lost. A loss of standard output
+            is also shown.
     """
     try:
         sys.stdout.flush()
@@ -85,24 +85,24 @@ def show_error(text: str) -> None:
 
 
 def discard_output() -> None:
-    """Let all that is still written to standard output vanish: it cannot be written, or nobody reads it."""
+    """Drop all that is still written to standard output: it is full, or nobody reads it."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, STDOUT)
     os.close(null)
 
 
 def descriptor_of(path: str | os.PathLike[str]) -> int | None:
-    """The open file of this process that a path to be written stands for; None if it is any other file.
+    """Return the open file of this process that a path to be written means; None for other files.
 
     That is standard output for '-', /dev/stdout and the file that it is redirected to, standard
-    error for its own, and N for /dev/fd/N: a new file renamed to such a path would take it from the
+    error likewise, and N for /dev/fd/N: a new file renamed to such a path would take it from the
     program or shell that opened it.
     """
     if os.fspath(path) == STREAM:
         return STDOUT
     path = Path(path)
     try:
-        for _ in range(_MOST_LINKS):
+        for _ in range(_MAX_LINKS):
             folder = path.parent.resolve()
             if str(folder) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
                 return int(path.name)
@@ -120,16 +120,16 @@ def is_stdout(path: str | os.PathLike[str]) -> bool:
 
 
 def stream_name(descriptor: int) -> str:
-    """A standard stream in words."""
+    """Return the name of a standard stream, in words."""
     return _NAMES.get(descriptor, f"file descriptor {descriptor}")
 
 
 def stream_advice(descriptor: int, error: OSError) -> str:
-    """The message for a stream that cannot be written."""
+    """Return the message for a stream that cannot be written."""
     return (
         f"cannot write to {stream_name(descriptor)}: {error.strerror or error}. What was written "
-        "there is not whole. "
-        "Free some space or send it elsewhere, then start the same command again."
+        "there is not whole. Free some space or send it elsewhere, then start the same command "
+        "again."
     )
 
 
@@ -144,7 +144,7 @@ def _as_output_error() -> Iterator[None]:
 
 
 class _OutputFile(io.FileIO):
-    """The file of standard output, whose failures can be told from those of any other file."""
+    """The file of standard output, whose failures are errors of their own kind."""
 
     descriptor = STDOUT
 
@@ -170,10 +170,12 @@ class _ErrorFile(io.FileIO):
 def _checked_stream(
     stream: io.TextIOWrapper, kind: type[_OutputFile] | type[_ErrorFile]
 ) -> io.TextIOWrapper:
-    raw = kind(kind.descriptor, "w", closefd=False)
+    buffer: Any = kind(kind.descriptor, "w", closefd=False)
+    # Python run with -u has no buffer here either.
+    if not stream.write_through:
+        buffer = io.BufferedWriter(buffer)
     return io.TextIOWrapper(
-        # Python run with -u has no buffer here either.
-        raw if stream.write_through else io.BufferedWriter(raw),
+        buffer,
         encoding=stream.encoding,
         errors="backslashreplace",
         line_buffering=stream.line_buffering,
@@ -182,10 +184,10 @@ def _checked_stream(
 
 
 def _occupy(descriptor: int, mode: int) -> None:
-    """Put something in the place of a closed stream, or the next file that is opened would be taken for it.
+    """Open something as a closed stream: the next file that is opened would be taken for it.
 
-    It is opened the wrong way round, so that whoever reads or writes it by its number gets the
-    error that he is due.
+    It is opened the wrong way round, so that whoever reads or writes it by its number gets an
+    error.
     """
     try:
         os.fstat(descriptor)
@@ -194,7 +196,7 @@ def _occupy(descriptor: int, mode: int) -> None:
 
 
 def _redirected_to(path: Path) -> int | None:
-    """The standard stream that is redirected to the file at `path`, if one is."""
+    """Return the standard stream that is redirected to the file at `path`, if any."""
     if not path.exists() or path.samefile(os.devnull):
         return None
     status = path.stat()

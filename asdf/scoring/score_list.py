@@ -71,7 +71,7 @@ def score_list(
         len(local),
         what,
         lines_every=settings.network.scoring_print_interval,
-        speaks=world.is_main,
+        shown=world.is_main,
         unit="batches",
     ):
         scores.append(scorer.score(waveforms))

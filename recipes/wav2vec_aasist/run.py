@@ -22,8 +22,9 @@ from asdf.recipe.stages import evaluate_network, report_results, train_network, 
 
 LA = "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm"
 
-# name -> list, relative to paths.database_folder. The corpora of the field are known without being declared:
-# 'asvspoof19', 'asvspoof21-la:eval', 'in-the-wild' ... (python -m asdf corpora). One in a folder of its own:
+# name -> list, relative to paths.database_folder. The corpora of the field are known without being
+# declared: 'asvspoof19', 'asvspoof21-la:eval', 'in-the-wild' ... (python -m asdf corpora). One in
+# a folder of your own:
 #     "my-itw": Corpus(reader="in-the-wild", folder="downloads/itw"),
 CORPORA = {
     "demo-train": Corpus("train_list.txt", protocol=f"{LA}.train.trn.txt", make=make_demo_corpus),

@@ -1,5 +1,6 @@
-# The run configs of this recipe. This file is read, never run. A block is a name, what it inherits, and its settings:
-# `child < parent < grandparent`; the right-most is applied first, the block's own lines last.
+# The run configs of this recipe. This file is read, never run. A block is a name, what it
+# inherits, and its settings: `child < parent < grandparent`; the right-most is applied first, the
+# block's own lines last.
 #
 #     python run.py CONFIG [CONFIG ...] [section.name=value ...]
 #     python run.py --list                    these blocks as a tree
@@ -23,10 +24,12 @@ network.minibatch_size = 14
 # Half a second: short clips train quickly; scoring still hears whole utterances.
 network.train_clip_size = 8000
 network.eval_minibatch_size_factor = 4
-# One thread, so that the scores are the same on any machine's number of cores and on any number of processes.
+# One thread, so that the scores are the same on any machine's number of cores and on any number
+# of processes.
 computing.threads = 1
 
-# What configs inherit that train a small network from random weights on a few hundred recordings. Not run by itself.
+# What configs inherit that train a small network from random weights on a few hundred recordings.
+# Not run by itself.
 from-scratch
 recipe.selected_epochs = ('best',)
 front_end.normalize_waveforms = True
@@ -40,8 +43,9 @@ network.gradient_clip_norm = 1.0
 computing.network_dataloader_workers = 0
 
 
-# Stage 0 alone: measures how long the utterances are. The later configs inherit the choice of no speech activity
-# detection; networks of this field use the silences around speech too, so 'off' is what published results use.
+# Stage 0 alone: measures how long the utterances are. The later configs inherit the choice of no
+# speech activity detection; networks of this field use the silences around speech too, so 'off'
+# is what published results use.
 #     python run.py sad-off
 sad-off
 recipe.start_stage = 0
@@ -49,7 +53,8 @@ recipe.end_stage = 0
 paths.sad_folder = 'sad-off'
 sad.mode = 'off'
 
-# Trims the silent ends: a network can then not decide by them (it often does, and fails on trimmed corpora).
+# Trims the silent ends: a network can then not decide by them (it often does, and fails on
+# trimmed corpora).
 #     python run.py sad-endpoint
 sad-endpoint < sad-off
 paths.sad_folder = 'sad-endpoint'
@@ -68,18 +73,20 @@ recipe.selected_epochs = ('best',)
 network.class_weights = (0.1, 0.9)
 network.optimizer = 'adam'
 network.weight_decay = 0.0001
-# Weights and Adam's two moments are 12 bytes a parameter: 3.8 GB for a network of XLS-R 300M's size.
+# Weights and Adam's two moments are 12 bytes per parameter: 3.8 GB for a network of XLS-R 300M's
+# size.
 network.keep_best_networks = 5
 network.keep_last_networks = 2
 network.min_evaluation_utterance_length_in_samples = 16000
 network.max_evaluation_utterance_length_in_samples = 1000000
 
 
-# XLS-R 300M + AASIST, the whole front end fine-tuned (Tak et al., Odyssey 2022). Best results. It takes 8.7 GiB of a
-# GPU (computed, in bf16; "--dry-run" says it for any change) and about 1 GiB for CUDA, so a GPU of 12 GB holds it; on a
-# smaller one 5.3 GiB with "front_end.gradient_checkpointing=True" (a third more time), or lower network.minibatch_size
-# and raise network.optimizer_step_interval by the same factor.
-# Downloads 1.2 GB of weights once; front_end.weights may also name your own xlsr2_300m.pt.
+# XLS-R 300M + AASIST, the whole front end fine-tuned (Tak et al., Odyssey 2022). Best results. It
+# takes 8.7 GiB of a GPU (computed, in bf16; "--dry-run" says it for any change) and about 1 GiB
+# for CUDA, so a GPU of 12 GB holds it; on a smaller one 5.3 GiB with
+# "front_end.gradient_checkpointing=True" (a third more time), or lower network.minibatch_size and
+# raise network.optimizer_step_interval by the same factor. Downloads 1.2 GB of weights once;
+# front_end.weights may also name your own xlsr2_300m.pt.
 #     python run.py train-ssl-aasist
 #     torchrun --nproc_per_node=4 run.py train-ssl-aasist network.minibatch_size=4
 train-ssl-aasist < train < sad-off
@@ -100,7 +107,7 @@ rawboost.enabled = True
 rawboost.algo = 5
 rawboost.applyingRatio = 1.0
 
-# The same with a front end that stays as it is: far less memory and time, not as good.
+# The same with a front end that is not trained: far less memory and time, not as good.
 #     python run.py train-frozen-ssl-aasist
 train-frozen-ssl-aasist < train-ssl-aasist
 paths.system_folder = 'frozen-ssl-aasist'
@@ -108,8 +115,8 @@ front_end.frozen = True
 network.initial_learning_rate = 0.0001
 network.minibatch_size = 32
 
-# Quicker still: the frozen front end's features are computed once and kept on disk, 0.4 MB a clip. That needs the same
-# clip of an utterance in every epoch, so there is no augmentation.
+# Quicker still: the frozen front end's features are computed once and saved on disk, 0.4 MB per
+# clip. That needs the same clip of an utterance in every epoch, so there is no augmentation.
 #     python run.py train-cached-ssl-aasist
 train-cached-ssl-aasist < train-frozen-ssl-aasist
 paths.system_folder = 'cached-ssl-aasist'
@@ -117,22 +124,24 @@ front_end.cache_features = True
 network.clip_position = 'start'
 rawboost.enabled = False
 
-# Scores and reports networks that are there; name the epochs, or 'best', 'average', 'last'.
+# Scores and reports networks that exist; name the epochs, or 'best', 'average', 'last'.
 #     python run.py eval-ssl-aasist recipe.selected_epochs="(17, 19)"
 eval-ssl-aasist < train-ssl-aasist
 recipe.start_stage = 2
 recipe.end_stage = 3
 recipe.selected_epochs = ('best', 'last')
 
-# The same on corpora that training has not seen, as papers report them (python -m asdf corpora: all names).
+# The same on corpora that training has not seen, as papers report them (python -m asdf corpora:
+# all names).
 #     python run.py eval-elsewhere
 eval-elsewhere < eval-ssl-aasist
 recipe.selected_epochs = ('best',)
 recipe.evaluation_sets = ('asvspoof21-la:eval', 'asvspoof21-df:eval', 'in-the-wild')
 
 
-# AASIST on raw waveforms, without a pretrained front end (Jung et al., ICASSP 2022): a thousandth of XLS-R's
-# parameters; good on ASVspoof 2019, does not generalise to other corpora. 'asdf.networks.AASIST_L' is the light one.
+# AASIST on raw waveforms, without a pretrained front end (Jung et al., ICASSP 2022): a thousandth
+# of XLS-R's parameters; good on ASVspoof 2019, does not generalise to other corpora.
+# 'asdf.networks.AASIST_L' is the light one.
 #     python run.py train-aasist
 train-aasist < train < sad-off
 paths.system_folder = 'aasist'
@@ -147,7 +156,8 @@ network.max_epochs = 100
 network.average_best_networks = 5
 
 
-# Two sizes side by side, each on a GPU of its own; the second differs only in what stands below its name.
+# Two sizes side by side, each on its own GPU; the second differs only in what stands below
+# its name.
 #     python run.py net & python run.py larger_net &
 net < train-frozen-ssl-aasist
 paths.system_folder = 'net'
@@ -162,8 +172,9 @@ front_end.architecture = 'wav2vec2_large'
 front_end.weights = 'torchaudio:WAV2VEC2_LARGE'
 
 
-# A small corpus of real recordings in ASVspoof 2019 LA's layout; any folder with train_list.txt and dev_list.txt works.
-# Real speech on two CPU cores, so both networks are small and the clips short.
+# A small corpus of real recordings in ASVspoof 2019 LA's layout; any folder with train_list.txt
+# and dev_list.txt works. Real speech on two CPU cores, so both networks are small and the clips
+# short.
 #     python run.py mini-wav2vec paths.database_folder=/where/it/is
 mini-wav2vec < from-scratch
 paths.system_folder = 'mini-wav2vec'
@@ -176,8 +187,9 @@ network.epochs_per_train_call = 8
 network.minibatch_size = 20
 network.train_clip_size = 16000
 
-# Raw AASIST costs a CPU core a second for a clip of 4 s, so the clips are shorter and the epochs fewer than above, and
-# only the first second of an utterance is scored: enough to see it learn, too little for a good network.
+# Raw AASIST takes a CPU core one second per clip of 4 s, so the clips are shorter and the epochs
+# fewer than above, and only the first second of an utterance is scored: enough to see it learn,
+# too little for a good network.
 #     python run.py mini-aasist paths.database_folder=/where/it/is
 mini-aasist < mini-wav2vec
 paths.system_folder = 'mini-aasist'

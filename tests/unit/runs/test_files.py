@@ -99,7 +99,7 @@ def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(tmp_path):
     assert told.stdout.startswith(
         f"cannot write {path}: File too large. What was there before is unchanged."
     )
-    assert "Free some space or choose another place (of a run: paths.output_folder)" in told.stdout
+    assert "Free some space or choose another folder (of a run: paths.output_folder)" in told.stdout
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 

@@ -78,7 +78,7 @@ def test_a_killed_owner_is_followed_with_a_notice(tmp_path, notices):
     assert (
         len(notices) == 1
         and f"process {first.pid}" in notices[0]
-        and "ended without saying so" in notices[0]
+        and "was killed; going on from its files" in notices[0]
     )
 
 

@@ -69,7 +69,7 @@ def test_the_screen_shows_plain_lines_and_the_file_their_time(tmp_path, capsys):
 
 
 def test_a_later_start_adds_to_the_log(tmp_path):
-    log_to_screen(speaks=False)
+    log_to_screen(is_main=False)
     for text in ("one", "two"):
         with log_to_file(tmp_path / "log.txt"):
             LOG.warning(text)
@@ -80,7 +80,7 @@ def test_a_later_start_adds_to_the_log(tmp_path):
 
 
 def test_a_process_that_does_not_speak_shows_warnings_only(capsys):
-    log_to_screen(speaks=False)
+    log_to_screen(is_main=False)
     LOG.info("hello")
     LOG.warning("look here")
     assert capsys.readouterr().out == "look here\n"
@@ -109,7 +109,7 @@ def test_progress_lines_come_every_so_many_items(capsys):
         "scoring dev: 3 of 7",
         "scoring dev: 6 of 7",
     ]
-    assert list(track(range(7), 7, "scoring dev", lines_every=3, speaks=False)) == list(range(7))
+    assert list(track(range(7), 7, "scoring dev", lines_every=3, shown=False)) == list(range(7))
     assert capsys.readouterr().out == ""
 
 
