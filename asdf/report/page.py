@@ -120,6 +120,7 @@ def render(template: str, **values: Any) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     return environment.get_template(template).render(values)
 
