@@ -55,6 +55,7 @@ class Cell:
     @property
     def is_number(self) -> bool:
         """Whether the cell is aligned as numbers are: to the right."""
+        # What is copied decides: a rounded number is a text with a value.
         value = self.text if self.value is None else self.value
         return isinstance(value, int | float)
 
@@ -73,17 +74,20 @@ class Table:
         """The columns with a number in any row; all their cells are aligned to the right."""
         columns: set[int] = set()
         for row in self.rows:
-            columns.update(index for index, cell in enumerate(row) if cell.is_number)
+            for index, cell in enumerate(row):
+                if cell.is_number:
+                    columns.add(index)
         return frozenset(columns)
 
 
 def head_cells(names: Sequence[str]) -> list[Cell]:
     """Return the names as the head of a table."""
-    return [Cell(name) for name in names]
+    return list(map(Cell, names))
 
 
 def name_cell(name: str, label: str) -> Cell:
     """Return a name by its label; the pointer and a copy get the whole name."""
+    # A name that is not cut needs neither.
     if name == label:
         return Cell(name)
     return Cell(label, name, title=name)

@@ -6,7 +6,7 @@ has its number. An EER over few trials has no colour.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -58,12 +58,12 @@ class HeatMaps:
 def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
     """Return a heat map for each column of conditions; None without one."""
     measured = gathered.on(set_name)
-    summaries = [system.summary for system in measured]
+    summaries = gathered.summaries_on(set_name)
     maps = []
     is_small = True
     for column in columns_of(summaries):
         conditions = condition_table(summaries, column)
-        is_small = is_small and all(len(values) <= _SMALL for values in conditions.systems)
+        is_small = is_small and max(map(len, conditions.systems)) <= _SMALL
         maps.append(HeatMap(column, _heat_table(gathered, set_name, measured, conditions)))
     if not maps:
         return None
@@ -83,24 +83,25 @@ def _heat_table(
     for system, by_value in zip(measured, conditions.systems, strict=True):
         row = [name_cell(system.system, gathered.labels[system.system])]
         row.append(_heat_cell(system.summary.result.eer))
-        row += [_condition_cell(by_value.get(value)) for value in conditions.values]
+        for value in conditions.values:
+            row.append(_condition_cell(by_value.get(value)))
         rows.append(row)
     head = [Cell("System"), Cell("all")]
     labels = labels_of(conditions.values, _LABEL)
     for value, label in zip(conditions.values, labels, strict=True):
         head.append(name_cell(value, label))
-    against = "all bona fide trials"
-    if any(_has_own_bona_fide(by_value.values()) for by_value in conditions.systems):
-        against = f"bona fide trials of the same {conditions.column}"
+    against = _bona_fide_words(conditions)
     caption = f"EER in % on {set_name} by {conditions.column}, against {against}"
     return Table(caption, head, rows, "heat")
 
 
 def _count_row(measured: Sequence[Measurement], conditions: ConditionTable) -> list[Cell]:
     pooled = max(system.summary.result.spoof for system in measured)
+    # The page's script keeps a row with this class at the top, whatever the table is sorted by.
     row = [Cell("Spoof trials", "", "pooled"), count_cell(pooled)]
     for value in conditions.values:
         counts = []
+        # Systems may lack trials; the set has as many as the one that has most.
         for by_value in conditions.systems:
             if value in by_value:
                 counts.append(by_value[value].result.spoof)
@@ -108,14 +109,19 @@ def _count_row(measured: Sequence[Measurement], conditions: ConditionTable) -> l
     return row
 
 
-def _has_own_bona_fide(conditions: Iterable[Condition]) -> bool:
-    """Whether conditions are measured against bona fide trials of the same value."""
-    return any(condition.bona_fide == "same" for condition in conditions)
+def _bona_fide_words(conditions: ConditionTable) -> str:
+    """Return which bona fide trials the spoofs of each value are measured against."""
+    for by_value in conditions.systems:
+        for condition in by_value.values():
+            if condition.bona_fide == "same":
+                return f"bona fide trials of the same {conditions.column}"
+    return "all bona fide trials"
 
 
 def _step_words() -> list[str]:
     words = [f"< {HEAT_STEPS[0]:g}"]
-    words += [f"{low:g}–{high:g}" for low, high in pairwise(HEAT_STEPS)]
+    for low, high in pairwise(HEAT_STEPS):
+        words.append(f"{low:g}–{high:g}")
     return [*words, f"≥ {HEAT_STEPS[-1]:g}"]
 
 

@@ -48,10 +48,12 @@ def det_range(eers: Sequence[float]) -> DetRange:
     ticks = list(DET_TICKS)
     low = 0.1
     high = 47.0
-    if any(0 < eer < 0.2 for eer in eers):
+    # Without an error, a curve has no point within the axes, however far they reach.
+    with_errors = list(filter(None, eers))
+    if with_errors and min(with_errors) < 0.2:
         low = 0.01
         ticks = [*LOW_TICKS, *ticks]
-    if any(eer > 35 for eer in eers):
+    if eers and max(eers) > 35:
         high = 97.0
         ticks = [*ticks, *HIGH_TICKS]
     return DetRange(0.8 * low, high, ticks)
@@ -69,6 +71,7 @@ def probit(
 
 _DEVIATES = np.linspace(-4, 4, 8001)
 _CDF = np.array([math.erfc(-x / math.sqrt(2)) / 2 for x in _DEVIATES])
+# What the tolerance is a share of: the length of the usual axes.
 _SPAN = float(probit(DET_TICKS[-1] / 100) - probit(DET_TICKS[0] / 100))
 
 
@@ -89,18 +92,28 @@ class ThinnedCurve:
 
 def thinned_det(curve: DetCurve) -> ThinnedCurve:
     """Leave out the points of a DET curve that a page cannot show."""
+    # On the axes that the page draws, where all distances look the same.
     x = probit(curve.far) / _SPAN
     y = probit(curve.frr) / _SPAN
-    # There are far more trials than pixels, so first take one point for each cell of a grid much
-    # finer than the tolerance: the search for corners then has few points.
-    cell = np.rint(np.stack([x, y]) * _CELLS)
-    enters = np.concatenate([[True], (np.diff(cell) != 0).any(axis=0)])
-    first = np.flatnonzero(enters | np.roll(enters, -1))
-    corners = first[simplified(x[first], y[first], _TOLERANCE)]
-    rates = 100 * np.stack([curve.far[corners], curve.frr[corners]], axis=1)
+    # There are far more trials than pixels, so first take few points for each cell of a grid much
+    # finer than the tolerance: the search for corners then is quick.
+    few = _first_and_last_of_cells(x, y)
+    corners = few[simplified(x[few], y[few], _TOLERANCE)]
     eer, _ = curve.eer()
-    thresholds = curve.thresholds[corners]
-    return ThinnedCurve(shortened(rates.ravel()), shortened(thresholds), eer)
+    return ThinnedCurve(
+        rates=interleaved(100 * curve.far[corners], 100 * curve.frr[corners]),
+        thresholds=shortened(curve.thresholds[corners]),
+        eer=eer,
+    )
+
+
+def _first_and_last_of_cells(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
+    """Return the indices of the points at which a curve enters or leaves a cell of a fine grid."""
+    cells = np.rint(np.stack([x, y]) * _CELLS)
+    is_another_cell = (np.diff(cells) != 0).any(axis=0)
+    enters = np.concatenate([[True], is_another_cell])
+    leaves = np.roll(enters, -1)
+    return np.flatnonzero(enters | leaves)
 
 
 def simplified(x: Floats, y: Floats, tolerance: float) -> npt.NDArray[np.intp]:
@@ -110,6 +123,7 @@ def simplified(x: Floats, y: Floats, tolerance: float) -> npt.NDArray[np.intp]:
     """
     retained = np.zeros(x.size, bool)
     retained[[0, -1]] = True
+    # A list instead of a recursion: a staircase of many trials is deeper than Python's stack.
     stretches = [(0, x.size - 1)]
     while stretches:
         start, end = stretches.pop()
@@ -167,7 +181,8 @@ def histogram(
     without `bins`, `bin_count` chooses their number.
     """
     # A single outlier would leave all others in one bin, so the outermost scores do not count.
-    low, high = np.quantile(np.concatenate([bona_fide, spoof]), [0.001, 0.999])
+    scores = np.concatenate([bona_fide, spoof])
+    low, high = np.quantile(scores, [0.001, 0.999])
     low = min(low, within)
     high = max(high, within)
     # Scores that are all equal have bins too.
@@ -182,8 +197,8 @@ def histogram(
         return counts.tolist()
 
     spoofs = {"": count(spoof)}
-    for name, scores in groups.items():
-        spoofs[name] = count(scores)
+    for name, group in groups.items():
+        spoofs[name] = count(group)
     return Histogram(short(low), short(high), count(bona_fide), spoofs)
 
 
@@ -194,18 +209,21 @@ def bin_count(classes: Sequence[Floats], span: float) -> int:
     many bins as the root of the number of trials, so that few trials are no comb, and at most 60,
     which a page can show.
     """
-    trials = sum(scores.size for scores in classes)
-    max_bins = min(math.isqrt(trials), _MAX_BINS)
+    trials = 0
     widths = []
     for scores in classes:
+        trials += scores.size
         lower, upper = np.quantile(scores, [0.25, 0.75])
-        width = 2 * (upper - lower) / scores.size ** (1 / 3)
+        root = scores.size ** (1 / 3)
+        width = 2 * (upper - lower) / root
         # Half of a class at one score gives no width.
         if width > 0:
             widths.append(width)
+    max_bins = min(math.isqrt(trials), _MAX_BINS)
     if not widths:
         return max(1, max_bins)
-    return max(1, min(max_bins, math.ceil(span / min(widths))))
+    bins = math.ceil(span / min(widths))
+    return max(1, min(max_bins, bins))
 
 
 def thinned(x: Sequence[float], y: Sequence[float], max_points: int = 600) -> list[float]:
@@ -236,7 +254,7 @@ def averaged(x: Sequence[float], y: Sequence[float], stretches: int = 80) -> lis
 
 def _stretch_means(values: Sequence[float], stretches: int) -> Floats:
     parts = np.array_split(np.asarray(values, np.float64), stretches)
-    return np.array([part.mean() for part in parts])
+    return np.array(list(map(np.mean, parts)))
 
 
 def interleaved(x: Floats, y: Floats) -> list[float]:
@@ -246,7 +264,7 @@ def interleaved(x: Floats, y: Floats) -> list[float]:
 
 def shortened(values: Floats) -> list[float]:
     """Return each number with the digits that a plot shows."""
-    return [short(value) for value in values.tolist()]
+    return list(map(short, values.tolist()))
 
 
 def short(value: float) -> float:

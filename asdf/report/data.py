@@ -25,6 +25,7 @@ def as_json(value: Any) -> str:
     Raises:
         ValueError: a number is not finite.
     """
+    # A NaN is no JSON: the page's script would stop at it without a word.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
@@ -33,14 +34,14 @@ def page_data(gathered: Gathered) -> dict[str, Any]:
     """Return everything that is drawn; rates and EERs in %."""
     sets = {}
     for set_name in gathered.sets:
-        sets[set_name] = [_measurement_record(measured) for measured in gathered.on(set_name)]
+        sets[set_name] = list(map(_measurement_record, gathered.on(set_name)))
     return {
         "ticks": DET_TICKS,
         "systems": gathered.systems,
         "labels": gathered.labels,
         "ticked": gathered.systems[:TICKED],
         "sets": sets,
-        "runs": [_course_record(course) for course in training_courses(gathered)],
+        "runs": list(map(_course_record, training_courses(gathered))),
     }
 
 
@@ -54,19 +55,29 @@ def training_courses(gathered: Gathered) -> list[TrainingCourse]:
 
 
 def _measurement_record(measured: Measurement) -> dict[str, Any]:
-    names = ["", *measured.page_attacks]
     counts = measured.histogram
+    eers = {}
+    rates = {}
+    thresholds = {}
+    spoofs = {}
+    # All spoofs, then those attacks that the page has room for.
+    for name in ("", *measured.page_attacks):
+        curve = measured.curves[name]
+        eers[name] = 100 * curve.eer
+        rates[name] = curve.rates
+        thresholds[name] = curve.thresholds
+        spoofs[name] = counts.spoof[name]
     return {
         "system": measured.system,
         "threshold": measured.summary.result.eer_threshold,
-        "eer": {name: 100 * measured.curves[name].eer for name in names},
-        "curves": {name: measured.curves[name].rates for name in names},
-        "thresholds": {name: measured.curves[name].thresholds for name in names},
+        "eer": eers,
+        "curves": rates,
+        "thresholds": thresholds,
         "histogram": {
             "low": counts.low,
             "high": counts.high,
             "bona_fide": counts.bona_fide,
-            "spoof": {name: counts.spoof[name] for name in names},
+            "spoof": spoofs,
         },
     }
 

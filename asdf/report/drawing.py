@@ -47,8 +47,7 @@ class Figure:
 def det_figure(gathered: Gathered, set_name: str) -> Figure:
     """Return the DET curves over all spoofs, with their legend."""
     shown = _shown_at_first(gathered, set_name)
-    eers = [100 * measured.summary.result.eer for measured in shown]
-    range_ = det_range(eers)
+    range_ = det_range([100 * measured.curves[""].eer for measured in shown])
     frame = Frame(
         Axis(range_.low, range_.high, range_.ticks, "False alarm: spoof accepted (%)", _deviate),
         Axis(range_.low, range_.high, range_.ticks, "Miss: bona fide rejected (%)", _deviate),
@@ -57,13 +56,16 @@ def det_figure(gathered: Gathered, set_name: str) -> Figure:
     )
     all_words = []
     entries = []
-    for measured, eer in zip(shown, eers, strict=True):
+    for measured in shown:
+        curve = measured.curves[""]
+        eer = 100 * curve.eer
         # A system has the same look on every set.
         index = gathered.systems.index(measured.system)
         label = gathered.labels[measured.system]
         words = f"{label}: EER {eer:.2f} %"
+        # The mark of a perfect system would lie outside: it stands at the end of the axes.
         on_axes = min(max(eer, range_.low), range_.high)
-        frame.inside.append(line(index, frame.path(measured.curves[""].rates)))
+        frame.inside.append(line(index, frame.path(curve.rates)))
         frame.marks.append(marker(index, frame.x(on_axes), frame.y(on_axes), words))
         entries.append(legend_entry(index, label))
         all_words.append(words)
@@ -81,17 +83,19 @@ def det_figure(gathered: Gathered, set_name: str) -> Figure:
 def histogram_figure(gathered: Gathered, set_name: str) -> Figure:
     """Return a histogram for each system, all over the same range of scores."""
     shown = _shown_at_first(gathered, set_name)
-    low = min(measured.histogram.low for measured in shown)
-    high = max(measured.histogram.high for measured in shown)
+    histograms = [measured.histogram for measured in shown]
+    low = min(counts.low for counts in histograms)
+    high = max(counts.high for counts in histograms)
+    plots = []
+    for measured in shown:
+        label = gathered.labels[measured.system]
+        plots.append(_draw_histogram(measured, label, low, high))
     return Figure(
         kind="histograms",
         title="Scores",
         text="Share of each class; the upright line is the threshold of the EER, the outermost "
         "bars hold all beyond them.",
-        plots=[
-            _draw_histogram(measured, gathered.labels[measured.system], low, high)
-            for measured in shown
-        ],
+        plots=plots,
         set=set_name,
     )
 
@@ -111,14 +115,17 @@ def training_figure(gathered: Gathered) -> Figure:
         _draw_courses(shown, rates, "Learning rate", "rate"),
         _draw_eers(shown, courses, first_set),
     ]
-    drawn = [plot for plot in plots if plot is not None]
-    entries = [legend_entry(index, courses[index].name) for index in shown]
+    drawn = list(filter(None, plots))
+    entries = []
+    # The legend of a single line would say what the page says already.
+    if drawn and len(shown) > 1:
+        entries = [legend_entry(index, courses[index].name) for index in shown]
     return Figure(
         kind="training",
         title="Course",
         text="By epoch; filled marks are the networks whose results are shown.",
         plots=drawn,
-        legend=entries if drawn and len(entries) > 1 else [],
+        legend=entries,
     )
 
 
@@ -142,6 +149,7 @@ def _draw_eers(
     for index in shown:
         course = courses[index]
         for epoch, eer in zip(eers[index][::2], eers[index][1::2], strict=True):
+            # The mark of a network whose results are shown is filled.
             extra = "chosen" if epoch in course.chosen else ""
             words = f"{course.name}, epoch {epoch:g}: {eer:g} %"
             frame.marks.append(marker(index, frame.x(epoch), frame.y(eer), words, extra))
@@ -230,6 +238,7 @@ def _shown_at_first(gathered: Gathered, set_name: str) -> list[Measurement]:
     ticked = gathered.systems[:TICKED]
     measured = gathered.on(set_name)
     shown = [system for system in measured if system.system in ticked]
+    # The systems are ticked by the last set; on another set there may be others only.
     return shown or measured[:TICKED]
 
 

@@ -51,12 +51,19 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
             records.append(starts[-1])
     if not records:
         return "The runs kept no record of when and where they were measured."
-    days = {_text(record.get("started"))[:10] for record in records} - {""}
-    versions = [_mapping(record.get("versions")).get("asdf-antispoofing") for record in records]
-    parts = [_first_to_last(days)]
-    parts.append(_prefixed("ASDF", versions))
-    parts.append(_prefixed("commit", [_short_commit(record) for record in records]))
-    parts.append(_prefixed("host", [record.get("host") for record in records]))
+    days = []
+    versions = []
+    hosts = []
+    for record in records:
+        days.append(_text(record.get("started"))[: len("2026-01-02")])
+        versions.append(_mapping(record.get("versions")).get("asdf-antispoofing"))
+        hosts.append(record.get("host"))
+    parts = [
+        _first_to_last(days),
+        _prefixed("ASDF", versions),
+        _prefixed("commit", map(_short_commit, records)),
+        _prefixed("host", hosts),
+    ]
     return " · ".join(filter(None, parts))
 
 
@@ -92,6 +99,7 @@ def run_environments(gathered: Gathered) -> list[RunEnvironment]:
 
 
 def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
+    # The package of a version that is null was not installed.
     versions = [f"Python {_text(record.get('python'))}"]
     for package, version in _mapping(record.get("versions")).items():
         if version:
@@ -103,7 +111,7 @@ def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
         command=_text(record.get("command")),
         folder=_text(record.get("working_directory")),
         commit=_full_commit(record),
-        changed_files=", ".join(name.strip() for name in _changed_files(record)),
+        changed_files=", ".join(map(str.strip, _changed_files(record))),
         versions=", ".join(versions),
         host=" · ".join(filter(None, hosts)),
         devices=_texts(record.get("devices")),
@@ -140,13 +148,13 @@ def _changed_files(record: Mapping[str, Any]) -> list[str]:
 
 
 def _first_to_last(days: Iterable[str]) -> str:
-    ordered = sorted(days)
+    ordered = sorted(filter(None, days))
     return " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:]))
 
 
 def _prefixed(word: str, values: Iterable[Any]) -> str:
     """Return the word with the different values behind it; '' where all are empty."""
-    texts = dict.fromkeys(_text(value) for value in values if value)
+    texts = dict.fromkeys(map(str, filter(None, values)))
     if not texts:
         return ""
     return f"{word} {', '.join(texts)}"
@@ -157,7 +165,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _texts(value: Any) -> list[str]:
-    return [str(entry) for entry in value] if isinstance(value, list) else []
+    return list(map(str, value)) if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:

@@ -31,8 +31,7 @@ CSV_COLUMNS = (*_SYSTEM, *_RESULT, *_POOLED, *_BOUNDS, *_SPEAKER_BOUNDS, *_SCORE
 
 def to_json(summaries: Sequence[Summary]) -> str:
     """Return a list with a record for each summary."""
-    records = [record(summary) for summary in summaries]
-    return json.dumps(records, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(list(map(record, summaries)), indent=2, ensure_ascii=False) + "\n"
 
 
 def record(summary: Summary) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def record(summary: Summary) -> dict[str, Any]:
             "trials": _interval_record(summary.intervals),
             "speakers": _interval_record(summary.speaker_intervals),
         },
-        "conditions": [_condition_record(condition) for condition in summary.conditions],
+        "conditions": list(map(_condition_record, summary.conditions)),
         "means": {column: asdict(summary.average(column)) for column in summary.columns},
         **summary.scored.record(),
         "warnings": [finding.message for finding in summary.findings],
@@ -90,6 +89,7 @@ def _condition_rows(summary: Summary) -> list[dict[str, Any]]:
     for column in summary.columns:
         conditions = summary.of_column(column)
         for condition in conditions:
+            # Names come from files: none of them may be a formula.
             row = {**_condition_record(condition), "kind": "condition"}
             row["column"] = csv_text(column)
             row["value"] = csv_text(condition.value)

@@ -33,8 +33,12 @@ class ReportFinding:
 class FoldedFindings:
     """Findings of one level whose messages differ in their numbers only."""
 
-    level: str
     findings: list[ReportFinding]
+
+    @property
+    def level(self) -> str:
+        """The level of all of them."""
+        return self.findings[0].level
 
     @property
     def words(self) -> str:
@@ -42,6 +46,7 @@ class FoldedFindings:
         message = self.findings[0].message
         if len(self.findings) == 1:
             return message
+        # A start that has a number itself would say that all have the same one.
         start = message.partition(":")[0]
         if ":" in message and not _NUMBER.search(start):
             return start
@@ -66,4 +71,4 @@ def fold_findings(findings: Iterable[ReportFinding]) -> list[FoldedFindings]:
     for finding in findings:
         kind = (finding.level, _NUMBER.sub("#", finding.message))
         groups.setdefault(kind, []).append(finding)
-    return [FoldedFindings(alike[0].level, alike) for alike in groups.values()]
+    return list(map(FoldedFindings, groups.values()))

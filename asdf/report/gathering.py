@@ -105,6 +105,10 @@ class Gathered:
         """Return the measurements on a set, the lowest EER first."""
         return sorted(self.in_order_of_runs(set_name), key=_eer_of)
 
+    def summaries_on(self, set_name: str) -> list[Summary]:
+        """Return the summaries of the systems on a set, the lowest EER first."""
+        return [measured.summary for measured in self.on(set_name)]
+
     def in_order_of_runs(self, set_name: str) -> list[Measurement]:
         """Return the measurements on a set in the order in which the runs were named."""
         return [measured for measured in self.measurements if measured.summary.set == set_name]
@@ -184,8 +188,9 @@ class _Collection:
         """Measure the chosen networks of a run, (network, set) each."""
         if not networks:
             self.add_note(name, "nothing has been scored yet, so there is no result of this run.")
-        has_several_networks = len({network for network, _ in networks}) > 1
+        has_several_networks = len(dict(networks)) > 1
         for network, set_name in networks:
+            # A run of a single network is its system; several need their own names.
             system = f"{name} {network}" if has_several_networks else name
             where = f"{system} on {set_name}"
             self._on_start(where)
@@ -249,7 +254,7 @@ class _Collection:
 
 def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None:
     """Find what keeps the systems on a set from being compared, and which of them leads."""
-    summaries = [measured.summary for measured in gathered.on(set_name)]
+    summaries = gathered.summaries_on(set_name)
     lengths = different_lengths(summaries)
     for finding in different_trials(summaries) + lengths + mixed_precisions(summaries):
         gathered.findings.append(ReportFinding(set_name, finding.level, finding.message))
@@ -266,9 +271,11 @@ def _find_leaders(gathered: Gathered, set_name: str, replicates: int) -> dict[st
         scores = run.scores(measured[index].network, set_name)
         return scores, speakers_of(scores, run.trials(set_name))
 
-    results = [system.summary.result for system in measured]
-    leading = leaders(results, read_scores, replicates)
-    return {metric: measured[index].system for metric, index in leading.items()}
+    results = [summary.result for summary in gathered.summaries_on(set_name)]
+    systems = {}
+    for metric, index in leaders(results, read_scores, replicates).items():
+        systems[metric] = measured[index].system
+    return systems
 
 
 def shown_columns(trials: TrialList | None) -> list[str]:

@@ -14,7 +14,7 @@ from asdf.metrics.catalogue import Metric, defined
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.names import labels_of
-from asdf.report.tables import LEADS, group_columns, value_heading
+from asdf.report.tables import LEADS, group_columns, rows_of, value_heading
 
 _ESCAPED = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -28,6 +28,8 @@ _LABEL = 24
 # The text width of article in 10 points, the narrowest page that a table has to fit.
 _WIDTH_PT = 340
 _GAP_PT = 12.1
+# How much wider a bold number is.
+_BOLD_PT = 5.0
 _NO_MARKUP = str.maketrans("", "", "\\{}")
 _WIDE = "mwMW@%—…"
 _NARROW = "ijlt.,;:'|!()[] -"
@@ -80,12 +82,15 @@ def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
     columns = []
     for value, label in zip(conditions.values, labels, strict=True):
         heading = latex_text(value_heading(label))
-        columns.append([heading, *map(_percent, conditions.eers(value))])
+        eers = conditions.eers(value)
+        columns.append([heading, *map(_percent, eers)])
     pooled = ["pooled"]
     for summary in summaries:
-        has_column = column in summary.columns
-        pooled.append(_percent(summary.result.eer if has_column else None))
-    return [*columns, pooled]
+        # Next to nothing else in its row, the pooled EER would look like that of the conditions.
+        eer = summary.result.eer if column in summary.columns else None
+        pooled.append(_percent(eer))
+    columns.append(pooled)
+    return columns
 
 
 def _percent(rate: float | None) -> str:
@@ -96,6 +101,7 @@ def _metric_cell(metric: Metric, summary: Summary, *, is_best: bool) -> str:
     text = metric.text(summary, paper=True)
     if text == "-":
         return "--"
+    # The interval behind the value stays light, so that bold is the value alone.
     if is_best:
         text = f"\\textbf{{{text}}}"
     interval = getattr(summary.intervals, metric.key, None)
@@ -116,13 +122,20 @@ def latex_text(text: str) -> str:
 
 def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     """Return as many `tabular` as the columns need, the names in each, and the notes below."""
-    widths = [_column_width(column) for column in columns]
-    tables = []
-    for group in group_columns(widths, _WIDTH_PT - _column_width(names)):
-        shown = [names, *(columns[index] for index in group)]
-        tables.append(_tabular(list(zip(*shown, strict=True))))
-    note = "\\par\n".join(f"{{\\footnotesize {latex_text(note)}}}" for note in notes)
-    return "\n\\par\\medskip\n".join([*tables, f"{note}\\par\n"])
+    widths = list(map(_column_width, columns))
+    room = _WIDTH_PT - _column_width(names)
+    parts = []
+    for group in group_columns(widths, room):
+        shown = [names]
+        shown += [columns[index] for index in group]
+        parts.append(_tabular(rows_of(shown)))
+    note = "\\par\n".join(map(_footnote, notes))
+    parts.append(f"{note}\\par\n")
+    return "\n\\par\\medskip\n".join(parts)
+
+
+def _footnote(text: str) -> str:
+    return f"{{\\footnotesize {latex_text(text)}}}"
 
 
 def _tabular(rows: Sequence[Sequence[str]]) -> str:
@@ -143,8 +156,10 @@ def _column_width(column: Sequence[str]) -> float:
 
 
 def _cell_width(cell: str) -> float:
-    bold = 5.0 if "\\textbf" in cell else 0.0
-    return bold + sum(map(_character_width, _visible_text(cell)))
+    width = sum(map(_character_width, _visible_text(cell)))
+    if "\\textbf" in cell:
+        width += _BOLD_PT
+    return width
 
 
 def _visible_text(cell: str) -> str:

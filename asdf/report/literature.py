@@ -49,15 +49,18 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
             why_not=f"they are over {known.trials.bona_fide:,} bona fide and "
             f"{known.trials.spoof:,} spoof trials, and what was measured here is over others"
         )
-    lengths = list(dict.fromkeys(system.summary.scored.length for system in measured))
-    alike = []
+    lengths = dict.fromkeys(system.summary.scored.length for system in measured)
+    alike: list[Reference] = []
     for length in lengths:
         alike += of_the_same_length(known, length)
-    shown = [reference for reference in known.results if reference in alike]
-    left_out = [reference for reference in known.results if reference not in alike]
+    shown: list[Reference] = []
+    left_out: list[Reference] = []
+    for reference in known.results:
+        group = shown if reference in alike else left_out
+        group.append(reference)
     other_lengths = "; ".join(dict.fromkeys(described(other.scored) for other in left_out))
     if not shown:
-        measured_lengths = "; ".join(described(length) for length in lengths)
+        measured_lengths = "; ".join(map(described, lengths))
         return Literature(
             why_not=f"they were scored from other lengths of the recordings ({other_lengths}) "
             f"than what was measured here ({measured_lengths})"

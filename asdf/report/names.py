@@ -24,7 +24,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     They are the names of the files, or the parts of their paths that differ. A file that is named
     twice gets a number behind its second name.
     """
-    parts = [_path_parts(path) for path in paths]
+    parts = list(map(_path_parts, paths))
     stems = [file_parts[-1] for file_parts in parts]
     if len(set(stems)) == len(stems):
         return stems
@@ -53,13 +53,16 @@ def labels_of(names: Sequence[str], max_length: int) -> list[str]:
     """
     different = len(set(names))
     short = _without_common_parts(names, max_length)
+    # Without their common parts, two names may have become alike.
     if len(set(short.values())) < different:
         short = _by_themselves(names)
+    # Rather a little longer than a number, which says nothing about the system.
     for length in range(max_length, max_length + _MORE_ROOM, 4):
         labels = [shorten(short[name], length) for name in names]
         if len(set(labels)) == different:
             return labels
-    return numbered([shorten(name, max_length - _NUMBER_ROOM) for name in names])
+    shortest = max_length - _NUMBER_ROOM
+    return numbered([shorten(name, shortest) for name in names])
 
 
 def _by_themselves(names: Sequence[str]) -> dict[str, str]:
@@ -70,17 +73,21 @@ def _without_common_parts(names: Sequence[str], max_length: int) -> dict[str, st
     """Return name -> label: long names without what all long names begin or end with."""
     short = _by_themselves(names)
     long = [name for name in names if len(name) > max_length]
+    # A single long name has nothing in common with another: it is cut.
     if len(set(long)) < 2:
         return short
-    different = _without_common_ends([_tokens(name) for name in long])
-    for name, tokens in zip(long, different, strict=True):
-        short[name] = "".join(tokens).strip(_SEPARATORS)
+    tokens = list(map(_tokens, long))
+    different = _without_common_ends(tokens)
+    for name, remaining in zip(long, different, strict=True):
+        label = "".join(remaining)
+        short[name] = label.strip(_SEPARATORS)
     return short
 
 
 def _without_common_ends(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """Return the names without the parts that all begin or end with; each keeps one at least."""
-    removable = min(map(len, names)) - 1
+    shortest = min(map(len, names))
+    removable = shortest - 1
     first = 0
     while first < removable and _part_is_equal(names, first):
         first += 1
@@ -94,15 +101,19 @@ def _without_equal_parts(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """Return names without the inner parts that are equal in all, if all have as many parts."""
     if len(set(map(len, names))) > 1:
         return list(names)
-    differing = [index for index in range(len(names[0])) if not _part_is_equal(names, index)]
+    differing: list[list[str]] = [[] for _ in names]
+    for index in range(len(names[0])):
+        if _part_is_equal(names, index):
+            continue
+        for name, parts in zip(names, differing, strict=True):
+            parts.append(name[index])
     # Equal names have no part that differs, and stay whole.
-    if not differing:
-        return list(names)
-    return [[name[index] for index in differing] for name in names]
+    return list(differing) if differing[0] else list(names)
 
 
 def _part_is_equal(names: Sequence[Sequence[str]], index: int) -> bool:
-    return len({name[index] for name in names}) == 1
+    first = names[0][index]
+    return all(name[index] == first for name in names)
 
 
 def _path_parts(path: Path) -> list[str]:
@@ -111,9 +122,12 @@ def _path_parts(path: Path) -> list[str]:
     stem = name
     if name.endswith(_SUFFIXES):
         stem, _, _ = name.rpartition(".")
-    # A file's name may hold bytes that are no text, and outputs are text.
-    parts = [*path.parts[:-1], stem or name]
-    return [part.encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
+    return list(map(_as_text, [*path.parts[:-1], stem or name]))
+
+
+def _as_text(name: str) -> str:
+    """Return a file's name, which may hold bytes that are no text, for outputs, which are text."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _tokens(name: str) -> list[str]:

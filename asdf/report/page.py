@@ -140,7 +140,8 @@ def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
 
 def _contents(sections: list[SetSection]) -> list[Link]:
     links = [Link("results", "Results")]
-    links += [Link(section.anchor, section.name) for section in sections]
+    for section in sections:
+        links.append(Link(section.anchor, section.name))
     for name in ("Training", "Settings", "Environment"):
         links.append(Link(name.lower(), name))
     return links

@@ -7,7 +7,6 @@ only where a test says that it is the best.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -89,6 +88,7 @@ def _telling_interval(intervals: Intervals | None) -> str:
 
 def _hardest_attack(summary: Summary) -> Condition | None:
     """Return the attack with the highest EER; None where there is one only, or none with errors."""
+    # The EER of few trials is chance, and the highest of many such the more so.
     attacks = [attack for attack in summary.of_column("attack") if not attack.few]
     if len(attacks) < 2:
         return None
@@ -98,7 +98,7 @@ def _hardest_attack(summary: Summary) -> Condition | None:
 
 def _rank(gathered: Gathered, set_name: str) -> str:
     """Say where the best system stands among the systems, beginning with a comma."""
-    eers = [measured.summary.result.eer for measured in gathered.on(set_name)]
+    eers = [summary.result.eer for summary in gathered.summaries_on(set_name)]
     if len(eers) < 2:
         return ""
     if "eer" in gathered.leading.get(set_name, {}):
@@ -146,11 +146,14 @@ def result_table(gathered: Gathered, set_name: str) -> Table:
     measured = gathered.on(set_name)
     with_speakers = any(system.summary.speaker_intervals for system in measured)
     head = ["System", "Network", "EER %", "95 % interval"]
+    # Only where any system has them: an empty column would raise the question why.
     if with_speakers:
         head.append("over speakers")
     head += ["minDCF", "95 % interval", "actDCF", "Cllr", "Threshold"]
     head += ["Bona fide", "Spoof", "Scored"]
-    rows = [_result_row(gathered, system, with_speakers) for system in measured]
+    rows = []
+    for system in measured:
+        rows.append(_result_row(gathered, system, with_speakers))
     return Table(f"Results on {set_name}", head_cells(head), rows, "metrics")
 
 
@@ -194,10 +197,11 @@ def _marked(gathered: Gathered, measured: Measurement, metric: Metric, cell: Cel
     set_name = measured.summary.set
     if gathered.leading.get(set_name, {}).get(metric) == measured.system:
         return replace(cell, css="best", mark="best")
-    values: Sequence[float] = [
-        getattr(other.summary.result, metric) for other in gathered.on(set_name)
-    ]
     value = getattr(measured.summary.result, metric)
+    values = []
+    for summary in gathered.summaries_on(set_name):
+        values.append(getattr(summary.result, metric))
+    # A lowest value that is shared is nobody's.
     if len(values) > 1 and value == min(values) and values.count(value) == 1:
         return replace(cell, mark="lowest")
     return cell

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from asdf.report.gathering import Gathered
-from asdf.trials.run_folder import KeptSetting
+from asdf.trials.run_folder import KeptSetting, RunFolder
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def setting_differences(gathered: Gathered) -> SettingDifferences | None:
     """Return the settings in which the runs differ; None for a single run."""
     if len(gathered.runs) < 2:
         return None
-    by_run = [run.settings() for run in gathered.runs]
+    by_run = list(map(RunFolder.settings, gathered.runs))
     names: dict[str, None] = {}
     for settings in by_run:
         names.update(dict.fromkeys(settings))
@@ -80,8 +80,9 @@ def setting_differences(gathered: Gathered) -> SettingDifferences | None:
 
 
 def _differ(settings: list[KeptSetting | None]) -> bool:
-    texts = {setting.text if setting else None for setting in settings}
-    return len(texts) > 1
+    # A setting that a run does not have differs from every value, also from None.
+    texts = [setting.text for setting in settings if setting]
+    return len(set(texts)) > 1 or 0 < len(texts) < len(settings)
 
 
 def _is_default(setting: KeptSetting) -> bool:

@@ -24,17 +24,25 @@ def seeds_table(gathered: Gathered) -> Table | None:
     if not groups:
         return None
     rows = []
-    for (name, systems), label in zip(groups.items(), labels_of(list(groups), _LABEL), strict=True):
+    labels = labels_of(list(groups), _LABEL)
+    for name, label in zip(groups, labels, strict=True):
+        systems = groups[name]
         row = [name_cell(name, label), Cell(len(systems))]
         for set_name in gathered.sets:
-            eers = []
-            for measured in gathered.on(set_name):
-                if measured.system in systems:
-                    eers.append(100 * measured.summary.result.eer)
+            eers = _eers_of(gathered, set_name, systems)
             row.append(_mean_cell(eers))
         rows.append(row)
     caption = "EER in % over seeds: mean ± standard deviation"
     return Table(caption, head_cells(["Systems", "Seeds", *gathered.sets]), rows, "seeds")
+
+
+def _eers_of(gathered: Gathered, set_name: str, systems: Sequence[str]) -> list[float]:
+    """Return the EERs in % of those of the systems that were scored on the set."""
+    eers = []
+    for measured in gathered.on(set_name):
+        if measured.system in systems:
+            eers.append(100 * measured.summary.result.eer)
+    return eers
 
 
 def _group_by_seed(systems: Sequence[str]) -> dict[str, list[str]]:
@@ -42,11 +50,13 @@ def _group_by_seed(systems: Sequence[str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for system in systems:
         if _SEED.search(system):
-            groups.setdefault(_SEED.sub(r"\1*", system), []).append(system)
+            name = _SEED.sub(r"\1*", system)
+            groups.setdefault(name, []).append(system)
     return {name: alike for name, alike in groups.items() if len(alike) > 1}
 
 
 def _mean_cell(values: Sequence[float]) -> Cell:
+    # One value has no deviation.
     if len(values) < 2:
         return Cell(ABSENT)
     mean = float(np.mean(values))

@@ -33,7 +33,8 @@ def summary_text(summary: Summary) -> str:
     rows = _metric_rows(summary)
     width = max(map(len, rows))
     lines = [_title(summary)]
-    lines += [f"  {name:<{width}}  {value}" for name, value in rows.items()]
+    for name, value in rows.items():
+        lines.append(f"  {name:<{width}}  {value}")
     for column in summary.columns:
         against = _AGAINST[summary.of_column(column)[0].bona_fide]
         lines += ["", f"  by {column}: {against}"]
@@ -58,8 +59,11 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
     for metric in METRICS:
         if metric.value(summary) is None:
             continue
-        value = f"{metric.text(summary)} {_UNITS.get(metric.key, '')}".rstrip()
-        rows[metric.heading.removesuffix(" %")] = value + _interval_text(metric.key, summary)
+        unit = _UNITS.get(metric.key, "")
+        value = f"{metric.text(summary)} {unit}".rstrip()
+        # The unit stands behind the value here, not in the name.
+        name = metric.heading.removesuffix(" %")
+        rows[name] = value + _interval_text(metric.key, summary)
     if summary.tandem is not None:
         rows["ASV EER"] = f"{100 * summary.tandem.asv_eer:.9f} %"
         rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.10f}"
@@ -73,17 +77,20 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
         leading: metric -> index of the system that is significantly the best by it (see
             `leading.leaders`).
     """
-    names = ["", *labels_of([summary.name for summary in summaries], _LABEL)]
+    systems = [summary.name for summary in summaries]
+    names = ["", *labels_of(systems, _LABEL)]
     lengths = [summary.scored.describe() for summary in summaries]
     columns = _metric_columns(summaries, leading)
+    # What all systems have in common is a line below the table.
     if len(set(lengths)) > 1:
         columns.append(["scored", *lengths])
     parts = _column_blocks(names, columns)
     if len(set(lengths)) == 1:
         parts.append(f"scored: {lengths[0]}")
     for column in columns_of(summaries):
-        blocks = _column_blocks(names, _eer_columns(summaries, column))
-        parts.append("\n\n".join([f"EER % by {column}", *blocks]))
+        eers = _eer_columns(summaries, column)
+        blocks = [f"EER % by {column}", *_column_blocks(names, eers)]
+        parts.append("\n\n".join(blocks))
     if leading:
         parts.append(f"{BEST} {LEADS}")
     return "\n\n".join(parts)
@@ -114,6 +121,7 @@ def _metric_columns(summaries: Sequence[Summary], leading: Mapping[str, int]) ->
     """Return a column for each metric, and those of the intervals behind that of the EER."""
     columns = []
     for metric in defined(summaries):
+        # None where no system is significantly better than the next one.
         best = leading.get(metric.key)
         column = [f"{metric.heading} "]
         for index, summary in enumerate(summaries):
@@ -134,32 +142,50 @@ def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
     columns = []
     for kind, intervals in by_kind.items():
         if any(intervals):
-            texts = [_bounds(system, "eer") if system else "-" for system in intervals]
-            # The space stands below the mark of the best system.
-            columns.append([f"{text} " for text in (f"95 %, {kind}", *texts)])
+            # The space at the end of each text stands below the mark of the best system.
+            column = [f"95 %, {kind} "]
+            for system in intervals:
+                text = _bounds(system, "eer") if system else "-"
+                column.append(f"{text} ")
+            columns.append(column)
     return columns
 
 
 def _column_blocks(names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
     """Return columns as blocks of lines of at most 80 characters; the names begin each block."""
-    widths = [_GAP + max(map(len, column)) for column in columns]
+    widths = [_GAP + _longest(column) for column in columns]
+    room = _WIDTH - _longest(names)
     blocks = []
-    for group in group_columns(widths, _WIDTH - max(map(len, names))):
-        shown = [names, *(columns[index] for index in group)]
-        blocks.append("\n".join(_aligned_numbers(list(zip(*shown, strict=True)))))
+    for group in group_columns(widths, room):
+        shown = [names]
+        shown += [columns[index] for index in group]
+        lines = _aligned_numbers(rows_of(shown))
+        blocks.append("\n".join(lines))
     return blocks
+
+
+def rows_of(columns: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return the rows of a table from its columns."""
+    return list(zip(*columns, strict=True))
+
+
+def _longest(cells: Sequence[str]) -> int:
+    return max(map(len, cells))
 
 
 def _aligned_numbers(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows as lines, all columns but the first aligned to the right."""
-    return aligned(rows, right=range(1, len(rows[0])))
+    columns = len(rows[0])
+    return aligned(rows, right=range(1, columns))
 
 
 def _condition_lines(summary: Summary, column: str) -> list[str]:
     rows = [[column, *_CONDITION_HEAD]]
     for condition in summary.of_column(column):
-        rows.append([value_heading(condition.value), *_result_cells(condition.result)])
-    rows.append(["mean", *_metric_cells(summary.average(column)), "", ""])
+        heading = value_heading(condition.value)
+        rows.append([heading, *_result_cells(condition.result)])
+    mean = summary.average(column)
+    rows.append(["mean", *_metric_cells(mean), "", ""])
     rows.append(["pooled", *_result_cells(summary.result)])
     return _aligned_numbers(rows)
 
@@ -182,12 +208,18 @@ def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
     conditions = condition_table(summaries, column)
     columns = []
     for value in conditions.values:
-        columns.append([value_heading(value), *map(_percent, conditions.eers(value))])
+        heading = value_heading(value)
+        eers = conditions.eers(value)
+        columns.append([heading, *map(_percent, eers)])
     means = ["mean"]
     for summary in summaries:
-        has_column = column in summary.columns
-        means.append(_percent(summary.average(column).eer if has_column else None))
-    return [*columns, means]
+        mean = None
+        # Other systems may lack the column: the mean over no value is not defined.
+        if column in summary.columns:
+            mean = summary.average(column).eer
+        means.append(_percent(mean))
+    columns.append(means)
+    return columns
 
 
 def _percent(rate: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 from asdf.report.cells import ABSENT, Cell, Table, head_cells
 from asdf.report.courses import Record, is_finite_number
@@ -12,6 +13,7 @@ from asdf.report.drawing import Figure, training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import metrics_evaluations
 from asdf.trials.how_scored import in_precision
+from asdf.trials.run_folder import RunFolder
 
 # More runs than this that ended alike are counted, and named where the reader asks for it.
 _FEW_RUNS = 3
@@ -41,7 +43,7 @@ class TrainingSection:
 
 def training_section(gathered: Gathered) -> TrainingSection | None:
     """Return how the trainings went; None where no run has a record of one."""
-    records = [run.training() for run in gathered.runs]
+    records = list(map(RunFolder.training, gathered.runs))
     if not any(records):
         return None
     return TrainingSection(
@@ -55,15 +57,16 @@ def _group_ends(names: Sequence[str], records: Sequence[Sequence[Record]]) -> li
     groups: dict[str, list[str]] = {}
     for name, training in zip(names, records, strict=True):
         groups.setdefault(_describe_end(training), []).append(name)
-    return [EndedAlike(reason, alike) for reason, alike in groups.items()]
+    return list(starmap(EndedAlike, groups.items()))
 
 
 def _describe_end(training: Sequence[Record]) -> str:
     """Return 'ended after 4 epochs (network.max_epochs)' for 'network.max_epochs = 4'."""
-    reasons = [record.get("reason") for record in training if record.get("kind") == "end"]
-    if not reasons:
+    ends = [record for record in training if record.get("kind") == "end"]
+    if not ends:
         return "still running, or killed"
-    reason = "" if reasons[-1] is None else str(reasons[-1])
+    # A run that was started again has an end for each start.
+    reason = str(ends[-1].get("reason") or "")
     limit = re.fullmatch(r"(network\.max_(epoch|step)s) = (\d+)", reason)
     if limit is None:
         return f"ended: {reason}"
@@ -75,7 +78,7 @@ def _describe_end(training: Sequence[Record]) -> str:
 
 def _evaluations_table(names: Sequence[str], records: Sequence[Sequence[Record]]) -> Table:
     """Return the evaluations during training, run by run."""
-    by_run = [metrics_evaluations(training) for training in records]
+    by_run = list(map(metrics_evaluations, records))
     sets: dict[str, None] = {}
     with_precision = False
     for evaluations in by_run:
@@ -87,7 +90,8 @@ def _evaluations_table(names: Sequence[str], records: Sequence[Sequence[Record]]
         for evaluation in evaluations:
             row = [Cell(name), Cell(str(evaluation.network))]
             row += [Cell(evaluation.epoch), Cell(evaluation.step)]
-            row += [_eer_cell(evaluation.eers.get(set_name)) for set_name in sets]
+            for set_name in sets:
+                row.append(_eer_cell(evaluation.eers.get(set_name)))
             if with_precision:
                 row.append(Cell(evaluation.scoring_precision))
             rows.append(row)

@@ -44,9 +44,8 @@ def det_plot(systems: Mapping[str, ThinnedCurve], title: str = "") -> Figure:
     range_ = det_range([100 * curve.eer for curve in curves])
     lowest, highest = _deviates([range_.low, range_.high])
     handles = []
-    for index, (curve, name) in enumerate(
-        zip(curves, labels_of(list(systems), _LABEL), strict=True)
-    ):
+    labels = labels_of(list(systems), _LABEL)
+    for index, (curve, name) in enumerate(zip(curves, labels, strict=True)):
         axes.plot(_deviates(curve.rates[::2]), _deviates(curve.rates[1::2]), **line_style(index))
         eer = np.clip(_deviates([100 * curve.eer]), lowest, highest)
         mark = mark_style(index)
@@ -63,7 +62,7 @@ def det_plot(systems: Mapping[str, ThinnedCurve], title: str = "") -> Figure:
 def _set_axes(axes: Any, range_: DetRange, title: str) -> None:
     """Show the range of both axes, with its ticks in %."""
     limits = tuple(_deviates([range_.low, range_.high]))
-    texts = [f"{tick:g}" for tick in range_.ticks]
+    texts = list(map("{:g}".format, range_.ticks))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(_deviates(range_.ticks), texts)
     axes.tick_params(labelsize=7)
@@ -80,7 +79,8 @@ def _set_axes(axes: Any, range_: DetRange, title: str) -> None:
 
 def _add_legend(figure: Figure, handles: Sequence[Any]) -> None:
     """Add a legend below the axes, in two columns if it has many short names."""
-    longest = max(len(handle.get_label()) for handle in handles)
+    labels = [handle.get_label() for handle in handles]
+    longest = max(map(len, labels))
     has_two_columns = longest <= _NARROW_LABEL and len(handles) > _FEW_SYSTEMS
     figure.legend(
         handles=handles,

@@ -76,10 +76,10 @@ def _draw_set(set_name: str, measured: Sequence[Measurement]) -> Iterator[NamedF
         curves[f"{system.system}{precision}"] = system.curves[""]
     yield NamedFigure(f"det_{_file_part(set_name)}", det_plot(curves, set_name))
     summaries = [system.summary for system in measured]
+    systems = [system.system for system in measured]
     for column in columns_of(summaries):
         conditions = condition_table(summaries, column)
         if len(conditions.values) >= _MIN_CONDITIONS:
-            systems = [system.system for system in measured]
             name = f"eer_by_{_file_part(column)}_{_file_part(set_name)}"
             yield NamedFigure(name, heat_map(conditions, systems, set_name))
 

@@ -25,16 +25,17 @@ def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = ""
         UsageError: matplotlib is not installed.
     """
     # A value that a system does not have is None, which becomes NaN.
-    rates = [conditions.eers(value) for value in conditions.values]
+    rates = list(map(conditions.eers, conditions.values))
     percents = 100 * np.array(rates, dtype=np.float64)
     width = max(COLUMN_INCHES, 1.2 + 0.7 * len(systems))
     figure, axes = new_figure(width, 0.9 + 0.24 * len(conditions.values))
     highest = np.nanmax(percents, initial=1.0)
     image = axes.imshow(percents, cmap="Blues", vmin=0, vmax=highest, aspect="auto")
     for (row, column), percent in np.ndenumerate(percents):
-        text = "" if np.isnan(percent) else f"{percent:.2f}"
+        if np.isnan(percent):
+            continue
         colour = "white" if percent > _DARK * highest else "black"
-        axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
+        axes.text(column, row, f"{percent:.2f}", ha="center", va="center", fontsize=7, color=colour)
     rotation = 20 if len(systems) > 3 else 0
     axes.set_xticks(range(len(systems)), systems, rotation=rotation)
     axes.set_yticks(range(len(conditions.values)), conditions.values)

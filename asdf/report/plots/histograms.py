@@ -30,7 +30,8 @@ def score_histograms(counts: Histogram, threshold: float | None = None, title: s
     figure, grid = new_figure(
         COLUMN_INCHES, 0.9 + 0.6 * rows, nrows=rows, sharex=True, squeeze=False
     )
-    edges = np.linspace(counts.low, counts.high, len(counts.bona_fide) + 1)
+    bins = len(counts.bona_fide)
+    edges = np.linspace(counts.low, counts.high, bins + 1)
     for axes, (name, attack) in zip(grid[:, 0], spoofs.items(), strict=True):
         _draw_class(axes, counts.bona_fide, edges, "bona fide", COLOURS[0])
         # Hatched, so that the classes differ in grey too.
@@ -55,7 +56,9 @@ def _draw_class(
     axes: Any, counts: Sequence[int], edges: Floats, label: str, colour: str, hatch: str = ""
 ) -> None:
     """Draw the density of a class: its shares over the width of the bins."""
-    density = np.asarray(counts) / (sum(counts) or 1) / np.diff(edges)
+    trials = sum(counts) or 1
+    widths = np.diff(edges)
+    density = np.asarray(counts) / trials / widths
     axes.stairs(
         density, edges, fill=True, alpha=0.3, facecolor=colour, edgecolor=colour, hatch=hatch
     )
