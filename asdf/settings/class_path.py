@@ -128,12 +128,22 @@ def _names_in(tree: ast.Module) -> set[str]:
 
 
 def _classes_in(tree: ast.Module) -> list[str]:
-    """Return the classes that a file offers: capitalised names of `__all__`, or those defined."""
+    """Return the classes that a file offers, as far as its text says.
+
+    These are the classes that it defines, or else the capitalised names of `__all__`. Where that is
+    computed, those that are imported for type checkers are offered as well.
+    """
+    names = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    imported: list[str] = []
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            names: list[str] = ast.literal_eval(node.value)
-            return [name for name in names if name[0].isupper()]
-    return [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            imported += [alias.name for alias in ast.walk(node) if isinstance(alias, ast.alias)]
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            try:
+                names = list(ast.literal_eval(node.value))
+            except ValueError:
+                names += imported
+    return [name for name in names if name[0].isupper()]
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-import asdf.networks
 from asdf.errors import AsdfError
 from asdf.networks import DetectorNetwork, front_end_parameters, scoring_length
 from asdf.networks.interface import repeat_short, unused_parameters
@@ -66,13 +65,3 @@ def test_short_waveforms_are_repeated_from_their_start():
 def test_an_empty_waveform_is_reported():
     with pytest.raises(AsdfError, match="without samples"):
         repeat_short(torch.zeros(2, 0), 5)
-
-
-@pytest.mark.parametrize("name", asdf.networks.__all__)
-def test_the_rooms_names_are_importable(name):
-    assert getattr(asdf.networks, name).__name__ == name
-
-
-def test_other_names_are_not():
-    with pytest.raises(AttributeError, match="no attribute 'Conformer'"):
-        _ = asdf.networks.Conformer

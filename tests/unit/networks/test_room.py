@@ -1,0 +1,43 @@
+"""What the room exports: known without torch, and imported when it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import asdf.networks
+from asdf.errors import UsageError
+from asdf.settings.class_path import look_for_class
+
+
+@pytest.mark.parametrize("name", asdf.networks.__all__)
+def test_every_name_is_importable(name):
+    assert getattr(asdf.networks, name).__name__ == name
+
+
+def test_other_names_are_not():
+    with pytest.raises(AttributeError, match="no attribute 'Conformer'"):
+        _ = asdf.networks.Conformer
+
+
+def test_a_dry_run_knows_the_names_without_an_import():
+    program = "import asdf.networks, sys; print(asdf.networks.__all__[0], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["AASIST", "False"]
+    look_for_class("asdf.networks.SSL_AASIST", Path(), "network.network_class")
+    with pytest.raises(UsageError, match=r"has no class 'SSL_AASITS'\. Did you mean 'SSL_AASIST'"):
+        look_for_class("asdf.networks.SSL_AASITS", Path(), "network.network_class")
+
+
+def test_what_fits_is_named_where_no_name_is_alike(tmp_path):
+    with pytest.raises(
+        UsageError, match=r"What fits there is AASIST, AASIST_L, \w+.* SSL_SLS"
+    ) as e:
+        look_for_class("asdf.networks.Transformer9", tmp_path, "network.network_class")
+    assert "Any" not in str(e.value) and "build_network" not in str(e.value)
+    (tmp_path / "mine.py").write_text("class Net:\n    pass\n\n\n__all__ = sorted(['Net'])\n")
+    with pytest.raises(UsageError, match="What fits there is Net"):
+        look_for_class("mine.Whisper", tmp_path, "network.network_class")
