@@ -1,1 +1,1 @@
-"""Everything that is computed from scores: DET curves, costs, tandem costs, intervals; numpy only."""
+"""What is computed from scores: DET curves, costs, tandem costs, intervals; numpy only."""

@@ -1,7 +1,7 @@
 """The metrics of a summary, each with its names and its unit; tables of all kinds draw on it.
 
-Invariant: a metric has the same name, unit and order in every output, and digits enough to be compared with those of
-the official packages.
+Invariant: a metric has the same name, unit and order in every output, and digits enough to be
+compared with those of the official packages.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Metric:
     Attributes:
         key: its name for programs.
         heading: its name in text.
-        value: of a summary; None where it is not defined.
-        percent: it is a fraction that people read in per cent.
+        value: reads it from a summary; None where it is not defined.
+        percent: whether it is a fraction that people read in per cent.
         ranked: whether systems are better or worse by it.
-        digits: behind the point in text, those of a per cent value if it is one.
-        paper_digits: the same in publications.
+        digits: decimals in text, those of a per cent value if it is one.
+        paper_digits: decimals in publications.
     """
 
     key: str
@@ -35,11 +35,13 @@ class Metric:
     paper_digits: int = 4
 
     def text(self, summary: Summary, *, paper: bool = False) -> str:
-        """The value in the unit of the heading; '-' where there is none."""
+        """Return the value in the unit of the heading; '-' where it is not defined."""
         value = self.value(summary)
         if value is None:
             return "-"
-        return f"{100 * value if self.percent else value:.{self.paper_digits if paper else self.digits}f}"
+        shown = 100 * value if self.percent else value
+        digits = self.paper_digits if paper else self.digits
+        return f"{shown:.{digits}f}"
 
 
 METRICS = (
@@ -57,9 +59,9 @@ METRICS = (
 
 
 def defined(summaries: Sequence[Summary]) -> list[Metric]:
-    """The metrics that at least one of the summaries has."""
-    return [
-        metric
-        for metric in METRICS
-        if any(metric.value(summary) is not None for summary in summaries)
-    ]
+    """Return the metrics that at least one of the summaries has."""
+    metrics = []
+    for metric in METRICS:
+        if any(metric.value(summary) is not None for summary in summaries):
+            metrics.append(metric)
+    return metrics

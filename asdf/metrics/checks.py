@@ -1,7 +1,8 @@
 """What users miss in their scores: turned round, one class only, not finite, piled up in ties.
 
-Invariant: nothing is raised and nothing is changed; each finding says what is wrong, with numbers, and what to do.
-An error leaves the metrics undefined; a warning leaves them defined and most likely not what was meant.
+Invariant: nothing is raised and nothing is changed; each finding says what is wrong, with numbers,
+and what to do. An error leaves the metrics undefined; a warning leaves them defined and most likely
+not what was meant.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import numpy.typing as npt
 from asdf.metrics.detection import DetCurve, Floats, eer
 from asdf.trials.score_file import missing_class
 
-# A pile of this proportion of the trials at one score is no chance: float32 logits tie in pairs, not in piles.
+# A pile of this proportion of the trials at one score is no chance: float32 logits tie in pairs,
+# not in piles.
 _PILE = 0.01
 # Ties whose order moves the EER by more than this (0.1 % absolute) decide comparisons of systems.
 _MOVED = 0.001
-# Negated scores must do better by this (2 % absolute) to be more than the luck of an untrained network.
+# Negated scores must do better by this (2 % absolute) to be more than the luck of an untrained
+# network.
 _TURNED = 0.02
 # ... and chance gives bona fide trials such low ranks less often than this.
 _CHANCE = 0.05
@@ -58,18 +61,26 @@ def find_errors(
     if not scores.size:
         return [Finding("error", "there is no trial. Was the scoring interrupted?")]
     errors = []
-    if missing := missing_class(labels):
+    missing = missing_class(labels)
+    if missing:
         errors.append(
-            f"all {labels.size} trials are of one class, none is {missing}. Check the labels of the list."
+            Finding(
+                "error",
+                f"all {labels.size} trials are of one class, none is {missing}. Check the labels "
+                "of the list.",
+            )
         )
     bad = np.flatnonzero(~np.isfinite(scores))
     if bad.size:
         first = f"at trial {bad[0] + 1}" if ids is None else f"of {ids[bad[0]]!r}"
         errors.append(
-            f"{bad.size} of {scores.size} scores are NaN or infinite, the first one {first}. "
-            "Score in fp32, with a network that did not diverge."
+            Finding(
+                "error",
+                f"{bad.size} of {scores.size} scores are NaN or infinite, the first one {first}. "
+                "Score in fp32, with a network that did not diverge.",
+            )
         )
-    return [Finding("error", message) for message in errors]
+    return errors
 
 
 def find_warnings(curve: DetCurve) -> list[Finding]:
@@ -79,27 +90,33 @@ def find_warnings(curve: DetCurve) -> list[Finding]:
 
 
 def tied_proportion(scores: npt.ArrayLike) -> float:
-    """The proportion of trials that share their score with another trial."""
+    """Return the proportion of trials that share their score with another trial."""
     _, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
+    return _shared_proportion(counts)
+
+
+def _shared_proportion(counts: npt.NDArray[np.intp]) -> float:
+    """Return it from the number of trials with each score."""
     return float(counts[counts > 1].sum() / counts.sum())
 
 
 def _turned_round(curve: DetCurve) -> str:
-    given, _ = curve.eer()
-    if given <= 0.5:
+    measured, _ = curve.eer()
+    if measured <= 0.5:
         return ""
     # Both are pessimistic about ties, so both may lie above 50 %; a network that knows nothing lies
     # near it.
     negated, _ = eer(-curve.bona_fide, -curve.spoof)
-    if negated >= 0.5 or given - negated < _TURNED:
+    if negated >= 0.5 or measured - negated < _TURNED:
         return ""
     p_value = _rank_test(curve)
     if p_value >= _CHANCE:
         return ""
     return (
-        f"the scores look turned round: their EER is {100 * given:.2f} %, that of the negated scores "
-        f"{100 * negated:.2f} %, which is no chance (rank test, p = {p_value:.2g}). A higher score must mean bona "
-        "fide; check which column of the network's output is bona fide, and the labels."
+        f"the scores look turned round: their EER is {100 * measured:.2f} %, that of the negated "
+        f"scores {100 * negated:.2f} %, which is no chance (rank test, p = {p_value:.2g}). "
+        "A higher score must mean bona fide; check which column of the network's output is bona fide, and "
+        "the labels."
     )
 
 
@@ -111,13 +128,15 @@ def _rank_test(curve: DetCurve) -> float:
     """
     m = curve.bona_fide.size
     n = curve.spoof.size
-    _, ties = _values_and_counts(curve)
-    tied = (ties.astype(np.float64) ** 3 - ties).sum() / max((m + n) * (m + n - 1), 1)
-    deviation = math.sqrt(m * n / 12 * max(m + n + 1 - tied, 0))
-    if deviation == 0:
+    _, counts = _values_and_counts(curve)
+    ties = (counts.astype(np.float64) ** 3 - counts).sum()
+    tied = ties / max((m + n) * (m + n - 1), 1)
+    variance = m * n / 12 * max(m + n + 1 - tied, 0)
+    if variance == 0:
         return 1.0
     # A half is the correction for continuity.
-    z = (curve.auc() * m * n - m * n / 2 + 0.5) / deviation
+    excess = curve.auc() * m * n - m * n / 2 + 0.5
+    z = excess / math.sqrt(variance)
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
@@ -131,19 +150,24 @@ def _values_and_counts(curve: DetCurve) -> tuple[Floats, npt.NDArray[np.intp]]:
 def _tied(curve: DetCurve) -> str:
     values, counts = _values_and_counts(curve)
     if values.size == 1:
-        return f"all {counts[0]} scores are {values[0]:g}: the network tells nothing apart. Did the training diverge?"
+        return (
+            f"all {counts[0]} scores are {values[0]:g}: the network cannot tell trials apart. Did "
+            "the training diverge?"
+        )
     pile = counts.max()
     if pile == 1:
         return ""
     pessimistic, _ = curve.eer()
     # With the classes exchanged spoof comes first among equals, so ties count as right, and rates
     # as their complements.
-    optimistic = 1 - eer(curve.spoof, curve.bona_fide)[0]
-    if pile < max(3, _PILE * counts.sum()) and pessimistic - optimistic <= _MOVED:
+    exchanged, _ = eer(curve.spoof, curve.bona_fide)
+    optimistic = 1 - exchanged
+    is_pile = pile >= max(3, _PILE * counts.sum())
+    if not is_pile and pessimistic - optimistic <= _MOVED:
         return ""
     return (
-        f"{100 * tied_proportion(np.repeat(values, counts)):.1f} % of the trials share their score with others, "
-        f"{pile} of them the score {values[counts.argmax()]:g}. By the order of ties the EER lies between "
-        f"{100 * optimistic:.2f} % and {100 * pessimistic:.2f} %, and the official value is the last one. Score with "
-        "logits: a softmax in float32 saturates."
+        f"{100 * _shared_proportion(counts):.1f} % of the trials share their score with others, "
+        f"{pile} of them the score {values[counts.argmax()]:g}. By the order of ties the EER lies "
+        f"between {100 * optimistic:.2f} % and {100 * pessimistic:.2f} %, and the official value "
+        "is the last one. Score with logits: a softmax in float32 saturates."
     )

@@ -1,10 +1,10 @@
-"""The results of a system by attack, codec, ...: which spoofs are compared with which bona fide trials.
+"""The results of a system by attack, codec, ...: spoofs compared with bona fide trials.
 
 Invariant: a condition is never of one class alone. Where a column tells spoofs apart only, as
 'attack' does, the spoofs of each value are compared with all bona fide trials. Where bona fide
-trials have its values as well, as those of a codec, spoofs are compared with the bona fide trials of
-the same value, and a value that only one class has is left out and named in a finding. The package
-of ASVspoof 2021 does the same for what it calls factors of 'spoof' and of 'both'.
+trials have its values as well, as those of a codec, spoofs are compared with the bona fide trials
+of the same value, and a value that only one class has is left out and named in a finding. The
+package of ASVspoof 2021 does the same for what it calls factors of 'spoof' and of 'both'.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ def average(conditions: Sequence[Condition]) -> Average:
 def conditions_of(
     scores: Scores, column: str, values: Sequence[str], *, replicates: int = 0, seed: int = 0
 ) -> tuple[list[Condition], list[Finding]]:
-    """Return the conditions of one column, in alphabetical order, and a finding about values left out.
+    """Return the conditions of one column, sorted by value, and a finding about values left out.
 
-    With fewer than two values, the `-` of bona fide trials counting as one, there are no conditions.
+    With fewer than two values, the `-` of bona fide trials counting as one, there are no
+    conditions.
 
     Args:
         values: the value of each trial, '' where it is not known.

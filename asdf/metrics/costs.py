@@ -2,8 +2,8 @@
 
 Invariant: the defaults are the parameters of ASVspoof 5, track 1, and the values are those of its
 evaluation package. actDCF and Cllr read the scores as natural-log likelihood ratios; minDCF and min
-Cllr depend on their order alone. Functions whose names end in `_of` take a `DetCurve`, which several
-metrics can share.
+Cllr depend on their order alone. Functions whose names end in `_of` take a `DetCurve`, which
+several metrics can share.
 """
 
 from __future__ import annotations

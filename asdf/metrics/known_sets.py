@@ -1,4 +1,4 @@
-"""Sets whose published numbers cover only a part of them, recognised by their subsets or their size.
+"""Sets whose published numbers cover only a part of them, known by their subsets or their size.
 
 Invariant: without the subsets of the trials only a number of trials that is exactly a known one
 leads to a warning; a set of any other size is the user's own.

@@ -16,25 +16,29 @@ from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 
 TESTED = ("eer", "min_dcf")
-"""The metrics that `paired_test` is about."""
+"""The metrics that `paired_test` compares."""
 
 ScoresOf = Callable[[int], tuple[Scores, Sequence[str] | None]]
-"""The scores of a system, by its index, and the speaker of each trial where they are known."""
+"""Returns the scores of a system, by its index, and the speaker of each trial if they are known."""
 
 
 def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> dict[str, int]:
-    """The index of the system that leads by each of `TESTED`; without those that none leads by.
+    """Return the index of the system that leads by each of `TESTED`.
 
-    None leads where the lowest value is shared, where the systems were not scored on the same
-    trials, and without `replicates`.
+    A metric is left out where the lowest value is shared, where the systems were not scored on the
+    same trials, where the next system is not worse for sure, and without `replicates`.
     """
+    if len(results) < 2 or not replicates:
+        return {}
     leading = {}
-    for metric in TESTED if len(results) > 1 and replicates else ():
-        first, second = sorted(range(len(results)), key=lambda i: getattr(results[i], metric))[:2]
-        if getattr(results[first], metric) == getattr(results[second], metric):
+    for metric in TESTED:
+        values = [getattr(result, metric) for result in results]
+        first, second = sorted(range(len(results)), key=values.__getitem__)[:2]
+        if values[first] == values[second]:
             continue
         try:
-            (scores, speakers), (others, _) = scores_of(first), scores_of(second)
+            scores, speakers = scores_of(first)
+            others, _ = scores_of(second)
             tested = paired_test(scores, others, speakers=speakers, replicates=replicates)
         except AsdfError:
             continue
@@ -45,14 +49,16 @@ def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> 
 
 
 def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
-    """Return the speaker of each scored trial; None unless all are known and at least two differ."""
-    column = trials.columns.get("speaker") if trials else None
-    if trials is None or column is None:
+    """Return the speaker of each scored trial; None unless all are known and some differ."""
+    if trials is None or "speaker" not in trials.columns:
         return None
+    column = trials.columns["speaker"]
     speakers = []
     for utterance in scores.ids:
         index = trials.index_of(utterance)
-        speakers.append("" if index is None else column[index])
-    if not all(speakers) or len(set(speakers)) < 2:
+        if index is None or not column[index]:
+            return None
+        speakers.append(column[index])
+    if len(set(speakers)) < 2:
         return None
     return speakers

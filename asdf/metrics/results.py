@@ -25,12 +25,15 @@ from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.score_file import Scores
 
 BonaFide = Literal["all", "same"]
-"""Which bona fide trials the spoofs of a condition are compared with: all, or those of its value."""
+"""The bona fide trials that spoofs of a condition are compared with: all, or those of its value."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The metrics of one system on one set; `eer` is a fraction, `bona_fide` and `spoof` count trials."""
+    """The metrics of one system on one set.
+
+    `eer` is a fraction; `bona_fide` and `spoof` are numbers of trials.
+    """
 
     eer: float
     eer_threshold: float

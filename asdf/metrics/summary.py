@@ -1,8 +1,8 @@
-"""Everything reported about one system on one set: metrics, intervals, conditions, what looks wrong.
+"""Everything reported about one system on one set: metrics, intervals, conditions, warnings.
 
-Invariant: tables, reports and plots only render a `Summary`; no number of theirs is computed anywhere
-else, and the pooled trials are sorted once for all of them. What cannot be computed from the
-arguments is None or absent, never a guess:
+Invariant: tables, reports and plots only render a `Summary`; no number of theirs is computed
+anywhere else, and the pooled trials are sorted once for all of them. What cannot be computed from
+the arguments is None or absent, never a guess:
 
 - the t-DCF and the t-EER need the scores of a speaker verification system (ASV), of which only how
   target, nontarget and spoof trials are distributed matters; the a-DCF would need its score of each
@@ -227,7 +227,7 @@ def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
 
 
 def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set are known to be scored from different lengths of its recordings."""
+    """Warn if systems on one set are known to be scored from different lengths of recordings."""
     lengths: list[ScoredLength] = []
     for summary in summaries:
         length = summary.scored.length

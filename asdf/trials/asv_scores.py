@@ -1,13 +1,14 @@
 """Scores of a speaker verification (ASV) system, which tandem metrics need.
 
-Invariant: each score is that of a target, a nontarget or a spoof trial, as its file or its file of keys says; what the
-package of ASVspoof 2021 joins line by line is joined so here, and refused where the two files do not have as many.
+Invariant: each score is that of a target, a nontarget or a spoof trial, as its file or its file of
+keys says; what the package of ASVspoof 2021 joins line by line is joined so here, and refused where
+the two files have different numbers of lines.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,9 @@ import numpy.typing as npt
 from asdf.errors import AsdfError
 from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import parse_score
+
+_KEYS = ("target", "nontarget", "spoof")
+_FilePath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,62 +31,87 @@ class AsvScores:
     spoof: npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class _Key:
+    """What a file of keys says of a trial; the subset is '' in files that have none."""
+
+    key: str
+    subset: str = ""
+
+
 def read_asv_scores(
-    path: str | os.PathLike[str],
-    keys: str | os.PathLike[str] | None = None,
+    path: _FilePath,
+    keys: _FilePath | None = None,
     subset: str | None = None,
 ) -> AsvScores:
     """Read the organisers' ASV scores, `SOURCE KEY SCORE`, KEY target, nontarget or spoof.
 
-    Those of ASVspoof 2021 have no key; it stands in the same line of a file `keys`, of eight columns of which the sixth
-    is the key and the last the subset, and `subset` chooses among them (None: all).
+    Args:
+        keys: the file of keys of scores without them, those of ASVspoof 2021. The key of a score is
+            in the same line of it: the sixth of eight columns, of which the last is the subset.
+        subset: a subset in `keys`; None: all.
 
     Raises:
-        AsdfError: names file and line of a malformed line or of a score that is not finite; the two files have
-            different numbers of lines; or a key never occurs.
+        AsdfError: names file and line of a malformed line or of a score that is not finite; the two
+            files have different numbers of lines; or a key never occurs.
     """
-    scores: dict[str, list[float]] = {"target": [], "nontarget": [], "spoof": []}
-    told = None if keys is None else list(_asv_keys(keys))
     lines = list(numbered_lines(path))
-    if told is not None and len(told) != len(lines):
-        raise AsdfError(
-            f"{path} has {len(lines)} scores, {keys} {len(told)} keys: they must be of the same trials, line by line."
-        )
-    for index, (line, text) in enumerate(lines):
-        columns = text.rsplit(None, 2)
-        key, of_subset = (
-            told[index] if told is not None else (columns[-2] if len(columns) > 2 else "", subset)
-        )
-        if len(columns) != 3 or key not in scores:
-            hint = (
-                " Scores without keys, as those of ASVspoof 2021, need --asv-keys."
-                if told is None
-                else ""
-            )
+    stated: Sequence[_Key] | None = None
+    if keys is not None:
+        stated = _read_keys(keys)
+        if len(stated) != len(lines):
             raise AsdfError(
-                f"{path}, line {line}: expected 'SOURCE target|nontarget|spoof SCORE', found '{text}'.{hint}"
+                f"{path} has {len(lines)} scores, {keys} {len(stated)} keys: they must be of the "
+                "same trials, line by line."
             )
-        score = parse_score(columns[2], path, line)
+    scores: dict[str, list[float]] = {key: [] for key in _KEYS}
+    for index, (number, line) in enumerate(lines):
+        cells = line.rsplit(None, 2)
+        key = _key_in_line(cells) if stated is None else stated[index]
+        if len(cells) != 3 or key.key not in scores:
+            raise AsdfError(_describe_malformed(path, number, line, has_keys=stated is not None))
+        score = parse_score(cells[2], path, number)
         if not np.isfinite(score):
-            raise AsdfError(f"{path}, line {line}: the score '{columns[2]}' is not finite.")
-        if subset in (None, of_subset):
-            scores[key].append(score)
-    for key, values in scores.items():
+            raise AsdfError(f"{path}, line {number}: the score '{cells[2]}' is not finite.")
+        if stated is None or subset in (None, key.subset):
+            scores[key.key].append(score)
+    part = f" of subset {subset}" if subset and stated is not None else ""
+    for name, values in scores.items():
         if not values:
-            part = f" of subset {subset}" if subset and told is not None else ""
             raise AsdfError(
-                f"{path}: no {key} trial{part} in it. Tandem metrics need target, nontarget and spoof trials."
+                f"{path}: no {name} trial{part} in it. Tandem metrics need target, nontarget and "
+                "spoof trials."
             )
-    return AsvScores(*(np.array(scores[key]) for key in ("target", "nontarget", "spoof")))
+    return AsvScores(
+        target=np.array(scores["target"]),
+        nontarget=np.array(scores["nontarget"]),
+        spoof=np.array(scores["spoof"]),
+    )
 
 
-def _asv_keys(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
-    """Key and subset of each line of the ASV protocol of ASVspoof 2021."""
-    for line, text in numbered_lines(path):
-        columns = text.split()
-        if len(columns) != 8 or columns[5] not in ("target", "nontarget", "spoof"):
+def _key_in_line(cells: Sequence[str]) -> _Key:
+    return _Key(cells[1] if len(cells) == 3 else "")
+
+
+def _describe_malformed(path: _FilePath, number: int, line: str, *, has_keys: bool) -> str:
+    hint = ""
+    if not has_keys:
+        hint = " Scores without keys, as those of ASVspoof 2021, need --asv-keys."
+    return (
+        f"{path}, line {number}: expected 'SOURCE target|nontarget|spoof SCORE', found "
+        f"'{line}'.{hint}"
+    )
+
+
+def _read_keys(path: _FilePath) -> list[_Key]:
+    """Read the ASV protocol of ASVspoof 2021."""
+    keys = []
+    for number, line in numbered_lines(path):
+        cells = line.split()
+        if len(cells) != 8 or cells[5] not in _KEYS:
             raise AsdfError(
-                f"{path}, line {line}: expected eight columns, the sixth of them target, nontarget or spoof, found "
-                f"'{text[:120]}'."
+                f"{path}, line {number}: expected eight columns, the sixth of them target, "
+                f"nontarget or spoof, found '{line[:120]}'."
             )
-        yield columns[5], columns[7]
+        keys.append(_Key(key=cells[5], subset=cells[7]))
+    return keys

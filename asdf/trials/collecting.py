@@ -1,7 +1,7 @@
 """Trials as they are read line by line from a list, a protocol or a table, and checked as a whole.
 
-Invariant: whatever the format, a trial stands in its file once, and a repeated one is named with both
-of its lines.
+Invariant: whatever the format, a trial stands in its file once, and a repeated one is named with
+both of its lines.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
     """Return the format of a score file with this first line; an empty file is one of ASDF's.
 
     Args:
-        is_trial: whether the protocol has an utterance. It decides about lines such as `take 1 0.5`,
-            which may be the score of `take 1`, or that of `take` with its label.
+        is_trial: whether the protocol has an utterance. It decides about lines such as
+            `take 1 0.5`, which may be the score of `take 1`, or that of `take` with its label.
     """
     cells = first.split()
     if not cells:

@@ -1,7 +1,7 @@
-"""How scores came about, as far as their file does not show it: of how much of each recording, in which arithmetic.
+"""How scores were computed, as far as their file does not show it: lengths and precision.
 
-Invariant: what stands beside a result is what is known of it; results that were scored in different
-ways are never compared without saying so.
+Invariant: what stands next to a result is what is known of it; results that were scored in
+different ways are never compared without saying so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class HowScored:
     """How the scores of a file were computed.
 
     Attributes:
-        length: of how much of each recording; None where it is not known.
+        length: how much of each recording was scored; None where it is not known.
         precision: 'fp32', 'tf32' or 'bf16'; None where it is not known, as of files of other
             programs and of the first versions.
     """
@@ -30,15 +30,13 @@ class HowScored:
     precision: str | None = None
 
     def describe(self) -> str:
-        """In words for a table or a log; the precision only where it is known to be another than fp32."""
+        """Describe it for a table or a log; the precision only if it is known not to be fp32."""
         return f"{described(self.length)}{in_precision(self.precision)}"
 
     def record(self) -> dict[str, Any]:
-        """For JSON; null is what is not known."""
-        return {
-            "scored_length": asdict(self.length) if self.length else None,
-            "scoring_precision": self.precision,
-        }
+        """Return it for JSON; null is what is not known."""
+        length = None if self.length is None else asdict(self.length)
+        return {"scored_length": length, "scoring_precision": self.precision}
 
 
 NOT_KNOWN = HowScored()
@@ -46,21 +44,29 @@ NOT_KNOWN = HowScored()
 
 
 def in_precision(precision: str | None) -> str:
-    """', in bf16', to be put behind what it is of; '' for fp32 and for what is not known."""
-    return "" if precision in (None, FULL) else f", in {precision}"
+    """Return ', in bf16', for the end of a description; '' for fp32 and for what is not known."""
+    if precision in (None, FULL):
+        return ""
+    return f", in {precision}"
 
 
 def set_and_precision(row: Mapping[str, Any]) -> str:
-    """The set of a row of results.json, 'dev' or 'dev, in bf16'."""
+    """Return the set of a row of results.json, 'dev' or 'dev, in bf16'."""
     return f"{row['set']}{in_precision(row.get('scoring_precision'))}"
 
 
 def different_precisions(ways: Iterable[HowScored]) -> str:
-    """'fp32, bf16' where scores were computed in different precisions, each once; '' where not.
+    """Return 'fp32, bf16' where scores were computed in different precisions; '' where not.
 
-    Those of which it is not known count as fp32, which others mostly compute in, but are named.
+    One that is not known counts as fp32, which other programs mostly compute in, but is named.
     """
-    precisions = [way.precision for way in ways]
-    if len({precision or FULL for precision in precisions}) < 2:
+    effective = set()
+    names: list[str] = []
+    for way in ways:
+        effective.add(way.precision or FULL)
+        name = way.precision or UNKNOWN
+        if name not in names:
+            names.append(name)
+    if len(effective) < 2:
         return ""
-    return ", ".join(dict.fromkeys(precision or UNKNOWN for precision in precisions))
+    return ", ".join(names)

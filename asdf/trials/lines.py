@@ -1,8 +1,8 @@
 """The lines of a text file, plain or gzipped, each with its number.
 
-Invariant: whatever is wrong with the file as a file (missing, truncated, not text) is one `AsdfError`
-that names it, so the readers of the formats only think about columns. No file takes more memory than
-its longest line may.
+Invariant: whatever is wrong with the file as a file (missing, truncated, not text) is one
+`AsdfError` that names it, so the readers of the formats only think about columns. No file takes
+more memory than its longest line may.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _list_lines(path: Path) -> NumberedLines:
 
 
 def check_both_classes(utterances: TrialList, use: str) -> None:
-    """Raise an AsdfError if a class is missing, which leaves a loss and an EER without a meaning."""
+    """Raise an AsdfError if a class is missing, which leaves loss and EER without a meaning."""
     for label, kind in ((1, "bona fide"), (0, "spoof")):
         if not (utterances.labels == label).any():
             raise AsdfError(

@@ -1,8 +1,8 @@
 """Scored trials with their labels: those in the score file, or those of a protocol.
 
-Invariant: with a protocol every score that is used has its trial in the protocol, every trial of the protocol has
-one score, and where both name a trial's class they agree; so every column of the protocol holds for
-the scores.
+Invariant: with a protocol every score that is used has its trial in the protocol, every trial of
+the protocol has one score, and where both name a trial's class they agree; so every column of the
+protocol holds for the scores.
 """
 
 from __future__ import annotations

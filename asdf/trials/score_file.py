@@ -1,8 +1,9 @@
 """ASDF's score file: a trial per line, `relative/path.flac 1 <score>`; 1 is bona fide, 0 is spoof.
 
 Invariant: what is read or written is a whole, sound set of trials: each utterance once, each score
-finite. A metric of anything less is a number that looks right and is not: a repeated trial moves the
-EER, a NaN sorts above every score. Identifiers may hold spaces, so lines are split from the right.
+finite. A metric of anything less is a number that looks right and is not: a repeated trial moves
+the EER, a NaN sorts above every score. Identifiers may hold spaces, so lines are split from the
+right.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Score files in the formats that the ASVspoof challenges and their evaluation packages take.
 
-Invariant: what is written is read by the official package: bare names, each once, one score a line, in the order of
-the protocol where there is one. Their files are split at white space (2019, 2021) or TABs (5), and a name that this
-would tear apart is refused.
+Invariant: what is written is read by the official package: bare names, each once, a score per line,
+in the order of the protocol if there is one. Their files are split at white space (2019, 2021) or
+TABs (5), and a name that this would tear apart is refused.
 
-    asvspoof2019    UTT ATTACK KEY SCORE    `-` for the attack of bona fide; the evaluation package of 2019
-    asvspoof2021    UTT SCORE               all trials of the set, whatever their subset; the packages of LA, DF and PA
+    asvspoof2019    UTT ATTACK KEY SCORE    `-` for the attack of bona fide; the package of 2019
+    asvspoof2021    UTT SCORE               all trials of the set, whatever their subset; the
+                                            packages of LA, DF and PA
     asvspoof5       filename TAB cm-score   with this header; track 1
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,47 +38,54 @@ def write_submission(
         trials: the protocol whose order is taken; None: that of the scores.
 
     Raises:
-        AsdfError: two trials have the same bare name, a name cannot stand in the file, or attacks are not known.
+        AsdfError: two trials have the same bare name, a name cannot stand in the file, or attacks
+            are not known.
     """
     names = [bare_name(utterance) for utterance in scores.ids]
     repeated = [name for name, count in Counter(names).items() if count > 1]
     _refuse(path, repeated, "names stand for several trials without their folders")
     torn = [name for name in names if _is_torn(name, kind)]
     _refuse(path, torn, f"names cannot stand in a file of {kind}")
-    order = np.arange(len(scores))
+    lines = _format_lines(kind, names, scores)
     if trials is not None:
         positions = np.array([trials.index_of(utterance) for utterance in scores.ids], float)
         order = np.argsort(positions, kind="stable")
+        lines = [lines[index] for index in order.tolist()]
+    if kind == "asvspoof5":
+        lines.insert(0, "filename\tcm-score\n")
     with atomic_write(path) as file:
-        file.writelines(_lines(kind, names, scores, order.tolist()))
+        file.writelines(lines)
 
 
-def _lines(kind: str, names: Sequence[str], scores: Scores, order: Sequence[int]) -> Iterator[str]:
+def _format_lines(kind: str, names: Sequence[str], scores: Scores) -> list[str]:
+    """Return the line of each trial, in the order of the scores."""
     texts = list(score_texts(scores.scores))
     if kind == "asvspoof5":
-        yield "filename\tcm-score\n"
-        yield from (f"{names[i]}\t{texts[i]}\n" for i in order)
-    elif kind == "asvspoof2021":
-        yield from (f"{names[i]} {texts[i]}\n" for i in order)
-    elif kind == "asvspoof2019":
-        of_trial = _attacks(scores)
-        keys = ["bonafide" if label else "spoof" for label in scores.labels.tolist()]
-        yield from (f"{names[i]} {of_trial[i]} {keys[i]} {texts[i]}\n" for i in order)
-    else:
+        return [f"{name}\t{text}\n" for name, text in zip(names, texts, strict=True)]
+    if kind == "asvspoof2021":
+        return [f"{name} {text}\n" for name, text in zip(names, texts, strict=True)]
+    if kind != "asvspoof2019":
         raise ValueError(f"{kind!r} is none of {FORMATS}")
+    lines = []
+    attacks = _attacks(scores)
+    for index, label in enumerate(scores.labels.tolist()):
+        key = "bonafide" if label else "spoof"
+        lines.append(f"{names[index]} {attacks[index]} {key} {texts[index]}\n")
+    return lines
 
 
 def _attacks(scores: Scores) -> list[str]:
     """Return one word per trial, `-` for bona fide."""
-    named = scores.attacks or [""] * len(scores)
+    of_scores = scores.attacks or [""] * len(scores)
     attacks = []
-    for label, attack in zip(scores.labels.tolist(), named, strict=True):
-        attacks.append("-" if label else attack)
-    if any(len(attack.split()) != 1 for attack in attacks):
-        raise AsdfError(
-            "the format of ASVspoof 2019 names the attack of every spoof in one word, and neither "
-            "the score file nor the protocol has them. Give the protocol of the set."
-        )
+    for label, attack in zip(scores.labels.tolist(), of_scores, strict=True):
+        word = "-" if label else attack
+        if len(word.split()) != 1:
+            raise AsdfError(
+                "the format of ASVspoof 2019 names the attack of every spoof in one word, and "
+                "neither the score file nor the protocol has them. Give the protocol of the set."
+            )
+        attacks.append(word)
     return attacks
 
 

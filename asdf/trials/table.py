@@ -1,7 +1,7 @@
 """The table of trials: an utterance per row, with its label and what its corpus says of it.
 
-Invariant: a trial is in the table once, with a label that is 0 or 1 and a value in every column; what
-is written is read back the same.
+Invariant: a trial is in the table once, with a label that is 0 or 1 and a value in every column;
+what is written is read back the same.
 
 The file has TABs between its columns: `utterance`, `label` (1 bona fide, 0 spoof), then the columns
 of the corpus, which results are broken down by.

@@ -1,8 +1,8 @@
 """A corpus as it was distributed: a tree of files below a folder, which may be an uncompressed tar.
 
-Invariant: names are relative to the tree's root, with slashes, and sorted, so that a corpus gives the
-same list wherever it lies; what other systems leave next to the real files (`._*`, hidden files and
-folders) is not in it.
+Invariant: names are relative to the tree's root, with slashes, and sorted, so that a corpus gives
+the same list wherever it lies; what other systems leave next to the real files (`._*`, hidden files
+and folders) is not in it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Invariant: readers of lists, protocols and corpora return a `TrialList`, and whatever trains, scores
 or evaluates takes one; labels are int8, and every column has a value per trial. An utterance is
-looked up by its id or by its bare name (`flac/LA_0001.flac` and `LA_0001` are the same trial), since
-score files of others hold the bare names of the protocols; trials that share a bare name are looked
-up by their whole ids only.
+looked up by its id or by its bare name (`flac/LA_0001.flac` and `LA_0001` are the same trial),
+since score files of others hold the bare names of the protocols; trials that share a bare name are
+looked up by their whole ids only.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_few_ties_of_pairs_are_normal():
 def test_constant_scores():
     assert _only(check_scores([1, 0, 0], [0.5, 0.5, 0.5])) == (
         "warning",
-        "all 3 scores are 0.5: the network tells nothing apart. Did the training diverge?",
+        "all 3 scores are 0.5: the network cannot tell trials apart. Did the training diverge?",
     )
 
 
