@@ -39,7 +39,7 @@ def step_with(name: str, **more: Any) -> AsdfSteps:
 
 
 def in_words(places: Counter[str]) -> str:
-    """Waits and their places, as '1 in distributed/reading.py'."""
+    """Waits and their places, as '1 in distributed/transfer.py'."""
     return ", ".join(f"{count} in {place}" for place, count in sorted(places.items())) or "none"
 
 

@@ -5,7 +5,7 @@ torch reports waits of copies, of values that are read and of streams. Events an
 
     with Waits() as waits:
         step()
-    waits.places        {'distributed/reading.py': 1}
+    waits.places        {'distributed/transfer.py': 1}
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 import asdf
 
 # The one place of ASDF that waits: for numbers that were sent on their way before.
-ALLOWED = "distributed/reading.py"
+ALLOWED = "distributed/transfer.py"
 _PACKAGE = f"{Path(asdf.__file__).parent}{os.sep}"
 _REPORTED = "synchronizing CUDA operation"
 

@@ -56,7 +56,7 @@ CASES = [
         2,
     ),
 ]
-ONE_WAIT = {"cudaEventSynchronize in distributed/reading.py": 1}
+ONE_WAIT = {"cudaEventSynchronize in distributed/transfer.py": 1}
 WAIT_OF_A_SAVE = {"cudaEventSynchronize in training/host_copies.py": 1}
 
 

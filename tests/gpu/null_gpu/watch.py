@@ -3,7 +3,7 @@
 with Watch() as seen:
     step.take(...)
 seen.counts     {'kernels': 3592, 'pinned_to_device': 2, ...}: what was added, without what was not
-seen.waits      {'cudaEventSynchronize in distributed/reading.py': 1}: what the host waited for, and
+seen.waits      {'cudaEventSynchronize in distributed/transfer.py': 1}: what the host waited for, and
 where
 """
 
