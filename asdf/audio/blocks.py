@@ -37,7 +37,8 @@ def read_blocks(path: AnyPath, samples: int) -> Iterator[np.ndarray]:
             if span is None:
                 break
             offset = resampled_position(first, rate)
-            yield resample(span, rate)[done - offset : stop - offset]
+            resampled = resample(span, rate)
+            yield resampled[done - offset : stop - offset]
             done = stop
     if done < length:
         # `read_audio` knows another decoder, or what to say of a damaged file.

@@ -8,9 +8,10 @@ recognise.
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 
 
-def crop_start(length: int, samples: int, rng: np.random.Generator) -> int:
+def crop_start(length: int, samples: int, rng: Generator) -> int:
     """Draw where a crop of `samples` out of `length` begins; 0 when there is no choice.
 
     All positions are equally likely.

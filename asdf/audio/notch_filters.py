@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.fft import irfft, rfft
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.random import Generator
 
 from asdf.audio.resampling import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
@@ -63,18 +65,19 @@ class BlockPlan:
 
 
 def draw_notches(
-    settings: RawBoost, lowest_db: np.ndarray, highest_db: np.ndarray, rng: np.random.Generator
+    settings: RawBoost, lowest_db: np.ndarray, highest_db: np.ndarray, rng: Generator
 ) -> Notches:
     """Draw K filters, with gains between `lowest_db` and `highest_db` (K,).
 
     Order of the draws: for each filter, its notches' (centre, width, taps), then its gain.
     """
     filters = len(lowest_db)
-    uniform = rng.random((filters, 3 * settings.nBands + 1))
+    numbers_per_filter = 3 * settings.nBands + 1
+    uniform = rng.random((filters, numbers_per_filter))
     of_notches = uniform[:, :-1].reshape(filters, settings.nBands, 3)
-    centre = of_notches[..., 0]
-    width = of_notches[..., 1]
-    taps = scale_draw(of_notches[..., 2], settings.minCoeff, settings.maxCoeff)
+    # (3, K, B): all centres, all widths, all numbers of taps.
+    centre, width, taps = np.moveaxis(of_notches, -1, 0)
+    taps = scale_draw(taps, settings.minCoeff, settings.maxCoeff)
     return Notches(
         centres_hz=scale_draw(centre, settings.minF, settings.maxF),
         widths_hz=scale_draw(width, settings.minBW, settings.maxBW),
@@ -100,9 +103,11 @@ def design(notches: Notches) -> list[np.ndarray]:
     grids = -(-int(lengths.max()) // _GRID)
     points = grids * _GRID
     response = rfft(bands, points).prod(axis=1)
-    on_grid = response[:, ::grids][:, : _GRID // 2]
-    highest_gain = np.abs(on_grid).max(axis=-1)
-    scale = 10 ** (notches.gains_db / 20) / highest_gain
+    on_grid = response[:, ::grids]
+    below_nyquist = on_grid[:, : _GRID // 2]
+    highest_gain = np.abs(below_nyquist).max(axis=-1)
+    wanted_gain = 10 ** (notches.gains_db / 20)
+    scale = wanted_gain / highest_gain
     padded_filters = irfft(response * scale[:, None], points)
     filters = []
     for coefficients, length in zip(padded_filters, lengths, strict=True):
@@ -127,7 +132,9 @@ def _design_band_stops(notches: Notches) -> np.ndarray:
     low_pass = left * np.sinc(left * m)
     stopped = right * np.sinc(right * m)
     ideal = low_pass + (m == 0) - stopped
-    phase = 2 * np.pi * n / np.maximum(taps - 1, 1)
+    # Of a single tap the window is 0.08, which the scaling makes up for.
+    period = np.maximum(taps - 1, 1)
+    phase = 2 * np.pi * n / period
     hamming = 0.54 - 0.46 * np.cos(phase)
     bands = np.where(n < taps, ideal * hamming, 0.0)
     bands /= bands.sum(axis=-1, keepdims=True)
@@ -150,8 +157,9 @@ def align(filters: Sequence[np.ndarray], taps: int) -> np.ndarray:
     """
     aligned = np.zeros((len(filters), taps), np.float32)
     for row, coefficients in zip(aligned, filters, strict=True):
-        start = (taps - len(coefficients)) // 2
-        row[start : start + len(coefficients)] = coefficients
+        length = len(coefficients)
+        start = (taps - length) // 2
+        row[start : start + length] = coefficients
     return aligned
 
 
@@ -165,7 +173,8 @@ def plan_blocks(samples: int, taps: int) -> BlockPlan:
     hop = points - taps + 1
     before = taps - 1 - (taps + 1) // 2
     up_to_whole_hops = -samples % hop
-    after = up_to_whole_hops + taps - 1 - before
+    overlap = taps - 1
+    after = up_to_whole_hops + overlap - before
     return BlockPlan(points, hop, before, after)
 
 
@@ -178,9 +187,10 @@ def filter_powers(waveform: np.ndarray, filters: list[np.ndarray]) -> np.ndarray
     taps = filter_length(max(map(len, filters)))
     aligned = align(filters, taps)
     plan = plan_blocks(len(waveform), taps)
-    padded = np.pad(np.asarray(waveform, np.float32), (plan.before, plan.after))
-    blocks = np.lib.stride_tricks.sliding_window_view(padded, plan.points)[:: plan.hop]
-    first = np.ascontiguousarray(blocks)
+    waveform = np.asarray(waveform, np.float32)
+    padded = np.pad(waveform, (plan.before, plan.after))
+    windows = sliding_window_view(padded, plan.points)
+    first = np.ascontiguousarray(windows[:: plan.hop])
     responses = rfft(aligned, plan.points)
     power = first
     spectrum = rfft(power) * responses[0]
@@ -188,5 +198,6 @@ def filter_powers(waveform: np.ndarray, filters: list[np.ndarray]) -> np.ndarray
         power = power * first
         spectrum += rfft(power) * response
     # The first samples of a block hold what wrapped around.
-    output = irfft(spectrum, plan.points)[:, taps - 1 :]
-    return output.reshape(-1)[: len(waveform)]
+    blocks = irfft(spectrum, plan.points)
+    output = blocks[:, taps - 1 :].reshape(-1)
+    return output[: len(waveform)]

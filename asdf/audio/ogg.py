@@ -25,7 +25,15 @@ _END_OF_STREAM = 4
 _FIRST_WINDOW = 2**14
 _GROWTH = 8
 
-_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+_ALL_ONES = 0xFFFFFFFF
+
+
+def _reverse_bits(number: int, bits: int) -> int:
+    text = f"{number:0{bits}b}"
+    return int(text[::-1], 2)
+
+
+_REVERSED = bytes(_reverse_bits(byte, 8) for byte in range(256))
 
 
 class _LastPage(NamedTuple):
@@ -54,7 +62,9 @@ def missing_end(file: BinaryIO) -> str:
 def is_chained(file: BinaryIO) -> bool:
     """Whether other streams follow those that an Ogg file begins with, as when two were joined."""
     last = _read_last_page(file)
-    return last is not None and last.page[_SERIAL] not in _read_first_serials(file)
+    if last is None:
+        return False
+    return last.page[_SERIAL] not in _read_first_serials(file)
 
 
 def _read_first_serials(file: BinaryIO) -> set[bytes]:
@@ -64,14 +74,17 @@ def _read_first_serials(file: BinaryIO) -> set[bytes]:
     """
     file.seek(0)
     head = file.read(_FIRST_WINDOW)
-    serials = set()
+    serials: set[bytes] = set()
     start = 0
-    end = _find_page_end(head, start)
-    while end is not None and head[start + _FLAGS] & _BEGIN_OF_STREAM:
-        serials.add(head[start:end][_SERIAL])
-        start = end
+    while True:
         end = _find_page_end(head, start)
-    return serials
+        if end is None:
+            return serials
+        page = head[start:end]
+        if not page[_FLAGS] & _BEGIN_OF_STREAM:
+            return serials
+        serials.add(page[_SERIAL])
+        start = end
 
 
 def _read_last_page(file: BinaryIO) -> _LastPage | None:
@@ -114,10 +127,14 @@ def _find_page_end(data: bytes, start: int) -> int | None:
 
 def _is_torn(rest: bytes) -> bool:
     """Whether the bytes behind the last whole page begin another page, and were not added."""
-    return bool(rest) and (rest.startswith(_MAGIC) or _MAGIC.startswith(rest))
+    if not rest:
+        return False
+    # A page may be torn in the middle of its first bytes.
+    return rest.startswith(_MAGIC) or _MAGIC.startswith(rest)
 
 
 def _checksum(page: bytearray) -> int:
     """Return Ogg's CRC-32: zlib's polynomial with reversed bits, and without its inversions."""
-    raw = zlib.crc32(page.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
-    return int(f"{raw:032b}"[::-1], 2)
+    reversed_page = page.translate(_REVERSED)
+    raw = zlib.crc32(reversed_page, _ALL_ONES) ^ _ALL_ONES
+    return _reverse_bits(raw, 32)

@@ -29,7 +29,12 @@ _STATES_DURATION = ("mov", "wav")
 _PADDING_S = 0.25
 
 # What an integer sample of full scale is, and the middle between the extremes.
-_SCALES = {"u1": (128.0, 128), "i2": (2.0**15, 0), "i4": (2.0**31, 0), "i8": (2.0**63, 0)}
+_SCALES = {
+    "u1": (128.0, 128),
+    "i2": (2.0**15, 0),
+    "i4": (2.0**31, 0),
+    "i8": (2.0**63, 0),
+}
 
 
 class NotDecoded(Exception):
@@ -59,8 +64,10 @@ class Decoded:
         """What is missing at the end, in words; '' when nothing is, or it cannot be known."""
         if self.missing_end:
             return self.missing_end
+        if self.stated_s is None:
+            return ""
         decoded_s = len(self.samples) / self.rate
-        if self.stated_s is None or self.stated_s - decoded_s <= _PADDING_S:
+        if self.stated_s - decoded_s <= _PADDING_S:
             return ""
         return f"{self.stated_s:.2f} s are promised by the header, {decoded_s:.2f} s decode"
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.linalg import norm
+from numpy.random import Generator
 
 from asdf.audio.notch_filters import Notches, design, draw_notches, filter_powers, scale_draw
 from asdf.settings.sections import RawBoost
@@ -53,7 +55,7 @@ class Draws:
     ssi: Stationary | None
 
 
-def draw_for_some(length: int, settings: RawBoost, rng: np.random.Generator) -> Draws | None:
+def draw_for_some(length: int, settings: RawBoost, rng: Generator) -> Draws | None:
     """Draw the noises of a training example of `length` samples, in `applyingRatio` of the calls.
 
     None where it stays as it is; then nothing more was drawn, and nothing at all when RawBoost is
@@ -66,7 +68,7 @@ def draw_for_some(length: int, settings: RawBoost, rng: np.random.Generator) -> 
     return draw(length, settings, rng)
 
 
-def draw(length: int, settings: RawBoost, rng: np.random.Generator) -> Draws:
+def draw(length: int, settings: RawBoost, rng: Generator) -> Draws:
     """Draw everything random about a waveform of `length` samples, in the order LnL, ISD, SSI."""
     lnl = None
     isd = None
@@ -96,7 +98,7 @@ def boost(waveform: np.ndarray, draws: Draws, settings: RawBoost) -> np.ndarray:
     return waveform
 
 
-def _draw_lnl(settings: RawBoost, rng: np.random.Generator) -> Notches:
+def _draw_lnl(settings: RawBoost, rng: Generator) -> Notches:
     # As published: the gap is taken once, so all orders above the first have the same gains.
     gap = np.arange(settings.N_f) > 0
     lowest_db = settings.minG - settings.minBiasLinNonLin * gap
@@ -104,15 +106,16 @@ def _draw_lnl(settings: RawBoost, rng: np.random.Generator) -> Notches:
     return draw_notches(settings, lowest_db, highest_db, rng)
 
 
-def _draw_isd(length: int, settings: RawBoost, rng: np.random.Generator) -> Impulses:
+def _draw_isd(length: int, settings: RawBoost, rng: Generator) -> Impulses:
     proportion = settings.P * rng.random() / 100
     count = int(length * proportion)
     positions = rng.choice(length, count, replace=False, shuffle=False)
+    # As published: the product of two numbers between -1 and 1.
     first, second = 2 * rng.random((2, count)) - 1
     return Impulses(positions, first * second)
 
 
-def _draw_ssi(length: int, settings: RawBoost, rng: np.random.Generator) -> Stationary:
+def _draw_ssi(length: int, settings: RawBoost, rng: Generator) -> Stationary:
     white = rng.standard_normal(length, np.float32)
     lowest_db = np.array([settings.minG])
     highest_db = np.array([settings.maxG])
@@ -131,24 +134,28 @@ def _add_lnl(waveform: np.ndarray, notches: Notches) -> np.ndarray:
 def _add_isd(waveform: np.ndarray, impulses: Impulses, gain: float) -> np.ndarray:
     """Add impulsive, signal-dependent noise."""
     output = waveform.copy()
-    output[impulses.positions] *= 1 + gain * impulses.factors
+    changes = 1 + gain * impulses.factors
+    output[impulses.positions] *= changes
     return _limit_peak(output)
 
 
 def _add_ssi(waveform: np.ndarray, stationary: Stationary) -> np.ndarray:
     """Add stationary, signal-independent noise: coloured, at the drawn signal-to-noise ratio."""
     noise = filter_powers(stationary.white, design(stationary.notches))
-    noise_norm = np.linalg.norm(noise)
+    noise_norm = norm(noise)
     if noise_norm == 0:
         return waveform
     ratio = 10 ** (stationary.snr_db / 20)
-    level = np.linalg.norm(waveform) / noise_norm / ratio
-    return (waveform + level * noise).astype(np.float32)
+    level = norm(waveform) / noise_norm / ratio
+    noisy = waveform + level * noise
+    return noisy.astype(np.float32)
 
 
 def _limit_peak(waveform: np.ndarray) -> np.ndarray:
     """Scale a waveform whose peak is above 1 to a peak of 1."""
-    peak = max(float(waveform.max()), -float(waveform.min()))
+    highest = float(waveform.max())
+    lowest = float(waveform.min())
+    peak = max(highest, -lowest)
     if peak > 1:
         waveform = waveform / peak
     return waveform.astype(np.float32, copy=False)

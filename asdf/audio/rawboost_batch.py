@@ -22,6 +22,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.fft import irfft, rfft
+from torch.linalg import vector_norm
 from torch.nn.functional import pad
 
 from asdf.audio.notch_filters import (
@@ -97,15 +99,16 @@ class Unboosted:
     def _add_isd(self, x_RT: Tensor) -> Tensor:
         if self.positions_N is None or self.factors_N is None:
             return x_RT
-        factors = torch.ones_like(x_RT).view(-1).scatter_(0, self.positions_N, self.factors_N)
+        factors = torch.ones_like(x_RT).view(-1)
+        factors.scatter_(0, self.positions_N, self.factors_N)
         return _limit_peaks(x_RT * factors.view_as(x_RT))
 
     def _add_ssi(self, x_RT: Tensor) -> Tensor:
         if self.white_RT is None or self.colour_R1L is None or self.level_R1 is None:
             return x_RT
         noise_RT = filter_powers(self.white_RT, self.colour_R1L)
-        norm_R1 = torch.linalg.vector_norm(x_RT, dim=1, keepdim=True)
-        noise_norm_R1 = torch.linalg.vector_norm(noise_RT, dim=1, keepdim=True)
+        norm_R1 = vector_norm(x_RT, dim=1, keepdim=True)
+        noise_norm_R1 = vector_norm(noise_RT, dim=1, keepdim=True)
         # Noise of norm 0 is divided by 1 and changes nothing. (`where` with a number would copy
         # that number to the device, and wait.)
         divisor_R1 = noise_norm_R1 + (noise_norm_R1 == 0)
@@ -120,7 +123,9 @@ class Unboosted:
         return tensors
 
     def _with_each_tensor(self, change: Callable[[Tensor], Tensor]) -> Unboosted:
-        changed = {name: change(tensor) for name, tensor in self._tensors().items()}
+        changed = {}
+        for name, tensor in self._tensors().items():
+            changed[name] = change(tensor)
         return replace(self, **changed)  # type: ignore[arg-type]
 
 
@@ -153,7 +158,9 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
         arrays |= _join_impulses(isd, waveforms_BT.shape[1], settings.g_sd)
     if ssi:
         arrays |= _join_stationary(ssi, settings)
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    tensors = {}
+    for name, array in arrays.items():
+        tensors[name] = torch.from_numpy(array)
     return Unboosted(
         waveforms_BT,
         torch.tensor(rows, dtype=torch.int64),
@@ -204,16 +211,18 @@ def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
     plan = plan_blocks(samples, taps)
     padded_RT = pad(waveforms_RT, (plan.before, plan.after))
     blocks_RWP = padded_RT.unfold(1, plan.points, plan.hop)
-    responses_RKF = torch.fft.rfft(filters_RKL, plan.points)
+    responses_RKF = rfft(filters_RKL, plan.points)
     # All rows at once, but one order after the other: all orders at once would take K times the
     # memory.
     power_RWP = blocks_RWP
-    spectrum_RWF = torch.fft.rfft(power_RWP) * responses_RKF[:, :1]
+    spectrum_RWF = rfft(power_RWP) * responses_RKF[:, :1]
     for order in range(1, filters_RKL.shape[1]):
         power_RWP = power_RWP * blocks_RWP
-        spectrum_RWF += torch.fft.rfft(power_RWP) * responses_RKF[:, order : order + 1]
+        response_R1F = responses_RKF[:, order : order + 1]
+        spectrum_RWF += rfft(power_RWP) * response_R1F
     # The first samples of a block hold what wrapped around.
-    output_RWP = torch.fft.irfft(spectrum_RWF, plan.points)[..., taps - 1 :]
+    output_RWP = irfft(spectrum_RWF, plan.points)
+    output_RWP = output_RWP[..., taps - 1 :]
     return output_RWP.flatten(1)[:, :samples]
 
 
@@ -227,4 +236,5 @@ def _design_aligned(notches: Sequence[Notches], settings: RawBoost) -> np.ndarra
 
 def _limit_peaks(x_RT: Tensor) -> Tensor:
     """Scale each row whose peak is above 1 to a peak of 1."""
-    return x_RT / x_RT.abs().amax(dim=1, keepdim=True).clamp(min=1)
+    peak_R1 = x_RT.abs().amax(dim=1, keepdim=True)
+    return x_RT / peak_R1.clamp(min=1)

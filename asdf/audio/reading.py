@@ -84,7 +84,8 @@ def read_audio(path: AnyPath, start: int = 0, samples: int | None = None) -> np.
         first, last = source_span(start, stop, rate)
         waveform = _decode(file, path, first, min(last, file.frames))
     offset = resampled_position(first, rate)
-    return resample(waveform, rate)[start - offset : stop - offset]
+    resampled = resample(waveform, rate)
+    return resampled[start - offset : stop - offset]
 
 
 def audio_length(path: AnyPath) -> int:
@@ -124,7 +125,9 @@ def _decode(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> 
     if span.problem:
         advice = _FLAC_ADVICE if file.format == "FLAC" else ""
         raise AsdfError(f"{path} {cut_off(span.problem, advice)}")
-    mono = average_channels(span.samples[first - span.first : last - span.first])
+    start = first - span.first
+    stop = last - span.first
+    mono = average_channels(span.samples[start:stop])
     # Whole numbers can be nothing but finite.
     is_integer = file.subtype.startswith("PCM_")
     if not is_integer and not np.isfinite(mono).all():
@@ -157,7 +160,7 @@ def _read_span(file: soundfile.SoundFile, begin: int, end: int) -> _Span:
     channels = file.channels
     numbers = (end - begin) * channels
     numbers_at_once = _NUMBERS_AT_ONCE // channels * channels
-    room = np.empty(min(numbers, numbers_at_once), np.float32)
+    memory = np.empty(min(numbers, numbers_at_once), np.float32)
     decoded = 0
     requested = 0
     problem = ""
@@ -167,11 +170,12 @@ def _read_span(file: soundfile.SoundFile, begin: int, end: int) -> _Span:
             file.seek(begin)
         while decoded == requested < end - begin:
             if requested:
-                room.resize(min(numbers, len(room) + numbers_at_once), refcheck=False)
-            part = room[requested * channels : numbers].reshape(-1, channels)
+                more = min(numbers, len(memory) + numbers_at_once)
+                memory.resize(more, refcheck=False)
+            part = memory[requested * channels : numbers].reshape(-1, channels)
             decoded += len(file.read(out=part))
             requested += len(part)
-            # `room` may move when it is resized.
+            # `memory` may move when it is resized.
             del part
     except soundfile.LibsndfileError as error:
         reason = error.error_string.strip(" .")
@@ -180,5 +184,5 @@ def _read_span(file: soundfile.SoundFile, begin: int, end: int) -> _Span:
         problem = f"{end - begin} samples are promised by the header, more than there is memory for"
     if not problem and decoded < end - begin:
         problem = f"{file.frames} samples are promised by the header, {begin + decoded} decode"
-    samples = room[: decoded * channels].reshape(-1, channels)
-    return _Span(begin, samples, problem)
+    samples = memory[: decoded * channels]
+    return _Span(begin, samples.reshape(-1, channels), problem)

@@ -55,8 +55,9 @@ def source_span(start: int, stop: int, rate: int) -> tuple[int, int]:
     width = _half_width(rate)
     periods_before = -(-width // old)
     first_period = max(0, start // new - periods_before)
-    last = (stop - 1) * old // new + width + 2
-    return first_period * old, last
+    # The input sample at or before the last output sample.
+    nearest = (stop - 1) * old // new
+    return first_period * old, nearest + width + 2
 
 
 def resample(waveform: np.ndarray, rate: int) -> np.ndarray:
@@ -76,15 +77,16 @@ def resample(waveform: np.ndarray, rate: int) -> np.ndarray:
 
     spare_periods = 1 + len(waveform) // _SAMPLES_PER_SPARE_PERIOD
     spare = np.zeros(old * spare_periods, np.float32)
-    padded = torch.from_numpy(np.concatenate([waveform, spare]))
+    padded = np.concatenate([waveform, spare])
     resampled = torchaudio_resample(
-        padded,
+        torch.from_numpy(padded),
         rate,
         SAMPLE_RATE,
         lowpass_filter_width=_ZERO_CROSSINGS,
         rolloff=_ROLLOFF,
     )
-    return resampled.numpy()[: resampled_length(len(waveform), rate)]
+    length = resampled_length(len(waveform), rate)
+    return resampled.numpy()[:length]
 
 
 def _resample_directly(waveform: np.ndarray, rate: int) -> np.ndarray:
@@ -94,7 +96,8 @@ def _resample_directly(waveform: np.ndarray, rate: int) -> np.ndarray:
     output = np.empty(length, np.float32)
     for start in range(0, length, _AT_ONCE):
         stop = min(length, start + _AT_ONCE)
-        output[start:stop] = _interpolate(padded, rate, np.arange(start, stop))
+        output_index = np.arange(start, stop)
+        output[start:stop] = _interpolate(padded, rate, output_index)
     return output
 
 
@@ -111,9 +114,11 @@ def _interpolate(padded: np.ndarray, rate: int, output_index: np.ndarray) -> np.
     for tap in range(-width, width + 2):
         t = (tap - fraction) * cutoff
         t = np.clip(t, -_ZERO_CROSSINGS, _ZERO_CROSSINGS)
-        hann = np.cos(np.pi * t / (2 * _ZERO_CROSSINGS)) ** 2
-        weight = np.sinc(t) * hann
-        output += weight * padded[nearest + (tap + width + 1)]
+        angle = np.pi * t / (2 * _ZERO_CROSSINGS)
+        weight = np.sinc(t) * np.cos(angle) ** 2
+        # `padded` has width + 1 zeros before the waveform.
+        source = nearest + (tap + width + 1)
+        output += weight * padded[source]
     return cutoff * output
 
 

@@ -39,9 +39,11 @@ def speech_mask(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
     hangover = round(sad.hangover_s * SAMPLE_RATE / frame)
     # Before the first speech, the last speech is further back than the hangover reaches.
     long_ago = -hangover - 1
-    last_speech = np.maximum.accumulate(np.where(is_speech, numbers, long_ago))
+    speech_at = np.where(is_speech, numbers, long_ago)
+    last_speech = np.maximum.accumulate(speech_at)
     goes_on = numbers - last_speech <= hangover
-    return np.repeat(goes_on, frame)[: len(waveform)]
+    mask = np.repeat(goes_on, frame)
+    return mask[: len(waveform)]
 
 
 def _find_loud_frames(waveform: np.ndarray, threshold_db: float) -> np.ndarray:
@@ -53,10 +55,12 @@ def _find_loud_frames(waveform: np.ndarray, threshold_db: float) -> np.ndarray:
     lengths = np.diff(starts, append=len(waveform))
     exact = waveform.astype(np.float64)
     means = np.add.reduceat(exact, starts) / lengths
-    squares = np.square(exact - np.repeat(means, lengths))
+    deviations = exact - np.repeat(means, lengths)
+    squares = np.square(deviations)
     variances = np.add.reduceat(squares, starts) / lengths
-    threshold = variances.max() * 10 ** (-threshold_db / 10)
-    return variances >= max(threshold, _FLOOR)
+    relative = 10 ** (-threshold_db / 10)
+    threshold = max(variances.max() * relative, _FLOOR)
+    return variances >= threshold
 
 
 def check_detector(sad: SpeechActivity) -> None:
@@ -90,4 +94,6 @@ def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
         return waveform
     if sad.mode == "on":
         return waveform[speech]
-    return waveform[speech[0] : speech[-1] + 1]
+    first = speech[0]
+    last = speech[-1]
+    return waveform[first : last + 1]

@@ -233,7 +233,7 @@ def _articulate(speaker: Speaker, targets: list[_Target], rng: Generator) -> _Ar
     breath = np.array([target.breath for target in targets])
     hiss = np.array([target.hiss for target in targets])
     hiss_hz = np.array([(target.centre_hz, target.width_hz) for target in targets])
-    # The quickest articulator is the tip of the tongue, the slowest the jaw.
+    # A hiss begins and ends most quickly; the formants, above, move most slowly.
     return _Articulation(
         np.minimum(formants_hz, _HIGHEST_FORMANT_HZ),
         voice=smooth(voice, 12),

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.random import Generator
 
 from asdf.audio.augmentation.codecs import Coding, open_coding
 from asdf.audio.augmentation.noise import Noise, open_noise
@@ -37,7 +38,7 @@ class Part(Protocol):
     @property
     def probability(self) -> float: ...
 
-    def apply(self, clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Return `clip` (T,) float32 as it is after this part: (T,) float32."""
 
     def describe(self) -> str:
@@ -50,16 +51,14 @@ class Chain:
 
     parts: tuple[Speed | Part, ...] = ()
 
-    def draw_speed(self, rng: np.random.Generator) -> int:
+    def draw_speed(self, rng: Generator) -> int:
         """Return the speed of an example in percent; 100, and no draw, when the chain has none."""
         for part in self.parts:
             if isinstance(part, Speed):
                 return part.draw(rng)
         return UNCHANGED
 
-    def apply(
-        self, waveform: np.ndarray, percent: int, samples: int, rng: np.random.Generator
-    ) -> np.ndarray:
+    def apply(self, waveform: np.ndarray, percent: int, samples: int, rng: Generator) -> np.ndarray:
         """Do all parts of the chain to a waveform at the drawn speed: (samples,) float32.
 
         Args:

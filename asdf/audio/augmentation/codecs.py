@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from numpy.random import Generator
 
 from asdf.audio.augmentation import ffmpeg_codecs
 from asdf.audio.resampling import SAMPLE_RATE, resample
@@ -40,12 +41,12 @@ class Coding:
     probability: float
     codecs: tuple[str, ...]
 
-    def apply(self, clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Code and decode `clip` (T,) float32: (T,) float32."""
         name, quality = self.draw(rng)
         return transcode(clip, name, quality)
 
-    def draw(self, rng: np.random.Generator) -> tuple[str, float]:
+    def draw(self, rng: Generator) -> tuple[str, float]:
         """Draw a codec, then one of its qualities."""
         name = self.codecs[int(rng.integers(len(self.codecs)))]
         qualities = CODECS[name].qualities

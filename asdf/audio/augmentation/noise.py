@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator
 
 from asdf.audio.augmentation.files import find_noises
 from asdf.audio.cropping import crop_start, repeat_to
@@ -30,7 +31,7 @@ class Noise:
     min_snr_db: float
     max_snr_db: float
 
-    def apply(self, clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Add a part of a recording to `clip` (T,) float32: (T,) float32.
 
         Raises:
@@ -39,7 +40,7 @@ class Noise:
         noise, snr_db = self.draw(len(clip), rng)
         return mix(clip, noise, snr_db)
 
-    def draw(self, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    def draw(self, samples: int, rng: Generator) -> tuple[np.ndarray, float]:
         """Draw a part (samples,) of a recording, repeated where it is shorter, and a ratio in dB.
 
         Order of the draws: the recording, the ratio, the part.
@@ -70,7 +71,7 @@ def open_noise(settings: Augmentation, base: Path) -> Noise:
     )
 
 
-def _read_random_part(path: str, samples: int, rng: np.random.Generator) -> np.ndarray:
+def _read_random_part(path: str, samples: int, rng: Generator) -> np.ndarray:
     try:
         length = audio_length(path)
         start = crop_start(length, samples, rng)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 from numpy.fft import irfft, rfft
+from numpy.random import Generator
 
 from asdf.audio.augmentation.files import find_responses
 from asdf.audio.reading import audio_length
@@ -31,7 +32,7 @@ class Reverberation:
     probability: float
     responses: tuple[str, ...]
 
-    def apply(self, clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Put `clip` (T,) float32 into a drawn room: (T,) float32.
 
         Raises:
@@ -39,7 +40,7 @@ class Reverberation:
         """
         return reverberate(clip, self.draw(rng))
 
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, rng: Generator) -> np.ndarray:
         """Draw an impulse response at 16 kHz: (N,) float32.
 
         Raises:

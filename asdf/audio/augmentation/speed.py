@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from asdf.audio.resampling import SAMPLE_RATE, resample
 
@@ -26,7 +27,7 @@ class Speed:
     lowest: float
     highest: float
 
-    def draw(self, rng: np.random.Generator) -> int:
+    def draw(self, rng: Generator) -> int:
         """Draw a speed in percent; 100 for the examples that stay as they are."""
         if rng.random() >= self.probability:
             return UNCHANGED

@@ -47,7 +47,7 @@ def test_a_damaged_header_in_the_middle_is_named(corpus: Path) -> None:
 
 @pytest.mark.parametrize("filler", [b"", b"\0" * 2**25])
 def test_an_end_mark_in_the_middle_does_not_hide_the_rest(corpus: Path, filler: bytes) -> None:
-    """Two archives one after another, as `cat` leaves them; an interrupted copy that left a hole."""
+    """Two archives in a row, as `cat` leaves them; an interrupted copy that left a hole."""
     archive = pack(corpus)
     with archive.open("ab") as file:
         file.write(filler or pack(corpus, "other.tar").read_bytes())

@@ -58,7 +58,10 @@ from asdf.audio import read_audio
 archive, names = Path(sys.argv[1]), sys.argv[2:]
 expected = [read_audio(archive / name).tobytes() for name in names]
 def read(_):
-    return all([read_audio(archive / name).tobytes() for name in names] == expected for _ in range(20))
+    for _ in range(20):
+        if [read_audio(archive / name).tobytes() for name in names] != expected:
+            return False
+    return True
 if __name__ == "__main__":
     with multiprocessing.get_context("fork").Pool(4) as pool:
         sys.exit(not all(pool.map(read, range(4))))

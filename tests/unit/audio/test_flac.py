@@ -1,4 +1,7 @@
-"""The second FLAC decoder, on files that libsndfile refuses: a frame's checksum is wrong, its samples are right."""
+"""The second FLAC decoder, on files that libsndfile refuses.
+
+A frame's checksum is wrong, its samples are right.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ogg files that are whole, and such as lost their end: no decoder tells one from the other."""
+"""Ogg files that are whole, and files that lost their end: no decoder sees the difference."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ def test_the_message_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None
     with pytest.raises(AsdfError) as caught:
         read_audio(path)
     assert str(caught.value) == (
-        f"{path} cannot be decoded to its end (the page that ends the stream is missing). It was likely cut off or "
-        "damaged by a copy. Copy or download it again, or take it off the list. If it was recorded from a stream "
+        f"{path} cannot be decoded to its end (the page that ends the stream is missing). "
+        "It was likely cut off or damaged by a copy. Copy or download it again, or take it off the "
+        "list. If it was recorded from a stream "
         "that never ended, `ffmpeg -i OLD.ogg -c copy NEW.ogg` ends it."
     )
 
@@ -82,18 +83,19 @@ def test_what_is_added_behind_the_last_page_does_not_matter(tmp_path: Path, behi
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_of_chained_streams_all_are_read(tmp_path: Path, codec: str) -> None:
-    """libsndfile reads the first one, and says nothing of the others."""
+    """libsndfile reads the first, and says nothing of the others."""
     pytest.importorskip("av")
-    one, other = encoded(codec, 32_000), encoded(codec, 48_000, seed=1)
+    first = encoded(codec, 32_000)
+    second = encoded(codec, 48_000, seed=1)
     path = tmp_path / "a.ogg"
-    path.write_bytes(one + other)
+    path.write_bytes(first + second)
     assert soundfile.info(path).frames == 32_000
-    assert not is_chained(io.BytesIO(one)) and is_chained(path.open("rb"))
+    assert not is_chained(io.BytesIO(first)) and is_chained(path.open("rb"))
     fallbacks.take()
     length = audio_length(path)
     assert 80_000 <= length < 80_600 and length == len(read_audio(path))
     assert fallbacks.take() == {str(path)}
-    path.write_bytes(one + other[:-1])
+    path.write_bytes(first + second[:-1])
     with pytest.raises(AsdfError, match=r"the page that ends the stream is missing|is torn"):
         audio_length(path)
 
@@ -102,10 +104,10 @@ def test_of_chained_streams_all_are_read(tmp_path: Path, codec: str) -> None:
 def test_in_a_tar(tmp_path: Path, codec: str) -> None:
     content = encoded(codec)
     with tarfile.open(tmp_path / "set.tar", "w") as tar:
-        for name, kept in (("whole.ogg", len(content)), ("cut.ogg", len(content) - 1)):
+        for name, size in (("whole.ogg", len(content)), ("cut.ogg", len(content) - 1)):
             member = tarfile.TarInfo(f"set/{name}")
-            member.size = kept
-            tar.addfile(member, io.BytesIO(content[:kept]))
+            member.size = size
+            tar.addfile(member, io.BytesIO(content[:size]))
     assert audio_length(tmp_path / "set" / "whole.ogg") == 160_000
     with pytest.raises(AsdfError, match="its last page is torn"):
         audio_length(tmp_path / "set" / "cut.ogg")

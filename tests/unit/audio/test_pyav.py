@@ -1,4 +1,7 @@
-"""What libsndfile does not decode: against the samples that were encoded, and against FFmpeg's silence."""
+"""What libsndfile does not decode, compared with the samples that were encoded.
+
+FFmpeg says nothing of what is missing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""RawBoost against an implementation with scipy, which states what the published code computes, draw by draw."""
+"""RawBoost against an implementation with scipy.
+
+It states what the published code computes, draw by draw.
+"""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_a_batch_without_draws_is_the_batch() -> None:
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_the_device_is_never_asked_for_a_value(algo: int) -> None:
+def test_no_value_is_read_from_the_device(algo: int) -> None:
     """On the device 'meta' tensors have shapes and no values: whatever needs one fails."""
     settings = replace(ALWAYS, algo=algo)
     waveforms, draws = batch_of(3000, settings)
@@ -148,7 +148,7 @@ def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo: int) -> None:
     waveforms, draws = batch_of(9001, settings)
     prepared = prepare(torch.from_numpy(waveforms), draws, settings).pin_memory()
     assert isinstance(prepared, Unboosted) and prepared.waveforms_BT.is_pinned()
-    prepared.to(device).boosted()  # the first one makes plans
+    prepared.to(device).boosted()  # the first call makes plans
     torch.cuda.set_sync_debug_mode("error")
     try:
         boosted = prepared.to(device, non_blocking=True).boosted()
@@ -160,7 +160,10 @@ def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo: int) -> None:
 
 
 def test_single_waveforms_are_augmented_without_torch() -> None:
-    code = "import sys, asdf.audio, asdf.audio.rawboost; assert 'torch' not in sys.modules, 'torch was imported'"
+    code = (
+        "import sys, asdf.audio, asdf.audio.rawboost; "
+        "assert 'torch' not in sys.modules, 'torch was imported'"
+    )
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S
     )

@@ -91,7 +91,7 @@ def test_a_part_of_a_lossy_format_equals_the_cut_whole(
     ("first", "options"), [(16000, {}), (0, {"b": "8000", "application": "voip"})]
 )
 def test_a_part_of_opus_equals_the_cut_whole(tmp_path: Path, first: int, options: dict) -> None:
-    """A seek lands elsewhere in a stream whose clock does not begin at 0, and its decoder begins in another state."""
+    """A seek ends elsewhere where a stream's clock does not begin at 0, in another state."""
     path = tmp_path / "a.opus"
     tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(160_000) / 16000)
     write_with_ffmpeg(path, "libopus", tone, first, **options)
@@ -190,8 +190,8 @@ def test_truncated_mp3_decodes_short(tmp_path: Path) -> None:
 def test_wav_written_to_a_pipe_is_whole(tmp_path: Path, size: int) -> None:
     path = write(tmp_path / "a.wav", noise(1000))
     content = bytearray(path.read_bytes())
-    place = content.index(b"data") + 4
-    content[4:8] = content[place : place + 4] = size.to_bytes(4, "little")
+    position = content.index(b"data") + 4
+    content[4:8] = content[position : position + 4] = size.to_bytes(4, "little")
     whole = read_audio(path)
     path.write_bytes(content)
     assert audio_length(path) == 1000
@@ -219,7 +219,8 @@ def test_what_is_no_ordinary_file_is_not_waited_for(
     os.mkfifo(tmp_path / "pipe.flac")
     (tmp_path / "device.flac").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as bound:
-        # A socket's path may have no more than 107 bytes, of which a folder for tests can take many.
+        # A socket's path may have no more than 107 bytes, of which a folder for tests can take
+        # many.
         monkeypatch.chdir(tmp_path)
         bound.bind("socket.flac")
         for name in ("pipe.flac", "device.flac", "socket.flac"):
@@ -331,6 +332,9 @@ def test_start_beyond_the_end(tmp_path: Path) -> None:
 
 def test_torch_is_not_imported_to_read_16_khz(tmp_path: Path) -> None:
     path = write(tmp_path / "a.wav", noise(100))
-    code = f"import sys; from asdf.audio import read_audio; read_audio({str(path)!r}); print('torch' in sys.modules)"
+    code = (
+        f"import sys; from asdf.audio import read_audio; read_audio({str(path)!r}); "
+        "print('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -34,7 +34,7 @@ def test_without_a_table_the_filter_is_the_same(rate: int, monkeypatch: pytest.M
 
 
 def test_rates_without_a_common_factor() -> None:
-    """11,127 Hz, of old Macintosh recordings: a table of the filter's phases would take gigabytes."""
+    """11,127 Hz, of old Macintosh recordings: a table of the phases would take gigabytes."""
     seconds = np.arange(11127) / 11127
     y = resample(np.sin(2 * np.pi * 440 * seconds).astype(np.float32), 11127)
     assert len(y) == 16000

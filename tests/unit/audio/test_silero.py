@@ -1,4 +1,7 @@
-"""The second detector: what it says depends on the recording alone. Skipped where silero-vad is not installed."""
+"""The second detector: its result depends on the recording alone.
+
+Skipped where silero-vad is not installed.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,9 @@ def recording() -> np.ndarray:
 
 @installed
 def test_it_tells_speech_from_loud_noise(recording: np.ndarray) -> None:
-    found = speech_mask(recording, SILERO)
-    assert found.shape == recording.shape and found.dtype == bool
-    parts = [found[a:b].mean() for a, b in ((0, 16000), (16000, 48000), (50000, 64000))]
+    mask = speech_mask(recording, SILERO)
+    assert mask.shape == recording.shape and mask.dtype == bool
+    parts = [mask[a:b].mean() for a, b in ((0, 16000), (16000, 48000), (50000, 64000))]
     assert parts[0] == 0 and parts[1] > 0.85 and parts[2] == 0
     assert speech_mask(recording, SpeechActivity("on"))[50000:].all()
 
@@ -53,8 +56,8 @@ def test_what_was_heard_before_does_not_matter_nor_does_the_thread(recording: np
     parts = [recording, recording[20000:], recording[::-1].copy()] * 4
     wanted = [speech_probabilities(part) for part in parts]
     with ThreadPoolExecutor(4) as pool:
-        for found, want in zip(pool.map(speech_probabilities, parts), wanted, strict=True):
-            assert_array_equal(found, want)
+        for result, expected in zip(pool.map(speech_probabilities, parts), wanted, strict=True):
+            assert_array_equal(result, expected)
 
 
 @installed
@@ -104,8 +107,8 @@ def test_the_version_of_the_network_is_part_of_what_a_measurement_depends_on() -
 def test_without_the_package_it_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [])
     message = (
-        "sad.detector = 'silero' needs the package silero-vad, version 5 or newer, and it is not installed: "
-        "pip install 'silero-vad>=5', or use sad.detector = 'energy'."
+        "sad.detector = 'silero' needs the package silero-vad, version 5 or newer, and "
+        "it is not installed: pip install 'silero-vad>=5', or use sad.detector = 'energy'."
     )
     for refuses in (check_detector, identity):
         with pytest.raises(UsageError) as caught:

@@ -1,4 +1,4 @@
-"""Speech is the same samples, whoever reads them: whole, in parts, from its start, or only measured."""
+"""Speech is the same samples, whether it is read whole, in parts, from its start, or measured."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_only_speech_activity_detection_needs_the_samples_before_a_part(
     monkeypatch.setattr(speech, "read_audio", read)
     for sad in MODES:
         read_speech(path, sad, 8000, 100)
-    assert parts == [(8000, 100, None), (), ()]
+    assert parts == [(8000, 100), (), ()]
 
 
 def test_a_measurement_decodes_only_on_request(path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def speech() -> np.ndarray:
-    """Two seconds like speech: harmonics of a gliding pitch under syllables, with breath between them."""
+    """Two seconds like speech: syllables of a gliding pitch, with breath between them."""
     t = np.arange(32000) / 16000
     phase = 2 * np.pi * np.cumsum(120 + 30 * np.sin(2 * np.pi * 0.7 * t)) / 16000
     voiced = sum(np.sin(k * phase) / k for k in range(1, 20))

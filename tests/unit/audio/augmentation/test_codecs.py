@@ -62,7 +62,8 @@ def test_length_and_position_stay(
     assert not np.array_equal(decoded, clip)
     reach = min(200, length // 8)
     correlation = np.correlate(decoded, clip[reach:-reach])
-    # At its lowest rate Opus goes down to 8 kHz inside, and takes out the delay of that to about a sample.
+    # At its lowest rate Opus goes down to 8 kHz inside, and takes out the delay of that to about a
+    # sample.
     assert abs(int(correlation.argmax()) - reach) <= ((name, quality) == ("opus", 8))
     assert np.corrcoef(decoded, clip)[0, 1] > (0.6 if name == "opus" else 0.9)
 

@@ -53,10 +53,10 @@ def rirs(tmp_path: Path) -> Path:
         "pointsource_noises/noise-free-sound-0000.wav",
     )
     small = base / "simulated_rirs/smallroom"
-    lines = [
-        f"--rir-id small-Room{n} --room-id small-Room{n} RIRS_NOISES/simulated_rirs/smallroom/Room{n}/Room{n}-00001.wav"
-        for n in ("001", "002")
-    ]
+    lines = []
+    for room in ("Room001", "Room002"):
+        path = f"RIRS_NOISES/simulated_rirs/smallroom/{room}/{room}-00001.wav"
+        lines.append(f"--rir-id small-{room} --room-id small-{room} {path}")
     (small / "rir_list").write_text("\n".join(lines) + "\n")
     return tmp_path
 
@@ -146,8 +146,8 @@ def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:
     with pytest.raises(UsageError) as caught:
         find_noises(["musan", "muson"], musan)
     assert str(caught.value) == (
-        f"augmentation.noise_folders names {musan / 'muson'}, and there is no such folder. Unpack the corpus there, or "
-        "correct the name: it is relative to paths.database_folder."
+        f"augmentation.noise_folders names {musan / 'muson'}, and there is no such folder. "
+        "Unpack the corpus there, or correct the name: it is relative to paths.database_folder."
     )
     with pytest.raises(
         UsageError,
