@@ -132,7 +132,7 @@ def test_the_training_loss_of_an_epoch_is_the_mean_over_its_utterances(train, ut
     clips = TrainingClips(
         utterances, np.full(SIZE, 500), 400, trainer.settings.rawboost, trainer.settings.sad, 0
     )
-    waveforms = torch.stack([torch.from_numpy(clips[1, i]) for i in range(SIZE)])
+    waveforms = torch.stack([torch.from_numpy(clips[1, i].samples) for i in range(SIZE)])
     with torch.no_grad():
         logits = trainer.step.network(waveforms)[1]
     weighted = torch.nn.CrossEntropyLoss(weight=torch.tensor([0.2, 0.8]))
