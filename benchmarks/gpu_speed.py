@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from asdf.memory.training import training_memory
+from asdf.memory import training_memory
 from asdf.runs.files import write_text
 from asdf.settings.sections import Sections
 from benchmarks.harness import ROOT

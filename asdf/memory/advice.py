@@ -1,56 +1,80 @@
-"""What lets a run fit into a GPU's memory, each with the peak that it would have."""
+"""What lets a run fit into a GPU's memory, each change with the peak that it would have."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from asdf.data.scoring_plan import batch_samples
 from asdf.errors import UsageError
-from asdf.memory.case import BESIDE, Case, Gpu, choose_format, gib
+from asdf.memory.case import OUTSIDE_ALLOCATOR, Case, Gpu, choose_format, in_gibibytes
 from asdf.memory.training import TrainingMemory
-from asdf.settings.sections import assign
 
 # Less than this is no help.
-_SAVED = 0.01
-_HALVES = 4
+_MIN_SAVED = 0.01
+_MAX_HALVES = 4
+
+_EVAL_FACTOR = "network.eval_minibatch_size_factor"
 
 
-def advice(case: Case, gpu: Gpu, training: TrainingMemory | None, scoring_peak: int) -> list[str]:
-    """Name the settings that would help, a line each; those that let it fit say so."""
-    room = gpu.total - BESIDE
+@dataclass(frozen=True)
+class _Change:
+    """Settings that are changed together, by their full names, and the peak that the run then has."""
+
+    settings: dict[str, Any]
+    peak: int
+
+    def describe(self, limit: int) -> str:
+        """Return a line that says whether the run would fit into `limit` bytes."""
+        words = " ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        fits = ", which fits" if self.peak <= limit else ""
+        return f"  {words}: {in_gibibytes(self.peak + OUTSIDE_ALLOCATOR)}{fits}"
+
+
+def list_advice(
+    case: Case, gpu: Gpu, training: TrainingMemory | None, scoring_peak: int
+) -> list[str]:
+    """List the settings that would help, a line each; those that let the run fit say so."""
+    limit = gpu.total - OUTSIDE_ALLOCATOR
     lines = [
         "warning: that does not fit. What would help, and what the GPU's memory would have to be:"
     ]
-    if training is not None and training.peak > room:
-        lines += _training_lines(case, gpu, training.peak, room)
-    if scoring_peak > room:
-        lines += _scoring_lines(case, training, room)
+    if training is not None and training.peak > limit:
+        lines += [change.describe(limit) for change in _training_changes(case, gpu, training.peak)]
+    if scoring_peak > limit:
+        lines.append(_advise_on_scoring(case, training, limit))
     return lines
 
 
-def _training_lines(case: Case, gpu: Gpu, peak: int, room: int) -> Iterator[str]:
+def _training_changes(case: Case, gpu: Gpu, peak: int) -> Iterator[_Change]:
+    """Yield what would help a training of `peak` bytes, by itself; then what helps together."""
+    limit = gpu.total - OUTSIDE_ALLOCATOR
     together: dict[str, Any] = {}
-    for change in _changes(case, gpu):
+    for settings in _possible_settings(case):
         try:
-            changed = _peak(case, gpu, change)
-        except UsageError:  # not every network can be divided
+            change = _try_settings(case, gpu, settings)
+        except UsageError:
+            # Not every network can be divided.
             continue
-        if changed < peak * (1 - _SAVED):
-            yield _line(change, changed, room)
-            # A frozen front end trains another network.
-            if "front_end.frozen" not in change:
-                together |= change
-    smaller, changed = _smaller_minibatch(case, gpu, {}, room)
-    if smaller:
-        yield _line(smaller, changed, room)
-    if smaller and together and changed > room:
-        yield _line(*_smaller_minibatch(case, gpu, together, room), room)
+        if change.peak >= peak * (1 - _MIN_SAVED):
+            continue
+        yield change
+        # A frozen front end trains another network.
+        if "front_end.frozen" not in settings:
+            together |= settings
+    smaller = _shrink_minibatch(case, gpu, {})
+    if smaller is None:
+        return
+    yield smaller
+    if together and smaller.peak > limit:
+        both = _shrink_minibatch(case, gpu, together)
+        assert both is not None  # the minibatch has parts
+        yield both
 
 
-def _changes(case: Case, gpu: Gpu) -> Iterator[dict[str, Any]]:
+def _possible_settings(case: Case) -> Iterator[dict[str, Any]]:
     front_end = case.settings.front_end
     if case.dtype is None:
         yield {"computing.precision": "auto"}
@@ -63,31 +87,34 @@ def _changes(case: Case, gpu: Gpu) -> Iterator[dict[str, Any]]:
         yield {"computing.shard_network": True}
 
 
-def _smaller_minibatch(
-    case: Case, gpu: Gpu, others: dict[str, Any], room: int
-) -> tuple[dict[str, Any], int]:
-    """`others` with the largest part of the minibatch that fits, or with the smallest; and the peak then.
+def _shrink_minibatch(case: Case, gpu: Gpu, others: dict[str, Any]) -> _Change | None:
+    """Return `others` with the largest part of the minibatch that fits, or with the smallest.
 
-    An optimiser step stays one of as many utterances. Nothing where the minibatch has no parts.
+    An optimiser step stays one of as many utterances. None where the minibatch has no parts.
     """
     network = case.settings.network
-    whole = network.global_minibatch_size
-    size, least = (network.minibatch_size, 1) if whole is None else (whole, case.processes)
-    divisors = [parts for parts in range(2, size // least + 1) if size % (parts * least) == 0]
+    limit = gpu.total - OUTSIDE_ALLOCATOR
+    size = network.minibatch_size
+    smallest = 1
+    if network.global_minibatch_size is not None:
+        size = network.global_minibatch_size
+        smallest = case.processes
+    divisors = [parts for parts in range(2, size // smallest + 1) if size % (parts * smallest) == 0]
     if not divisors:
-        return {}, 0
-    smallest = _divided(case, others, divisors[-1])
-    peak = _peak(case, gpu, smallest)
-    for parts in divisors[:-1] if peak <= room else []:
-        change = _divided(case, others, parts)
-        larger = _peak(case, gpu, change)
-        if larger <= room:
-            return change, larger
-    return smallest, peak
+        return None
+    # First what fits if anything does: each try takes a step of the network.
+    last = _try_settings(case, gpu, _divide_minibatch(case, others, divisors[-1]))
+    if last.peak > limit:
+        return last
+    for parts in divisors[:-1]:
+        larger = _try_settings(case, gpu, _divide_minibatch(case, others, parts))
+        if larger.peak <= limit:
+            return larger
+    return last
 
 
-def _divided(case: Case, others: dict[str, Any], parts: int) -> dict[str, Any]:
-    """`others` with minibatches of 1 / `parts`, and as many more of them per optimiser step."""
+def _divide_minibatch(case: Case, others: dict[str, Any], parts: int) -> dict[str, Any]:
+    """Return `others` with minibatches of 1 / `parts`, and as many more of them per step."""
     network = case.settings.network
     name = "global_minibatch_size" if network.global_minibatch_size else "minibatch_size"
     return {
@@ -97,42 +124,38 @@ def _divided(case: Case, others: dict[str, Any], parts: int) -> dict[str, Any]:
     }
 
 
-def _scoring_lines(case: Case, training: TrainingMemory | None, room: int) -> Iterator[str]:
-    worst = case.scoring().worst
+def _advise_on_scoring(case: Case, training: TrainingMemory | None, limit: int) -> str:
+    if case.scoring().worst.utterances == 1:
+        return (
+            "a lower network.max_evaluation_utterance_length_in_samples: the longest recording is "
+            "what takes most"
+        )
     network = case.settings.network
     # 'auto' stands for a factor, too.
     budget = batch_samples(network, case.gpu_bytes)
     factor = budget / (network.minibatch_size * network.train_clip_size)
-    name = "network.eval_minibatch_size_factor"
-    if worst.utterances == 1:
-        yield (
-            "a lower network.max_evaluation_utterance_length_in_samples: the longest recording is what takes most"
-        )
-        return
-    for _ in range(_HALVES):
+    for _ in range(_MAX_HALVES):
         factor = round(factor / 2, 3)
-        changed = _changed(case, {name: factor})
-        peak = changed.scoring_peak(changed.scoring(), training)
-        if peak <= room:
+        settings = {_EVAL_FACTOR: factor}
+        changed = _change_settings(case, settings)
+        change = _Change(settings, changed.scoring_peak(changed.scoring(), training))
+        if change.peak <= limit:
             break
-    yield _line({name: factor}, peak, room)
+    return change.describe(limit)
 
 
-def _peak(case: Case, gpu: Gpu, change: dict[str, Any]) -> int:
-    """The peak of the training with settings changed."""
-    changed = _changed(case, change)
+def _try_settings(case: Case, gpu: Gpu, settings: dict[str, Any]) -> _Change:
+    """Compute the peak of the training with settings changed."""
+    changed = _change_settings(case, settings)
     dtype = choose_format(changed.settings.computing, gpu)
     training = replace(changed, dtype=dtype).training()
-    assert training is not None  # advice is asked for a training
-    return training.peak
+    assert training is not None  # advice is for a training
+    return _Change(settings, training.peak)
 
 
-def _changed(case: Case, change: dict[str, Any]) -> Case:
+def _change_settings(case: Case, changes: dict[str, Any]) -> Case:
     settings = copy.deepcopy(case.settings)
-    assign(settings, change)
+    for name, value in changes.items():
+        section, setting = name.split(".")
+        setattr(getattr(settings, section), setting, value)
     return replace(case, settings=settings)
-
-
-def _line(change: dict[str, Any], peak: int, room: int) -> str:
-    words = " ".join(f"{name}={value!r}" for name, value in change.items())
-    return f"  {words}: {gib(peak + BESIDE)}{', which fits' if peak <= room else ''}"

@@ -1,4 +1,4 @@
-"""A run whose memory is asked for: what it depends on, and the numbers."""
+"""A run whose memory is to be known: what it depends on, and the numbers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from asdf.settings.sections import Computing, Sections
 from asdf.training.precision import choose_precision
 
 GIB = 2**30
-# What a process takes of a GPU's memory beside torch's allocator: the CUDA context with torch's
+# What a process takes of a GPU's memory without torch's allocator: the CUDA context with torch's
 # kernels, some 0.5 GiB, and workspaces of cuDNN and NCCL. An assumption: it differs with GPUs and
 # versions.
-BESIDE = GIB
+OUTSIDE_ALLOCATOR = GIB
 _NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", None: "fp32"}
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU that is here: its name, torch's name for it, and the bytes of its memory."""
+    """A GPU of this machine: its name, torch's name for it, and the bytes of its memory."""
 
     name: str
     device: str
@@ -36,7 +36,7 @@ class Case:
     Attributes:
         architecture: of the front end.
         folder: the recipe's.
-        trains: whether a network is trained, or networks that are there are only scored.
+        trains: whether a network is trained, or existing networks are only scored.
         dtype: of autocast in training; None: float32 throughout.
         gpu_bytes: memory of the GPU, which the batches of scoring follow; 0 where it is not known.
     """
@@ -62,40 +62,46 @@ class Case:
         return scoring_memory(self.settings, self.architecture, self.folder, self.gpu_bytes)
 
     def scoring_peak(self, scoring: ScoringMemory, training: TrainingMemory | None) -> int:
-        """The most that a batch holds, beside all that training holds where the network is validated."""
-        held, computing = scoring.weights, self.settings.computing
-        if training is not None:
-            # What graphs compute in is theirs alone.
-            held = training.peak if computing.cuda_graphs else training.between
-        if training is not None and computing.shard_network and self.processes > 1:
+        """Return the most that scoring holds: its worst batch, and what training holds meanwhile."""
+        computing = self.settings.computing
+        activations = scoring.worst.activations + WORKSPACE
+        if training is None:
+            return scoring.weights + activations
+        # What graphs compute in is theirs alone: it is held between two steps as well.
+        held = training.peak if computing.cuda_graphs else training.between
+        if computing.shard_network and self.processes > 1:
             # Scoring has a whole copy of a divided network.
             held += scoring.weights
-        return held + scoring.worst.activations + WORKSPACE
+        return held + activations
 
 
 def choose_format(computing: Computing, gpu: Gpu | None) -> torch.dtype | None:
-    """The number format of autocast in training: on `gpu`; without one on GPUs of compute capability 8.0."""
+    """Return the number format of autocast in training on `gpu`.
+
+    Without one: on GPUs of compute capability 8.0.
+    """
     if gpu is not None:
         return choose_precision(computing.precision, torch.device(gpu.device)).dtype
     if not computing.use_gpu:
         return choose_precision(computing.precision, torch.device("cpu")).dtype
-    return None if computing.precision == "fp32" else torch.bfloat16
+    if computing.precision == "fp32":
+        return None
+    return torch.bfloat16
 
 
 def describe_format(case: Case, gpu: Gpu | None) -> str:
-    """In which number format training computes, and on which GPUs."""
-    if (
-        case.settings.computing.use_gpu
-        and gpu is None
-        and case.settings.computing.precision == "auto"
-    ):
+    """Describe in which number format training computes, and on which GPUs."""
+    computing = case.settings.computing
+    if computing.use_gpu and gpu is None and computing.precision == "auto":
         return (
-            "in bf16, as on GPUs of compute capability 8.0 (A100) and newer, or in fp16, as on 7.x (V100); older ones "
-            "compute in fp32, which takes more"
+            "in bf16, as on GPUs of compute capability 8.0 (A100) and newer, or in fp16, as on 7.x "
+            "(V100); older ones compute in fp32, which takes more"
         )
     return f"in {_NAMES[case.dtype]}"
 
 
-def gib(count: int) -> str:
-    """Bytes for a reader."""
-    return f"{count / GIB:.1f} GiB" if count >= GIB / 10 else f"{count / 2**20:.1f} MiB"
+def in_gibibytes(count: int) -> str:
+    """Return a number of bytes for a reader: '3.1 GiB', or in MiB where that says more."""
+    if count >= GIB / 10:
+        return f"{count / GIB:.1f} GiB"
+    return f"{count / 2**20:.1f} MiB"

@@ -1,4 +1,4 @@
-"""A GPU for a program that is only to be looked at: tensors have a shape and a number format, and no numbers.
+"""A GPU for a program whose memory is to be known: tensors have shapes and formats, and no numbers.
 
 Invariant: nothing is computed and no memory is taken, and neither a GPU nor a torch built for one is
 needed. The tensors of a pass are those that it makes on a GPU. To torch they are tensors of the
@@ -41,19 +41,20 @@ _ALIGNED = 16
 
 @contextmanager
 def fake_gpu() -> Iterator[LiveBytes]:
-    """Let everything that is made in this block be on a GPU that there is not.
+    """Let everything that is made in this block be on a GPU that does not exist.
 
     Under `torch.autocast("cpu", ...)` operations take the number formats that they take on a GPU. For
     the whole process, as long as the block lasts: it is for programs with nothing else to do.
 
     Yields:
-        Counts the bytes of it.
+        The counter of its bytes.
     """
     library = torch.library.Library("aten", "IMPL")
     try:
-        for names, wrap in ((IN_FLOAT32, _in_float32), (TO_FLOAT32, _to_float32)):
-            for name in names:
-                _register(library, name, wrap(_operation(name)), "AutocastCPU")
+        for name in IN_FLOAT32:
+            _register(library, name, _compute_in_float32(_find_operation(name)), "AutocastCPU")
+        for name in TO_FLOAT32:
+            _register(library, name, _convert_to_float32(_find_operation(name)), "AutocastCPU")
         _register(library, "scaled_dot_product_attention", _attention, "AutogradCPU")
         _register(library, "dropout", _dropout, "AutogradCPU")
         _register(library, "linear", _linear, "AutogradCPU")
@@ -69,21 +70,22 @@ def _register(library: Any, name: str, kernel: Callable[..., Any], key: str) -> 
         library.impl(name, kernel, key)
 
 
-def _operation(name: str) -> Callable[..., Any]:
+def _find_operation(name: str) -> Callable[..., Any]:
     base, _, overload = name.partition(".")
-    operation: Callable[..., Any] = getattr(getattr(torch.ops.aten, base), overload or "default")
+    overloads = getattr(torch.ops.aten, base)
+    operation: Callable[..., Any] = getattr(overloads, overload or "default")
     return operation
 
 
-def _in_float32(operation: Callable[..., Any]) -> Callable[..., Any]:
+def _compute_in_float32(operation: Callable[..., Any]) -> Callable[..., Any]:
     def kernel(*arguments: Any, **options: Any) -> Any:
         with torch.autocast("cpu", enabled=False):
-            return operation(*tree_map(_lengthened, arguments), **options)
+            return operation(*tree_map(_lengthen, arguments), **options)
 
     return kernel
 
 
-def _to_float32(operation: Callable[..., Any]) -> Callable[..., Any]:
+def _convert_to_float32(operation: Callable[..., Any]) -> Callable[..., Any]:
     def kernel(tensor: Tensor, *arguments: Any, **options: Any) -> Any:
         if tensor.dtype in _SHORT and options.get("dtype") is None:
             options["dtype"] = torch.float32
@@ -93,9 +95,10 @@ def _to_float32(operation: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _lengthened(value: Any) -> Any:
-    is_short = isinstance(value, Tensor) and value.dtype in _SHORT
-    return value.float() if is_short else value
+def _lengthen(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype in _SHORT:
+        return value.float()
+    return value
 
 
 class _FusedAttention(Function):
@@ -106,18 +109,22 @@ class _FusedAttention(Function):
         ctx: Any, q_BHLE: Tensor, k_BHLE: Tensor, v_BHLE: Tensor, mask: Tensor | None
     ) -> Tensor:
         # In the layout of the queries: what joins the heads again needs no copy.
-        same = q_BHLE.shape[-1] == v_BHLE.shape[-1]
-        shape = (*q_BHLE.shape[:-1], v_BHLE.shape[-1])
-        output = torch.empty_like(q_BHLE) if same else q_BHLE.new_empty(shape)
+        if q_BHLE.shape[-1] == v_BHLE.shape[-1]:
+            output = torch.empty_like(q_BHLE)
+        else:
+            output = q_BHLE.new_empty((*q_BHLE.shape[:-1], v_BHLE.shape[-1]))
         sums_BHL = q_BHLE.new_empty(q_BHLE.shape[:-1], dtype=torch.float32)
         ctx.save_for_backward(q_BHLE, k_BHLE, v_BHLE, mask, output, sums_BHL)
         return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
+        gradients_of_inputs: list[Tensor | None] = []
         inputs = ctx.saved_tensors[:4]
-        wanted = zip(inputs, ctx.needs_input_grad, strict=True)
-        return tuple(torch.empty_like(one) if needs else None for one, needs in wanted)
+        for tensor, needs_gradient in zip(inputs, ctx.needs_input_grad, strict=True):
+            gradient = torch.empty_like(tensor) if needs_gradient else None
+            gradients_of_inputs.append(gradient)
+        return tuple(gradients_of_inputs)
 
 
 def _attention(
@@ -130,7 +137,7 @@ def _attention(
 
 
 def _dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
-    """Dropout that holds a byte per value; the CPU's holds a number."""
+    """Compute dropout that holds a byte per value; the CPU's holds a number."""
     if not training or probability == 0:
         return tensor
     dropped: Tensor = torch.native_dropout(tensor, probability, True)[0]
@@ -138,7 +145,10 @@ def _dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A product to which the bias is added in place; to tensors without numbers torch adds it in a copy."""
+    """Compute a product to which the bias is added in place, as on a GPU.
+
+    To tensors without numbers torch would add it in a copy.
+    """
     if bias is None:
         return torch.matmul(x, weight.t())
     rows = torch.addmm(bias, x.reshape(-1, x.shape[-1]), weight.t())

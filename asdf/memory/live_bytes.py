@@ -1,4 +1,4 @@
-"""How many bytes the tensors of a program hold, and the most that they ever held.
+"""How many bytes the tensors of a program hold, and the highest number that they ever held.
 
 Invariant: each storage counts once, however many tensors look at it, from the operation that makes it
 to its end, and takes what torch's allocator for GPUs gives it: whole blocks of 512 bytes.
@@ -56,7 +56,8 @@ class LiveBytes(TorchDispatchMode):
         return output
 
     def _note(self, storage: UntypedStorage) -> None:
-        key, size = storage._cdata, -(-storage.nbytes() // BLOCK) * BLOCK
+        key = storage._cdata
+        size = -(-storage.nbytes() // BLOCK) * BLOCK
         if key in self._held:
             return
 
@@ -70,7 +71,7 @@ class LiveBytes(TorchDispatchMode):
 
 
 def _copied_bytes(value: object) -> int:
-    """Bytes of a copy in which the values follow each other; 0 where they do."""
+    """Return the bytes of a copy in which the values follow each other; 0 where they do."""
     if not isinstance(value, Tensor) or value.is_contiguous():
         return 0
     return value.numel() * value.element_size()

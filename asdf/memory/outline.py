@@ -1,4 +1,4 @@
-"""A network of which only the shapes are there, to see what it takes."""
+"""A network of which only the shapes exist, to see what it takes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from asdf.settings.sections import Sections
 def outlined_network(
     settings: Sections, architecture: str, folder: Path | None = None
 ) -> nn.Module:
-    """Build the network that `settings` describe on the GPU that there is not (see `fake_gpu`), for training.
+    """Build the network that `settings` describe on a fake GPU (see `fake_gpu`), for training.
 
     No layer is dropped at random: which ones run could not be known.
 
     Args:
-        architecture: of the front end, as in `front_end.architecture`: that of the weights where
-            there are any.
+        architecture: of the front end, as in `front_end.architecture`: that of the weights, if any.
         folder: the recipe's folder, where a user's own modules lie.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How much of a GPU's memory scoring takes: one batch scored on a GPU that there is not."""
+"""How much of a GPU's memory scoring takes: one batch scored on a fake GPU."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import torch
 from asdf.data.scoring_plan import batch_samples
 from asdf.memory.fake_gpu import fake_gpu
 from asdf.memory.outline import outlined_network
-from asdf.networks import fixed_samples, scoring_length
+from asdf.networks import scoring_length
+from asdf.scoring.scorer import scored_length_of
 from asdf.settings.sections import Network, Sections
+from asdf.trials.scored_length import ScoredLength
 
 
 @dataclass(frozen=True)
 class ScoringBatchMemory:
-    """What a batch takes beside the network, in bytes of torch's allocator."""
+    """What a batch takes in addition to the network, in bytes of torch's allocator."""
 
     utterances: int
     samples: int
@@ -29,8 +31,8 @@ class ScoringMemory:
 
     Attributes:
         weights: the network's parameters and buffers.
-        batches: the most utterances of a clip's length, and the longest recording; one for a network
-            that takes one length only.
+        batches: as many utterances of a clip's length as fit, and the longest recording; one for a
+            network that takes one length only.
     """
 
     weights: int
@@ -38,14 +40,14 @@ class ScoringMemory:
 
     @property
     def worst(self) -> ScoringBatchMemory:
-        """The batch that takes most."""
+        """The batch that takes the most."""
         return max(self.batches, key=lambda batch: batch.activations)
 
 
 def scoring_memory(
     settings: Sections, architecture: str, folder: Path | None = None, gpu_bytes: int = 0
 ) -> ScoringMemory:
-    """Compute what scoring takes, in the precision that the settings ask for.
+    """Compute what scoring takes, in the precision of the settings.
 
     Args:
         architecture: of the front end, that of the weights where there are any.
@@ -56,14 +58,15 @@ def scoring_memory(
         AsdfError: the network cannot be built.
         Exception: whatever a network raises that looks at its numbers.
     """
+    rules = settings.network
     in_bf16 = settings.computing.scoring_precision == "bf16"
     autocast = torch.autocast("cpu", torch.bfloat16, enabled=in_bf16)
     with fake_gpu() as counted, torch.no_grad(), autocast:
         network = outlined_network(settings, architecture, folder).eval()
-        weights, batches = counted.now, []
-        for utterances, samples in largest_batches(
-            settings.network, fixed_samples(network), gpu_bytes
-        ):
+        weights = counted.now
+        batches = []
+        for batch in largest_batches(rules, scored_length_of(network, rules), gpu_bytes):
+            utterances, samples = batch
             counted.peak = counted.now
             network(torch.empty(utterances, scoring_length(network, samples)))
             batches.append(ScoringBatchMemory(utterances, samples, counted.peak - weights))
@@ -71,16 +74,16 @@ def scoring_memory(
 
 
 def largest_batches(
-    network: Network, fixed: int | None = None, gpu_bytes: int = 0
+    settings: Network, length: ScoredLength, gpu_bytes: int = 0
 ) -> list[tuple[int, int]]:
-    """Utterances and samples of the largest batches that there can be.
+    """Return utterances and samples of the largest batches that can occur.
 
     Args:
-        fixed: the only length that the network takes, if there is one.
+        length: how much of a recording is scored.
     """
-    budget = batch_samples(network, gpu_bytes)
-    shortest = network.min_evaluation_utterance_length_in_samples
-    longest = network.max_evaluation_utterance_length_in_samples
-    lengths = [min(max(network.train_clip_size, shortest), longest), longest]
-    kinds = dict.fromkeys([fixed] if fixed else lengths)
-    return [(max(1, budget // samples), samples) for samples in kinds]
+    assert length.max_samples is not None  # settings always have a limit
+    budget = batch_samples(settings, gpu_bytes)
+    longest = length.max_samples
+    usual = min(max(settings.train_clip_size, length.min_samples), longest)
+    distinct = dict.fromkeys([usual, longest])
+    return [(max(1, budget // samples), samples) for samples in distinct]

@@ -1,4 +1,4 @@
-"""How much of a GPU's memory training takes: one step taken on a GPU that there is not.
+"""How much of a GPU's memory training takes: one step taken on a fake GPU.
 
 Invariant: the step does what `Step` does as far as memory goes: forward and backward pass of a
 minibatch under autocast, the optimiser's moments, the buckets in which processes exchange gradients.
@@ -64,7 +64,7 @@ def training_memory(
     """Compute what training takes on each GPU, for any step but the first, which takes less.
 
     Args:
-        architecture: of the front end, that of the weights where there are any.
+        architecture: of the front end, that of the weights, if any.
         processes: of the run.
         dtype: of autocast; None: float32 throughout.
         folder: the recipe's folder, where a user's own modules lie.
@@ -82,21 +82,24 @@ def training_memory(
         parts = divide(network, processes, dtype) if divided else Parts()
         weights = counted.now - parts.whole
         learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
-        moments = _moments(learning, settings.network, processes if divided else 1)
+        moments = _make_moments(learning, settings.network, processes if divided else 1)
         with_moments = counted.now - parts.whole
-        # Kept so that they count: DistributedDataParallel makes them once and for all.
-        exchanged = processes > 1 and not divided
-        buckets = [torch.empty_like(one) for one in learning] if exchanged else []
+        buckets = []
+        if processes > 1 and not divided:
+            # Held to the end so that they count: DistributedDataParallel makes them once and for
+            # all.
+            buckets = [torch.empty_like(parameter) for parameter in learning]
         between = counted.now - parts.whole
-        model, inputs = _model_and_inputs(network, settings, minibatch)
+        model, inputs = _make_model_and_inputs(network, settings, minibatch)
         counted.peak = counted.now
         interval = settings.network.optimizer_step_interval
+        # Gradients are sent with the last minibatch of a step; where they are divided, with each.
+        first_sent = 0 if divided else min(1, interval - 1)
+        # More than two minibatches hold no more than two.
         for number in range(min(2, interval)):
-            # Where they are divided, the gradients of every minibatch are sent.
-            first_sent = 0 if divided or interval == 1 else 1
             if processes > 1 and number == first_sent:
                 _send_gradients(learning, processes if divided else 0)
-            _pass(model, inputs, dtype)
+            _run_minibatch(model, inputs, dtype)
         peak = counted.peak - parts.whole + parts.gathered + 2 * WORKSPACE
         del moments, buckets
     return TrainingMemory(
@@ -110,25 +113,29 @@ def training_memory(
 
 
 def moments_per_parameter(network: Network) -> int:
-    """How many numbers the optimiser keeps of each parameter."""
-    return {"sgd": 1 if network.momentum else 0, "adam": 2, "adamw": 2}[network.optimizer]
+    """Return how many numbers the optimiser holds for each parameter."""
+    if network.optimizer == "sgd":
+        return int(network.momentum > 0)
+    return 2
 
 
-def _moments(learning: list[nn.Parameter], network: Network, processes: int) -> list[Tensor]:
-    """The moments of one of `processes` that divide them."""
+def _make_moments(learning: list[nn.Parameter], network: Network, processes: int) -> list[Tensor]:
+    """Make the moments of one of `processes` that divide them."""
     count = moments_per_parameter(network)
-    sizes = [part_of(one, processes) for one in learning]
-    moments = [torch.empty(size) for size in sizes for _ in range(count)]
+    moments = []
+    for parameter in learning:
+        size = part_of(parameter, processes)
+        moments += [torch.empty(size) for _ in range(count)]
     if network.optimizer != "sgd":
         # Fused Adam counts its steps on the GPU, for each parameter.
         moments += [torch.empty(()) for _ in learning]
     return moments
 
 
-def _model_and_inputs(
+def _make_model_and_inputs(
     network: nn.Module, settings: Sections, minibatch: int
 ) -> tuple[nn.Module, Tensor]:
-    """What is trained, and a minibatch of what it takes: waveforms, or features that were kept in float16."""
+    """Return what is trained, and a minibatch for it: waveforms, or features cached in float16."""
     waveforms_BT = torch.empty(minibatch, settings.network.train_clip_size)
     if not settings.front_end.cache_features:
         return network, waveforms_BT
@@ -139,8 +146,8 @@ def _model_and_inputs(
     return model, stacked.half()
 
 
-def _pass(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) -> None:
-    """Forward and backward pass of a minibatch."""
+def _run_minibatch(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) -> None:
+    """Run the forward and backward pass of a minibatch."""
     with torch.autocast("cpu", dtype) if dtype else nullcontext():
         _, logits_B2 = model(inputs)
     labels_B = torch.zeros(len(inputs), dtype=torch.long)
@@ -152,14 +159,14 @@ def _send_gradients(learning: list[nn.Parameter], processes: int) -> None:
     """Let a gradient end as soon as it is whole, which is when it goes into its bucket.
 
     Args:
-        processes: that divide it, and each keep a part; 0: it is not divided.
+        processes: that divide it, and each retain a part; 0: it is not divided.
     """
-    kept: list[Tensor] = []
+    retained: list[Tensor] = []
 
     def send(parameter: Tensor) -> None:
         parameter.grad = None
         if processes:
-            kept.append(torch.empty(part_of(parameter, processes)))
+            retained.append(torch.empty(part_of(parameter, processes)))
 
     for parameter in learning:
         parameter.register_post_accumulate_grad_hook(send)

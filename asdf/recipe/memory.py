@@ -16,8 +16,7 @@ from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Computing, Sections
 
 if TYPE_CHECKING:
-    from asdf.memory.case import Case, Gpu
-    from asdf.memory.training import TrainingMemory
+    from asdf.memory import Case, Gpu, TrainingMemory
 
 
 def takes_memory(settings: Sections) -> bool:
@@ -40,7 +39,7 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
         if trains and settings.front_end.weights:
             raise
         return [f"not known: {error}"]
-    from asdf.memory.case import Case, choose_format
+    from asdf.memory import Case, choose_format
 
     gpu = _smallest_gpu(settings.computing)
     dtype = choose_format(settings.computing, gpu)
@@ -71,7 +70,7 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
     """Return the GPU with the least memory among those that the run may use; None without GPUs."""
     import torch
 
-    from asdf.memory.case import Gpu
+    from asdf.memory import Gpu
 
     if not computing.use_gpu or not torch.cuda.is_available():
         return None
@@ -86,8 +85,7 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
 
 
 def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
-    from asdf.memory.advice import advice
-    from asdf.memory.case import BESIDE, gib
+    from asdf.memory import OUTSIDE_ALLOCATOR, in_gibibytes, list_advice
 
     training = case.training()
     scoring = case.scoring()
@@ -101,7 +99,7 @@ def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
     batch = scoring.worst
     scoring_peak = case.scoring_peak(scoring, training)
     line = (
-        f"{title}: {gib(scoring_peak)} at its peak, in batches of {batch.utterances} x "
+        f"{title}: {in_gibibytes(scoring_peak)} at its peak, in batches of {batch.utterances} x "
         f"{batch.samples:,} samples"
     )
     if not case.settings.computing.use_gpu:
@@ -109,31 +107,32 @@ def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
     if gpu is None and case.settings.network.eval_minibatch_size_factor == "auto":
         line += "; larger ones on a large GPU, up to about a quarter of its memory"
     lines.append(line)
-    total = max(peak, scoring_peak) + BESIDE
+    total = max(peak, scoring_peak) + OUTSIDE_ALLOCATOR
     lines.append(
-        f"of a GPU's memory: {gib(total)}, of which about {gib(BESIDE)} are for CUDA's context and "
-        "the workspaces of cuDNN and NCCL"
+        f"of a GPU's memory: {in_gibibytes(total)}, of which about "
+        f"{in_gibibytes(OUTSIDE_ALLOCATOR)} are for CUDA's context and the workspaces of cuDNN and "
+        "NCCL"
     )
     if gpu is not None:
-        lines.append(f"{gpu.name} has {gib(gpu.total)}")
+        lines.append(f"{gpu.name} has {in_gibibytes(gpu.total)}")
         if total > gpu.total:
-            lines += advice(case, gpu, training, scoring_peak)
+            lines += list_advice(case, gpu, training, scoring_peak)
     return lines
 
 
 def _describe_training(case: Case, training: TrainingMemory, gpu: Gpu | None) -> list[str]:
-    from asdf.memory.case import describe_format, gib
+    from asdf.memory import describe_format, in_gibibytes
 
     held = [
-        f"weights {gib(training.weights)}",
-        f"moments of {case.settings.network.optimizer} {gib(training.moments)}",
+        f"weights {in_gibibytes(training.weights)}",
+        f"moments of {case.settings.network.optimizer} {in_gibibytes(training.moments)}",
     ]
     if training.buckets:
-        held.append(f"buckets of gradients {gib(training.buckets)}")
+        held.append(f"buckets of gradients {in_gibibytes(training.buckets)}")
     lines = [
         f"{training.parameters:,} parameters, {training.trained:,} of them trained",
-        f"training: {gib(training.peak)} at its peak, {describe_format(case, gpu)}",
-        f"between two steps: {gib(training.between)} ({', '.join(held)})",
+        f"training: {in_gibibytes(training.peak)} at its peak, {describe_format(case, gpu)}",
+        f"between two steps: {in_gibibytes(training.between)} ({', '.join(held)})",
     ]
     if case.settings.computing.shard_network and case.processes > 1:
         lines.append(

@@ -11,6 +11,7 @@ import torch
 from asdf.distributed.world import World
 from asdf.memory.scoring import largest_batches
 from asdf.networks import build_network
+from asdf.scoring.scorer import scored_length_of
 from tests.gpu.count_training import count, settings_of
 from tests.gpu.on_processes import print_results
 
@@ -29,7 +30,8 @@ def _score(case: dict[str, object]) -> list[int]:
     settings, peaks = settings_of(case), []
     with torch.device("cuda"):
         network = build_network(settings).eval().to("cuda")
-    for utterances, samples in largest_batches(settings.network, None):
+    length = scored_length_of(network, settings.network)
+    for utterances, samples in largest_batches(settings.network, length):
         with torch.inference_mode():
             network(torch.zeros(utterances, samples, device="cuda"))
             torch.cuda.reset_peak_memory_stats()
