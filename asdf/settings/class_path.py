@@ -128,22 +128,19 @@ def _names_in(tree: ast.Module) -> set[str]:
 
 
 def _classes_in(tree: ast.Module) -> list[str]:
-    """Return the classes that a file offers, as far as its text says.
+    """Return the classes that a file offers: those it defines, or imports from our modules."""
+    classes = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+        elif isinstance(node, ast.ImportFrom) and _is_ours(node):
+            # A package such as asdf.networks only imports its classes.
+            classes += [alias.name for alias in node.names if alias.name[0].isupper()]
+    return classes
 
-    These are the classes that it defines, or else the capitalised names of `__all__`. Where that is
-    computed, those that are imported for type checkers are offered as well.
-    """
-    names = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    imported: list[str] = []
-    for node in tree.body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            imported += [alias.name for alias in ast.walk(node) if isinstance(alias, ast.alias)]
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            try:
-                names = list(ast.literal_eval(node.value))
-            except ValueError:
-                names += imported
-    return [name for name in names if name[0].isupper()]
+
+def _is_ours(node: ast.ImportFrom) -> bool:
+    return node.module is not None and node.module.startswith(f"{_OUR_PACKAGE.name}.")
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:

@@ -11,9 +11,8 @@ import pytest
 
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
-from asdf.recipe.folders import folders_of
 from asdf.runs.log import LOG
-from asdf.settings.sections import Paths, Sections
+from asdf.settings.sections import Sections
 from asdf.trials.lists import check_files
 from asdf.trials.trial_list import TrialList
 
@@ -214,34 +213,6 @@ def test_lists_of_different_folders_are_not_spelled_out_to_be_compared(tmp_path)
     assert peak < 150 * 100_000
 
 
-def test_folders_are_relative_to_the_recipe_and_each_other(tmp_path):
-    folders = folders_of(Paths("../out", "/data", "a/b", "sad"), tmp_path / "recipe")
-    assert folders.output == tmp_path / "out" and folders.database == Path("/data")
-    assert (
-        folders.networks == tmp_path / "out" / "a" / "b" / "networks"
-        and folders.sad == tmp_path / "out" / "sad"
-    )
-    assert folders.scores("epoch.3.pt", "dev") == folders.system / "scores" / "epoch.3" / "dev.txt"
-    assert folders.results == folders.system / "results"
-
-
-def test_weights_are_relative_to_the_recipe_too(tmp_path):
-    folders = folders_of(Paths("out", "data"), tmp_path)
-    assert folders.weights("w/xlsr.pt") == str(tmp_path / "w" / "xlsr.pt")
-    assert folders.weights("/w/xlsr.pt") == "/w/xlsr.pt" and folders.weights(None) is None
-    assert folders.weights("torchaudio:WAV2VEC2_BASE") == "torchaudio:WAV2VEC2_BASE"
-
-
-@pytest.mark.parametrize(
-    ("paths", "name"), [(Paths(None, "x"), "output"), (Paths("x", None), "database")]
-)
-def test_a_folder_that_is_not_set(tmp_path, paths, name):
-    with pytest.raises(
-        UsageError, match=rf"paths\.{name}_folder is not set.*paths\.{name}_folder=/your/folder"
-    ):
-        folders_of(paths, tmp_path)
-
-
 def test_a_recording_of_two_training_sets_is_known_however_it_is_spelled(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "one.txt").write_text("sub/a.wav 1\nb.wav 0\n")
@@ -268,22 +239,6 @@ def test_where_the_recordings_of_an_absolute_list_are_looked_for_is_said(tmp_pat
         "nothing has "
         "been started."
     )
-
-
-@pytest.mark.parametrize("name", ["system_folder", "sad_folder"])
-def test_a_folder_below_the_output_folder_stays_there(tmp_path, name):
-    for inside in ("a/b", "a/../b", "."):
-        folders_of(Paths("out", "data", **{name: inside}), tmp_path)
-    for outside in ("..", "../../..", "a/../../b"):
-        with pytest.raises(UsageError) as caught:
-            folders_of(Paths("out", "data", **{name: outside}), tmp_path)
-        assert str(caught.value) == (
-            f"paths.{name} = '{outside}' leaves paths.output_folder ({tmp_path / 'out'}). Write it "
-            "without '..', or as "
-            "an absolute path if it is meant to lie elsewhere."
-        )
-    absolute = folders_of(Paths("out", "data", **{name: "/scratch/x"}), tmp_path)
-    assert Path("/scratch/x") in (absolute.system, absolute.sad)
 
 
 # training_sets and evaluation_sets of the original framework's wav2vec_aasist recipe

@@ -1,0 +1,55 @@
+"""Classes named in a setting: what is known of them without running anything."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from asdf.errors import UsageError
+from asdf.settings.class_path import find_class, look_for_class
+
+SETTING = "network.loss"
+
+
+@pytest.mark.parametrize(
+    "class_path", ["asdf.networks.SSL_AASIST", "asdf.networks.aasist.AASIST", "json.JSONDecoder"]
+)
+def test_our_classes_are_looked_for_in_the_text_of_their_modules(
+    tmp_path: Path, class_path: str
+) -> None:
+    loaded = set(sys.modules)
+    look_for_class(class_path, tmp_path, SETTING)
+    assert not {name for name in set(sys.modules) - loaded if name.startswith("asdf.networks")}
+
+
+@pytest.mark.parametrize(
+    ("class_path", "message"),
+    [
+        ("asdf.networks.SSL_AASITS", "network.loss: module asdf.networks has no class 'SSL_AASITS'. "
+                                     "Did you mean 'SSL_AASIST'?"),
+        ("asdf.networks.aasist.AASITS", "module asdf.networks.aasist has no class 'AASITS'. "
+                                        "Did you mean 'AASIST'?"),
+        ("asdf.netwroks.AASIST", "network.loss: there is no module 'asdf.netwroks'."),
+        ("my_losses.Focal", "has no class 'Focal'. What fits there is Margin."),
+        ("my_losss.Margin", "there is no module 'my_losss'. Did you mean 'my_losses'?"),
+        ("Margin", "network.loss: 'Margin' names no module."),
+    ],
+)  # fmt: skip
+def test_a_name_that_leads_nowhere_is_refused(
+    tmp_path: Path, class_path: str, message: str
+) -> None:
+    (tmp_path / "my_losses.py").write_text("raise RuntimeError\nclass Margin: ...\n")
+    with pytest.raises(UsageError) as caught:
+        look_for_class(class_path, tmp_path, SETTING)
+    assert message in str(caught.value)
+
+
+def test_the_base_decides_which_classes_fit(tmp_path: Path) -> None:
+    (tmp_path / "bases_here.py").write_text("class Sum(dict): ...\nclass Mean(list): ...\n")
+    assert find_class("bases_here.Sum", tmp_path, SETTING, dict).__name__ == "Sum"
+    with pytest.raises(UsageError, match=r"a class derived from builtins\.dict is needed"):
+        find_class("bases_here.Mean", tmp_path, SETTING, dict)
+    with pytest.raises(UsageError, match=r"has no class 'Max'\. What fits there is Sum\."):
+        find_class("bases_here.Max", tmp_path, SETTING, dict)
