@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.random import Generator
 
+from asdf.audio.draws import scale
 from asdf.audio.resampling import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
 
@@ -77,18 +77,13 @@ def draw_notches(
     of_notches = uniform[:, :-1].reshape(filters, settings.nBands, 3)
     # (3, K, B): all centres, all widths, all numbers of taps.
     centre, width, taps = np.moveaxis(of_notches, -1, 0)
-    taps = scale_draw(taps, settings.minCoeff, settings.maxCoeff)
+    taps = scale(taps, settings.minCoeff, settings.maxCoeff)
     return Notches(
-        centres_hz=scale_draw(centre, settings.minF, settings.maxF),
-        widths_hz=scale_draw(width, settings.minBW, settings.maxBW),
+        centres_hz=scale(centre, settings.minF, settings.maxF),
+        widths_hz=scale(width, settings.minBW, settings.maxBW),
         taps=taps.astype(np.int64) | 1,
-        gains_db=scale_draw(uniform[:, -1], lowest_db, highest_db),
+        gains_db=scale(uniform[:, -1], lowest_db, highest_db),
     )
-
-
-def scale_draw(uniform: Any, lowest: Any, highest: Any) -> Any:
-    """Scale numbers, arrays or not, that were drawn from 0 to 1, to `lowest` to `highest`."""
-    return lowest + (highest - lowest) * uniform
 
 
 def design(notches: Notches) -> list[np.ndarray]:
@@ -107,8 +102,8 @@ def design(notches: Notches) -> list[np.ndarray]:
     below_nyquist = on_grid[:, : _GRID // 2]
     highest_gain = np.abs(below_nyquist).max(axis=-1)
     wanted_gain = 10 ** (notches.gains_db / 20)
-    scale = wanted_gain / highest_gain
-    padded_filters = irfft(response * scale[:, None], points)
+    gain = wanted_gain / highest_gain
+    padded_filters = irfft(response * gain[:, None], points)
     filters = []
     for coefficients, length in zip(padded_filters, lengths, strict=True):
         filters.append(coefficients[:length])

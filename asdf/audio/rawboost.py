@@ -17,7 +17,8 @@ import numpy as np
 from numpy.linalg import norm
 from numpy.random import Generator
 
-from asdf.audio.notch_filters import Notches, design, draw_notches, filter_powers, scale_draw
+from asdf.audio.draws import draw_between
+from asdf.audio.notch_filters import Notches, design, draw_notches, filter_powers
 from asdf.settings.sections import RawBoost
 
 # The values of `rawboost.algo` with linear and non-linear convolutive noise (LnL), with impulsive,
@@ -120,7 +121,7 @@ def _draw_ssi(length: int, settings: RawBoost, rng: Generator) -> Stationary:
     lowest_db = np.array([settings.minG])
     highest_db = np.array([settings.maxG])
     notches = draw_notches(settings, lowest_db, highest_db, rng)
-    snr_db = scale_draw(rng.random(), settings.SNRmin, settings.SNRmax)
+    snr_db = draw_between(settings.SNRmin, settings.SNRmax, rng)
     return Stationary(white, notches, snr_db)
 
 

@@ -21,9 +21,9 @@ from typing import Protocol
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.codecs import Coding, open_coding
-from asdf.audio.augmentation.noise import Noise, open_noise
-from asdf.audio.augmentation.reverberation import Reverberation, open_reverberation
+from asdf.audio.augmentation.codecs import open_coding
+from asdf.audio.augmentation.noise import open_noise
+from asdf.audio.augmentation.reverberation import open_reverberation
 from asdf.audio.augmentation.speed import UNCHANGED, Speed, at_speed
 from asdf.settings.sections import Augmentation
 
@@ -83,7 +83,7 @@ def _open_speed(settings: Augmentation, base: Path) -> Speed:
     return Speed(settings.speed_probability, settings.speed_min, settings.speed_max)
 
 
-_PARTS: dict[str, Callable[[Augmentation, Path], Speed | Noise | Reverberation | Coding]] = {
+_PARTS: dict[str, Callable[[Augmentation, Path], Speed | Part]] = {
     "speed": _open_speed,
     "noise": open_noise,
     "reverberation": open_reverberation,
@@ -100,4 +100,8 @@ def open_chain(settings: Augmentation, base: Path) -> Chain:
     Raises:
         UsageError: a folder is missing or holds nothing that fits, or a codec is not installed.
     """
-    return Chain(tuple(_PARTS[name](settings, base) for name in settings.chain))
+    parts: list[Speed | Part] = []
+    for name in settings.chain:
+        open_part = _PARTS[name]
+        parts.append(open_part(settings, base))
+    return Chain(tuple(parts))

@@ -20,6 +20,7 @@ import soundfile
 from numpy.random import Generator
 
 from asdf.audio.augmentation import ffmpeg_codecs
+from asdf.audio.draws import draw_item
 from asdf.audio.resampling import SAMPLE_RATE, resample
 from asdf.errors import UsageError
 from asdf.settings.sections import Augmentation
@@ -47,10 +48,9 @@ class Coding:
         return transcode(clip, name, quality)
 
     def draw(self, rng: Generator) -> tuple[str, float]:
-        """Draw a codec, then one of its qualities."""
-        name = self.codecs[int(rng.integers(len(self.codecs)))]
-        qualities = CODECS[name].qualities
-        return name, qualities[int(rng.integers(len(qualities)))]
+        """Draw a codec, then a quality of it."""
+        name = draw_item(self.codecs, rng)
+        return name, draw_item(CODECS[name].qualities, rng)
 
     def describe(self) -> str:
         """Return the part in words, for the log."""
@@ -151,7 +151,8 @@ def _code_for_telephone(waveform: np.ndarray, _: float, kind: Kind) -> np.ndarra
 def _code_mp3(waveform: np.ndarray, kbps: float, kind: Kind) -> np.ndarray:
     decoded = _code_in_libsndfile(waveform, SAMPLE_RATE, kind, (160 - kbps) / 152)
     # Where there is a tag, the decoder has taken out the delay.
-    return decoded[_MP3_DELAY:] if len(decoded) > len(waveform) else decoded
+    has_delay = len(decoded) > len(waveform)
+    return decoded[_MP3_DELAY:] if has_delay else decoded
 
 
 def _code_vorbis(waveform: np.ndarray, quality: float, kind: Kind) -> np.ndarray:

@@ -41,8 +41,10 @@ def is_available(name: str) -> bool:
 
 def to_16_bits(waveform: np.ndarray) -> np.ndarray:
     """Round `waveform` (T,) within [-1, 1] to (T,) int16."""
-    rounded = np.rint(waveform * 2**15)
-    return np.clip(rounded, -(2**15), 2**15 - 1).astype(np.int16)
+    full_scale = 2**15
+    rounded = np.rint(waveform * full_scale)
+    clipped = np.clip(rounded, -full_scale, full_scale - 1)
+    return clipped.astype(np.int16)
 
 
 def code_g722(waveform: np.ndarray, _: float) -> np.ndarray:

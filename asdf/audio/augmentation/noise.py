@@ -17,6 +17,7 @@ from numpy.random import Generator
 
 from asdf.audio.augmentation.files import find_noises
 from asdf.audio.cropping import crop_start, repeat_to
+from asdf.audio.draws import draw_between, draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.errors import AsdfError
 from asdf.settings.sections import Augmentation
@@ -48,8 +49,8 @@ class Noise:
         Raises:
             AsdfError: the recording cannot be read.
         """
-        path = self.recordings[int(rng.integers(len(self.recordings)))]
-        snr_db = self.min_snr_db + (self.max_snr_db - self.min_snr_db) * rng.random()
+        path = draw_item(self.recordings, rng)
+        snr_db = draw_between(self.min_snr_db, self.max_snr_db, rng)
         return _read_random_part(path, samples, rng), snr_db
 
     def describe(self) -> str:
@@ -91,5 +92,7 @@ def mix(waveform: np.ndarray, noise: np.ndarray, snr_db: float) -> np.ndarray:
     noise_energy = exact_noise @ exact_noise
     if energy == 0 or noise_energy == 0:
         return waveform
-    level = np.sqrt(energy / noise_energy) / 10 ** (snr_db / 20)
-    return (exact_speech + level * exact_noise).astype(np.float32)
+    ratio = 10 ** (snr_db / 20)
+    level = np.sqrt(energy / noise_energy) / ratio
+    mixed = exact_speech + level * exact_noise
+    return mixed.astype(np.float32)

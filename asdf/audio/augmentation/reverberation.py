@@ -19,6 +19,7 @@ from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
 from asdf.audio.augmentation.files import find_responses
+from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length
 from asdf.audio.resampling import resample
 from asdf.errors import AsdfError
@@ -46,8 +47,7 @@ class Reverberation:
         Raises:
             AsdfError: it cannot be read, or is silent.
         """
-        path = self.responses[int(rng.integers(len(self.responses)))]
-        return read_response(path)
+        return read_response(draw_item(self.responses, rng))
 
     def describe(self) -> str:
         """Return the part in words, for the log."""
@@ -110,7 +110,8 @@ def reverberate(waveform: np.ndarray, response: np.ndarray) -> np.ndarray:
     points = _find_fast_size(length + len(response) - 1)
     spectrum = rfft(waveform, points) * rfft(response, points)
     convolved = irfft(spectrum, points)
-    wet = convolved[direct : direct + length].astype(np.float64)
+    wet = convolved[direct : direct + length]
+    wet = wet.astype(np.float64)
     level = np.sqrt(energy / (wet @ wet))
     return (level * wet).astype(np.float32)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
+from asdf.audio.draws import draw_between
 from asdf.audio.resampling import SAMPLE_RATE, resample
 
 UNCHANGED = 100
@@ -31,8 +32,7 @@ class Speed:
         """Draw a speed in percent; 100 for the examples that stay as they are."""
         if rng.random() >= self.probability:
             return UNCHANGED
-        speed = self.lowest + (self.highest - self.lowest) * rng.random()
-        return round(100 * speed)
+        return round(100 * draw_between(self.lowest, self.highest, rng))
 
     def describe(self) -> str:
         """Return the part in words, for the log."""
