@@ -1,4 +1,4 @@
-"""The corpora of the field by name: what they are made of, where they lie, and how their label files read."""
+"""The corpora of the field by name: their parts, where they lie, and their label files."""
 
 from asdf.corpora.checking import compare_with_disk, counts, durations_s
 from asdf.corpora.known import KnownCorpus, Reading, is_there

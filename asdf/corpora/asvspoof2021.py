@@ -1,8 +1,8 @@
 """ASVspoof 2021 LA and DF (Liu et al., IEEE/ACM TASLP, 2023).
 
-The keys come in an archive of their own, so they are looked for wherever it may have been unpacked: beside the audio's
-folder, inside it, with the archive's own folder around them or without. Both tracks call the file the same; which track
-it is of is seen from its columns.
+The keys come in an archive of their own, so they are looked for wherever it may have been unpacked:
+next to the audio's folder, inside it, with the archive's own folder around them or without. Both
+tracks call the file the same; its columns show which track it is of.
 """
 
 from __future__ import annotations
@@ -18,58 +18,64 @@ from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
 SUBSETS = ("eval", "progress", "hidden", "all")
-_PARTS = 4  # the archives of the DF audio, each of which unpacks into the same folder
+# The archives of the DF audio, each of which unpacks into the same folder.
+_PARTS = 4
+# A column that only the keys of the track have.
+_COLUMN_OF_TRACK = {"LA": "transmission", "DF": "compression"}
 
 
-def _keys(track: str) -> Iterator[str]:
-    """Where the keys may be, the likeliest place first."""
-    places: tuple[str, ...] = (
+def _key_paths(track: str) -> Iterator[str]:
+    """Yield where the keys may be, the likeliest path first."""
+    homes = (
         "",
         f"ASVspoof2021_{track}_eval/",
         f"{track}-keys-full/",
         f"{track}-keys-stage-1/",
+        f"ASVspoof2021_{track}_eval/{track}-keys-full/",
+        f"ASVspoof2021_{track}_keys/",
     )
-    places += (f"ASVspoof2021_{track}_eval/{track}-keys-full/", f"ASVspoof2021_{track}_keys/")
-    for folder in (f"keys/{track}/CM", f"{track}/CM", "keys/CM", "CM"):
-        yield from (f"{place}{folder}/trial_metadata.txt" for place in places)
-    yield from (f"{place}trial_metadata.txt" for place in places)
+    for folder in (f"keys/{track}/CM/", f"{track}/CM/", "keys/CM/", "CM/", ""):
+        for home in homes:
+            yield f"{home}{folder}trial_metadata.txt"
 
 
-def _audio(track: str) -> Iterator[str]:
+def _audio_folders(track: str) -> list[str]:
+    """Return where the audio may be, the folder of one whole archive first."""
     whole = f"ASVspoof2021_{track}_eval"
-    yield from (f"{whole}/flac", f"{whole}/{whole}/flac", "flac")
-    yield from (
-        f"{whole}_part{part:02d}/{inside}flac"
-        for part in range(_PARTS)
-        for inside in (f"{whole}/", "")
-    )
+    folders = [f"{whole}/flac", f"{whole}/{whole}/flac", "flac"]
+    for part in range(_PARTS):
+        archive = f"{whole}_part{part:02d}"
+        folders += [f"{archive}/{whole}/flac", f"{archive}/flac"]
+    return folders
 
 
 def _find_keys(tree: Tree, track: str) -> tuple[str, TrialList]:
-    own = {"LA": "transmission", "DF": "compression"}[track]
-    for name in dict.fromkeys(_keys(track)):
+    for name in _key_paths(track):
         if is_there(tree, name):
             trials = read_from(tree, name)
-            if own in trials.columns:
+            if _COLUMN_OF_TRACK[track] in trials.columns:
                 return name, trials
     raise AsdfError(
-        f"{tree.root}: the keys of ASVspoof 2021 {track} are not there. They are an archive of their own, "
-        f"{track}-keys-full.tar.gz of www.asvspoof.org: unpack it beside the folder ASVspoof2021_{track}_eval, so that "
-        f"there is keys/{track}/CM/trial_metadata.txt."
+        f"{tree.root}: the keys of ASVspoof 2021 {track} are not there. They are an archive of "
+        f"their own, {track}-keys-full.tar.gz of www.asvspoof.org: unpack it next to the folder "
+        f"ASVspoof2021_{track}_eval, so that there is keys/{track}/CM/trial_metadata.txt."
     )
 
 
 def _read(track: str, tree: Tree, subset: str) -> Reading:
     name, trials = _find_keys(tree, track)
-    audio = tuple(folder for folder in _audio(track) if is_there(tree, folder)) or (
-        next(_audio(track)),
-    )
+    folders = _audio_folders(track)
+    existing = tuple(folder for folder in folders if is_there(tree, folder))
+    audio = existing or (folders[0],)
     trials = with_files(trials, tree, audio)
     if subset == "all":
-        note = "these are all trials, of eval, progress and hidden; published numbers are of subset eval alone"
+        note = (
+            "these are all trials, of eval, progress and hidden; published numbers are of subset "
+            "eval alone"
+        )
         return Reading(trials, audio, notes=[note])
     chosen = choose_subset(trials, subset, tree.path(name))
-    return Reading(chosen, audio, frozenset(trials.ids) - frozenset(chosen.ids))
+    return Reading(chosen, audio, others=frozenset(trials.ids) - frozenset(chosen.ids))
 
 
 def _corpus(
@@ -80,7 +86,8 @@ def _corpus(
         title=f"ASVspoof 2021 {track}",
         homepage=homepage,
         licence=licence,
-        needs=f"{audio}/flac, and beside it or in it keys/{track}/CM/trial_metadata.txt of {track}-keys-full.tar.gz",
+        needs=f"{audio}/flac, and next to it or in it keys/{track}/CM/trial_metadata.txt of "
+        f"{track}-keys-full.tar.gz",
         folders=(
             "",
             f"ASVspoof2021_{track}",

@@ -20,38 +20,46 @@ _PROTOCOLS = {
     "eval": "ASVspoof5.eval.track_1.tsv",
 }
 _AUDIO = {"train": "flac_T", "dev": "flac_D", "eval": "flac_E_eval"}
-_PLACES = ("", "ASVspoof5_protocols/", "protocols/")
-_PARTS = "abcdefghij"  # flac_E_aa.tar to flac_E_aj.tar, each of which unpacks into the same folder
+_HOMES = ("", "ASVspoof5_protocols/", "protocols/")
+# flac_E_aa.tar to flac_E_aj.tar, each of which unpacks into the same folder.
+_PARTS = "abcdefghij"
 
 
 def _read(tree: Tree, subset: str) -> Reading:
-    protocol = first_there(tree, (place + _PROTOCOLS[subset] for place in _PLACES))
+    file = _PROTOCOLS[subset]
+    protocol = first_there(tree, [home + file for home in _HOMES])
     if protocol is None:
         raise AsdfError(
-            f"{tree.root}: there is no {_PROTOCOLS[subset]}, nor is it in ASVspoof5_protocols. Unpack "
+            f"{tree.root}: there is no {file}, nor is it in ASVspoof5_protocols. Unpack "
             "ASVspoof5_protocols.tar.gz there."
         )
-    audio = _audio(tree, subset)
+    audio = _audio_folders(tree, subset)
     return Reading(with_files(read_from(tree, protocol), tree, audio), audio)
 
 
-def _audio(tree: Tree, subset: str) -> tuple[str, ...]:
-    own = _AUDIO[subset]
-    whole = first_there(tree, (own, f"ASVspoof5_{subset}/{own}", f"audio/{own}"))
+def _audio_folders(tree: Tree, subset: str) -> tuple[str, ...]:
+    """Return the folder of the audio, or those of the archives that it comes in."""
+    folder = _AUDIO[subset]
+    whole = first_there(tree, (folder, f"ASVspoof5_{subset}/{folder}", f"audio/{folder}"))
     if whole is not None:
         return (whole,)
-    parts = (f"flac_{own[len('flac_')]}_a{letter}/{own}" for letter in _PARTS)
-    return tuple(part for part in parts if is_there(tree, part)) or (own,)
+    set_letter = folder[len("flac_")]
+    parts = []
+    for letter in _PARTS:
+        part = f"flac_{set_letter}_a{letter}/{folder}"
+        if is_there(tree, part):
+            parts.append(part)
+    return tuple(parts) or (folder,)
 
 
 ASVSPOOF5 = KnownCorpus(
     title="ASVspoof 5, track 1",
     homepage="https://zenodo.org/records/14498691",
     licence="ODC-By 1.0",
-    needs="ASVspoof5_protocols.tar.gz and flac_{T,D,E}_*.tar unpacked: ASVspoof5.*.tsv, flac_T, flac_D, flac_E_eval; "
-    "or these tars as they are",
+    needs="ASVspoof5_protocols.tar.gz and flac_{T,D,E}_*.tar unpacked: ASVspoof5.*.tsv, flac_T, "
+    "flac_D, flac_E_eval; or these tars as they are",
     folders=("ASVspoof5", "asvspoof5", "ASVspoof_5", "ASVspoof2024", ""),
-    marks=tuple(place + name for place in _PLACES for name in _PROTOCOLS.values()),
+    marks=tuple(home + file for home in _HOMES for file in _PROTOCOLS.values()),
     read=_read,
     subsets=("train", "dev", "eval"),
     usual="eval",

@@ -1,4 +1,4 @@
-"""Whether a corpus is whole: what its label file names against what is on disk, and how long the recordings are."""
+"""Whether a corpus is whole: its label file compared with the disk, and how long recordings are."""
 
 from __future__ import annotations
 
@@ -17,45 +17,58 @@ from asdf.runs.progress import track
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
-_THREADS = 8  # reading headers is waiting for the file system
+# Reading headers is waiting for the file system.
+_THREADS = 8
 
 
 @dataclass(frozen=True)
 class OnDisk:
-    """Recordings that are named and not there, and that are there and not named; names in the tree, sorted."""
+    """What label file and disk do not have in common; names in the tree, sorted.
+
+    Attributes:
+        missing: recordings that are named and do not exist.
+        unnamed: recordings that exist and are not named.
+    """
 
     missing: Sequence[str]
     unnamed: Sequence[str]
 
 
 def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
-    """What is missing of the trials of a reading, and what lies in its folders besides."""
-    there = {name for folder in reading.audio for name in files_in(tree, folder)}
+    """Compare the trials of a reading with the files in its folders."""
+    existing: set[str] = set()
+    for folder in reading.audio:
+        existing.update(files_in(tree, folder))
     named = set(reading.trials.ids)
+    unnamed = existing - named - reading.others
     return OnDisk(
-        sorted(named - there), sorted(filter(is_recording, there - named - reading.others))
+        missing=sorted(named - existing),
+        unnamed=sorted(name for name in unnamed if is_recording(name)),
     )
 
 
 def counts(trials: TrialList, column: str) -> dict[str, tuple[int, int]]:
-    """How many bona fide trials and spoofs have each value of a column, sorted by value."""
-    found = Counter(zip(trials.columns[column], trials.labels.tolist(), strict=True))
-    return {
-        value: (found[value, 1], found[value, 0]) for value in sorted({value for value, _ in found})
-    }
+    """Count the bona fide trials and the spoofs with each value of a column, sorted by value."""
+    values = trials.columns[column]
+    numbers = Counter(zip(values, trials.labels.tolist(), strict=True))
+    return {value: (numbers[value, 1], numbers[value, 0]) for value in sorted(set(values))}
 
 
 def durations_s(paths: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
-    """Seconds of each recording, from the headers alone, NaN where it cannot be read; and what is wrong with those."""
-    seconds, wrong = np.full(len(paths), np.nan), []
-    for place, found in enumerate(
-        track(_lengths(paths), len(paths), "reading headers", unit="recordings")
-    ):
-        if isinstance(found, int):
-            seconds[place] = found / SAMPLE_RATE
+    """Read how long recordings are from their headers alone.
+
+    Returns:
+        the seconds of each, NaN where the header cannot be read, and what is wrong with those.
+    """
+    seconds = np.full(len(paths), np.nan)
+    problems = []
+    lengths = track(_lengths(paths), len(paths), "reading headers", unit="recordings")
+    for index, length in enumerate(lengths):
+        if isinstance(length, int):
+            seconds[index] = length / SAMPLE_RATE
         else:
-            wrong.append(found)
-    return seconds, wrong
+            problems.append(length)
+    return seconds, problems
 
 
 def _lengths(paths: Sequence[Path]) -> Iterator[int | str]:
@@ -64,6 +77,7 @@ def _lengths(paths: Sequence[Path]) -> Iterator[int | str]:
 
 
 def _length(path: Path) -> int | str:
+    """Return the samples of a recording, or what is wrong with it."""
     try:
         return audio_length(path)
     except (AsdfError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Fake-or-Real (Reimao and Tzerpos, SpeD 2019), in its four variants; the folders are the labels."""
+"""Fake-or-Real (Reimao and Tzerpos, SpeD 2019) in its four variants; folders are the labels."""
 
 from __future__ import annotations
 
@@ -28,31 +28,34 @@ _FOLDERS = {
 }
 
 
-def _homes(variant: str) -> tuple[str, ...]:
-    """Where the folders of the subsets may be: archives unpack with one folder around them, or with two."""
+def _homes(variant: str) -> list[str]:
+    """Return where the folders of the subsets may be.
+
+    Archives unpack with one folder around them, or with two.
+    """
     names = _FOLDERS[variant]
-    return (*names, *(f"{outer}/{inner}" for outer in names for inner in names))
+    homes = list(names)
+    for outer in names:
+        for inner in names:
+            homes.append(f"{outer}/{inner}")
+    return homes
 
 
 def _read(variant: str, tree: Tree, subset: str) -> Reading:
-    found = first_there(
-        tree, (join_name(home, subset) for home in (*reversed(_homes(variant)), ""))
-    )
-    if found is None:
+    homes = [*reversed(_homes(variant)), ""]
+    folder = first_there(tree, (join_name(home, subset) for home in homes))
+    if folder is None:
         raise AsdfError(
-            f"{tree.root}: there is no folder {_FOLDERS[variant][0]}/{subset}. It should hold {subset}/real and "
-            f"{subset}/fake as for-{variant} is distributed."
+            f"{tree.root}: there is no folder {_FOLDERS[variant][0]}/{subset}. It should hold "
+            f"{subset}/real and {subset}/fake as for-{variant} is distributed."
         )
-    names, labels = [], []
-    for kind, label in (("real", 1), ("fake", 0)):
-        there = recordings(tree, f"{found}/{kind}")
-        names += there
-        labels += [label] * len(there)
+    bona_fide = recordings(tree, f"{folder}/real")
+    spoof = recordings(tree, f"{folder}/fake")
+    names = bona_fide + spoof
+    labels = np.repeat([1, 0], [len(bona_fide), len(spoof)]).astype(np.int8)
     columns = {"subset": [subset] * len(names), "variant": [f"for-{variant}"] * len(names)}
-    return Reading(
-        TrialList(names, np.array(labels, np.int8), columns=columns),
-        (f"{found}/real", f"{found}/fake"),
-    )
+    trials = TrialList(names, labels, columns=columns)
+    return Reading(trials, audio=(f"{folder}/real", f"{folder}/fake"))
 
 
 def _corpus(variant: str, published: dict[str, Published], source: str) -> KnownCorpus:

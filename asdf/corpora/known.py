@@ -1,13 +1,14 @@
-"""What a corpus that ASDF knows by name consists of, and what a reader of one gives.
+"""What a corpus that ASDF knows by name consists of, and what a reader of one returns.
 
-Invariant: a reader sees a corpus through a `Tree` alone, and names its recordings as the tree does, so that it does not
-matter where the corpus lies or whether it was unpacked.
+Invariant: a reader sees a corpus through a `Tree` alone, and names its recordings as the tree does,
+so that it does not matter where the corpus lies or whether it was unpacked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from asdf.facts import AUDIO_SUFFIXES, Published
 from asdf.trials.trees import Tree, open_tree
@@ -16,7 +17,7 @@ from asdf.trials.trial_list import TrialList
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader found.
+    """What a reader returns.
 
     Attributes:
         trials: their ids are names in the tree.
@@ -36,15 +37,18 @@ class KnownCorpus:
     """A corpus as it is distributed.
 
     Attributes:
-        homepage: where it comes from, and `licence`, what was found about its licence.
+        homepage, licence: where it comes from, and under which licence as far as is known.
         needs: what has to lie in its folder.
-        folders: where it is looked for below paths.database_folder, the first one that has one of `marks` being taken.
-        marks: files or folders that tell that the corpus is there.
+        folders: where it is looked for below paths.database_folder; the first one that has one of
+            `marks` is taken.
+        marks: files or folders that the corpus is known by.
         read: the reader; it gets one of `subsets`, any value of `subset_of`, or '' for everything.
         subsets: the names of its subsets, if they are fixed.
         usual: the subset that published numbers are of.
-        subset_of: what else a subset may be named by: 'language', 'system'; then a name without one is everything.
-        published: numbers of trials, by subset ('' for everything), and `source`, where they are from.
+        subset_of: what else a subset may be named by: 'language', 'system'; then a name without a
+            subset means everything.
+        published: numbers of trials, by subset ('' for everything); see `asdf.facts`.
+        source: where these numbers are from.
     """
 
     title: str
@@ -62,25 +66,28 @@ class KnownCorpus:
 
 
 def is_there(tree: Tree, name: str) -> bool:
-    """Whether the tree has a file or folder `name`; any folder on the way may also be a tar of that name."""
-    part, _, rest = _part(tree, name)
-    return not rest or part.exists(rest)
+    """Whether the tree has a file or folder `name`; folders on the way may be tars."""
+    location = _locate(tree, name)
+    return not location.name or location.tree.exists(location.name)
 
 
 def first_there(tree: Tree, names: Iterable[str]) -> str | None:
-    """The first of `names` that the tree has."""
-    return next((name for name in names if is_there(tree, name)), None)
+    """Return the first of `names` that the tree has."""
+    for name in names:
+        if is_there(tree, name):
+            return name
+    return None
 
 
 def recordings(tree: Tree, folder: str) -> list[str]:
-    """Names of the audio files in `folder` and below it, sorted."""
+    """Return the names of the audio files in `folder` and below it, sorted."""
     return [name for name in files_in(tree, folder) if is_recording(name)]
 
 
 def files_in(tree: Tree, folder: str) -> list[str]:
-    """Names of all files in `folder` and below it, sorted."""
-    part, start, rest = _part(tree, folder)
-    return [start + name for name in part.files(rest)]
+    """Return the names of all files in `folder` and below it, sorted."""
+    location = _locate(tree, folder)
+    return [location.prefix + name for name in location.tree.files(location.name)]
 
 
 def is_recording(name: str) -> bool:
@@ -88,33 +95,51 @@ def is_recording(name: str) -> bool:
     return name[name.rfind(".") :].lower() in AUDIO_SUFFIXES
 
 
-def _part(tree: Tree, name: str) -> tuple[Tree, str, str]:
-    """The tree that `name` is in, a tar's where a folder of it is one; how names of it begin here; `name` in it."""
+class _Location(NamedTuple):
+    """Where a name of a tree leads: into the tree itself, or into a tar that stands for a folder.
+
+    Attributes:
+        prefix: what the names of `tree` begin with in the outer tree.
+        name: the name in `tree`.
+    """
+
+    tree: Tree
+    prefix: str
+    name: str
+
+
+def _locate(tree: Tree, name: str) -> _Location:
     parts = name.split("/")
     for depth in range(1, len(parts) + 1):
         folder = "/".join(parts[:depth])
-        if not tree.exists(folder):
-            if tree.exists(f"{folder}.tar"):
-                return open_tree(tree.path(folder)), f"{folder}/", "/".join(parts[depth:])
-            break
-    return tree, "", name
+        if tree.exists(folder):
+            continue
+        if tree.exists(f"{folder}.tar"):
+            inner = "/".join(parts[depth:])
+            return _Location(open_tree(tree.path(folder)), f"{folder}/", inner)
+        break
+    return _Location(tree, "", name)
 
 
 def with_files(trials: TrialList, tree: Tree, folders: Sequence[str]) -> TrialList:
-    """`trials` with the names that their recordings have in `folders`, whatever the suffix; UTT.flac without any.
+    """Return `trials` with the names that their recordings have in `folders`, whatever the suffix.
 
-    Of several of one name that in the first folder counts: an archive may be left where it was unpacked.
+    One that has no recording is called UTT.flac in the first folder. Of several recordings of one
+    name that in the first folder counts: an archive may be left where it was unpacked.
     """
-    there: dict[str, str] = {}
+    names: dict[str, str] = {}
     for folder in reversed(folders):
-        there |= {
-            name[name.rfind("/") + 1 : name.rfind(".")]: name for name in recordings(tree, folder)
-        }
-    default = folders[0]
-    ids = [there.get(utterance) or f"{default}/{utterance}.flac" for utterance in trials.ids]
-    return TrialList(ids, trials.labels, columns=trials.columns)
+        for name in recordings(tree, folder):
+            utterance = name[name.rfind("/") + 1 : name.rfind(".")]
+            names[utterance] = name
+    ids = []
+    for utterance in trials.ids:
+        ids.append(names.get(utterance) or f"{folders[0]}/{utterance}.flac")
+    return replace(trials, ids=ids)
 
 
 def join_name(folder: str, name: str) -> str:
-    """`name` in `folder` of a tree; either may be '', as the tree's root is."""
-    return "/".join(part for part in (folder, name) if part)
+    """Return the name of `name` in `folder` of a tree; either may be '', as the tree's root is."""
+    if not folder or not name:
+        return folder or name
+    return f"{folder}/{name}"

@@ -1,7 +1,7 @@
 """The M-AILABS Speech Dataset: audiobooks read by volunteers, all bona fide.
 
-`<language>/by_book/{female,male}/<speaker>/<book>/wavs/*.wav`; books that several people read lie in
-`<language>/by_book/mix/...`, and there nobody says who speaks.
+`<language>/by_book/{female,male}/<speaker>/<book>/wavs/*.wav`; books that several people read lie
+in `<language>/by_book/mix/...`, and there nobody says who speaks.
 """
 
 from __future__ import annotations
@@ -14,60 +14,70 @@ from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
 LANGUAGES = ("de_DE", "en_UK", "en_US", "es_ES", "fr_FR", "it_IT", "pl_PL", "ru_RU", "uk_UK")
+_COLUMNS = ("speaker", "attack", "language", "gender", "book")
 
 
 def _read(tree: Tree, subset: str) -> Reading:
+    languages = [subset]
+    if not subset:
+        languages = [name for name in LANGUAGES if is_there(tree, f"{name}/by_book")]
     ids: list[str] = []
-    columns: dict[str, list[str]] = {
-        "speaker": [],
-        "attack": [],
-        "language": [],
-        "gender": [],
-        "book": [],
-    }
-    languages = (
-        [subset] if subset else [one for one in LANGUAGES if is_there(tree, f"{one}/by_book")]
-    )
-    for name in (
-        name for language in languages for name in recordings(tree, f"{language}/by_book")
-    ):
-        language, _, *parts = (part for part in name.split("/")[:-1] if part != "wavs")
-        if len(parts) < 2:
-            continue
-        gender, *folders = parts
-        ids.append(name)
-        columns["speaker"].append("" if gender == "mix" else folders[0])
-        columns["attack"].append("-")
-        columns["language"].append(language)
-        columns["gender"].append(gender)
-        columns["book"].append(folders[-1])
+    columns: dict[str, list[str]] = {name: [] for name in _COLUMNS}
+    for language in languages:
+        for name in recordings(tree, f"{language}/by_book"):
+            values = _describe(name)
+            if values is None:
+                continue
+            ids.append(name)
+            for column, value in values.items():
+                columns[column].append(value)
     if not ids:
         what = subset or "<language>"
         raise AsdfError(
-            f"{tree.root}: no recordings {what}/by_book/<gender>/<speaker>/<book>/wavs/*.wav. The archives of its "
-            f"languages ({', '.join(LANGUAGES)}) each unpack into a folder of that name."
+            f"{tree.root}: no recordings {what}/by_book/<gender>/<speaker>/<book>/wavs/*.wav. The "
+            f"archives of its languages ({', '.join(LANGUAGES)}) each unpack into a folder of that "
+            "name."
         )
-    notes = _promised(tree, ids)
-    return Reading(
-        TrialList(ids, np.ones(len(ids), np.int8), columns=columns), languages, notes=notes
-    )
+    trials = TrialList(ids, np.ones(len(ids), np.int8), columns=columns)
+    return Reading(trials, audio=languages, notes=_find_missing(tree, ids))
 
 
-def _promised(tree: Tree, ids: list[str]) -> list[str]:
-    """What the metadata.csv of the books (`name|text|text`) names and is not there."""
-    notes = []
+def _describe(name: str) -> dict[str, str] | None:
+    """Return the values of the columns for a recording; None where it lies outside a book."""
+    folders = [part for part in name.split("/")[:-1] if part != "wavs"]
+    if len(folders) < 4:
+        return None
+    language, _, gender, *inner = folders
+    return {
+        "speaker": "" if gender == "mix" else inner[0],
+        "attack": "-",
+        "language": language,
+        "gender": gender,
+        "book": inner[-1],
+    }
+
+
+def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
+    """Note what the metadata.csv of the books (`name|text|text`) names and does not exist."""
     books: dict[str, set[str]] = {}
     for name in ids:
         folder, file = name.rsplit("/", 1)
-        books.setdefault(folder.removesuffix("/wavs"), set()).add(file.rsplit(".", 1)[0])
-    for book, there in books.items():
-        if is_there(tree, f"{book}/metadata.csv"):
-            lines = tree.lines(f"{book}/metadata.csv")
-            named = {line.split("|")[0].strip().removesuffix(".wav") for _, line in lines}
-            if gone := named - there:
-                notes.append(
-                    f"{book}/metadata.csv names recordings that are not there: {len(gone)}, such as {min(gone)}"
-                )
+        stem = file.rsplit(".", 1)[0]
+        books.setdefault(folder.removesuffix("/wavs"), set()).add(stem)
+    notes = []
+    for book, existing in books.items():
+        path = f"{book}/metadata.csv"
+        if not is_there(tree, path):
+            continue
+        named = set()
+        for _, line in tree.lines(path):
+            named.add(line.split("|")[0].strip().removesuffix(".wav"))
+        missing = named - existing
+        if missing:
+            notes.append(
+                f"{path} names recordings that are not there: {len(missing)}, such as "
+                f"{min(missing)}"
+            )
     return notes
 
 

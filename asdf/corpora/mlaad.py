@@ -1,7 +1,8 @@
 """MLAAD (Müller et al., IJCNN 2024): text-to-speech in many languages, all of it spoof.
 
-What lies on disk is the corpus: `fake/<language>/<system>/*.wav`. The `meta.csv` of a system adds columns; since some
-of its paths are wrong, a line belongs to the recording of that file name in the system's folder.
+What lies on disk is the corpus: `fake/<language>/<system>/*.wav`. The `meta.csv` of a system adds
+columns; since some of its paths are wrong, a line belongs to the recording of that file name in the
+system's folder.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
-# What meta.csv calls a column, and its name here; transcripts and durations are left where they are.
+# What meta.csv calls a column, and its name here; transcripts and durations are left out.
 _META = {
     "original_file": "source",
     "is_original_language": "original_language",
@@ -25,68 +26,90 @@ _META = {
     "reference_speaker": "speaker",
 }
 
+# Folders around a recording: fake, the language, the system.
+_DEPTH = 3
+
 
 def _read(tree: Tree, subset: str) -> Reading:
     audio = join_name("fake", subset)
-    names = [name for name in recordings(tree, audio) if name.count("/") >= 3]
-    if not names:
-        what = (
-            f"of a language {subset!r}, fake/{subset}/<system>/*.wav"
-            if subset
-            else "fake/<language>/<system>/*.wav"
-        )
-        raise AsdfError(f"{tree.root}: no recordings {what}. Is it MLAAD's folder, unpacked whole?")
     systems: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        systems["/".join(name.split("/")[:3])].append(name)
+    for name in recordings(tree, audio):
+        parts = name.split("/")
+        if len(parts) > _DEPTH:
+            systems["/".join(parts[:_DEPTH])].append(name)
+    if not systems:
+        what = "fake/<language>/<system>/*.wav"
+        if subset:
+            what = f"of a language {subset!r}, fake/{subset}/<system>/*.wav"
+        raise AsdfError(f"{tree.root}: no recordings {what}. Is it MLAAD's folder, unpacked whole?")
     notes: list[str] = []
     columns: dict[str, list[str]] = {"attack": [], "language": []}
-    columns |= {name: [] for name in _META.values()}
+    for column in _META.values():
+        columns[column] = []
     ids: list[str] = []
-    for folder, there in systems.items():
-        meta = _meta(tree, folder, {name.rsplit("/", 1)[1] for name in there}, notes)
+    for folder, names in systems.items():
+        rows = _read_meta(tree, folder, {_file_name(name) for name in names}, notes)
         _, language, system = folder.split("/")
-        for name in there:
-            said = meta.get(name.rsplit("/", 1)[1], {})
+        for name in names:
+            row = rows.get(_file_name(name), {})
             ids.append(name)
             columns["attack"].append(system)
             columns["language"].append(language)
             for key, column in _META.items():
-                columns[column].append(said.get(key, ""))
-    kept = {name: values for name, values in columns.items() if any(values)}
-    return Reading(TrialList(ids, np.zeros(len(ids), np.int8), columns=kept), (audio,), notes=notes)
+                columns[column].append(row.get(key, ""))
+    known = {column: values for column, values in columns.items() if any(values)}
+    trials = TrialList(ids, np.zeros(len(ids), np.int8), columns=known)
+    return Reading(trials, audio=(audio,), notes=notes)
 
 
-def _meta(tree: Tree, folder: str, there: set[str], notes: list[str]) -> dict[str, dict[str, str]]:
-    """The lines of a system's meta.csv by file name; it is apart by `|`, and quotes in it mean nothing."""
+def _read_meta(
+    tree: Tree, folder: str, existing: set[str], notes: list[str]
+) -> dict[str, dict[str, str]]:
+    """Return the lines of a system's meta.csv by file name.
+
+    Its columns are separated by `|`, and quotes mean nothing. What does not agree with the
+    `existing` files is added to `notes`.
+    """
     path = f"{folder}/meta.csv"
     if not is_there(tree, path):
-        notes.append(f"{folder} has no meta.csv, so no columns from it; recordings: {len(there)}")
+        notes.append(
+            f"{folder} has no meta.csv, so no columns from it; recordings: {len(existing)}"
+        )
         return {}
-    header, *lines = [line for _, line in tree.lines(path)] or [""]
+    lines = tree.lines(path)
+    _, header = next(lines, (1, ""))
     names = header.strip().split("|")
     if "path" not in names:
         notes.append(f"{path} has no column 'path': it is left out")
         return {}
-    rows = [dict(zip(names, line.split("|"), strict=False)) for line in lines]
-    found = {row["path"].strip().replace("\\", "/").rsplit("/", 1)[-1]: row for row in rows}
-    gone, unsaid = found.keys() - there, there - found.keys()
-    if gone:
+    rows = {}
+    for _, line in lines:
+        row = dict(zip(names, line.split("|"), strict=False))
+        rows[_file_name(row["path"].strip().replace("\\", "/"))] = row
+    missing = rows.keys() - existing
+    if missing:
         notes.append(
-            f"{path} names recordings that are not there: {len(gone)}, such as {min(gone)}"
+            f"{path} names recordings that are not there: {len(missing)}, such as {min(missing)}"
         )
-    if unsaid:
+    unnamed = existing - rows.keys()
+    if unnamed:
         notes.append(
-            f"{path} says nothing of recordings that are there: {len(unsaid)}, such as {min(unsaid)}"
+            f"{path} says nothing of recordings that are there: {len(unnamed)}, such as "
+            f"{min(unnamed)}"
         )
-    return found
+    return rows
+
+
+def _file_name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
 
 
 MLAAD = KnownCorpus(
     title="MLAAD",
     homepage="https://huggingface.co/datasets/mueller91/MLAAD",
     licence="CC BY-NC 4.0",
-    needs="fake/<language>/<system>/*.wav with a meta.csv in each; its sizes differ from version to version",
+    needs="fake/<language>/<system>/*.wav with a meta.csv in each; its sizes differ from version "
+    "to version",
     folders=("MLAAD", "mlaad", *(f"MLAAD_v{version}" for version in range(12, 0, -1))),
     marks=("fake",),
     read=_read,

@@ -1,17 +1,18 @@
-"""The label files of the field, known by what stands in them and not by their names.
+"""The label files of the field, known by their content and not by their names.
 
-Invariant: whatever the file, a trial has a label 1 (bona fide) or 0 (spoof), columns under the names below, and `-` for
-its attack and vocoder exactly where it is bona fide, although some files say `bonafide` or `a00` there. Utterances are
-the names that stand in the file.
+Invariant: whatever the file, a trial has a label 1 (bona fide) or 0 (spoof), columns under the
+names below, and `-` for its attack and vocoder exactly where it is bona fide, although some files
+say `bonafide` or `a00` there. Utterances are the names that stand in the file.
 
-    SPEAKER UTT - ATTACK KEY                                                                  ASVspoof 2019
-    SPEAKER UTT CODEC TRANSMISSION ATTACK KEY TRIM SUBSET                                     ASVspoof 2021 LA
-    SPEAKER UTT COMPRESSION SOURCE ATTACK KEY TRIM SUBSET VOCODER TASK TEAM GENDER LANGUAGE   ASVspoof 2021 DF
-    SPEAKER UTT GENDER CODEC CODEC_Q CODEC_SEED ATTACK_TAG ATTACK KEY -                       ASVspoof 5
-    file,speaker,label                                                                        In-the-Wild
-    file,speaker,attack                                                                       SpoofCeleb
-    utterance label ...                                            table of trials, see `asdf.trials.table`
-    UTT KEY                                 KEY is bonafide, bona-fide or spoof, or as in ASDF's lists 1 or 0
+    ASVspoof 2019      SPEAKER UTT - ATTACK KEY
+    ASVspoof 2021 LA   SPEAKER UTT CODEC TRANSMISSION ATTACK KEY TRIM SUBSET
+    ASVspoof 2021 DF   SPEAKER UTT COMPRESSION SOURCE ATTACK KEY TRIM SUBSET VOCODER TASK TEAM
+                       GENDER LANGUAGE
+    ASVspoof 5         SPEAKER UTT GENDER CODEC CODEC_Q CODEC_SEED ATTACK_TAG ATTACK KEY -
+    In-the-Wild        file,speaker,label
+    SpoofCeleb         file,speaker,attack
+    table of trials    utterance label ..., see `asdf.trials.table`
+    two columns        UTT KEY; KEY is bonafide, bona-fide or spoof, or as in ASDF's lists 1 or 0
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Tr
     """Read any label file of the field, plain or gzipped.
 
     Args:
-        subset: the value in the file's column 'subset' of the trials wanted (ASVspoof 2021); None: all of them.
+        subset: a value of the file's column 'subset' (ASVspoof 2021), whose trials are returned;
+            None: all of them.
 
     Raises:
-        AsdfError: names file and line of a line that does not fit, an utterance that comes twice, or a file without
-            labels.
+        AsdfError: names file and line of a line that does not fit, an utterance that comes twice,
+            or a file without labels.
         UsageError: no trial of that subset.
     """
     first, lines = peek(numbered_lines(path, "\r\n"))
@@ -51,7 +53,7 @@ def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Tr
 
 
 def read_from(tree: Tree, name: str) -> TrialList:
-    """The trials in the label file `name` of a corpus.
+    """Read the label file `name` of a corpus.
 
     Raises:
         AsdfError: see `read_protocol`.
@@ -60,18 +62,16 @@ def read_from(tree: Tree, name: str) -> TrialList:
 
 
 def choose_subset(trials: TrialList, subset: str, path: str | os.PathLike[str]) -> TrialList:
-    """The trials of one subset.
+    """Return the trials of one subset.
 
     Raises:
-        UsageError: there is none; the message names those there are.
+        UsageError: it has none; the message names the subsets that exist.
     """
     values = trials.columns.get("subset", [])
     chosen = [index for index, value in enumerate(values) if value == subset]
     if not chosen:
-        there = (
-            f"Its subsets are {', '.join(sorted(set(values)))}."
-            if values
-            else "It has no column of subsets."
-        )
-        raise UsageError(f"{path}: no trial of a subset {subset!r}. {there}")
+        hint = "It has no column of subsets."
+        if values:
+            hint = f"Its subsets are {', '.join(sorted(set(values)))}."
+        raise UsageError(f"{path}: no trial of a subset {subset!r}. {hint}")
     return trials.select(np.array(chosen))

@@ -1,12 +1,12 @@
 """The corpora that are known by name: `corpus` or `corpus:subset`.
 
-Invariant: a name means one list of trials. A corpus of several subsets has no list without one of them being named, so
-that no number over all of its trials is held against published ones over a part.
+Invariant: a name means one list of trials. A corpus of several subsets has no list unless one of
+them is named, so that no number over all of its trials is compared with published ones over a part.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -80,18 +80,25 @@ def is_known(name: str) -> bool:
 
 
 def known_names() -> list[str]:
-    """Every name that stands for one list, for hints; subsets that depend on the corpus at hand are left out."""
-    names = []
+    """Return every name that stands for one list, for hints.
+
+    Subsets that depend on the corpus at hand are left out.
+    """
+    names = list(ALIASES)
     for key, corpus in KNOWN.items():
-        names += [f"{key}:{subset}" for subset in corpus.subsets] or [key]
-    return [*ALIASES, *names]
+        if corpus.subsets:
+            names += [f"{key}:{subset}" for subset in corpus.subsets]
+        else:
+            names.append(key)
+    return names
 
 
 def choose(name: str) -> Chosen:
-    """What a name asks for.
+    """Return the corpus and subset that a name means.
 
     Raises:
-        UsageError: no such corpus, no such subset, or a subset is missing; the message names those there are.
+        UsageError: no such corpus, no such subset, or a subset is missing; the message names those
+            that exist.
     """
     key, _, subset = ALIASES.get(name, name).partition(":")
     if key not in KNOWN:
@@ -100,77 +107,90 @@ def choose(name: str) -> Chosen:
         raise UsageError(f"there is no corpus {name!r}. {hint}")
     corpus = KNOWN[key]
     if corpus.subsets and subset not in corpus.subsets:
-        near = get_close_matches(subset, corpus.subsets, n=1)
-        wrong = (
-            f"{key} has no subset {subset!r}"
-            if subset
-            else f"{key} has subsets, and {name!r} names none"
-        )
-        raise UsageError(
-            f"{wrong}. {f'Did you mean {key}:{near[0]}? ' if near else ''}There are "
-            f"{', '.join(f'{key}:{one}' for one in corpus.subsets)}; published numbers are of {key}:{corpus.usual}."
-        )
+        raise UsageError(_describe_wrong_subset(name, key, subset))
     if subset and not corpus.subsets and not corpus.subset_of:
         raise UsageError(f"{key} has no subsets: name it without ':{subset}'.")
-    if subset.startswith(".") or "/" in subset:  # a folder, and a part of file names
+    # It is the name of a folder, and a part of file names.
+    if subset.startswith(".") or "/" in subset:
         raise UsageError(
-            f"{name!r}: a {corpus.subset_of} is the name of one folder, without '/' or a '.' before it."
+            f"{name!r}: a {corpus.subset_of} is the name of one folder, without '/' or a '.' "
+            "before it."
         )
     return Chosen(key, subset)
 
 
+def _describe_wrong_subset(name: str, key: str, subset: str) -> str:
+    corpus = KNOWN[key]
+    problem = f"{key} has subsets, and {name!r} names none"
+    if subset:
+        problem = f"{key} has no subset {subset!r}"
+    near = get_close_matches(subset, corpus.subsets, n=1)
+    hint = f"Did you mean {key}:{near[0]}? " if near else ""
+    existing = ", ".join(f"{key}:{known}" for known in corpus.subsets)
+    return f"{problem}. {hint}There are {existing}; published numbers are of {key}:{corpus.usual}."
+
+
 def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
-    """The tree of a corpus that lies somewhere in `folder`, or, with `itself`, that `folder` is or is a folder of.
+    """Return the tree of a corpus that lies somewhere in `folder`.
+
+    Args:
+        itself: the corpus may also be `folder`, or `folder` one of its folders.
 
     Raises:
-        AsdfError: it is not there; names all places that were tried.
+        AsdfError: it does not exist; names all paths that were tried.
     """
     base = open_tree(folder)
-    places = ("", *corpus.folders) if itself else corpus.folders
-    for place in dict.fromkeys(places):
-        if place and not is_there(base, place):
+    paths = list(dict.fromkeys(["", *corpus.folders] if itself else corpus.folders))
+    for path in paths:
+        if path and not is_there(base, path):
             continue
-        tree = open_tree(folder / place) if place else base
+        tree = open_tree(folder / path) if path else base
         if first_there(tree, corpus.marks):
             return tree
-    # A folder that the corpus is told by, such as for-norm or ASVspoof2021_LA_eval, or the tar of it; but not that of
-    # one of its languages or systems, which would stand for all of them.
-    own = folder.absolute().name.removesuffix(".tar") + "/"
-    inside = [
-        f"{mark}/".removeprefix(own).rstrip("/")
-        for mark in corpus.marks
-        if f"{mark}/".startswith(own)
-    ]
-    if itself and not corpus.subset_of and first_there(base, inside) is not None:
+    if itself and _is_inside(corpus, base, folder):
         return open_tree(folder.absolute().parent)
-    tried = ", ".join(str(folder / place) for place in dict.fromkeys(places))
+    tried = ", ".join(str(folder / path) for path in paths)
     raise AsdfError(
         f"{corpus.title} is not in {folder}: it needs {corpus.needs}. Looked in {tried}. Check "
         f"paths.database_folder, or get the corpus from {corpus.homepage}."
     )
 
 
+def _is_inside(corpus: KnownCorpus, base: Tree, folder: Path) -> bool:
+    """Whether `folder` is one that the corpus is known by, such as for-norm, or the tar of it.
+
+    It may not be that of one of its languages or systems, which would stand for all of them.
+    """
+    if corpus.subset_of:
+        return False
+    name = folder.absolute().name.removesuffix(".tar") + "/"
+    inner_marks = []
+    for mark in corpus.marks:
+        path = f"{mark}/"
+        if path.startswith(name):
+            inner_marks.append(path.removeprefix(name).rstrip("/"))
+    return first_there(base, inner_marks) is not None
+
+
 def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[TrialList, Reading]:
-    """The list that was chosen, with what the reader says of it.
+    """Return the list that was chosen, with what the reader says of it.
 
     Raises:
-        AsdfError: a label file or the recordings are not there, or are malformed.
+        AsdfError: a label file or the recordings do not exist, or are malformed.
     """
     reading = chosen.corpus.read(tree, chosen.subset)
     return as_list(reading.trials, tree, name or chosen.name), reading
 
 
 def as_list(trials: TrialList, tree: Tree, name: str) -> TrialList:
-    """Trials whose ids are names in `tree` as a list."""
-    ids = list(trials.ids)
-    if not ids:
+    """Return trials whose ids are names in `tree` as a list of its recordings."""
+    if not len(trials):
         raise AsdfError(f"{tree.root}: {name} has no trials. Was the corpus unpacked whole?")
-    columns = {name: list(values) for name, values in trials.columns.items()}
-    return TrialList(ids, trials.labels, name=name, folder=tree.root, columns=columns)
+    return replace(trials, name=name, folder=tree.root)
 
 
 def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
-    """A sentence where the trials are not as many as were published; none where nothing is known.
+    """Return a sentence if the numbers of trials are not the published ones, as far as known.
 
     Args:
         labels: (N,) 1 bona fide, 0 spoof.
@@ -178,20 +198,25 @@ def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
     published = chosen.corpus.published.get(chosen.subset)
     if published is None:
         return []
-    bona_fide, spoof = int((labels == 1).sum()), int((labels == 0).sum())
-    apart = {"": len(labels) - published.trials}
-    if published.bona_fide is not None:
-        apart = {"bona fide": bona_fide - published.bona_fide}
-        apart["spoof"] = spoof - (published.spoof or 0)
-    told = [
-        f"{abs(by):,}{f' {kind}' if kind else ''} {'missing' if by < 0 else 'too many'}"
-        for kind, by in apart.items()
-        if by
-    ]
-    if not told:
+    bona_fide = int((labels == 1).sum())
+    spoof = int((labels == 0).sum())
+    if published.bona_fide is None:
+        excess = {"": len(labels) - published.trials}
+    else:
+        excess = {
+            "bona fide": bona_fide - published.bona_fide,
+            "spoof": spoof - (published.spoof or 0),
+        }
+    parts = []
+    for kind, number in excess.items():
+        if number:
+            words = [f"{abs(number):,}", kind, "missing" if number < 0 else "too many"]
+            parts.append(" ".join(word for word in words if word))
+    if not parts:
         return []
     return [
-        f"{chosen.name} has {len(labels):,} trials, published {published.trials:,}: {', '.join(told)}"
+        f"{chosen.name} has {len(labels):,} trials, published {published.trials:,}: "
+        f"{', '.join(parts)}"
     ]
 
 

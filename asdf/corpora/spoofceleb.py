@@ -1,12 +1,16 @@
-"""SpoofCeleb (Jung et al., IEEE Open Journal of Signal Processing, 2025): VoxCeleb1, and 23 systems trained on it."""
+"""SpoofCeleb (Jung et al., IEEE Open Journal of Signal Processing, 2025).
+
+VoxCeleb1 is bona fide, and 23 systems were trained on it.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from asdf.corpora.known import KnownCorpus, Reading, first_there
 from asdf.corpora.protocols import read_from
 from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
-from asdf.trials.trial_list import TrialList
 
 # What the subsets are called in file and folder names.
 _NAMES = {"train": ("train",), "dev": ("development", "dev"), "eval": ("evaluation", "eval")}
@@ -15,21 +19,19 @@ _HOMES = ("", "spoofceleb/")
 
 def _read(tree: Tree, subset: str) -> Reading:
     names = _NAMES[subset]
-    meta = first_there(tree, (f"{home}metadata/{name}.csv" for home in _HOMES for name in names))
+    metas = [f"{home}metadata/{name}.csv" for home in _HOMES for name in names]
+    meta = first_there(tree, metas)
     if meta is None:
         raise AsdfError(
-            f"{tree.root}: there is no metadata/{names[0]}.csv. Is it the folder of SpoofCeleb that holds metadata "
-            "and flac?"
+            f"{tree.root}: there is no metadata/{names[0]}.csv. Is it the folder of SpoofCeleb "
+            "that holds metadata and flac?"
         )
     trials = read_from(tree, meta)
     home = meta[: meta.index("metadata/")]
-    audio = first_there(tree, (f"{home}flac/{name}" for name in names)) or f"{home}flac/{names[0]}"
-    return Reading(
-        TrialList(
-            [f"{audio}/{name}" for name in trials.ids], trials.labels, columns=trials.columns
-        ),
-        (audio,),
-    )
+    folders = [f"{home}flac/{name}" for name in names]
+    audio = first_there(tree, folders) or folders[0]
+    ids = [f"{audio}/{name}" for name in trials.ids]
+    return Reading(replace(trials, ids=ids), audio=(audio,))
 
 
 SPOOFCELEB = KnownCorpus(

@@ -1,7 +1,7 @@
 """WaveFake (Frank and Schönherr, NeurIPS 2021): speech through vocoders, all of it spoof.
 
 A system's name is that of the corpus that its vocoder was trained on and that of the vocoder, as in
-`jsut_multi_band_melgan`; of the one text-to-speech system it is the other way round.
+`jsut_multi_band_melgan`; the name of the only text-to-speech system is the other way round.
 """
 
 from __future__ import annotations
@@ -22,35 +22,50 @@ from asdf.trials.trial_list import TrialList
 
 _LANGUAGES = {"ljspeech": "en", "jsut": "ja"}
 _AUDIO = "generated_audio"
-# The speech that the vocoders were trained on, which is bona fide and may lie beside theirs.
+_COLUMNS = ("speaker", "attack", "vocoder", "source", "language")
+# The speech that the vocoders were trained on, which is bona fide and may lie next to theirs.
 _ORIGINALS = ("ljspeech-1.", "jsut_ver")
 
 
 def _read(tree: Tree, subset: str) -> Reading:
     home = first_there(tree, (_AUDIO, f"WaveFake/{_AUDIO}")) or ""
-    names = recordings(tree, join_name(home, subset))
-    depth = home.count("/") + 1 if home else 0
-    systems = [name.split("/")[depth] if name.count("/") > depth else "" for name in names]
-    systems = ["" if system.lower().startswith(_ORIGINALS) else system for system in systems]
-    names = [name for name, system in zip(names, systems, strict=True) if system]
-    systems = [system for system in systems if system]
-    if not names:
+    audio = join_name(home, subset)
+    ids = []
+    columns: dict[str, list[str]] = {name: [] for name in _COLUMNS}
+    for name in recordings(tree, audio):
+        system = _system_of(name, home)
+        if not system or system.lower().startswith(_ORIGINALS):
+            continue
+        ids.append(name)
+        for column, value in _describe(system).items():
+            columns[column].append(value)
+    if not ids:
         what = f"of a system {subset!r}" if subset else f"in {_AUDIO}/<system>"
         raise AsdfError(
             f"{tree.root}: no recordings {what}. Is it WaveFake's folder {_AUDIO}, unpacked whole?"
         )
-    columns = [_describe(system) for system in systems]
-    found = {name: [of[name] for of in columns] for name in columns[0]}
-    return Reading(
-        TrialList(names, np.zeros(len(names), np.int8), columns=found), (join_name(home, subset),)
-    )
+    trials = TrialList(ids, np.zeros(len(ids), np.int8), columns=columns)
+    return Reading(trials, audio=(audio,))
+
+
+def _system_of(name: str, home: str) -> str:
+    """Return the folder in `home` that a recording lies in; '' where it lies in `home` itself."""
+    inner = name.removeprefix(f"{home}/") if home else name
+    system, slash, _ = inner.partition("/")
+    return system if slash else ""
 
 
 def _describe(system: str) -> dict[str, str]:
-    source = next((corpus for corpus in _LANGUAGES if corpus in system.split("_")), "")
-    vocoder = "_".join(part for part in system.split("_") if part != source)
+    """Return the values of the columns for the recordings of a system."""
+    parts = system.split("_")
+    source = ""
+    for corpus in _LANGUAGES:
+        if corpus in parts and not source:
+            source = corpus
+    vocoder = "_".join(part for part in parts if part != source)
     return {
-        "speaker": source,  # both corpora are of one speaker
+        # Each of the two corpora has one speaker.
+        "speaker": source,
         "attack": system,
         "vocoder": vocoder,
         "source": source,

@@ -115,8 +115,8 @@ def _turned_round(curve: DetCurve) -> str:
     return (
         f"the scores look turned round: their EER is {100 * measured:.2f} %, that of the negated "
         f"scores {100 * negated:.2f} %, which is no chance (rank test, p = {p_value:.2g}). "
-        "A higher score must mean bona fide; check which column of the network's output is bona fide, and "
-        "the labels."
+        "A higher score must mean bona fide; check which column of the network's output is bona "
+        "fide, and the labels."
     )
 
 
