@@ -1,9 +1,10 @@
 """The options of fairseq's wav2vec 2.0 and HuBERT checkpoints, and of WavLM's, which are like them.
 
-Invariant: an option that would change the features in a way this network cannot follow is an error, and nothing that
-an option says is run.
+Invariant: an option that would change the features in a way this network cannot follow is an error,
+and nothing that an option says is run.
 
-Source: fairseq, `fairseq/models/wav2vec/wav2vec2.py` (options and their defaults); microsoft/unilm, `wavlm/WavLM.py`.
+Source: fairseq, `fairseq/models/wav2vec/wav2vec2.py` (options and their defaults); microsoft/unilm,
+`wavlm/WavLM.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _DEFAULTS: dict[str, Any] = {
     "num_buckets": 320,
     "max_distance": 800,
 }
-# Those that are published have seven; a sum may be multiplied over and over.
-_MOST_LAYERS = 100
+# Published networks have seven; in a hostile file a sum may be multiplied over and over.
+_MAX_LAYERS = 100
 _REQUIRED = {
     "activation_fn": "gelu",
     "layer_type": "transformer",
@@ -40,119 +41,130 @@ _REQUIRED = {
     "pos_enc_type": "abs",
 }
 _REQUIRED_OF_WAVLM = {"gru_rel_pos": True}
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    SyntaxError,
+    RecursionError,
+    MemoryError,
+)
 
 
 def architecture_from_options(content: Mapping[str, Any]) -> Architecture | None:
-    """The architecture that a checkpoint's options tell, or None where there are none.
+    """Return the architecture that a checkpoint's options state, or None where there are none.
 
     Raises:
         AsdfError: the options are of a network that this front end cannot be.
     """
-    options = _options(content)
+    options = _find_options(content)
     if options is None:
         return None
-    required = _REQUIRED | (
-        _REQUIRED_OF_WAVLM if options.get("relative_position_embedding") else {}
-    )
+    _check_required(options)
+    try:
+        return _build_architecture({**_DEFAULTS, **options})
+    except _UNREADABLE as error:
+        raise AsdfError(
+            f"its options cannot be understood: {error}. Is it a wav2vec 2.0 checkpoint?"
+        ) from error
+
+
+def _check_required(options: Mapping[str, Any]) -> None:
+    required = dict(_REQUIRED)
+    if options.get("relative_position_embedding"):
+        required |= _REQUIRED_OF_WAVLM
     for name, value in required.items():
         if options.get(name, value) != value:
             raise AsdfError(
                 f"its option {name} is {options[name]!r}; this front end only knows {value!r}. "
                 "Choose a wav2vec 2.0, XLS-R or HuBERT checkpoint."
             )
-    told = {**_DEFAULTS, **options}
-    try:
-        return Architecture(
-            conv_layers=conv_layers(told["conv_feature_layers"]),
-            extractor_mode={"default": "group_norm"}.get(
-                told["extractor_mode"], told["extractor_mode"]
-            ),
-            conv_bias=bool(told["conv_bias"]),
-            dimension=int(told["encoder_embed_dim"]),
-            layers=int(told["encoder_layers"]),
-            heads=int(told["encoder_attention_heads"]),
-            feed_forward=int(told["encoder_ffn_embed_dim"]),
-            layer_norm_first=bool(told["layer_norm_first"]),
-            pos_conv_kernel=int(told["conv_pos"]),
-            pos_conv_groups=int(told["conv_pos_groups"]),
-            relative_positions=(int(told["num_buckets"]), int(told["max_distance"]))
-            if told["relative_position_embedding"]
-            else None,
-        )
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        SyntaxError,
-        RecursionError,
-        MemoryError,
-    ) as error:
-        raise AsdfError(
-            f"its options cannot be understood: {error}. Is it a wav2vec 2.0 checkpoint?"
-        ) from error
+
+
+def _build_architecture(options: Mapping[str, Any]) -> Architecture:
+    mode = options["extractor_mode"]
+    relative_positions = None
+    if options["relative_position_embedding"]:
+        relative_positions = (int(options["num_buckets"]), int(options["max_distance"]))
+    return Architecture(
+        conv_layers=conv_layers(options["conv_feature_layers"]),
+        extractor_mode={"default": "group_norm"}.get(mode, mode),
+        conv_bias=bool(options["conv_bias"]),
+        dimension=int(options["encoder_embed_dim"]),
+        layers=int(options["encoder_layers"]),
+        heads=int(options["encoder_attention_heads"]),
+        feed_forward=int(options["encoder_ffn_embed_dim"]),
+        layer_norm_first=bool(options["layer_norm_first"]),
+        pos_conv_kernel=int(options["conv_pos"]),
+        pos_conv_groups=int(options["conv_pos_groups"]),
+        relative_positions=relative_positions,
+    )
 
 
 def normalizes(content: Mapping[str, Any]) -> bool | None:
-    """Whether the network expects waveforms of zero mean and unit variance; None where the options do not say."""
-    cfg = _plain(content.get("cfg"))
-    told = (
-        options.get("normalize")
-        for options in (_plain(cfg.get("task")), cfg, _plain(content.get("args")))
-    )
-    return next((value for value in told if isinstance(value, bool)), None)
+    """Whether the network expects waveforms of zero mean and unit variance; None if it is not said."""
+    cfg = _plain_dict(content.get("cfg"))
+    for options in (_plain_dict(cfg.get("task")), cfg, _plain_dict(content.get("args"))):
+        value = options.get("normalize")
+        if isinstance(value, bool):
+            return value
+    return None
 
 
 def conv_layers(text: str) -> ConvLayers:
-    """The convolutions that `conv_feature_layers` writes as a sum of lists: `[(512, 10, 5)] + [(512, 2, 2)] * 2`.
+    """Return the convolutions that `conv_feature_layers` writes as a sum of lists.
+
+    Such a text is `[(512, 10, 5)] + [(512, 2, 2)] * 2`: channels, kernel and stride.
 
     Raises:
         ValueError: the text is anything else; it is not run.
     """
-    layers = _layers_of(ast.parse(text.strip(), mode="eval").body)
+    layers = _add_layers(ast.parse(text.strip(), mode="eval").body)
     if not layers or not all(_is_layer(layer) for layer in layers):
         raise ValueError(f"conv_feature_layers is {text!r}")
     return tuple((channels, kernel, stride) for channels, kernel, stride in layers)
 
 
-def _layers_of(node: ast.expr) -> list[tuple[int, ...]]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _bounded(_layers_of(node.left) + _layers_of(node.right))
-    if (
-        isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.Mult)
-        and isinstance(node.right, ast.Constant)
-    ):
-        times = node.right.value
-        if type(times) is int and 0 < times < 100:
-            return _bounded(_layers_of(node.left) * times)
-    if isinstance(node, ast.List):
-        return [tuple(ast.literal_eval(element)) for element in node.elts]
+def _add_layers(node: ast.expr) -> list[tuple[int, ...]]:
+    match node:
+        case ast.List():
+            return [tuple(ast.literal_eval(element)) for element in node.elts]
+        case ast.BinOp(op=ast.Add()):
+            return _bounded(_add_layers(node.left) + _add_layers(node.right))
+        case ast.BinOp(op=ast.Mult(), right=ast.Constant(value=times)):
+            # A bool is an int, and no number of times.
+            if type(times) is int and 0 < times < _MAX_LAYERS:
+                return _bounded(_add_layers(node.left) * times)
     raise ValueError(f"{ast.unparse(node)!r} is not a list of layers")
 
 
 def _is_layer(layer: tuple[int, ...]) -> bool:
-    return len(layer) == 3 and all(type(n) is int and n > 0 for n in layer)
+    return len(layer) == 3 and all(type(number) is int and number > 0 for number in layer)
 
 
 def _bounded(layers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    if len(layers) > _MOST_LAYERS:
-        raise ValueError(f"conv_feature_layers asks for more than {_MOST_LAYERS} layers")
+    if len(layers) > _MAX_LAYERS:
+        raise ValueError(f"conv_feature_layers asks for more than {_MAX_LAYERS} layers")
     return layers
 
 
-def _options(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """They are in `cfg.model`, in older files in `args`; a fine-tuned network keeps its front end's in `w2v_args`.
+def _find_options(content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the front end's options; None where a file has none.
 
-    WavLM's own files have them in `cfg`.
+    They are in `cfg.model`, in older files in `args`; a fine-tuned network keeps its front end's in
+    `w2v_args`. WavLM's own files have them in `cfg`.
     """
-    cfg, args = _plain(content.get("cfg")), _plain(content.get("args"))
-    options = _plain(cfg.get("model")) or args or cfg
-    fine_tuned = _plain(options.get("w2v_args"))
-    options = _plain(fine_tuned.get("model")) or fine_tuned or options
-    return options if "encoder_layers" in options or "encoder_embed_dim" in options else None
+    cfg = _plain_dict(content.get("cfg"))
+    args = _plain_dict(content.get("args"))
+    options = _plain_dict(cfg.get("model")) or args or cfg
+    fine_tuned = _plain_dict(options.get("w2v_args"))
+    options = _plain_dict(fine_tuned.get("model")) or fine_tuned or options
+    if "encoder_layers" in options or "encoder_embed_dim" in options:
+        return options
+    return None
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def _plain_dict(value: Any) -> dict[str, Any]:
     if isinstance(value, Namespace):
         return vars(value)
     return dict(value) if isinstance(value, Mapping) else {}

@@ -1,7 +1,7 @@
-"""The layer names of fairseq's wav2vec 2.0 and HuBERT, and of WavLM's own checkpoints, beside torchaudio's.
+"""The layer names of fairseq's wav2vec 2.0 and HuBERT, and of WavLM's checkpoints, as torchaudio's.
 
-Invariant: a layer is either renamed, known to be of no use for features, or left under its own name, where the check
-of layers finds it. Renaming back gives fairseq's names again.
+Invariant: a layer is either renamed, known to be of no use for features, or left under its own name,
+where the check of layers reports it. Renaming back gives fairseq's names again.
 
 Source: the state dicts of fairseq, microsoft/unilm (WavLM) and torchaudio.
 """
@@ -21,6 +21,16 @@ from asdf.networks.wavlm import join_attention_layers
 _NOT_USED = re.compile(r"(mask_emb|label_embs_concat)$|(quantizer|project_q|final_proj|proj|aux)\.")
 
 # How names begin, fairseq's first; N is a number. The first pair that fits counts.
+_ENCODER_PAIRS = [
+    ("self_attn.grep_linear.", "attention.gru_rel_pos_linear."),
+    ("self_attn.grep_a", "attention.gru_rel_pos_const"),
+    ("self_attn.relative_attention_bias.", "attention.rel_attn_embed."),
+    ("self_attn.", "attention."),
+    ("self_attn_layer_norm.", "layer_norm."),
+    ("fc1.", "feed_forward.intermediate_dense."),
+    ("fc2.", "feed_forward.output_dense."),
+    ("final_layer_norm.", "final_layer_norm."),
+]
 _PAIRS = [
     ("feature_extractor.conv_layers.N.0.", "feature_extractor.conv_layers.N.conv."),
     ("feature_extractor.conv_layers.N.2.1.", "feature_extractor.conv_layers.N.layer_norm."),
@@ -29,68 +39,69 @@ _PAIRS = [
     ("layer_norm.", "encoder.feature_projection.layer_norm."),
     ("encoder.pos_conv.0.", "encoder.transformer.pos_conv_embed.conv."),
     ("encoder.layer_norm.", "encoder.transformer.layer_norm."),
-    *[
-        (f"encoder.layers.N.{theirs}", f"encoder.transformer.layers.N.{ours}")
-        for theirs, ours in (
-            ("self_attn.grep_linear.", "attention.gru_rel_pos_linear."),
-            ("self_attn.grep_a", "attention.gru_rel_pos_const"),
-            ("self_attn.relative_attention_bias.", "attention.rel_attn_embed."),
-            ("self_attn.", "attention."),
-            ("self_attn_layer_norm.", "layer_norm."),
-            ("fc1.", "feed_forward.intermediate_dense."),
-            ("fc2.", "feed_forward.output_dense."),
-            ("final_layer_norm.", "final_layer_norm."),
-        )
-    ],
 ]
+for _theirs, _ours in _ENCODER_PAIRS:
+    _PAIRS.append((f"encoder.layers.N.{_theirs}", f"encoder.transformer.layers.N.{_ours}"))
+
 # A layer norm of the extractor lies between two transpositions, a group norm does not.
 _BARE_NORM = "feature_extractor.conv_layers.N.2."
 _WRAPPED_NORM = "feature_extractor.conv_layers.N.2.1."
 
-# Where torch keeps the two parts of a weight-normalised convolution since it made weight norm a parametrization.
-_WEIGHT_NORM = {"conv.weight_g": "conv.parametrizations.weight.original0"}
-_WEIGHT_NORM["conv.weight_v"] = "conv.parametrizations.weight.original1"
+# The two parts of a weight-normalised convolution, by the names since weight norm is a
+# parametrization in torch.
+_WEIGHT_NORM = {
+    "conv.weight_g": "conv.parametrizations.weight.original0",
+    "conv.weight_v": "conv.parametrizations.weight.original1",
+}
 
 
 def is_fairseq(state: Mapping[str, Tensor]) -> bool:
-    """Whether layers go by fairseq's names."""
+    """Whether layers have fairseq's names."""
     return "feature_extractor.conv_layers.0.0.weight" in state
 
 
 def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Layers under torchaudio's names, from fairseq's or from torchaudio's own, and the names of those left out."""
+    """Return layers under torchaudio's names, from fairseq's or torchaudio's; and names left out."""
     pairs = _PAIRS if is_fairseq(state) else []
-    kept = {
-        _with_end(_renamed(name, pairs), _WEIGHT_NORM): tensor
-        for name, tensor in state.items()
-        if not _NOT_USED.match(name)
-    }
-    return join_attention_layers(kept), [name for name in state if _NOT_USED.match(name)]
+    layers = {}
+    left_out = []
+    for name, tensor in state.items():
+        if _NOT_USED.match(name):
+            left_out.append(name)
+        else:
+            layers[_replace_end(_replace_start(name, pairs), _WEIGHT_NORM)] = tensor
+    return join_attention_layers(layers), left_out
 
 
 def fairseq_names(layers: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
-    """Layers under fairseq's names, from torchaudio's.
+    """Return layers under fairseq's names, from torchaudio's.
 
     Raises:
         AsdfError: the network is WavLM, which fairseq does not have.
     """
     if architecture.relative_positions:
-        raise AsdfError("fairseq has no WavLM, so there are no names of its for these layers.")
-    other = _BARE_NORM if architecture.extractor_mode == "layer_norm" else _WRAPPED_NORM
+        raise AsdfError("fairseq has no WavLM, so it has no names for these layers.")
+    other = _WRAPPED_NORM
+    if architecture.extractor_mode == "layer_norm":
+        other = _BARE_NORM
     pairs = [(ours, theirs) for theirs, ours in _PAIRS if theirs != other]
     parts = {new: old for old, new in _WEIGHT_NORM.items()}
-    return {_renamed(_with_end(name, parts), pairs): tensor for name, tensor in layers.items()}
+    renamed = {}
+    for name, tensor in layers.items():
+        renamed[_replace_start(_replace_end(name, parts), pairs)] = tensor
+    return renamed
 
 
-def _renamed(name: str, pairs: list[tuple[str, str]]) -> str:
+def _replace_start(name: str, pairs: list[tuple[str, str]]) -> str:
     for old, new in pairs:
-        found = re.match(re.escape(old).replace("N", r"(\d+)"), name)
-        if found:
-            return new.replace("N", "".join(found.groups())) + name[found.end() :]
+        match = re.match(re.escape(old).replace("N", r"(\d+)"), name)
+        if match:
+            return new.replace("N", "".join(match.groups())) + name[match.end() :]
     return name
 
 
-def _with_end(name: str, ends: Mapping[str, str]) -> str:
-    """`name` with its end exchanged, if it is one of `ends`."""
-    old = next((old for old in ends if name.endswith(old)), "")
-    return name.removesuffix(old) + ends[old] if old else name
+def _replace_end(name: str, ends: Mapping[str, str]) -> str:
+    for old, new in ends.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name

@@ -1,12 +1,12 @@
-"""The pretrained weights of a front end: fairseq's, Hugging Face's, torchaudio's, or those inside a detector.
+"""The pretrained weights of a front end: fairseq's, Hugging Face's, torchaudio's, or a detector's.
 
-Invariant: every layer of the file is a layer of the front end, or known to be of no use for features, and then
-logged; what is neither keeps its name, so that the check of layers (`fitting.py`) finds it.
+Invariant: every layer of the file is a layer of the front end, or known to be of no use for
+features, and then logged; what is neither keeps its name, so that the check of layers (`fitting.py`)
+reports it.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,20 +20,24 @@ from asdf.interchange.fitting import by_module, check_layers, first_names
 from asdf.interchange.state_dicts import READABLE, state_dict_in
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.architectures import KNOWN, Architecture
+from asdf.runs.log import LOG
 from asdf.settings.weights_names import BUNDLE, missing_weights
 
 MASK_EMBEDDING = ("mask_emb", "masked_spec_embed")  # as fairseq and transformers call it
 _FIRST_LAYER = "feature_extractor.conv_layers.0."
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FrontEndWeights:
     """A front end's weights: layers by torchaudio's names, and the architecture that they fit.
 
-    mask_embedding: (dimension,), what pretraining put in the place of masked frames, where the file has it.
-    normalized: whether it was trained on waveforms of zero mean and unit variance; None where nothing tells.
+    Attributes:
+        source: what `front_end.weights` calls them.
+        left_out: names of the file's layers that are of no use for features.
+        mask_embedding: (dimension,), the vector of masked frames in pretraining; None where the
+            file has none.
+        normalized: whether it was trained on waveforms of zero mean and unit variance; None where
+            that is not known.
     """
 
     source: str
@@ -44,127 +48,162 @@ class FrontEndWeights:
     normalized: bool | None = None
 
 
-def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeights:
-    """Read what `front_end.weights` names: a checkpoint file, a folder of Hugging Face, or `torchaudio:NAME`.
+@dataclass(frozen=True)
+class _Source:
+    """What a file, a folder or a bundle states: named tensors, and what is known of the network."""
 
-    The architecture is the file's where its options tell it. Shapes alone tell neither the number of attention heads
-    nor the order of norms: then it is `expected` or else the known one whose layers have these shapes.
+    state: dict[str, Tensor]
+    architecture: Architecture | None
+    normalized: bool | None
+
+
+def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeights:
+    """Read what `front_end.weights` names: a checkpoint, a folder of Hugging Face, `torchaudio:NAME`.
+
+    The architecture is the file's where its options state it. Shapes alone show neither the number
+    of attention heads nor the order of norms: then it is `expected`, or else the known one whose
+    layers have these shapes.
 
     Raises:
-        AsdfError: the weights cannot be read or fetched, or are not those of a front end of a known kind.
+        AsdfError: the weights cannot be read or fetched, or are not those of a front end of a known
+            kind.
     """
-    state, told, normalized = _read(weights)
-    inside, others = _front_end_layers(state, weights)
-    layers, not_used = rename_front_end(inside)
-    if told:
-        _check_claims(told, layers, weights)
-    architecture = told or matching_architecture(layers, expected)
+    source = _read_source(weights)
+    original_layers, others = _front_end_layers(source.state, weights)
+    layers, not_used = rename_front_end(original_layers)
+    architecture = source.architecture
+    if architecture is None:
+        architecture = matching_architecture(layers, expected)
+    else:
+        _check_claims(architecture, layers, weights)
     left_out = (*not_used, *others)
-    _log.info("front end: %d layers from %s, %s", len(layers), weights, architecture.to_text())
+    LOG.info("front end: %d layers from %s, %s", len(layers), weights, architecture.to_text())
     if architecture != expected:
-        _log.info("front end: the architecture is the file's; front_end.architecture is not used")
+        LOG.info("front end: the architecture is the file's; front_end.architecture is not used")
     if left_out:
-        _log.info("front end: left out of %s: %s", weights, by_module(left_out))
-    mask_embedding = next((inside[name] for name in MASK_EMBEDDING if name in inside), None)
-    return FrontEndWeights(weights, architecture, layers, left_out, mask_embedding, normalized)
+        LOG.info("front end: left out of %s: %s", weights, by_module(left_out))
+    mask_embedding = None
+    for name in MASK_EMBEDDING:
+        if mask_embedding is None:
+            mask_embedding = original_layers.get(name)
+    return FrontEndWeights(
+        weights, architecture, layers, left_out, mask_embedding, source.normalized
+    )
 
 
 def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], source: str) -> None:
-    """Hold what a file tells of its architecture against its layers, before memory is taken for the network.
+    """Compare a file's architecture with its layers, before memory is taken for the network.
 
     Raises:
         AsdfError: the architecture has other layers.
     """
-    if max(architecture.layers, len(architecture.conv_layers)) > len(layers):
+    convolutions = len(architecture.conv_layers)
+    if max(architecture.layers, convolutions) > len(layers):
         raise AsdfError(
             f"weights {source} are described with {architecture.layers:,} encoder layers and "
-            f"{len(architecture.conv_layers):,} convolutions, and hold {len(layers):,} tensors. They are damaged."
+            f"{convolutions:,} convolutions, and hold {len(layers):,} tensors. They are damaged."
         )
     try:
         shapes = architecture.shapes()
     except RuntimeError as error:
         raise AsdfError(
-            f"weights {source} are described with sizes that no network has, {architecture.to_text()}."
+            f"weights {source} are described with sizes that no network has, "
+            f"{architecture.to_text()}."
         ) from error
     check_layers(shapes, layers, "the architecture that they name", source)
 
 
 def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """A front end's layers under torchaudio's names, from fairseq's, Hugging Face's or torchaudio's own.
+    """Return a front end's layers under torchaudio's names, from fairseq's, Hugging Face's or those.
 
     Returns:
         The layers, and the names of those that features do not depend on.
     """
-    return (
-        hugging_face_names if hugging_face_names.is_hugging_face(state) else fairseq_names
-    ).torchaudio_names(state)
+    if hugging_face_names.is_hugging_face(state):
+        return hugging_face_names.torchaudio_names(state)
+    return fairseq_names.torchaudio_names(state)
 
 
-def tell_normalization(weights: FrontEndWeights, normalizes: bool) -> None:
-    """Log it where waveforms reach pretrained weights otherwise than they did in pretraining."""
-    if weights.normalized is not None and weights.normalized != normalizes:
-        _log.info(
-            "front end: %s was trained on waveforms %s; front_end.normalize_waveforms = %s is as it was trained",
-            weights.source,
-            "of zero mean and unit variance" if weights.normalized else "as they are",
-            weights.normalized,
-        )
+def log_normalization(weights: FrontEndWeights, normalizes: bool) -> None:
+    """Log that waveforms reach pretrained weights otherwise than they did in pretraining."""
+    if weights.normalized is None or weights.normalized == normalizes:
+        return
+    waveforms = "of zero mean and unit variance" if weights.normalized else "as they are"
+    LOG.info(
+        "front end: %s was trained on waveforms %s; front_end.normalize_waveforms = %s is as it "
+        "was trained",
+        weights.source,
+        waveforms,
+        weights.normalized,
+    )
 
 
-def _read(weights: str) -> tuple[dict[str, Tensor], Architecture | None, bool | None]:
-    """All named tensors, the architecture if it is told, and whether the network wants normalised waveforms."""
+def _read_source(weights: str) -> _Source:
     if weights.startswith(BUNDLE):
-        name = weights.removeprefix(BUNDLE)
-        told, path = bundle_architecture(name), download_bundle(name)
-        return state_dict_in(read_weights_file(path), path), told, bundle_normalizes(name)
+        return _read_bundle(weights.removeprefix(BUNDLE))
     path = Path(weights)
     if not path.exists():
         raise AsdfError(missing_weights(path))
     folder = hugging_face.folder_of(path)
     if folder:
-        # The configuration first: a network that cannot be is told before gigabytes are read.
-        told = hugging_face.read_architecture(folder)
-        return hugging_face.read_state(path), told, hugging_face.normalizes(folder)
+        # The configuration first: an unsupported architecture fails before gigabytes are read.
+        architecture = hugging_face.read_architecture(folder)
+        state = hugging_face.read_state(path)
+        return _Source(state, architecture, hugging_face.normalizes(folder))
     if path.is_dir() or path.suffix == ".safetensors" or path.name.endswith(".index.json"):
+        where = "in it" if path.is_dir() else "next to it"
         raise AsdfError(
-            f"cannot read weights from {path}: there is no {hugging_face.CONFIG} "
-            f"{'in it' if path.is_dir() else 'beside it'}, which tells the architecture. Name a folder of Hugging Face "
-            "with its configuration, or a checkpoint file."
+            f"cannot read weights from {path}: there is no {hugging_face.CONFIG} {where}, which "
+            "states the architecture. Name a folder of Hugging Face with its configuration, or a "
+            "checkpoint file."
         )
+    return _read_checkpoint(path)
+
+
+def _read_bundle(name: str) -> _Source:
+    architecture = bundle_architecture(name)
+    path = download_bundle(name)
+    state = state_dict_in(read_weights_file(path), path)
+    return _Source(state, architecture, bundle_normalizes(name))
+
+
+def _read_checkpoint(path: Path) -> _Source:
     content = read_weights_file(path)
     try:
-        told_by_options = fairseq.architecture_from_options(content)
+        architecture = fairseq.architecture_from_options(content)
     except AsdfError as error:
         raise AsdfError(f"weights file {path} cannot be used: {error}") from error
-    return state_dict_in(content, path), told_by_options, fairseq.normalizes(content)
+    return _Source(state_dict_in(content, path), architecture, fairseq.normalizes(content))
 
 
 def _front_end_layers(
     state: dict[str, Tensor], path: str | Path
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """The front end's layers, without what programs put before their names, and the names of all other layers."""
+    """Return the front end's layers, without programs' prefixes, and the names of all others."""
     prefixes = {name[: name.index(_FIRST_LAYER)] for name in state if _FIRST_LAYER in name}
     if len(prefixes) != 1:
-        found = (
-            f"{len(prefixes)} of them: {', '.join(sorted(prefixes))}"
-            if prefixes
-            else f"layers {first_names(list(state))}"
-        )
+        content = f"layers {first_names(list(state))}"
+        if prefixes:
+            content = f"{len(prefixes)} of them: {', '.join(sorted(prefixes))}"
         raise AsdfError(
-            f"weights file {path} should hold one wav2vec 2.0 front end; it holds {found}. {READABLE}."
+            f"weights file {path} should hold one wav2vec 2.0 front end; it holds {content}. "
+            f"{READABLE}."
         )
     prefix = prefixes.pop()
-    inside = {
-        name.removeprefix(prefix): tensor
-        for name, tensor in state.items()
-        if name.startswith(prefix)
-    }
-    return inside, [name for name in state if not name.startswith(prefix)]
+    layers = {}
+    others = []
+    for name, tensor in state.items():
+        if name.startswith(prefix):
+            layers[name.removeprefix(prefix)] = tensor
+        else:
+            others.append(name)
+    return layers, others
 
 
 def matching_architecture(layers: Mapping[str, Tensor], expected: Architecture) -> Architecture:
-    """`expected` if it has layers of these shapes, else the known architecture that has, else `expected`."""
+    """Return `expected` or the known architecture whose layers have these shapes, else `expected`."""
     shapes = {name: tensor.shape for name, tensor in layers.items()}
-    return next(
-        (known for known in (expected, *KNOWN.values()) if known.shapes() == shapes), expected
-    )
+    for architecture in (expected, *KNOWN.values()):
+        if architecture.shapes() == shapes:
+            return architecture
+    return expected

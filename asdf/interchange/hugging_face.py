@@ -1,7 +1,7 @@
 """Folders of Hugging Face's wav2vec 2.0, HuBERT and WavLM, read without transformers.
 
-Invariant: a configuration whose network this front end cannot be is an error, and a folder's index leads to no file
-outside the folder.
+Invariant: a configuration whose network this front end cannot be is an error, and a folder's index
+leads to no file outside the folder.
 
 Source: transformers, the documentation of the configurations.
 """
@@ -9,6 +9,7 @@ Source: transformers, the documentation of the configurations.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from asdf.interchange.plain_values import check_plain
 from asdf.interchange.safetensors import read_safetensors
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
-from asdf.networks.architectures import Architecture
+from asdf.networks.architectures import Architecture, ConvLayers
 
 CONFIG = "config.json"
 WEIGHTS = (
@@ -29,7 +30,7 @@ WEIGHTS = (
     "pytorch_model.bin.index.json",
 )
 MODEL_TYPES = ("wav2vec2", "hubert", "wavlm")
-LARGEST_JSON = 20_000_000
+MAX_JSON_BYTES = 20_000_000
 
 _DEFAULTS: dict[str, Any] = {
     "conv_dim": [512] * 7,
@@ -59,26 +60,22 @@ _REQUIRED = {
 
 
 def folder_of(path: Path) -> Path | None:
-    """The folder of a model, from its own path or from that of its weights; None where there is no configuration."""
+    """Return the folder of a model, from its path or that of its weights; None without configuration."""
     folder = path if path.is_dir() else path.parent
-    known = path.is_dir() or path.name in WEIGHTS or path.suffix == ".safetensors"
-    return folder if known and (folder / CONFIG).is_file() else None
+    is_weights = path.name in WEIGHTS or path.suffix == ".safetensors"
+    if (path.is_dir() or is_weights) and (folder / CONFIG).is_file():
+        return folder
+    return None
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """The named tensors of a folder, of one file, or of the files that an index names.
+    """Read the named tensors of a folder, of one file, or of the files that an index names.
 
     Raises:
         AsdfError: a folder without weights, or weights that cannot be read.
     """
     if path.is_dir():
-        found = next((path / name for name in WEIGHTS if (path / name).is_file()), None)
-        if found is None:
-            raise AsdfError(
-                f"the folder {path} holds no weights: none of {', '.join(WEIGHTS)}. Is the download complete? Files of "
-                "TensorFlow and Flax are not read."
-            )
-        path = found
+        path = _find_weights(path)
     if path.name.endswith(".index.json"):
         return _read_parts(path)
     if path.suffix == ".safetensors":
@@ -86,15 +83,27 @@ def read_state(path: Path) -> dict[str, Tensor]:
     return state_dict_in(read_weights_file(path), path)
 
 
+def _find_weights(folder: Path) -> Path:
+    for name in WEIGHTS:
+        path = folder / name
+        if path.is_file():
+            return path
+    raise AsdfError(
+        f"the folder {folder} holds no weights: none of {', '.join(WEIGHTS)}. Is the download "
+        "complete? Files of TensorFlow and Flax are not read."
+    )
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """The dictionary in a JSON file.
+    """Read the dictionary in a JSON file.
 
     Raises:
         AsdfError: it cannot be read, or holds something else.
     """
     try:
-        if path.stat().st_size > LARGEST_JSON:
-            raise ValueError(f"it is larger than {LARGEST_JSON:,} bytes")
+        # Before it is read: a hostile folder may hold a file of any size.
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ValueError(f"it is larger than {MAX_JSON_BYTES:,} bytes")
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("it holds no dictionary")
@@ -107,10 +116,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_architecture(folder: Path) -> Architecture:
-    """The architecture that the folder's configuration tells.
+    """Read the architecture from the folder's configuration.
 
     Raises:
-        AsdfError: the configuration is of a network that this front end cannot be, or cannot be understood.
+        AsdfError: the configuration is of a network that this front end cannot be, or cannot be
+            understood.
     """
     path = folder / CONFIG
     config = read_json(path)
@@ -124,38 +134,44 @@ def read_architecture(folder: Path) -> Architecture:
             raise AsdfError(
                 f"{path} has {name} = {config[name]!r}; this front end only knows {value!r}."
             )
-    told = {**_DEFAULTS, **config}
-    norm = told["feat_extract_norm"]
     try:
-        return Architecture(
-            conv_layers=tuple(
-                (int(channels), int(kernel), int(stride))
-                for channels, kernel, stride in zip(
-                    told["conv_dim"], told["conv_kernel"], told["conv_stride"], strict=True
-                )
-            ),
-            extractor_mode={"group": "group_norm", "layer": "layer_norm"}.get(norm, norm),
-            conv_bias=bool(told["conv_bias"]),
-            dimension=int(told["hidden_size"]),
-            layers=int(told["num_hidden_layers"]),
-            heads=int(told["num_attention_heads"]),
-            feed_forward=int(told["intermediate_size"]),
-            layer_norm_first=bool(told["do_stable_layer_norm"]),
-            pos_conv_kernel=int(told["num_conv_pos_embeddings"]),
-            pos_conv_groups=int(told["num_conv_pos_embedding_groups"]),
-            relative_positions=(int(told["num_buckets"]), int(told["max_bucket_distance"]))
-            if kind == "wavlm"
-            else None,
-        )
+        return _build_architecture({**_DEFAULTS, **config})
     except (ValueError, TypeError, OverflowError) as error:
         raise AsdfError(f"{path} cannot be understood: {error}.") from error
 
 
+def _build_architecture(config: Mapping[str, Any]) -> Architecture:
+    norm = config["feat_extract_norm"]
+    relative_positions = None
+    if config["model_type"] == "wavlm":
+        relative_positions = (int(config["num_buckets"]), int(config["max_bucket_distance"]))
+    return Architecture(
+        conv_layers=_conv_layers(config),
+        extractor_mode={"group": "group_norm", "layer": "layer_norm"}.get(norm, norm),
+        conv_bias=bool(config["conv_bias"]),
+        dimension=int(config["hidden_size"]),
+        layers=int(config["num_hidden_layers"]),
+        heads=int(config["num_attention_heads"]),
+        feed_forward=int(config["intermediate_size"]),
+        layer_norm_first=bool(config["do_stable_layer_norm"]),
+        pos_conv_kernel=int(config["num_conv_pos_embeddings"]),
+        pos_conv_groups=int(config["num_conv_pos_embedding_groups"]),
+        relative_positions=relative_positions,
+    )
+
+
+def _conv_layers(config: Mapping[str, Any]) -> ConvLayers:
+    layers = zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
+    return tuple((int(channels), int(kernel), int(stride)) for channels, kernel, stride in layers)
+
+
 def normalizes(folder: Path) -> bool | None:
-    """Whether the network expects waveforms of zero mean and unit variance; None where the folder does not say."""
+    """Whether the network expects waveforms of zero mean and unit variance; None if it is not said."""
     path = folder / "preprocessor_config.json"
-    told = read_json(path).get("do_normalize") if path.is_file() else None
-    return told if isinstance(told, bool) else None
+    if not path.is_file():
+        return None
+    value = read_json(path).get("do_normalize")
+    return value if isinstance(value, bool) else None
 
 
 def _read_parts(index: Path) -> dict[str, Tensor]:
@@ -166,11 +182,7 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
         )
     state: dict[str, Tensor] = {}
     for part in dict.fromkeys(parts.values()):
-        # An index names its neighbours; it may not lead anywhere else.
-        if Path(part).name != part or part.endswith(".index.json"):
-            raise AsdfError(f"{index} is refused: it names {part!r}, which is no file beside it.")
-        if not (index.parent / part).is_file():
-            raise AsdfError(f"{index} names {part}, which is not there. Is the download complete?")
+        _check_part(index, part)
         state.update(read_state(index.parent / part))
     missing = [name for name in parts if name not in state]
     if missing:
@@ -178,3 +190,11 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
             f"{index} names {len(missing)} layers that its files lack, {missing[0]} among them."
         )
     return state
+
+
+def _check_part(index: Path, part: str) -> None:
+    # An index names files of its folder; it may not lead anywhere else.
+    if Path(part).name != part or part.endswith(".index.json"):
+        raise AsdfError(f"{index} is refused: it names {part!r}, which is no file next to it.")
+    if not (index.parent / part).is_file():
+        raise AsdfError(f"{index} names {part}, which is missing. Is the download complete?")

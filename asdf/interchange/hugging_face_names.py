@@ -1,7 +1,7 @@
-"""The layer names of Hugging Face's wav2vec 2.0, HuBERT and WavLM, beside torchaudio's.
+"""The layer names of Hugging Face's wav2vec 2.0, HuBERT and WavLM, as torchaudio's.
 
-Invariant: a layer is either renamed, known to be of no use for features, or left under its own name, where the check
-of layers finds it.
+Invariant: a layer is either renamed, known to be of no use for features, or left under its own name,
+where the check of layers reports it.
 
 Source: the state dicts of transformers and torchaudio.
 """
@@ -15,25 +15,31 @@ from torch import Tensor
 
 from asdf.networks.wavlm import join_attention_layers
 
-# Of pretraining, and what fine-tuned networks put behind the encoder.
+# Of pretraining, and what fine-tuned networks have after the encoder.
 _NOT_USED = re.compile(
-    r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector|layer_weights|tdnn"
-    r"|feature_extractor_classifier|objective|adapter)\b"
+    r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector"
+    r"|layer_weights|tdnn|feature_extractor_classifier|objective|adapter)\b"
 )
 
 
 def is_hugging_face(state: Mapping[str, Tensor]) -> bool:
-    """Whether layers go by Hugging Face's names."""
+    """Whether layers have Hugging Face's names."""
     return "feature_projection.projection.weight" in state
 
 
 def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Layers under torchaudio's names, and the names of those left out."""
-    kept = {_renamed(name): tensor for name, tensor in state.items() if not _NOT_USED.match(name)}
-    return join_attention_layers(kept), [name for name in state if _NOT_USED.match(name)]
+    """Return layers under torchaudio's names, and the names of those left out."""
+    layers = {}
+    left_out = []
+    for name, tensor in state.items():
+        if _NOT_USED.match(name):
+            left_out.append(name)
+        else:
+            layers[_rename(name)] = tensor
+    return join_attention_layers(layers), left_out
 
 
-def _renamed(name: str) -> str:
+def _rename(name: str) -> str:
     if name.startswith("feature_projection."):
         return f"encoder.{name}"
     if name.startswith("encoder."):

@@ -19,8 +19,8 @@ from asdf.errors import AsdfError
 from asdf.interchange.fitting import load_layers
 from asdf.interchange.front_end_weights import (
     FrontEndWeights,
+    log_normalization,
     read_front_end_weights,
-    tell_normalization,
 )
 from asdf.networks.architectures import Architecture
 from asdf.networks.build import build_network, find_network_class
@@ -125,6 +125,6 @@ def _fill_front_end(front_end: Wav2Vec2FrontEnd, weights: FrontEndWeights) -> No
             "front_end.architecture set to that of the weights."
         )
     load_layers(front_end.model, weights.layers, weights.source)
-    tell_normalization(weights, front_end.normalize_waveforms)
+    log_normalization(weights, front_end.normalize_waveforms)
     if front_end.masking is not None and weights.mask_embedding is not None:
         front_end.masking.load_embedding(weights.mask_embedding)

@@ -67,7 +67,7 @@ def test_published_detectors_lend_their_front_end(checkpoint, expected, tmp_path
     state["module.LL.weight"] = torch.zeros(128, 48)
     architecture = architecture_from_options(checkpoint)
     assert architecture is not None
-    with caplog.at_level(logging.INFO, logger="asdf.interchange.front_end_weights"):
+    with caplog.at_level(logging.INFO, logger="asdf"):
         check(load(state, tmp_path, architecture=architecture.to_text()), expected)
     assert "mask_emb, quantizer.*, project_q.*, final_proj.*, LL.*" in caplog.text
 

@@ -241,7 +241,7 @@ def test_it_is_told_when_waveforms_come_otherwise_than_in_pretraining(
     normalizes, setting, told, folder, caplog
 ):
     (folder / "preprocessor_config.json").write_text(json.dumps({"do_normalize": normalizes}))
-    with caplog.at_level(logging.INFO, logger="asdf.interchange.front_end_weights"):
+    with caplog.at_level(logging.INFO, logger="asdf"):
         build(folder, normalize_waveforms=setting)
     assert (
         f"front_end.normalize_waveforms = {normalizes} is as it was trained" in caplog.text
@@ -280,13 +280,13 @@ def test_what_is_missing_or_damaged_is_told(folder, tmp_path):
     with pytest.raises(AsdfError, match=r"there is no config\.json in it"):
         build(tmp_path / "empty")
     (folder / "model.safetensors").rename(tmp_path / "lonely.safetensors")
-    with pytest.raises(AsdfError, match=r"there is no config\.json beside it"):
+    with pytest.raises(AsdfError, match=r"there is no config\.json next to it"):
         build(tmp_path / "lonely.safetensors")
     with pytest.raises(AsdfError, match=r"holds no weights: none of model\.safetensors"):
         build(folder)
     index = folder / "model.safetensors.index.json"
-    for content, told in (({"weight_map": {"a": "../../etc/passwd"}}, "which is no file beside it"),
-                          ({"weight_map": {"a": "gone.safetensors"}}, "names gone.safetensors, which is not there"),
+    for content, told in (({"weight_map": {"a": "../../etc/passwd"}}, "which is no file next to it"),
+                          ({"weight_map": {"a": "gone.safetensors"}}, "names gone.safetensors, which is missing"),
                           ({"weight_map": {"a": 3}}, "holds no weight_map"), ([], "holds no dictionary")):  # fmt: skip
         index.write_text(json.dumps(content))
         with pytest.raises(AsdfError, match=told):
