@@ -1,11 +1,12 @@
 """A network of ASDF in the layouts that other programs load.
 
-    python -m asdf export net.pt --format ssl_anti_spoofing published.pth    SSL_Anti-spoofing, SLS and Nes2Net load it
-    python -m asdf export net.pt --format aasist AASIST.pth                  the authors' AASIST and AASIST-L
-    python -m asdf export net.pt --format onnx net.onnx                      ONNX, for any language
-    python -m asdf export net.pt --format torchscript net.ts --samples 48000 TorchScript, for C++; of 3 s
-    python -m asdf export net.pt --format safetensors net.safetensors        safetensors, which ASDF loads as well
-    python -m asdf export net.pt --format hub folder/                        a folder for Hugging Face's uploader
+    python -m asdf export net.pt --format ssl_anti_spoofing out.pth   SSL_Anti-spoofing, SLS, Nes2Net
+    python -m asdf export net.pt --format aasist AASIST.pth           the authors' AASIST, AASIST-L
+    python -m asdf export net.pt --format onnx net.onnx               ONNX, for any language
+    python -m asdf export net.pt --format torchscript net.ts          TorchScript, for C++
+    python -m asdf export net.pt --format torchscript net.ts --samples 48000    of 3 s
+    python -m asdf export net.pt --format safetensors net.safetensors ASDF loads it as well
+    python -m asdf export net.pt --format hub folder/                 for Hugging Face's uploader
 
 ONNX and TorchScript take waveforms (batch, samples) of exactly --samples samples at 16 kHz and
 return embeddings and logits (spoof, bona fide): cut or repeat recordings to that length.

@@ -1,10 +1,10 @@
 """A detector in any known layout, as a network of ASDF.
 
-    python -m asdf import LA_model.pth ssl_aasist.pt            published by SSL_Anti-spoofing
-    python -m asdf import AASIST-L.pth aasist_l.pt              raw-waveform AASIST or AASIST-L
-    python -m asdf import networks/epoch.7.pt net.pt            of the original ASDF, or ASDF's own without its training
-    python -m asdf import folder/ net.pt                        a folder of `export --format hub`
-    python -m asdf import sls.pth sls.pt front_end.architecture=wav2vec2_xlsr_300m back_end.sls_samples=64600
+    python -m asdf import LA_model.pth net.pt               published by SSL_Anti-spoofing
+    python -m asdf import AASIST-L.pth net.pt               raw-waveform AASIST or AASIST-L
+    python -m asdf import networks/epoch.7.pt net.pt        of the original ASDF, or a checkpoint
+    python -m asdf import folder/ net.pt                    a folder of `export --format hub`
+    python -m asdf import sls.pth net.pt back_end.sls_samples=64600     with settings
 
 SLS and Nes2Net-X with their front end are read as well. Nothing in FILE is run. OUT holds the
 network and the settings that build it; `score`, `calibrate` and `export` need no other file. What
@@ -78,7 +78,7 @@ def settings_of_words(words: list[str]) -> Mapping[str, Any]:
 
 
 def _quote_architecture(word: str) -> str:
-    """Quote an architecture's literal, as the setting is a string; the shell took the quotes off."""
+    """Quote an architecture's literal, whose quotes the shell took off: the setting is a string."""
     name, equals, value = word.partition("=")
     if equals and value.lstrip().startswith("{"):
         return f"{name}={value.strip()!r}"

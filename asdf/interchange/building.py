@@ -1,4 +1,4 @@
-"""The network that a file's settings describe, compared with the file before memory is taken for it.
+"""Networks that files describe, compared with the files before memory is taken for them.
 
 Invariant: nothing is imported that a file names, but classes of ours and those in a folder that the
 caller names. A network of ours is built only if each of its layers is in the file, in its shape; so

@@ -1,4 +1,4 @@
-"""The pretrained networks that torchaudio publishes, fetched once and then kept in torch's own cache.
+"""The pretrained networks that torchaudio publishes, fetched once into torch's own cache.
 
 Invariant: the cache holds whole networks only. torchaudio publishes no checksums, so a file enters
 the cache when as many bytes came as the server announced, its records have their checksums, and it
@@ -9,7 +9,6 @@ writes and checks it, and compared whenever the file is used: about a second for
 from __future__ import annotations
 
 import fcntl
-import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,56 +23,53 @@ from torchaudio.pipelines import Wav2Vec2Bundle
 
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange.fairseq_names import torchaudio_names
-from asdf.interchange.fitting import first_names
+from asdf.interchange.fitting import compare_layers
 from asdf.interchange.receiving import NotTheFileError, receive
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import load_plain
 from asdf.networks.architectures import Architecture
 from asdf.runs.files import sha256_of, write_text
+from asdf.runs.log import LOG
 from asdf.text import did_you_mean
 
 BASE_URL = "https://download.pytorch.org/torchaudio/models/"
 
-_log = logging.getLogger(__name__)
-
 
 def download_bundle(name: str) -> Path:
-    """The file of the bundle `torchaudio.pipelines.NAME`, fetched if it is not in torch's cache, or damaged there.
+    """Return the path of the bundle `torchaudio.pipelines.NAME` in torch's cache.
+
+    It is fetched if it is missing there, or damaged.
 
     Raises:
         UsageError: there is no such bundle.
         AsdfError: it cannot be fetched.
     """
-    bundle = _bundle(name)
+    bundle = _find_bundle(name)
+    url = BASE_URL + bundle._path
     path = Path(torch.hub.get_dir()) / "checkpoints" / Path(bundle._path).name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _one_at_a_time(path) as is_alone:
             if is_alone:
                 _remove_unfinished(path)
-            damage = _damage(name, path) if path.is_file() else ""
-            if damage:
-                _log.warning(
-                    "%s, the download of torchaudio:%s, is damaged and fetched again: %s",
-                    path,
-                    name,
-                    damage,
-                )
-            if damage or not path.is_file():
-                _fetch(name, BASE_URL + bundle._path, path)
-    except OSError as error:  # of the disk, and urllib's own, which derive from it
-        raise AsdfError(_advice(name, BASE_URL + bundle._path, path, error)) from error
+            if not _is_usable(name, path):
+                _fetch(name, url, path)
+    except OSError as error:  # of the disk, and urllib's, which derive from it
+        raise AsdfError(_advice(name, url, path, error)) from error
     return path
 
 
 def bundle_architecture(name: str) -> Architecture:
-    """The architecture of the bundle `torchaudio.pipelines.NAME`.
+    """Return the architecture of the bundle `torchaudio.pipelines.NAME`.
 
     Raises:
         UsageError: there is no such bundle.
     """
-    bundle = _bundle(name)
+    bundle = _find_bundle(name)
     sizes = bundle._params
+    relative_positions = None
+    if bundle._model_type == "WavLM":
+        relative_positions = (sizes["encoder_num_buckets"], sizes["encoder_max_distance"])
     return Architecture(
         conv_layers=tuple(tuple(layer) for layer in sizes["extractor_conv_layer_config"]),
         extractor_mode=sizes["extractor_mode"],
@@ -85,9 +81,7 @@ def bundle_architecture(name: str) -> Architecture:
         layer_norm_first=sizes["encoder_layer_norm_first"],
         pos_conv_kernel=sizes["encoder_pos_conv_kernel"],
         pos_conv_groups=sizes["encoder_pos_conv_groups"],
-        relative_positions=(sizes["encoder_num_buckets"], sizes["encoder_max_distance"])
-        if bundle._model_type == "WavLM"
-        else None,
+        relative_positions=relative_positions,
     )
 
 
@@ -97,15 +91,14 @@ def bundle_normalizes(name: str) -> bool:
     Raises:
         UsageError: there is no such bundle.
     """
-    return bool(_bundle(name)._normalize_waveform)
+    return bool(_find_bundle(name)._normalize_waveform)
 
 
-def _bundle(name: str) -> Wav2Vec2Bundle:
-    bundles = {
-        key: value
-        for key, value in vars(torchaudio.pipelines).items()
-        if isinstance(value, Wav2Vec2Bundle)
-    }
+def _find_bundle(name: str) -> Wav2Vec2Bundle:
+    bundles = {}
+    for key, value in vars(torchaudio.pipelines).items():
+        if isinstance(value, Wav2Vec2Bundle):
+            bundles[key] = value
     if name not in bundles:
         hint = did_you_mean(name, bundles, prefix="torchaudio:")
         raise UsageError(
@@ -117,9 +110,10 @@ def _bundle(name: str) -> Wav2Vec2Bundle:
 
 @contextmanager
 def _one_at_a_time(path: Path) -> Iterator[bool]:
-    """Of several processes that want a file one fetches it; the others wait and find it.
+    """Let one of several processes that want a file fetch it, while the others wait for it.
 
-    File systems that know no such locks give an error: then each process does it for itself, and False is given.
+    The block gets whether this process is alone. File systems without such locks raise an error:
+    then each process fetches the file, and none knows to be alone.
     """
     try:
         lock = path.with_name(f".{path.name}.lock").open("w")
@@ -141,61 +135,81 @@ def _remove_unfinished(path: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _is_usable(name: str, path: Path) -> bool:
+    """Whether the bundle's file is in the cache, and undamaged; warns of a damaged one."""
+    if not path.is_file():
+        return False
+    damage = _find_damage(name, path)
+    if damage:
+        LOG.warning(
+            "%s, the download of torchaudio:%s, is damaged and fetched again: %s",
+            path,
+            name,
+            damage,
+        )
+    return not damage
+
+
 def _fetch(name: str, url: str, path: Path) -> None:
-    """Put the file in its place if it is the bundle's network, and its SHA-256 next to it."""
-    _log.info("fetching torchaudio:%s from %s to %s", name, url, path)
+    """Put the file at its path if it is the bundle's network, and its SHA-256 next to it."""
+    LOG.info("fetching torchaudio:%s from %s to %s", name, url, path)
     with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as folder:
         part = Path(folder) / path.name
         receive(url, part)
-        if fault := _fault(name, part):
+        fault = _find_fault(name, part)
+        if fault:
             raise NotTheFileError(f"the server sent something else than this network: {fault}")
-        # Without the note of an older file a kill right here leaves a file that is checked anew.
-        _note(path).unlink(missing_ok=True)
+        # Without the digest of an older file a kill right here leaves a file that is checked anew.
+        _digest_path(path).unlink(missing_ok=True)
         part.replace(path)
-    _write_note(path)
+    _write_digest(path)
 
 
-def _damage(name: str, path: Path) -> str:
-    """What is wrong with the cached file of a bundle; empty where nothing is."""
-    note = _note(path)
-    if note.is_file():
-        same = note.read_text(encoding="utf-8", errors="replace").split()[:1] == [sha256_of(path)]
-        return "" if same else f"its SHA-256 is not the one in {note.name}"
-    fault = _fault(name, path)
+def _find_damage(name: str, path: Path) -> str:
+    """Return what is wrong with the cached file of a bundle; empty where nothing is."""
+    noted = _digest_path(path)
+    if noted.is_file():
+        digest, *_ = noted.read_text(encoding="utf-8", errors="replace").split() or [""]
+        if digest == sha256_of(path):
+            return ""
+        return f"its SHA-256 is not the one in {noted.name}"
+    fault = _find_fault(name, path)
     if not fault:
         # torchaudio itself, or an older ASDF, has fetched it. A cache of others cannot be written.
         with suppress(AsdfError):
-            _write_note(path)
+            _write_digest(path)
     return fault
 
 
-def _fault(name: str, path: Path) -> str:
-    """Why a file is not the network of a bundle; empty where it is."""
+def _find_fault(name: str, path: Path) -> str:
+    """Return why a file is not the network of a bundle; empty where it is."""
     try:
         content = load_plain(path, mapped=True)
         layers, _ = torchaudio_names(state_dict_in(content, path))
     except (UnpicklingError, ValueError, TypeError, AttributeError, AsdfError) as error:
         return str(error)
     shapes = bundle_architecture(name).shapes()
-    wrong = [
-        layer for layer in shapes if layer not in layers or layers[layer].shape != shapes[layer]
-    ]
-    return f"layers are missing or of another shape: {first_names(wrong)}" if wrong else ""
+    # Layers that only the file has, such as those of a fine-tuned head, do no harm.
+    differences = compare_layers(shapes, layers, ignored=layers).describe()
+    return f"its layers are not the bundle's: {differences}" if differences else ""
 
 
-def _note(path: Path) -> Path:
+def _digest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _write_note(path: Path) -> None:
-    write_text(_note(path), f"{sha256_of(path)}  {path.name}\n")
+def _write_digest(path: Path) -> None:
+    """Write the file's SHA-256 as `sha256sum` does."""
+    write_text(_digest_path(path), f"{sha256_of(path)}  {path.name}\n")
 
 
 def _advice(name: str, url: str, path: Path, error: OSError) -> str:
-    damaged = " What is at that path is a damaged download of it." if path.is_file() else ""
+    damaged = ""
+    if path.is_file():
+        damaged = " What is at that path is a damaged download of it."
     return (
-        f"cannot fetch front_end.weights = 'torchaudio:{name}' from {url} to {path}: {error}.{damaged} Compute nodes "
-        "often have no way out to the net: run the following where there is one, such as a login node, with the same "
-        f'home folder or TORCH_HOME: python -c "from asdf.interchange.download import download_bundle; '
-        f"download_bundle('{name}')\""
+        f"cannot fetch front_end.weights = 'torchaudio:{name}' from {url} to {path}: "
+        f"{error}.{damaged} Compute nodes often have no way out to the net: run the following "
+        "where there is one, such as a login node, with the same home folder or TORCH_HOME: python "
+        f"-c \"from asdf.interchange import download_bundle; download_bundle('{name}')\""
     )

@@ -102,7 +102,7 @@ def _build_architecture(options: Mapping[str, Any]) -> Architecture:
 
 
 def normalizes(content: Mapping[str, Any]) -> bool | None:
-    """Whether the network expects waveforms of zero mean and unit variance; None if it is not said."""
+    """Whether the network expects waveforms of zero mean and unit variance; None if unknown."""
     cfg = _plain_dict(content.get("cfg"))
     for options in (_plain_dict(cfg.get("task")), cfg, _plain_dict(content.get("args"))):
         value = options.get("normalize")

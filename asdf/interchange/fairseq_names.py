@@ -1,7 +1,7 @@
 """The layer names of fairseq's wav2vec 2.0 and HuBERT, and of WavLM's checkpoints, as torchaudio's.
 
-Invariant: a layer is either renamed, known to be of no use for features, or left under its own name,
-where the check of layers reports it. Renaming back gives fairseq's names again.
+Invariant: a layer is either renamed, known to be of no use for features, or left under its own
+name, where the check of layers reports it. Renaming back gives fairseq's names again.
 
 Source: the state dicts of fairseq, microsoft/unilm (WavLM) and torchaudio.
 """
@@ -61,7 +61,7 @@ def is_fairseq(state: Mapping[str, Tensor]) -> bool:
 
 
 def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Return layers under torchaudio's names, from fairseq's or torchaudio's; and names left out."""
+    """Return layers under torchaudio's names, from fairseq's or those; and names left out."""
     pairs = _PAIRS if is_fairseq(state) else []
     layers = {}
     left_out = []

@@ -1,4 +1,4 @@
-"""What a file is that is no network: known by its first bytes."""
+"""Files that are often taken for a network, recognised by their first bytes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _RECORDINGS = {
     b"caff": "CAF",
 }
 _WEB_PAGES = (b"<!doctype", b"<html", b"<?xml")
-_START = 64
+_START_BYTES = 64
 _POINTER = b"version https://git-lfs"
 
 
 def other_kind(path: Path) -> str | None:
-    """What a file is, if it is something else that is often taken for a network."""
+    """Return what a file is, if it is no network but often taken for one."""
     with path.open("rb") as file:
-        start = file.read(_START)
+        start = file.read(_START_BYTES)
     for magic, kind in _RECORDINGS.items():
         if start.startswith(magic):
             return f"a recording ({kind}), not a network; commands name the network first"
     if is_web_page(start):
-        return "a web page, not a network; a server or a proxy sent it in place of the file"
+        return "a web page, not a network; a server or a proxy sent it instead of the file"
     if start.startswith(_POINTER):
         return "a pointer of Git LFS, not a network; run git lfs pull where it came from"
     return None

@@ -31,7 +31,7 @@ _NAMES_SHOWN = 6
 
 @dataclass(frozen=True)
 class LayerDifferences:
-    """Names of the layers in which a file differs from a network; those of another shape with both."""
+    """Names of the layers in which a file differs from a network."""
 
     missing: list[str]
     misshapen: list[str]
@@ -119,7 +119,7 @@ def load_layers(
 
 
 def by_module(names: Iterable[str]) -> str:
-    """Return these names of layers, each module once: by the innermost part that has all of them."""
+    """Return the modules of these layers, each by the innermost part that has all of its layers."""
     modules: dict[str, list[list[str]]] = {}
     for name in names:
         parts = name.removeprefix(PUBLISHED_FRONT_END).split(".")

@@ -1,8 +1,8 @@
 """The pretrained weights of a front end: fairseq's, Hugging Face's, torchaudio's, or a detector's.
 
 Invariant: every layer of the file is a layer of the front end, or known to be of no use for
-features, and then logged; what is neither keeps its name, so that the check of layers (`fitting.py`)
-reports it.
+features, and then logged; what is neither keeps its name, so that the check of layers
+(`fitting.py`) reports it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Source:
 
 
 def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeights:
-    """Read what `front_end.weights` names: a checkpoint, a folder of Hugging Face, `torchaudio:NAME`.
+    """Read what `front_end.weights` names: a file, a folder of Hugging Face, `torchaudio:NAME`.
 
     The architecture is the file's where its options state it. Shapes alone show neither the number
     of attention heads nor the order of norms: then it is `expected`, or else the known one whose
@@ -114,7 +114,7 @@ def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], sour
 
 
 def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Return a front end's layers under torchaudio's names, from fairseq's, Hugging Face's or those.
+    """Rename a front end's layers from fairseq's or Hugging Face's names to torchaudio's.
 
     Returns:
         The layers, and the names of those that features do not depend on.
@@ -201,7 +201,7 @@ def _front_end_layers(
 
 
 def matching_architecture(layers: Mapping[str, Tensor], expected: Architecture) -> Architecture:
-    """Return `expected` or the known architecture whose layers have these shapes, else `expected`."""
+    """Return `expected` or a known architecture with layers of these shapes, else `expected`."""
     shapes = {name: tensor.shape for name, tensor in layers.items()}
     for architecture in (expected, *KNOWN.values()):
         if architecture.shapes() == shapes:

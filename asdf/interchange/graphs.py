@@ -1,8 +1,9 @@
 """Networks as graphs that run without ASDF: TorchScript and ONNX.
 
-Invariant: a graph takes one number of samples, which it checks, and any number of utterances; what it gives is held
-against the network's own numbers before the file is there. A graph keeps what a network decides from a recording's
-length, such as how many graph nodes it pools, so another length would give other scores without a word.
+Invariant: a graph takes one number of samples, which it checks, and any number of utterances; its
+results are compared with the network's before the file is written. A graph fixes what a network
+decides from a recording's length, such as how many graph nodes it pools, so another length would
+give other scores in silence.
 
 Shapes: B utterances, T samples, E embedding values.
 """
@@ -10,6 +11,7 @@ Shapes: B utterances, T samples, E embedding values.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,11 +30,14 @@ TOLERANCE = 1e-4
 """By how much numbers up to 1 may differ; larger ones by as much more."""
 
 _OPSET = 17
-_NAMES: dict[str, Any] = {"input_names": ["waveforms"], "output_names": ["embeddings", "logits"]}
+_INPUT = "waveforms"
+_OUTPUTS = ["embeddings", "logits"]
+
+Forward = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class _OneLength(nn.Module):
-    """The traced network behind a check of the waveforms' length."""
+    """The traced network after a check of the waveforms' length."""
 
     def __init__(self, traced: torch.jit.ScriptModule, samples: int) -> None:
         super().__init__()
@@ -42,52 +47,56 @@ class _OneLength(nn.Module):
     def forward(self, waveforms: Tensor) -> tuple[Tensor, Tensor]:
         if waveforms.dim() != 2 or waveforms.size(1) != self.samples:
             raise ValueError(
-                "waveforms must be (batch, samples) with as many samples as the network was exported for"
+                "waveforms must be (batch, samples) with as many samples as the network was "
+                "exported for"
             )
         embeddings, logits = self.traced(waveforms)
         return embeddings, logits
 
 
-def samples_for(network: nn.Module, asked: int | None) -> int:
-    """The length of a graph's waveforms: what is asked for, the one that the network takes, or the field's.
+def samples_for(network: nn.Module, requested: int | None) -> int:
+    """Return the length of a graph's waveforms: the requested one, the network's, or the field's.
 
     Raises:
-        UsageError: the network takes one length, and another is asked for.
+        UsageError: the network takes one length, and another is requested.
     """
     only = fixed_samples(network)
-    if only is not None and asked not in (None, only):
+    if only is not None and requested not in (None, only):
         raise UsageError(
-            f"--samples {asked}: {type(network).__name__} takes {only} samples and no other length."
+            f"--samples {requested}: {type(network).__name__} takes {only} samples and no other "
+            "length."
         )
-    return only or asked or SAMPLES
+    return only or requested or SAMPLES
 
 
 def write_torchscript(network: nn.Module, path: Path, samples: int) -> str:
-    """Write `network`, in eval mode, as TorchScript; what was checked, in words.
+    """Write `network`, in eval mode, as TorchScript; return what was checked, in words.
 
     Raises:
         AsdfError: the network cannot be traced, or its graph gives other numbers.
     """
-    try:
-        with torch.no_grad(), warnings.catch_warnings():
-            # On shapes that a graph keeps, which the length stands for, and on TorchScript's age.
-            warnings.simplefilter("ignore")
-            traced = torch.jit.trace(network, _waveforms(2, samples), check_trace=False)
-            graph = torch.jit.script(_OneLength(traced, samples))
-    except Exception as error:  # of any kind, from a network that may be the user's own
-        raise _impossible(network, "TorchScript", error) from error
-    difference = _difference(network, samples, graph)
-    with atomic_write(path, "wb") as file, warnings.catch_warnings():
+    # Silence tracer warnings about constant shapes (intended: the length is fixed) and
+    # TorchScript's deprecation.
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.jit.save(graph, file)
-    return difference
+        try:
+            with torch.no_grad():
+                traced = torch.jit.trace(network, _noise(2, samples), check_trace=False)
+                graph = torch.jit.script(_OneLength(traced, samples))
+        except Exception as error:  # of any kind, from a network that may be the user's
+            raise _export_error(network, "TorchScript", error) from error
+        checked = _compare(network, samples, graph)
+        with atomic_write(path, "wb") as file:
+            torch.jit.save(graph, file)
+    return checked
 
 
 def write_onnx(network: nn.Module, path: Path, samples: int) -> str:
-    """Write `network`, in eval mode, as ONNX; what was checked, in words.
+    """Write `network`, in eval mode, as ONNX; return what was checked, in words.
 
     Raises:
-        AsdfError: the package onnx is missing, the network cannot be exported, or its graph gives other numbers.
+        AsdfError: the package onnx is missing, the network cannot be exported, or its graph gives
+            other numbers.
     """
     try:
         import onnx  # noqa: F401
@@ -95,72 +104,89 @@ def write_onnx(network: nn.Module, path: Path, samples: int) -> str:
         raise AsdfError(
             "exporting to ONNX needs the package onnx: pip install 'asdf-antispoofing[onnx]'"
         ) from error
-    # torch's newer exporter needs further packages, and stops at WavLM's relative positions.
-    options: dict[str, Any] = {
-        "dynamo": False,
-        "opset_version": _OPSET,
-        "dynamic_axes": {name: {0: "batch"} for names in _NAMES.values() for name in names},
-    }
+    content = _export_onnx(network, samples)
+    checked = _check_onnx(network, samples, content)
+    with atomic_write(path, "wb") as file:
+        file.write(content)
+    return checked
+
+
+def _export_onnx(network: nn.Module, samples: int) -> bytes:
     with TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 torch.onnx.export(
                     network,
-                    (_waveforms(2, samples),),
-                    Path(folder) / "net.onnx",
-                    **_NAMES,
-                    **options,
+                    (_noise(2, samples),),
+                    path,
+                    input_names=[_INPUT],
+                    output_names=_OUTPUTS,
+                    dynamic_axes={name: {0: "batch"} for name in (_INPUT, *_OUTPUTS)},
+                    opset_version=_OPSET,
+                    # The newer exporter needs further packages, and stops at WavLM's relative
+                    # positions.
+                    dynamo=False,
                 )
-        except Exception as error:
-            raise _impossible(network, "ONNX", error) from error
+        except Exception as error:  # of any kind, from a network that may be the user's
+            raise _export_error(network, "ONNX", error) from error
+        # The exporter writes the weights of a larger network to files of their own.
         if len(list(Path(folder).iterdir())) > 1:
             raise AsdfError(
-                f"{type(network).__name__} is larger than 2 GB, the most that an ONNX file holds; nothing was written. "
-                "Export it as torchscript."
+                f"{type(network).__name__} is larger than 2 GB, the most that an ONNX file holds; "
+                "nothing was written. Export it as torchscript."
             )
-        made = (Path(folder) / "net.onnx").read_bytes()
+        return path.read_bytes()
+
+
+def _check_onnx(network: nn.Module, samples: int, content: bytes) -> str:
     try:
         import onnxruntime
     except ImportError:
-        checked = "not run: the package onnxruntime is not installed"
-    else:
-        session = onnxruntime.InferenceSession(made)
+        return "not run: the package onnxruntime is not installed"
+    session: Any = onnxruntime.InferenceSession(content)
 
-        def run(waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-            embeddings, logits = session.run(None, {"waveforms": waveforms_BT.numpy()})
-            return torch.from_numpy(embeddings), torch.from_numpy(logits)
+    def run(waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+        embeddings, logits = session.run(None, {_INPUT: waveforms_BT.numpy()})
+        return torch.from_numpy(embeddings), torch.from_numpy(logits)
 
-        checked = _difference(network, samples, run)
-    with atomic_write(path, "wb") as file:
-        file.write(made)
-    return checked
+    return _compare(network, samples, run)
 
 
-def _waveforms(batch: int, samples: int) -> Tensor:
-    """Noise at about the level of speech; the same in each export."""
-    return 0.1 * torch.randn(batch, samples, generator=torch.Generator().manual_seed(batch))
+def _noise(batch: int, samples: int) -> Tensor:
+    """Return noise at about the level of speech, (batch, samples); the same in each export."""
+    generator = torch.Generator().manual_seed(batch)
+    return 0.1 * torch.randn(batch, samples, generator=generator)
 
 
-def _difference(network: nn.Module, samples: int, graph: Any) -> str:
-    """Run the graph on another batch than it was traced with."""
-    waveforms_BT = _waveforms(3, samples)
+def _compare(network: nn.Module, samples: int, graph: Forward) -> str:
+    """Run the graph on another batch than it was traced with; return the difference, in words."""
+    waveforms_BT = _noise(3, samples)
     with torch.no_grad():
-        expected, got = network(waveforms_BT), graph(waveforms_BT)
-    largest = max(float((a - b).abs().max()) for a, b in zip(expected, got, strict=True))
-    allowed = TOLERANCE * max(1.0, *(float(values_BX.abs().max()) for values_BX in expected))
-    if not largest <= allowed:
+        expected = network(waveforms_BT)
+        results = graph(waveforms_BT)
+    differences = []
+    allowed = TOLERANCE
+    for expected_BX, result_BX in zip(expected, results, strict=True):
+        differences.append(float((expected_BX - result_BX).abs().max()))
+        allowed = max(allowed, TOLERANCE * float(expected_BX.abs().max()))
+    largest = max(differences)
+    # Each of them: NaN is neither the largest nor within the limit.
+    if not all(difference <= allowed for difference in differences):
         raise AsdfError(
-            f"the exported graph of {type(network).__name__} gives other numbers than the network, by {largest:.2g}; "
-            "nothing was written. Its forward may do what a graph cannot follow, such as branch on values."
+            f"the exported graph of {type(network).__name__} gives other numbers than the network, "
+            f"by {largest:.2g}; nothing was written. Its forward may do what a graph cannot "
+            "follow, such as branch on values."
         )
     return (
         f"run on {len(waveforms_BT)} waveforms: differs from the network by {largest:.1e} at most"
     )
 
 
-def _impossible(network: nn.Module, layout: str, error: Exception) -> AsdfError:
+def _export_error(network: nn.Module, layout: str, error: Exception) -> AsdfError:
     reason = next((line for line in str(error).splitlines() if line.strip()), "")
     return AsdfError(
-        f"{type(network).__name__} cannot be exported as {layout}: {type(error).__name__}: {reason.strip()}"
+        f"{type(network).__name__} cannot be exported as {layout}: {type(error).__name__}: "
+        f"{reason.strip()}"
     )

@@ -60,7 +60,7 @@ _REQUIRED = {
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the folder of a model, from its path or that of its weights; None without configuration."""
+    """Return the folder of a model, given it or its weights; None without a configuration."""
     folder = path if path.is_dir() else path.parent
     is_weights = path.name in WEIGHTS or path.suffix == ".safetensors"
     if (path.is_dir() or is_weights) and (folder / CONFIG).is_file():
@@ -166,7 +166,7 @@ def _conv_layers(config: Mapping[str, Any]) -> ConvLayers:
 
 
 def normalizes(folder: Path) -> bool | None:
-    """Whether the network expects waveforms of zero mean and unit variance; None if it is not said."""
+    """Whether the network expects waveforms of zero mean and unit variance; None if unknown."""
     path = folder / "preprocessor_config.json"
     if not path.is_file():
         return None

@@ -1,7 +1,7 @@
 """The layer names of Hugging Face's wav2vec 2.0, HuBERT and WavLM, as torchaudio's.
 
-Invariant: a layer is either renamed, known to be of no use for features, or left under its own name,
-where the check of layers reports it.
+Invariant: a layer is either renamed, known to be of no use for features, or left under its own
+name, where the check of layers reports it.
 
 Source: the state dicts of transformers and torchaudio.
 """

@@ -1,4 +1,4 @@
-"""The model card of an exported network: what it is, how to use it, its training data, how well it does.
+"""The model card of an exported network: what it is, how to use it, its data and error rates.
 
 Invariant: the card says what the network's file and its run's results say, and names what they do
 not.
@@ -30,8 +30,10 @@ tags:
 
 # {name}
 
-A network that tells bona fide speech from spoofed speech: `{network_class}`, {parameters:,} parameters, made with
-ASDF, the Artificial Speech Detection Framework. It takes speech at 16 kHz; the higher the score, the more bona fide.
+A network that tells bona fide speech from spoofed speech: `{network_class}`, {parameters:,} \
+parameters, made with
+ASDF, the Artificial Speech Detection Framework. It takes speech at 16 kHz; the \
+higher the score, the more bona fide.
 
 ## Use
 

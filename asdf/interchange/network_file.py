@@ -1,7 +1,7 @@
-"""What a network file of ASDF holds: the weights, the settings that build the network, its training.
+"""What a network file of ASDF holds: weights, the settings that build the network, its training.
 
 Invariant: entries have the keys that ASDF has always written, which stand in this file only; other
-programs read them. What is not known here, as of a newer version, is carried along and written again.
+programs read them. Unknown entries, as of a newer version, are carried along and written again.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class NetworkFile:
         return entries | self.others
 
     def description(self) -> dict[str, Any]:
-        """Return how the network is built and what is known of it: no weights, training or paths."""
+        """Return how the network is built and what is known of it: no weights, no training."""
         content = self.content()
         entries = {key: content[key] for key in _DESCRIPTION if key in content}
         if self.settings is not None:
@@ -159,7 +159,7 @@ class NetworkFile:
         return [str(key) for key in self.content() if key not in (*_DESCRIPTION, OUR_KEY)]
 
     def with_weights(self, state: dict[str, Any], averaged: list[str]) -> NetworkFile:
-        """Return a file of the same kind of network with other weights, the mean of those `averaged`.
+        """Return a file of the same network with other weights, the mean of those `averaged`.
 
         What was learnt or measured with the weights of this file is left out.
         """

@@ -17,32 +17,35 @@ _KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"
 
 
 class NumberType:
-    """What stands for `numpy.dtype` in a file: the type of a single number."""
+    """The type of a single number, read instead of `numpy.dtype`."""
 
     def __init__(self, name: str, *_: object) -> None:
         if name not in _KINDS:
-            asked = shorten(printable(repr(name), one_line=True))
-            raise UnpicklingError(f"it asks for numpy's type {asked}, which is of no single number")
+            wanted = shorten(printable(repr(name), one_line=True))
+            raise UnpicklingError(
+                f"it asks for numpy's type {wanted}, which is of no single number"
+            )
         self.dtype = np.dtype(name)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take the order of bytes; the rest is for types of several numbers."""
+        """Set the order of bytes; the rest of a state is for types of several numbers."""
         if state[1] in ("<", ">"):
             self.dtype = self.dtype.newbyteorder(state[1])
 
 
-def number(kind: NumberType, data: bytes) -> float | int | bool:
-    """What stands for numpy's constructor of numbers."""
+def read_number(kind: NumberType, data: bytes) -> float | int | bool:
+    """Return the number of these bytes, instead of numpy's constructor."""
     if not isinstance(kind, NumberType) or not isinstance(data, bytes):
         raise UnpicklingError("it describes a number of numpy's in a way that cannot be followed")
-    value: float | int | bool = np.frombuffer(data, kind.dtype, count=1)[0].item()
+    numbers = np.frombuffer(data, kind.dtype, count=1)
+    value: float | int | bool = numbers[0].item()
     return value
 
 
 # numpy renamed the module of its scalars.
 NUMPY_NUMBERS = [
     (NumberType, "numpy.dtype"),
-    (number, "numpy.core.multiarray.scalar"),
-    (number, "numpy._core.multiarray.scalar"),
+    (read_number, "numpy.core.multiarray.scalar"),
+    (read_number, "numpy._core.multiarray.scalar"),
 ]
 """As torch's `safe_globals` takes them."""

@@ -1,7 +1,7 @@
-"""What a file of `torch.save` claims to hold, held against what it holds, before it is allocated.
+"""What a file of `torch.save` claims to hold, compared with the file before it is allocated.
 
 Invariant: only files pass whose records are as they were written, whose storages are no larger than
-the bytes that are there for them, and whose calls copy no more than the file is large. torch takes
+their records, and whose calls copy no more values than the file has bytes. torch takes
 a claim at its word: it would read past a record's end, or allocate whatever a number in the file
 says; and it does not look at checksums.
 
@@ -17,7 +17,7 @@ from pickle import UnpicklingError
 
 import torch
 
-from asdf.interchange.pickle_walk import storages
+from asdf.interchange.pickle_walk import Storage, storages
 
 # The legacy format begins with a magic number's pickle; a version, the machine's sizes and the
 # content follow.
@@ -25,7 +25,7 @@ _BEFORE_STORAGES = 3
 
 
 def check_sizes(path: Path) -> bool:
-    """Hold the claims of a file against its size, and its records against their checksums.
+    """Compare the claims of a file with its size, and its records with their checksums.
 
     The checksums cost one pass over the file in its own order, some gigabytes per second; torch
     then finds the file in the system's cache. Files of the legacy format have none.
@@ -48,48 +48,62 @@ def check_sizes(path: Path) -> bool:
 def _check_zip(path: Path) -> None:
     size = path.stat().st_size
     with zipfile.ZipFile(path) as archive:
-        records = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
-        if len(records) != len(archive.infolist()):
+        records = _records_of(archive, size)
+        pickled = records.get("data.pkl")
+        if pickled is None:
+            return  # torch reports what it is instead
+        with archive.open(pickled) as file:
+            for storage in storages(file, size):
+                _check_storage(storage, records)
+        damaged = archive.testzip()
+    if damaged:
+        raise zipfile.BadZipFile(
+            f"the bytes of its record {damaged} are not those that were written (CRC-32)"
+        )
+
+
+def _records_of(archive: zipfile.ZipFile, file_size: int) -> dict[str, zipfile.ZipInfo]:
+    """Return the records by name, if torch.save can have written them."""
+    records: dict[str, zipfile.ZipInfo] = {}
+    claimed = 0
+    for entry in archive.infolist():
+        name = entry.filename.partition("/")[2]
+        if name in records:
             raise UnpicklingError("it holds two records of one name")
-        if "constants.pkl" in records:
-            raise UnpicklingError("it is a program of TorchScript, which would be run to be read")
-        packed = [
-            name for name, entry in records.items() if entry.compress_type != zipfile.ZIP_STORED
-        ]
-        if packed:
-            raise UnpicklingError(
-                f"its record {packed[0]} is compressed, which torch.save does not do"
-            )
-        if sum(entry.file_size for entry in records.values()) > size:
-            raise UnpicklingError(f"its records claim to be larger than the file, {size:,} bytes")
-        if "data.pkl" not in records:
-            return  # torch tells what it is instead
-        with archive.open(records["data.pkl"]) as file:
-            for key, claimed in storages(file, size):
-                record = records.get(f"data/{key}")
-                if record is None or claimed > record.file_size:
-                    held = "nothing" if record is None else f"{record.file_size:,} bytes"
-                    raise UnpicklingError(
-                        f"its storage {key} claims {claimed:,} bytes and holds {held}"
-                    )
-        if damaged := archive.testzip():
-            raise zipfile.BadZipFile(
-                f"the bytes of its record {damaged} are not those that were written (CRC-32)"
-            )
+        records[name] = entry
+        claimed += entry.file_size
+    if "constants.pkl" in records:
+        raise UnpicklingError("it is a program of TorchScript, which would be run to be read")
+    for name, entry in records.items():
+        # A compressed record may be a thousand times as large in memory.
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise UnpicklingError(f"its record {name} is compressed, which torch.save does not do")
+    # Records may also lie over each other: each alone fits, and all together do not.
+    if claimed > file_size:
+        raise UnpicklingError(f"its records claim to be larger than the file, {file_size:,} bytes")
+    return records
+
+
+def _check_storage(storage: Storage, records: dict[str, zipfile.ZipInfo]) -> None:
+    record = records.get(f"data/{storage.key}")
+    if record is not None and storage.size <= record.file_size:
+        return
+    held = "nothing" if record is None else f"{record.file_size:,} bytes"
+    raise UnpicklingError(
+        f"its storage {storage.key} claims {storage.size:,} bytes and holds {held}"
+    )
 
 
 def _check_legacy(path: Path) -> None:
     size = path.stat().st_size
+    claims: dict[str, int] = {}
     with path.open("rb") as file:
-        if torch.serialization.MAGIC_NUMBER not in [
-            argument for _, argument, _ in pickletools.genops(file)
-        ]:
-            return  # torch tells what it is instead
-        claims: dict[str, int] = {}
+        arguments = [argument for _, argument, _ in pickletools.genops(file)]
+        if torch.serialization.MAGIC_NUMBER not in arguments:
+            return  # torch reports what it is instead
         for _ in range(_BEFORE_STORAGES):
-            for key, claimed in storages(file, size):
-                claims[key] = max(claimed, claims.get(key, 0))
-    if sum(claims.values()) > size:
-        raise UnpicklingError(
-            f"its storages claim {sum(claims.values()):,} bytes, and the file has {size:,}"
-        )
+            for storage in storages(file, size):
+                claims[storage.key] = max(storage.size, claims.get(storage.key, 0))
+    claimed = sum(claims.values())
+    if claimed > size:
+        raise UnpicklingError(f"its storages claim {claimed:,} bytes, and the file has {size:,}")

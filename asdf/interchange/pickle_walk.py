@@ -1,25 +1,26 @@
-"""A pickle followed, not run: what its storages claim, and how many values its calls copy.
+"""A pickle that is followed, not run: what its storages claim, how many values its calls copy.
 
 Invariant: nothing is built but numbers, texts and tuples, which is all that a storage's description
-is made of; lists and dictionaries are counted, and anything else stands for itself as `None`.
+is made of; of lists and dictionaries the values are counted, and anything else is `None`.
 
 A pickle names what it made before in two bytes. So a tuple of two that holds another twice, and so
 on, is small in the file and takes for ever to hash as a dictionary's key; and a call that copies a
-long list may stand there over and over. Both are counted here as often as they appear. What is only
-printed and compared is bounded after the file was read (`plain_values.py`).
+long list may be repeated any number of times. Both are counted here as often as they appear. What
+is only printed and compared is bounded after the file was read (`plain_values.py`).
 """
 
 from __future__ import annotations
 
 import pickletools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import IO, Any
 
-WIDEST_TUPLE = 1000
-"""The most values in a tuple and in those inside it. The widest that is saved is Python's random
-state, of 630."""
-LEAST_COPIES = 1_000_000
+MAX_TUPLE_VALUES = 1000
+"""Values in a tuple and in those inside it. The widest that is saved is Python's random state, of
+630."""
+SMALL_FILE_COPIES = 1_000_000
 """How many values the calls of a small file may copy; of a larger file, as many as it has bytes."""
 
 _ELEMENT_SIZES = {
@@ -29,6 +30,14 @@ _ELEMENT_SIZES = {
     **dict.fromkeys(("CharStorage", "ByteStorage", "BoolStorage", "UntypedStorage"), 1),
 }
 _LARGEST_ELEMENT = 16
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What a pickle says of a storage: the name of its record, and its size in bytes."""
+
+    key: str
+    size: int
 
 
 class _Tuple(tuple[Any, ...]):
@@ -43,17 +52,17 @@ class _Items:
     length = 0
 
 
-def storages(file: IO[bytes], file_size: int) -> Iterator[tuple[str, int]]:
-    """Key and claimed bytes of every storage that the pickle at the file's position names.
+def storages(file: IO[bytes], file_size: int) -> Iterator[Storage]:
+    """Yield every storage that the pickle at the file's position names, with the size it claims.
 
     Raises:
         UnpicklingError: it is broken, holds a tuple of too many values, or copies too much.
     """
-    walk = _Walk(max(file_size, LEAST_COPIES))
+    walk = _Walk(max(file_size, SMALL_FILE_COPIES))
     for instruction, argument, _ in pickletools.genops(file):
         try:
             if instruction.name == "BINPERSID":
-                yield _storage(walk.stack.pop())
+                yield _read_storage(walk.stack.pop())
                 walk.stack.append(None)
             else:
                 walk.follow(instruction, argument)
@@ -62,7 +71,11 @@ def storages(file: IO[bytes], file_size: int) -> Iterator[tuple[str, int]]:
 
 
 class _Walk:
-    """The stack and the memo of a pickle, as far as they matter here."""
+    """The stack and the memo of a pickle, as far as they matter here.
+
+    Attributes:
+        copies_left: how many values further calls may copy.
+    """
 
     def __init__(self, copies: int) -> None:
         self.stack: list[Any] = []
@@ -71,57 +84,72 @@ class _Walk:
         self.copies_left = copies
 
     def follow(self, instruction: pickletools.OpcodeInfo, argument: Any) -> None:
-        name, stack = instruction.name, self.stack
-        if name in ("PUT", "BINPUT", "LONG_BINPUT"):
-            self.memo[argument] = stack[-1]
-        elif name == "MEMOIZE":
-            self.memo[len(self.memo)] = stack[-1]
-        elif name in ("GET", "BINGET", "LONG_BINGET"):
-            stack.append(self.memo[argument])
-        elif name == "MARK":
-            self.marks.append(len(stack))
-        elif name in ("GLOBAL", "STACK_GLOBAL"):
-            stack.append(_checked_global(argument if name == "GLOBAL" else self._pop(2)[-1]))
-        elif name == "TUPLE":
-            stack.append(_tuple(self._pop_to_mark()))
-        elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
-            stack.append(_tuple(self._pop(int(name[-1]))))
-        elif name in ("EMPTY_LIST", "EMPTY_DICT"):
-            stack.append(_Items())
-        elif name in ("APPEND", "SETITEM"):
-            self._add(self._pop(1 if name == "APPEND" else 2))
-        elif name in ("APPENDS", "SETITEMS"):
-            self._add(self._pop_to_mark())
-        elif name in ("REDUCE", "NEWOBJ"):
-            _, arguments = self._pop(2)
-            stack.append(self._called(arguments))
-        elif name == "BUILD":
-            self._called(*self._pop(1))
-        else:
-            self._follow_other(instruction, argument)
+        """Do to the stack what `instruction` does, building nothing."""
+        match instruction.name:
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
+                self.memo[argument] = self.stack[-1]
+            case "MEMOIZE":
+                self.memo[len(self.memo)] = self.stack[-1]
+            case "GET" | "BINGET" | "LONG_BINGET":
+                self.stack.append(self.memo[argument])
+            case "MARK":
+                self.marks.append(len(self.stack))
+            case "GLOBAL":
+                self.stack.append(_check_global(argument))
+            case "STACK_GLOBAL":
+                self.stack.append(_check_global(self._pop(2)[-1]))
+            case "REDUCE" | "NEWOBJ":
+                _, arguments = self._pop(2)
+                self.stack.append(self._count_call(arguments))
+            case "BUILD":
+                self._count_call(*self._pop(1))
+            case _:
+                self._follow_values(instruction, argument)
+
+    def _follow_values(self, instruction: pickletools.OpcodeInfo, argument: Any) -> None:
+        match instruction.name:
+            case "TUPLE":
+                self.stack.append(_make_tuple(self._pop_to_mark()))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                length = int(instruction.name[-1])
+                self.stack.append(_make_tuple(self._pop(length)))
+            case "EMPTY_LIST" | "EMPTY_DICT":
+                self.stack.append(_Items())
+            case "APPEND":
+                self._count_items(self._pop(1))
+            case "SETITEM":
+                self._count_items(self._pop(2))
+            case "APPENDS" | "SETITEMS":
+                self._count_items(self._pop_to_mark())
+            case _:
+                self._follow_other(instruction, argument)
 
     def _follow_other(self, instruction: pickletools.OpcodeInfo, argument: Any) -> None:
+        """Change the stack as pickletools describes the instruction."""
         before = instruction.stack_before
         if pickletools.markobject in before:
             self._pop_to_mark()
             before = before[: before.index(pickletools.markobject)]
         self._pop(len(before))
-        constant = not instruction.stack_before and len(instruction.stack_after) == 1
-        self.stack.extend([argument] if constant else [None] * len(instruction.stack_after))
+        is_constant = not instruction.stack_before and len(instruction.stack_after) == 1
+        if is_constant:
+            self.stack.append(argument)
+        else:
+            self.stack.extend([None] * len(instruction.stack_after))
 
-    def _add(self, items: list[Any]) -> None:
+    def _count_items(self, items: list[Any]) -> None:
         if isinstance(self.stack[-1], _Items):
             self.stack[-1].length += len(items)
 
-    def _called(self, arguments: Any) -> _Items:
-        """What a call makes, which may copy all that is in its arguments: a set, bytes, a size."""
+    def _count_call(self, arguments: Any) -> _Items:
+        """Return what a call makes, which may copy all its arguments: a set, bytes, a size."""
         made = _Items()
         waiting = [arguments]
         while waiting:
             value = waiting.pop()
             if isinstance(value, _Tuple):
                 waiting.extend(value)
-            made.length += 1 + _length(value)
+            made.length += 1 + _length_of(value)
             if made.length > self.copies_left:
                 raise UnpicklingError("its calls copy the same values over and over")
         self.copies_left -= made.length
@@ -141,33 +169,33 @@ class _Walk:
         return popped
 
 
-def _tuple(values: list[Any]) -> _Tuple:
+def _make_tuple(values: list[Any]) -> _Tuple:
     made = _Tuple(values)
     made.values = 1 + sum(getattr(value, "values", 1) for value in values)
-    if made.values > WIDEST_TUPLE:
+    if made.values > MAX_TUPLE_VALUES:
         raise UnpicklingError(
-            f"it holds a tuple of more than {WIDEST_TUPLE:,} values, shared ones counted as often "
-            "as they appear"
+            f"it holds a tuple of more than {MAX_TUPLE_VALUES:,} values, shared ones counted as "
+            "often as they appear"
         )
     return made
 
 
-def _length(value: Any) -> int:
+def _length_of(value: Any) -> int:
     if isinstance(value, _Items):
         return value.length
     return len(value) if isinstance(value, (str, bytes)) else 0
 
 
-def _checked_global(name: str) -> str:
-    """The last part of the name, which is all that is looked at."""
+def _check_global(name: str) -> str:
+    """Return the last part of the name, which is all that a storage's description needs."""
     last = name.split(" ")[-1]
     if last == "bytearray":
         raise UnpicklingError("it asks for a bytearray, whose size nothing bounds")
     return last
 
 
-def _storage(description: Any) -> tuple[str, int]:
+def _read_storage(description: Any) -> Storage:
     match description:
         case (_, str(kind), key, _, int(count), *_) if count >= 0:
-            return str(key), count * _ELEMENT_SIZES.get(kind, _LARGEST_ELEMENT)
+            return Storage(str(key), count * _ELEMENT_SIZES.get(kind, _LARGEST_ELEMENT))
     raise UnpicklingError("it describes a storage in a way that cannot be followed")

@@ -16,12 +16,12 @@ from torch import Tensor
 # A checkpoint of XLS-R 2B with its optimiser has some 10,000 values, and names of layers of 100,000
 # characters in all. Each evaluation of the run is a dozen values more, of which each takes five
 # bytes of the file.
-FEW_VALUES = 200_000
-MOST_VALUES = 5_000_000
+SMALL_FILE_VALUES = 200_000
+MAX_VALUES = 5_000_000
 _BYTES_PER_VALUE = 4
-MOST_CHARACTERS = 10_000_000
-MOST_LEVELS = 100
-MOST_BITS = 1024
+MAX_CHARACTERS = 10_000_000
+MAX_LEVELS = 100
+MAX_BITS = 1024
 """Of an integer: 308 decimal digits, as the largest number that is no integer has."""
 
 
@@ -36,37 +36,38 @@ def check_plain(content: Any, file_size: int = 0) -> None:
     Raises:
         ValueError: says which.
     """
-    most = min(max(FEW_VALUES, file_size // _BYTES_PER_VALUE), MOST_VALUES)
-    values, characters = 1, 0
+    allowed = min(max(SMALL_FILE_VALUES, file_size // _BYTES_PER_VALUE), MAX_VALUES)
+    values = 1
+    characters = 0
+    # A list instead of recursion: the levels of a hostile file would exhaust Python's stack.
     waiting = [(content, 0)]
     while waiting:
         value, level = waiting.pop()
-        characters += _characters(value)
-        if characters > MOST_CHARACTERS:
-            raise ValueError(f"its values hold texts of more than {MOST_CHARACTERS:,} characters")
-        for part in _parts(value):
+        characters += _count_characters(value)
+        if characters > MAX_CHARACTERS:
+            raise ValueError(f"its values hold texts of more than {MAX_CHARACTERS:,} characters")
+        for part in _parts_of(value):
             values += 1
-            if values > most or level == MOST_LEVELS:
+            if values > allowed or level == MAX_LEVELS:
                 raise ValueError(
-                    f"it holds more than {most:,} values, or more than {MOST_LEVELS} inside "
+                    f"it holds more than {allowed:,} values, or more than {MAX_LEVELS} inside "
                     "each other; shared ones are counted as often as they appear"
                 )
             waiting.append((part, level + 1))
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts_of(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         yield from value.keys()
         yield from value.values()
     elif isinstance(value, (list, tuple, set, frozenset)):
         yield from value
     if isinstance(value, (Mapping, Namespace, Tensor)):
-        # An OrderedDict and a tensor may have values besides their own, which are written with
-        # them.
+        # An OrderedDict and a tensor may have attributes as well, which are written with them.
         yield from getattr(value, "__dict__", {}).values()
 
 
-def _characters(value: Any) -> int:
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+def _count_characters(value: Any) -> int:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise ValueError(f"it holds a number of {value.bit_length():,} binary digits")
     return len(value) if isinstance(value, (str, bytes)) else 0

@@ -138,8 +138,8 @@ def _name_as_published(network: SSLDetector, architecture: Architecture) -> dict
             others[prefix + name.removeprefix(_BACK_END)] = tensor
         else:
             raise AsdfError(
-                f"the layout of SSL_Anti-spoofing has no layer for {name}: it has no learned sum of "
-                "layers."
+                f"the layout of SSL_Anti-spoofing has no layer for {name}: it has no learned sum "
+                "of layers."
             )
     layers = fairseq_names(front_end, architecture)
     published = {PUBLISHED_FRONT_END + name: tensor for name, tensor in layers.items()}
@@ -160,7 +160,7 @@ def aasist_state(network: nn.Module) -> dict[str, Tensor]:
 
 
 def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ...]:
-    """Load a whole network's weights: its state dict, or one of AASIST, SSL_Anti-spoofing, SLS, Nes2Net.
+    """Load a whole network's weights from a state dict of ours or of a published detector.
 
     Names that begin with `module.`, as DataParallel saves them, are understood. What
     SSL_Anti-spoofing, and SLS and Nes2Net after it, call `ssl_model.model.*` becomes

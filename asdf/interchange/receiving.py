@@ -1,13 +1,14 @@
-"""A file from a server, whole: a broken connection is taken up again where it ended.
+"""Downloads of whole files: after a broken connection they go on where they ended.
 
-Invariant: what is returned without an error has the length that the server announced, and is no web
-page in the place of the file, as proxies and login pages of a wireless network send one.
+Invariant: a file that is received without an error has the length that the server announced, and is
+no web page, which proxies and login pages of a wireless network send instead of the file.
 """
 
 from __future__ import annotations
 
 import http.client
 import math
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from urllib.error import HTTPError
@@ -30,10 +31,10 @@ class _BrokenOffError(OSError):
 
 
 def receive(url: str, path: Path) -> None:
-    """Write to `path` what the server sends for `url`, and show how far it is.
+    """Write to `path` what the server sends for `url`, and show the progress.
 
     Raises:
-        OSError: it cannot be had; `path` may then hold a part of it.
+        OSError: it cannot be received; `path` may then hold a part of it.
     """
     path.unlink(missing_ok=True)
     download = _Download(url, path)
@@ -42,6 +43,7 @@ def receive(url: str, path: Path) -> None:
             download.go_on()
             return
         except HTTPError:
+            # The server's answer, which would be the same again.
             raise
         except (_BrokenOffError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
             if attempt == TRIES:
@@ -49,29 +51,27 @@ def receive(url: str, path: Path) -> None:
 
 
 class _Download:
+    """One file on its way from a server.
+
+    Attributes:
+        version: how the server marks this version of the file; only the rest of the same one fits.
+    """
+
     def __init__(self, url: str, path: Path) -> None:
         self.url = url
         self.path = path
-        # How the server marks this version of the file: a rest is asked for of the same one.
         self.version: str | None = None
 
     def go_on(self) -> None:
-        """Append to what is at the path, or begin anew where the server cannot send a rest."""
+        """Append to what is at the path, or begin anew where the server cannot send the rest."""
         done = self.path.stat().st_size if self.path.exists() else 0
         with urlopen(self._request(done), timeout=_TIMEOUT_S) as response:
-            if not _continues(response, done):
+            if not _sends_rest(response, done):
                 done = 0
-            self.version = response.headers.get("ETag") or response.headers.get("Last-Modified")
-            announced = response.headers.get("Content-Length", "")
-            total = done + int(announced) if announced.isdecimal() else None
-            first = response.read(_MEGABYTE)
-            if response.headers.get_content_type() == "text/html" or is_web_page(first):
-                raise NotTheFileError("the server sent a web page")
-            megabytes = math.ceil((total - done) / _MEGABYTE) if total else 0
-            pieces = chain([first], iter(lambda: response.read(_MEGABYTE), b""))
-            with self.path.open("ab" if done else "wb") as file:
-                for piece in track(pieces, megabytes, f"fetching {self.path.name}", unit="MB"):
-                    file.write(piece)
+            headers = response.headers
+            self.version = headers.get("ETag") or headers.get("Last-Modified")
+            total = _total_bytes(response, done)
+            self._write(response, done, total)
         size = self.path.stat().st_size
         if total is not None and size != total:
             raise _BrokenOffError(f"{size:,} of {total:,} bytes came")
@@ -83,8 +83,24 @@ class _Download:
             request.add_header("If-Range", self.version)
         return request
 
+    def _write(self, response: http.client.HTTPResponse, done: int, total: int | None) -> None:
+        first = response.read(_MEGABYTE)
+        if response.headers.get_content_type() == "text/html" or is_web_page(first):
+            raise NotTheFileError("the server sent a web page")
+        megabytes = math.ceil((total - done) / _MEGABYTE) if total else 0
+        pieces = chain([first], iter(partial(response.read, _MEGABYTE), b""))
+        with self.path.open("ab" if done else "wb") as file:
+            for piece in track(pieces, megabytes, f"fetching {self.path.name}", unit="MB"):
+                file.write(piece)
 
-def _continues(response: http.client.HTTPResponse, done: int) -> bool:
-    """Whether the answer is the rest behind the first `done` bytes, and not the whole file."""
-    rest = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
-    return response.status == http.client.PARTIAL_CONTENT and rest
+
+def _sends_rest(response: http.client.HTTPResponse, done: int) -> bool:
+    """Whether the answer is the rest after the first `done` bytes, and not the whole file."""
+    is_rest = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
+    return response.status == http.client.PARTIAL_CONTENT and is_rest
+
+
+def _total_bytes(response: http.client.HTTPResponse, done: int) -> int | None:
+    """Return the size of the whole file, if the server announces it."""
+    announced = response.headers.get("Content-Length", "")
+    return done + int(announced) if announced.isdecimal() else None

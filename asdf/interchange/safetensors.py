@@ -40,9 +40,9 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
     except (SafetensorError, RuntimeError, OverflowError) as error:
         reason = shorten(printable(str(error), one_line=True))
         raise AsdfError(
-            f"weights file {path} cannot be read: {reason}. It is damaged or cut short (compare its "
-            "size with the original; a file of some hundred bytes is a Git LFS pointer), or not a "
-            "safetensors file."
+            f"weights file {path} cannot be read: {reason}. It is damaged or cut short (compare "
+            "its size with the original; a file of some hundred bytes is a Git LFS pointer), or "
+            "not a safetensors file."
         ) from error
     return tensors, metadata
 

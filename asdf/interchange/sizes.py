@@ -44,7 +44,7 @@ class SettingFromFile:
 
 
 def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
-    """Return the class of ours whose layers these are, by its back end's; None where none has them."""
+    """Return the class of ours whose layers these are, by its back end's; None if none has them."""
     names = {name.removeprefix(_BACK_END): name for name in state}
     if {"GAT_layer_S.att_proj.weight", "master1"} <= names.keys():
         width = state[names["master1"]].shape[-1:]
@@ -139,7 +139,7 @@ def _nes2net_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[Sett
 
 
 def _guess_architecture(layers: Mapping[str, Tensor]) -> Architecture:
-    """Return a literal with the usual strides, heads of 64 values and order of norms of its kind."""
+    """Guess an architecture with the usual strides, heads of 64 values and order of norms."""
     convolutions = _guess_convolutions(layers)
     feed_forward = [name for name in layers if name.endswith("intermediate_dense.bias")]
     position = layers.get(

@@ -1,4 +1,4 @@
-"""Files of `torch.save`, of ASDF and of other programs: read without running anything in them, written whole.
+"""Files of `torch.save`, of ASDF and of other programs: nothing in them is run, and they are whole.
 
 Invariant: only `torch.load(weights_only=True)` opens a file, with the few further types that
 fairseq's checkpoints hold. None of these types can run code: a namespace of plain values, numbers
