@@ -1,6 +1,6 @@
 """A network of ASDF in the layouts that other programs load.
 
-    python -m asdf export net.pt --format ssl_anti_spoofing out.pth   SSL_Anti-spoofing, SLS, Nes2Net
+    python -m asdf export net.pt --format ssl_anti_spoofing out.pth   SSL_Anti-spoofing, SLS, ...
     python -m asdf export net.pt --format aasist AASIST.pth           the authors' AASIST, AASIST-L
     python -m asdf export net.pt --format onnx net.onnx               ONNX, for any language
     python -m asdf export net.pt --format torchscript net.ts          TorchScript, for C++
