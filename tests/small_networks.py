@@ -1,4 +1,4 @@
-"""Networks small enough for tests, as a user would write them in a file beside the recipe."""
+"""Networks small enough for tests, as a user would write them in a file of the recipe."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from asdf.errors import AsdfError
 from asdf.networks import Wav2Vec2FrontEnd
 
 
-def fail_if_asked(network):
-    """Fail in the middle of a step, as TEST_KILL, TEST_RAISE, TEST_RAISE_ASDF or TEST_HANG ask.
+def fail_on_request(network):
+    """Fail in the middle of a step, as TEST_KILL, TEST_RAISE, TEST_RAISE_ASDF or TEST_HANG say.
 
     Their value is 'rank:forward passes in training before'. With TEST_KILL_ONCE, a path, only the
     first time.
@@ -29,10 +29,11 @@ def fail_if_asked(network):
 
 def kill():
     once = os.environ.get("TEST_KILL_ONCE")
-    if once and Path(once).exists():
-        return
     if once:
-        Path(once).touch()
+        mark = Path(once)
+        if mark.exists():
+            return
+        mark.touch()
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -57,8 +58,9 @@ class Plain(nn.Module):
         self.output = nn.Linear(48, 2)
 
     def embed(self, waveforms_BT):
-        fail_if_asked(self)
-        frames_BCT = torch.relu(self.convolution(waveforms_BT[:, None]))
+        fail_on_request(self)
+        convolved_BCT = self.convolution(waveforms_BT.unsqueeze(1))
+        frames_BCT = torch.relu(convolved_BCT)
         return torch.cat([frames_BCT.mean(2), frames_BCT.std(2)], 1)
 
     def forward(self, waveforms_BT):
@@ -67,7 +69,7 @@ class Plain(nn.Module):
 
 
 class Normed(Plain):
-    """With all that makes a resume hard: batch norm's running statistics and dropout."""
+    """`Plain` with all that makes a resume hard: batch norm's statistics and dropout."""
 
     def __init__(self, settings):
         super().__init__(settings)
@@ -75,7 +77,8 @@ class Normed(Plain):
         self.dropout = nn.Dropout(0.3)
 
     def forward(self, waveforms_BT):
-        embeddings_BE = self.dropout(self.norm(self.embed(waveforms_BT)))
+        normed_BE = self.norm(self.embed(waveforms_BT))
+        embeddings_BE = self.dropout(normed_BE)
         return embeddings_BE, self.output(embeddings_BE)
 
 
@@ -100,7 +103,7 @@ class FrontEnded(Undropped):
         self.level = nn.Parameter(torch.zeros(1))
 
     def embed(self, waveforms_BT):
-        fail_if_asked(self)
+        fail_on_request(self)
         frames_BLC = self.front_end(waveforms_BT)
         return torch.cat([frames_BLC.mean(1), frames_BLC.std(1)], 1) + self.level
 
@@ -109,7 +112,7 @@ class FrontEnded(Undropped):
 
 
 class Heavy(Plain):
-    """With a file far larger than any other file of a run."""
+    """`Plain` with a file far larger than any other file of a run."""
 
     def __init__(self, settings):
         super().__init__(settings)
@@ -121,13 +124,13 @@ class Diverging(Plain):
 
     def forward(self, waveforms_BT):
         embeddings_BE, logits_B2 = super().forward(waveforms_BT)
-        return embeddings_BE, logits_B2 * torch.where(
-            waveforms_BT.abs().amax(1, keepdim=True) > 0.9, torch.nan, 1.0
-        )
+        peaks_B1 = waveforms_BT.abs().amax(1, keepdim=True)
+        factors_B1 = torch.where(peaks_B1 > 0.9, torch.nan, 1.0)
+        return embeddings_BE, logits_B2 * factors_B1
 
 
 class Exploding(Plain):
-    """Its gradient is infinite in the third step, and its loss is not."""
+    """`Plain` whose gradient is infinite in the third step, while its loss is not."""
 
     def forward(self, waveforms_BT):
         embeddings_BE, logits_B2 = super().forward(waveforms_BT)

@@ -114,15 +114,17 @@ def test_attentive_statistics_are_their_formula():
         weights = scores.exp() / scores.exp().sum()
         mean = weights @ x[row]
         deviation = (weights @ (x[row] - mean) ** 2).sqrt()
-        torch.testing.assert_close(embeddings[row], torch.cat([mean, deviation]), atol=1e-5, rtol=0)
+        expected = torch.cat([mean, deviation])
+        torch.testing.assert_close(embeddings[row], expected, atol=1e-5, rtol=0)
         torch.testing.assert_close(logits[row], back_end.output(embeddings[row]))
     assert torch.isfinite(back_end(x[:, :1])[0]).all()
 
 
 def sum_layers(states, weights):
     """Add up the layers, each times its share by a softmax of `weights`."""
+    shares = weights.exp() / weights.exp().sum()
     total = torch.zeros_like(states[0])
-    for weight, state in zip(weights.exp() / weights.exp().sum(), states, strict=True):
+    for weight, state in zip(shares, states, strict=True):
         total = total + weight * state
     return total
 
@@ -138,7 +140,8 @@ def test_mhfa_is_its_formula():
     scores = back_end.att_head(keys).exp()
     heads = []
     for head in range(4):
-        attention = scores[:, :, head] / scores[:, :, head].sum(dim=1, keepdim=True)
+        score = scores[:, :, head]
+        attention = score / score.sum(dim=1, keepdim=True)
         heads.append((attention[:, :, None] * values).sum(dim=1))
     embeddings, logits = back_end(states)
     torch.testing.assert_close(
@@ -153,7 +156,8 @@ def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
     small.front_end.layer = layer
     network = build(small, name).train()
     embeddings, logits = network(waveforms)
-    assert embeddings.shape == (2, EMBEDDINGS[name]) and logits.shape == (2, 2)
+    assert embeddings.shape == (2, EMBEDDINGS[name])
+    assert logits.shape == (2, 2)
     logits.square().sum().backward()
     without = names_without_gradient(network)
     assert without == frozen_names(network)

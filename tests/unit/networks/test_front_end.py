@@ -26,10 +26,13 @@ class Frames(FrontEnd):
     cacheable = True
 
     def make_model(self, settings):
-        return torch.nn.ModuleList([torch.nn.Linear(40, 6), torch.nn.Linear(6, 6)])
+        first = torch.nn.Linear(self.window, self.dimension)
+        second = torch.nn.Linear(self.dimension, self.dimension)
+        return torch.nn.ModuleList([first, second])
 
     def states(self, waveforms_BT):
-        x_BLC = self.mask(self.model[0](waveforms_BT.unfold(1, self.window, self.hop)))
+        windows_BLW = waveforms_BT.unfold(1, self.window, self.hop)
+        x_BLC = self.mask(self.model[0](windows_BLW))
         yield x_BLC
         if self.layers:
             yield self.model[1](x_BLC).tanh()
@@ -51,8 +54,10 @@ def test_frames_and_samples_are_counted_by_window_and_hop(waveforms):
     model = front_end()
     for samples in (40, 55, 56, 8000):
         assert model(waveforms[:, :samples]).shape == (2, model.frames(samples), 6)
-    assert (model.frames(39), model.frames(40), model.frames(55), model.frames(56)) == (0, 1, 1, 2)
-    assert (model.min_samples(1), model.min_samples(2), model.min_samples(3)) == (40, 56, 72)
+    for samples, frames in ((39, 0), (40, 1), (55, 1), (56, 2)):
+        assert model.frames(samples) == frames
+    for frames, samples in ((1, 40), (2, 56), (3, 72)):
+        assert model.min_samples(frames) == samples
 
 
 def test_wav2vec2s_window_and_hop_give_the_frames_of_its_convolutions():
@@ -76,14 +81,17 @@ def test_the_scoring_length_ends_with_the_last_whole_window(samples, waveforms):
 def test_normalised_waveforms_depend_on_all_samples(waveforms):
     model = front_end(normalize_waveforms=True).eval()
     assert model.scoring_length(199) == 199
-    torch.testing.assert_close(model(3 + 5 * waveforms), model(waveforms), atol=1e-2, rtol=0)
-    torch.testing.assert_close(model(waveforms)[1:], model(waveforms[1:]), atol=1e-6, rtol=0)
+    features = model(waveforms)
+    louder = model(3 + 5 * waveforms)
+    torch.testing.assert_close(louder, features, atol=1e-2, rtol=0)
+    torch.testing.assert_close(model(waveforms[1:]), features[1:], atol=1e-6, rtol=0)
 
 
 def test_waveforms_shorter_than_a_window_are_repeated(waveforms):
     model = front_end().eval()
-    short = waveforms[:, :15]
-    assert torch.equal(model(short), model(short.repeat(1, 3)[:, :40]))
+    short_BT = waveforms[:, :15]
+    repeated_BT = short_BT.repeat(1, 3)[:, :40]
+    assert torch.equal(model(short_BT), model(repeated_BT))
 
 
 def test_layers_are_chosen_and_summed(waveforms):

@@ -105,7 +105,12 @@ def test_a_batch_norm_that_stays_in_training_is_refused():
     over_utterances = Net(lambda embeddings, logits: (embeddings, norm(logits)))
     said = refusal(over_utterances)
     assert said.startswith("fails on 1 utterance of 800 samples: ValueError: Expected more than 1")
-    over_frames = Net(lambda e, logits: (e, norm(logits[:, :, None].expand(-1, -1, 5))[:, :, 0]))
+
+    def norm_over_frames(embeddings, logits_B2):
+        frames_B25 = logits_B2.unsqueeze(2).expand(-1, -1, 5)
+        return embeddings, norm(frames_B25)[:, :, 0]
+
+    over_frames = Net(norm_over_frames)
     assert "a row must not depend on the other rows" in refusal(over_frames)
 
 

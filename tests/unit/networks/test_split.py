@@ -1,4 +1,4 @@
-"""A detector in two parts: together they are the whole, and what the first depends on has a name."""
+"""A detector in two parts: together they are the whole, and the first part has an identity."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def stacked(features: torch.Tensor | list[torch.Tensor]) -> torch.Tensor:
 
 @pytest.mark.parametrize(("network_class", "layer"), KINDS)
 def test_the_parts_make_the_whole_with_the_same_gradients(tiny, waveforms, network_class, layer):
-    """In training mode, with masks and dropout in the settings: a frozen front end runs without them."""
+    """In training mode, with masks and dropout in the settings: a frozen front end has neither."""
     drops = {
         "dropout": 0.5,
         "layer_drop": 0.5,
@@ -81,9 +81,11 @@ def test_clips_shorter_or_longer_than_the_network_takes_are_fitted_in_the_first_
     tiny, waveforms
 ):
     fixed = build(tiny, "SSL_SLS")
-    assert stacked(fixed.front_end_features(waveforms[:, :5000])).shape == (2, 2, 24, 64)
+    features = stacked(fixed.front_end_features(waveforms[:, :5000]))
+    assert features.shape == (2, 2, 24, 64)
     short = build(tiny, "SSL_AASIST")
-    assert stacked(short.front_end_features(waveforms[:, :400])).shape == (2, 3, 64)
+    features = stacked(short.front_end_features(waveforms[:, :400]))
+    assert features.shape == (2, 3, 64)
 
 
 def test_the_identity_is_of_what_the_features_depend_on(tiny):
@@ -98,7 +100,8 @@ def test_the_identity_is_of_what_the_features_depend_on(tiny):
     ]
     network = build(tiny)
     with torch.no_grad():
-        network.front_end.model.encoder.transformer.layers[0].attention.k_proj.weight[0, 0] += 1e-6
+        first_layer = network.front_end.model.encoder.transformer.layers[0]
+        first_layer.attention.k_proj.weight[0, 0] += 1e-6
     identities.append(feature_identity(network))
     # MHFA and a learned sum take the same hidden states; so may share them.
     assert identities[2] == identities[4]

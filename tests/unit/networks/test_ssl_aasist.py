@@ -98,7 +98,7 @@ def test_short_waveforms_are_repeated(tiny, waveforms):
 
 
 def test_the_tiny_network_learns_from_scratch(tiny):
-    """Noise with and without a faint tone; a stem whose biases hide the waveform stays at chance."""
+    """Half of the noise has a faint tone; a stem whose biases hide waveforms stays at chance."""
     tiny.front_end.architecture = LAYER_NORM
     torch.manual_seed(0)
     network = build_network(tiny).train()

@@ -1,4 +1,4 @@
-"""The wav2vec 2.0 front end: features equal to fairseq's and transformers', and what training does."""
+"""The wav2vec 2.0 front end: features of fairseq and transformers, and what training does."""
 
 from __future__ import annotations
 
@@ -151,9 +151,11 @@ def test_windows_are_400_samples_every_320(samples, length):
 
 def test_short_waveforms_are_repeated_to_one_frame(waveforms):
     model = front_end().eval()
-    features = model(waveforms[:, :150])
+    short_BT = waveforms[:, :150]
+    repeated_BT = short_BT.repeat(1, 3)[:, :400]
+    features = model(short_BT)
     assert features.shape == (2, 1, 24)
-    assert torch.equal(features, model(waveforms[:, :150].repeat(1, 3)[:, :400]))
+    assert torch.equal(features, model(repeated_BT))
 
 
 def test_normalisation_is_of_each_waveform(waveforms):
@@ -163,6 +165,7 @@ def test_normalisation_is_of_each_waveform(waveforms):
     deviations = waveforms.std(1, keepdim=True, correction=0)
     normalised = (waveforms - waveforms.mean(1, keepdim=True)) / deviations
     torch.testing.assert_close(model(scaled), plain(normalised), atol=2e-3, rtol=0)
-    torch.testing.assert_close(model(waveforms)[1:], model(waveforms[1:]), atol=1e-5, rtol=0)
+    together = model(waveforms)
+    torch.testing.assert_close(together[1:], model(waveforms[1:]), atol=1e-5, rtol=0)
     assert not torch.allclose(plain(scaled), plain(waveforms), atol=1e-2)
     assert model.scoring_length(8000) == 8000

@@ -77,7 +77,12 @@ def test_a_users_front_end_is_frozen_and_its_unused_parameters_too(user_file, ti
 
 def test_a_class_that_is_no_network_is_not_run(user_file, tiny, tmp_path):
     trace = tmp_path / "trace"
-    text = f"import os\nclass Plain:\n    def __init__(self, settings):\n        os.mkdir({str(trace)!r})\n"
+    text = (
+        "import os\n"
+        "class Plain:\n"
+        "    def __init__(self, settings):\n"
+        f"        os.mkdir({str(trace)!r})\n"
+    )
     user_file(text, tiny, "Plain")
     with pytest.raises(
         UsageError,
