@@ -20,13 +20,9 @@ from pathlib import Path
 from asdf.commands.options import command_parser
 from asdf.commands.outputs import show
 from asdf.distributed.cores import usable_cores
-from asdf.distributed.devices import (
-    look_without_torch,
-    usable_gpus,
-    visibility_variable,
-    visible_gpus,
-)
+from asdf.distributed.devices import usable_gpus
 from asdf.distributed.launchers import Launch, read_launch
+from asdf.distributed.seen_gpus import look_without_torch, visibility_variable, visible_gpus
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
 from asdf.launcher import (

@@ -1,4 +1,4 @@
-"""What a process computes with, and what it took, for the record of a run."""
+"""What a process computes with, and how much memory it took, for the record of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from asdf.distributed.devices import driver_version
+from asdf.distributed.seen_gpus import driver_version
 from asdf.distributed.world import World
 
 _MB = 1_000_000
@@ -16,48 +16,57 @@ _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def library_versions(device: torch.device) -> dict[str, str | None]:
-    """Versions of CUDA, cuDNN, NCCL and NVIDIA's driver that a GPU is used with; None on a CPU."""
-    on_gpu = device.type == "cuda"
-    nccl = torch.cuda.nccl.version() if on_gpu and torch.distributed.is_nccl_available() else None
+    """Return the versions of CUDA, cuDNN, NCCL and NVIDIA's driver of a GPU; None on a CPU."""
+    if device.type != "cuda":
+        return {"cuda": None, "cudnn": None, "nccl": None, "driver": None}
     return {
-        "cuda": torch.version.cuda if on_gpu else None,
-        "cudnn": _cudnn_version() if on_gpu else None,
-        "nccl": ".".join(map(str, nccl)) if nccl else None,
-        "driver": driver_version() or None if on_gpu else None,
+        "cuda": torch.version.cuda,
+        "cudnn": _cudnn_version(),
+        "nccl": _nccl_version(),
+        "driver": driver_version() or None,
     }
 
 
 def _cudnn_version() -> str | None:
-    """The version of cuDNN; None where torch refuses the one it finds: a record ends no run."""
+    """Return the version of cuDNN; None if torch refuses the present one: a record ends no run."""
     try:
         return str(torch.backends.cudnn.version())
     except RuntimeError:
         return None
 
 
+def _nccl_version() -> str | None:
+    if not torch.distributed.is_nccl_available():
+        return None
+    return ".".join(map(str, torch.cuda.nccl.version()))
+
+
 def start_counting_memory(device: torch.device) -> None:
-    """Count the peak of the GPU's memory anew; that of the host is counted from the start of the process."""
+    """Count the peak of the GPU's memory from now on; that of the host counts from the start."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def peak_memory_mb(device: torch.device) -> dict[str, float | None]:
-    """The most memory that this process took on the host, without its loaders, and that torch reserved on its GPU."""
-    gpu = torch.cuda.max_memory_reserved(device) / _MB if device.type == "cuda" else None
-    return {
-        "host": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT / _MB, 1),
-        "gpu": None if gpu is None else round(gpu, 1),
-    }
+    """Return the peak memory of this process on the host, without its loaders, and on its GPU.
+
+    On the GPU that is what torch reserved; None on a CPU.
+    """
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT / _MB
+    gpu = None
+    if device.type == "cuda":
+        gpu = round(torch.cuda.max_memory_reserved(device) / _MB, 1)
+    return {"host": round(host, 1), "gpu": gpu}
 
 
 def gpu_memory(device: torch.device) -> int:
-    """The memory of a GPU in bytes, whether free or not; 0 of a CPU."""
+    """Return the memory of a GPU in bytes, whether free or not; 0 of a CPU."""
     if device.type != "cuda":
         return 0
     return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def smallest_gpu(world: World) -> int:
-    """The memory of the smallest GPU of all processes in bytes, the same on every rank; 0 on CPUs."""
-    every = world.gather(gpu_memory(world.device))
-    return world.agree(min(every or [0]))
+    """Return the memory of the smallest GPU of all processes in bytes, on every rank; 0 on CPUs."""
+    memories = world.gather(gpu_memory(world.device))
+    return world.agree(min(memories or [0]))

@@ -1,8 +1,8 @@
 """A step of Slurm: the tasks that one srun starts, as its environment variables show them.
 
 A batch script, and an interactive shell, have some of these variables as well and are one process.
-So a process counts as a task only where the variables are those of a step, of this very step, and
-no terminal's shell is in between.
+So a process counts as a task only if the variables are those of a step, of this very step, and no
+terminal's shell is in between.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SlurmStep:
 
     Attributes:
         local_size: tasks on this node, or None where Slurm does not say it.
-        address: the first host of the step; loopback where there is no other.
+        address: the first host of the step; loopback on one node.
         port: follows from the numbers of job and step, so that two steps on one host do not meet.
     """
 
@@ -33,69 +33,89 @@ class SlurmStep:
     port: int
 
 
-def read_slurm_step(environment: Mapping[str, str]) -> SlurmStep | None:
-    """The task that this process is, or None where there is no step.
+_ALONE = SlurmStep(0, 1, 0, 1, "", 0)
 
-    A process that runs by itself although there is a step counts as the only task of its own.
+
+def read_slurm_step(environment: Mapping[str, str]) -> SlurmStep | None:
+    """Return the task that this process is, or None outside of a step.
+
+    A process that runs by itself within a step counts as the only task of its own.
 
     Raises:
         UsageError: a variable is missing or no number.
     """
     if "SLURM_STEP_ID" not in environment or "SLURM_PROCID" not in environment:
         return None
-    sizes = ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
-    size_name = next((name for name in sizes if name in environment), sizes[0])
+    # Older versions of Slurm set the second one only.
+    size_name = "SLURM_STEP_NUM_TASKS"
+    if size_name not in environment and "SLURM_NTASKS" in environment:
+        size_name = "SLURM_NTASKS"
     rank, size = numbers(environment, "SLURM_PROCID", size_name)
     if size == 1 or _is_of_another_step(environment) or _is_terminal_shell(environment):
-        return SlurmStep(0, 1, 0, 1, "", 0)
-    one_node = number(environment, "SLURM_STEP_NUM_NODES") == 1
-    hosts = environment.get("SLURM_STEP_NODELIST", "")
+        return _ALONE
+    address = "127.0.0.1"
+    if number(environment, "SLURM_STEP_NUM_NODES") != 1:
+        address = first_host(environment.get("SLURM_STEP_NODELIST", ""))
     return SlurmStep(
         rank,
         size,
         number(environment, "SLURM_LOCALID"),
-        _tasks_here(environment),
-        "127.0.0.1" if one_node else first_host(hosts),
+        _count_tasks_here(environment),
+        address,
         name_port(f"{environment.get('SLURM_JOB_ID')}.{environment['SLURM_STEP_ID']}"),
     )
 
 
 def first_host(nodes: str) -> str:
-    """The first host of a list of Slurm's: 'r[01-03,7]n[1-2],login' -> 'r01n1'; '' of ''."""
+    """Return the first host of a list of Slurm's: 'r[01-03,7]n[1-2],login' -> 'r01n1'; '' of ''."""
     first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes)
     assert first is not None
-    return re.sub(r"\[([^\]]*)\]", lambda ranges: re.split("[-,]", ranges[1])[0], first[0])
+    return re.sub(r"\[([^\]]*)\]", _first_of_range, first[0])
 
 
-def _tasks_here(environment: Mapping[str, str]) -> int | None:
-    """How many tasks this node has: Slurm lists their ranks."""
+def _first_of_range(brackets: re.Match[str]) -> str:
+    """Return '01' of '[01-03,7]'."""
+    return re.split("[-,]", brackets[1])[0]
+
+
+def _count_tasks_here(environment: Mapping[str, str]) -> int | None:
+    """Return the number of tasks on this node: Slurm lists their ranks."""
     ranks = environment.get("SLURM_GTIDS", "")
-    return len(ranks.split(",")) if ranks else None
+    if not ranks:
+        return None
+    return len(ranks.split(","))
 
 
 def _is_of_another_step(environment: Mapping[str, str]) -> bool:
-    """Whether this is a job submitted from within a step: sbatch hands the variables of that on."""
-    nodes = number(environment, "SLURM_JOB_NUM_NODES")
-    if nodes is not None and nodes < (number(environment, "SLURM_STEP_NUM_NODES") or 1):
+    """Return whether a job was submitted from within a step: sbatch passes its variables on."""
+    job_nodes = number(environment, "SLURM_JOB_NUM_NODES")
+    step_nodes = number(environment, "SLURM_STEP_NUM_NODES") or 1
+    if job_nodes is not None and job_nodes < step_nodes:
         return True
     tasks = environment.get("SLURM_NTASKS")
     if tasks is not None and tasks != environment.get("SLURM_STEP_NUM_TASKS", tasks):
         return True
-    here, counts = _tasks_here(environment), _counts(environment)
+    tasks_here = _count_tasks_here(environment)
+    tasks_by_node = _read_tasks_by_node(environment)
+    if tasks_here is None or not tasks_by_node:
+        return False
     node = number(environment, "SLURM_NODEID") or 0
-    return here is not None and bool(counts) and (node >= len(counts) or counts[node] != here)
+    return node >= len(tasks_by_node) or tasks_by_node[node] != tasks_here
 
 
-def _counts(environment: Mapping[str, str]) -> list[int]:
-    """Tasks by node of the step, which Slurm writes as '4(x2),1'."""
-    parts = re.findall(r"(\d+)(?:\(x(\d+)\))?", environment.get("SLURM_STEP_TASKS_PER_NODE", ""))
-    return [int(tasks) for tasks, times in parts for _ in range(int(times or 1))]
+def _read_tasks_by_node(environment: Mapping[str, str]) -> list[int]:
+    """Return the tasks by node of the step, which Slurm writes as '4(x2),1'."""
+    text = environment.get("SLURM_STEP_TASKS_PER_NODE", "")
+    counts = []
+    for tasks, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        counts += [int(tasks)] * int(times or 1)
+    return counts
 
 
 def _is_terminal_shell(environment: Mapping[str, str]) -> bool:
-    """Whether a shell of `srun --pty` started this process: what is typed there runs once.
+    """Return whether a shell of `srun --pty` started this process: what is typed there runs once.
 
-    An srun that is typed there hands the variable on, but its tasks have no terminal.
+    An srun that is typed there passes the variable on, but its tasks have no terminal.
     """
     if "SLURM_PTY_PORT" not in environment:
         return False

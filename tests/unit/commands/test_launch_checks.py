@@ -9,7 +9,7 @@ from asdf.__main__ import main
 from asdf.commands.launch import _jobs
 from asdf.distributed.builds import Build
 from asdf.distributed.cores import usable_cores
-from asdf.distributed.devices import SeenGpus
+from asdf.distributed.seen_gpus import SeenGpus
 from asdf.launcher.slots import Slots
 
 GPUS = Slots(["0", "1"], are_gpus=True)

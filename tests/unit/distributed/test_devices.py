@@ -1,23 +1,19 @@
 """Which device a process computes on."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from asdf.distributed import devices
 from asdf.distributed.builds import Build, install_line
 from asdf.distributed.devices import (
-    SeenGpus,
     choose_device,
     cpu_notice,
     describe_mapping,
-    driver_version,
     usable_gpus,
-    visibility_variable,
-    visible_gpus,
 )
 from asdf.distributed.launchers import Launch
+from asdf.distributed.seen_gpus import SeenGpus
 from asdf.errors import UsageError
 from asdf.settings.sections import Computing
 
@@ -37,7 +33,7 @@ def test_the_local_rank_chooses_among_gpu_ids(ids, local_rank, local_size, devic
     assert choose_device(Computing(gpu_ids=ids), local_rank, local_size, gpus=4) == device
 
 
-def test_fewer_gpus_than_processes_are_taken_for_gpus_of_their_own():
+def test_fewer_gpus_than_processes_are_assumed_to_be_one_each():
     assert [choose_device(Computing(), rank, 4, gpus=1) for rank in range(4)] == ["cuda:0"] * 4
     devices = [choose_device(Computing(), rank, 4, gpus=2) for rank in range(4)]
     assert devices == ["cuda:0", "cuda:1", "cuda:0", "cuda:0"]
@@ -63,49 +59,6 @@ def test_a_mapping_that_cannot_be_is_shown_with_the_mistake(monkeypatch, ids, lo
     assert said in str(refused.value) and "CUDA_VISIBLE_DEVICES is 4,5,6,7" in str(refused.value)
 
 
-def machine(root: Path, nvidia: int = 0, amd: int = 0, driver: str = "") -> Path:
-    """The files of a machine with so many GPUs."""
-    for number in range(nvidia):
-        (root / f"proc/driver/nvidia/gpus/0000:0{number}:00.0").mkdir(parents=True)
-    if driver:
-        version = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Tue Mar 12\nGCC version: 12.2.0\n"
-        (root / "proc/driver/nvidia/version").write_text(version)
-    for number, units in enumerate([0, *[440] * amd] if amd else []):  # the first is the CPU
-        node = root / f"sys/class/kfd/kfd/topology/nodes/{number}"
-        node.mkdir(parents=True)
-        (node / "properties").write_text(f"cpu_cores_count 0\nsimd_count {units}\n")
-    return root
-
-
-@pytest.mark.parametrize(
-    ("shown", "count"), [(None, 2), ("1", 1), ("0,1", 2), ("0,1,2", 2), ("", 0), ("-1", 0)]
-)
-def test_visible_gpus_are_those_that_are_there_and_shown(tmp_path, shown, count):
-    environment = {} if shown is None else {"CUDA_VISIBLE_DEVICES": shown}
-    assert visible_gpus(machine(tmp_path, nvidia=2), environment) == count
-    files = tmp_path / "other"
-    (files / "dev").mkdir(parents=True)
-    for name in ("nvidia0", "nvidia1", "nvidiactl"):
-        (files / "dev" / name).touch()
-    assert visible_gpus(files, environment) == count
-
-
-def test_gpus_of_amd_are_counted_where_there_are_none_of_nvidia(tmp_path):
-    root = machine(tmp_path, amd=4)
-    assert visible_gpus(root, {}) == 4
-    assert visible_gpus(root, {"ROCR_VISIBLE_DEVICES": "0,1"}) == 2
-    assert visible_gpus(root, {"HIP_VISIBLE_DEVICES": "3", "ROCR_VISIBLE_DEVICES": "0,1"}) == 1
-    assert visible_gpus(tmp_path / "nothing", {}) == 0
-    assert visibility_variable(root) == "HIP_VISIBLE_DEVICES"
-    assert visibility_variable(machine(root, nvidia=1)) == "CUDA_VISIBLE_DEVICES"
-    assert visibility_variable(tmp_path / "nothing") == "CUDA_VISIBLE_DEVICES"
-
-
-def test_the_driver_says_its_version(tmp_path):
-    assert driver_version(machine(tmp_path, nvidia=1, driver="535.104.05")) == "535.104.05"
-    assert driver_version(tmp_path / "nothing") == ""
-
-
 CUDA = Build("2.14.1+cu130", "CUDA 13.0")
 CPU_BUILD = Build("2.14.1+cpu", "")
 ONE = SeenGpus(count=0, on_node=1, build=CUDA, driver="580.65.06")
@@ -124,7 +77,7 @@ ONE = SeenGpus(count=0, on_node=1, build=CUDA, driver="580.65.06")
         (Computing(), SeenGpus(0, 0, CUDA, other="MPS"), 0),
     ],
 )
-def test_the_cpu_only_where_it_was_asked_for_or_no_gpu_is(computing, seen, gpus):
+def test_the_cpu_only_if_it_was_requested_or_no_gpu_exists(computing, seen, gpus):
     assert usable_gpus(computing, seen) == gpus
 
 

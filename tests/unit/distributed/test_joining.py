@@ -39,8 +39,8 @@ def test_local_ranks_count_the_processes_of_a_host(monkeypatch):
 
     def agree(store, launch):
         own = {"host": hosts[launch.rank], "known": False}
-        everyone = joining._exchange(store, "host", launch, own)
-        return joining._count_on_host(launch, everyone)
+        answers = joining._exchange(store, "host", launch, own)
+        return joining._count_on_host(launch, [answer["host"] for answer in answers])
 
     launches = on_all(agree, 5)
     assert [launch.local_rank for launch in launches] == [0, 0, 1, 1, 2]
