@@ -1,9 +1,10 @@
 """Whether a GPU multiplies float32 numbers as they are, or as TF32: faster, with about 3 digits.
 
-Invariant: what computes in TF32 was asked to, whatever the program around it has chosen: training by
-`computing.tf32`, scoring as `asdf.scoring.precision` says, the pass that computes features never.
+Invariant: TF32 is used only on request, whatever the program around has chosen: in training by
+`computing.tf32`, in scoring as `asdf.scoring.precision` says, in the pass that computes features
+never.
 
-torch has two interfaces to this, and refuses to read the older one where the newer says otherwise.
+torch has two interfaces to this, and refuses to read the older one if the newer one contradicts it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 from torch.backends import cuda, cudnn
 
-_CUDNN: Any = cudnn  # its type has not all that it has
+# Its type stub lacks `conv` and `rnn`.
+_CUDNN: Any = cudnn
 _PRODUCTS: tuple[Any, ...] = (cuda.matmul, _CUDNN.conv, _CUDNN.rnn)
 
 
@@ -29,7 +31,7 @@ def set_tf32(allowed: bool) -> None:
 
 @contextmanager
 def tf32(allowed: bool) -> Iterator[None]:
-    """Allow TF32 inside the block, or not; afterwards what was chosen before."""
+    """Allow TF32 inside the block, or not; afterwards restore the choice of before."""
     before = [products.fp32_precision for products in _PRODUCTS]
     try:
         for products in _PRODUCTS:
@@ -42,13 +44,13 @@ def tf32(allowed: bool) -> Iterator[None]:
 
 @contextmanager
 def keep_tf32() -> Iterator[None]:
-    """Whatever the block sets, give back what was chosen before, in both interfaces."""
+    """Restore the choice of before after the block, in both interfaces."""
     before = [products.fp32_precision for products in _PRODUCTS]
     older = _read_older()
     try:
         yield
     finally:
-        # To set what is as it was would also give up what it was inherited from.
+        # An unchanged value is not set again: it may be inherited, and would then be fixed.
         if older is not None and _read_older() != older:
             cuda.matmul.allow_tf32 = older[0]
             cudnn.allow_tf32 = older[1]
@@ -58,7 +60,7 @@ def keep_tf32() -> Iterator[None]:
 
 
 def _read_older() -> tuple[bool, bool] | None:
-    """What the older interface says; None where the newer one was used, and torch refuses to read it."""
+    """Return what the older interface says; None if the newer one was used, and torch refuses."""
     try:
         return cuda.matmul.allow_tf32, cudnn.allow_tf32
     except RuntimeError:

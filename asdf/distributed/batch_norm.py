@@ -1,9 +1,9 @@
 """Batch norm over the minibatches of all processes together, on GPUs and CPUs.
 
-Invariant: the output, the gradients and the running statistics are those of one batch norm over all
-minibatches in a row, up to rounding. Nothing of it waits for the device: torch's own SyncBatchNorm
-leaves out processes with empty minibatches by a mask, which makes the host wait three times per
-layer, and `TrainingPlan` gives no process an empty one.
+Invariant: the output, the gradients and the running statistics are those of one batch norm over the
+concatenated minibatches, up to rounding. The host never waits for the device. torch's own
+SyncBatchNorm leaves out processes with empty minibatches by a mask, which makes the host wait three
+times per layer; `TrainingPlan` gives no process an empty one.
 
 Source: Ioffe and Szegedy, "Batch normalization", ICML 2015; the statistics of several minibatches
 are combined as by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
@@ -51,34 +51,40 @@ class SynchronisedBatchNorm(_BatchNorm):
         """Build one that shares the parameters and buffers of `norm`."""
         if norm.momentum is None:
             raise UsageError(
-                "a batch norm with momentum=None cannot be synchronised between processes: give it a "
-                "momentum, or set computing.sync_batch_norm = False."
+                "a batch norm with momentum=None cannot be synchronised between processes: give it "
+                "a momentum, or set computing.sync_batch_norm = False."
             )
-        made = cls(
+        synchronised = cls(
             norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats
         )
-        made._parameters.update(norm._parameters)
-        made._buffers.update(norm._buffers)
-        return made.train(norm.training)
+        synchronised._parameters.update(norm._parameters)
+        synchronised._buffers.update(norm._buffers)
+        return synchronised.train(norm.training)
 
     def forward(self, x_BC: Tensor) -> Tensor:
-        """(batch, channels, ...) to the same shape; all processes call it the same number of times."""
+        """Map (batch, channels, ...) to the same shape; all processes call this equally often."""
         if not self.training:
             return super().forward(x_BC)
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-        weight_C, bias_C = self.weight, self.bias
+        weight_C = self.weight
+        bias_C = self.bias
         if weight_C is None:
             weight_C = x_BC.new_ones(self.num_features, dtype=torch.float32)
             bias_C = torch.zeros_like(weight_C)
-        running = (self.running_mean, self.running_var)
         normalised: Tensor = _Synchronised.apply(
-            x_BC, weight_C, bias_C, *running, self.eps, self.momentum
+            x_BC,
+            weight_C,
+            bias_C,
+            self.running_mean,
+            self.running_var,
+            self.eps,
+            self.momentum,
         )
         return normalised
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Take any number of dimensions: this one class stands for the 1-, 2- and 3-dimensional ones."""
+        """Accept any number of dimensions: this class replaces torch's three."""
 
 
 class _Synchronised(Function):
@@ -118,7 +124,7 @@ class _Synchronised(Function):
         sum_C, product_C, weight_grad_C, bias_grad_C = _reduce(
             grad_BC, x_BC, mean_C, invstd_C, weight_C
         )
-        # The parameters' gradients stay this process's own: DistributedDataParallel adds them up.
+        # The parameters' gradients stay local: DistributedDataParallel adds them up.
         sums = torch.cat([sum_C, product_C])
         dist.all_reduce(sums)
         sum_C, product_C = sums.split(len(sum_C))
@@ -128,24 +134,25 @@ class _Synchronised(Function):
         return x_grad_BC, weight_grad_C, bias_grad_C, None, None, None, None
 
 
-def _gather(own_S: Tensor) -> Tensor:
-    """`own_S` of every process, in the order of ranks: (R, S)."""
+def _gather(local_S: Tensor) -> Tensor:
+    """Return `local_S` of every process, in the order of ranks: (R, S)."""
     size = dist.get_world_size()
     if dist.get_backend() == "gloo":
-        parts = [torch.empty_like(own_S) for _ in range(size)]
-        dist.all_gather(parts, own_S)
+        # gloo cannot gather into one tensor.
+        parts = [torch.empty_like(local_S) for _ in range(size)]
+        dist.all_gather(parts, local_S)
         return torch.stack(parts)
-    all_RS = own_S.new_empty(size, len(own_S))
-    _gather_into_one(all_RS, own_S)
+    all_RS = local_S.new_empty(size, len(local_S))
+    _gather_into_one(all_RS, local_S)
     return all_RS
 
 
-# CUDA has one kernel for each of the five functions below; elsewhere their formulas are written
-# out.
+# CUDA has a kernel for each of the five functions below; for other devices their formulas are
+# written out.
 
 
 def _statistics(x_BC: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Mean and 1 / sqrt(variance + eps) of each channel, at least in float32."""
+    """Return mean and 1 / sqrt(variance + eps) of each channel, at least in float32."""
     if x_BC.is_cuda:
         mean_C, invstd_C = torch.batch_norm_stats(x_BC, eps)
         return mean_C, invstd_C
@@ -163,7 +170,7 @@ def _combine(
     eps: float,
     momentum: float,
 ) -> tuple[Tensor, Tensor]:
-    """Mean and 1 / sqrt(variance + eps) over all processes; the running statistics move towards them."""
+    """Return mean and 1 / sqrt(variance + eps) over all processes; update running statistics."""
     if x_BC.is_cuda:
         mean_C, invstd_C = torch.batch_norm_gather_stats_with_counts(
             x_BC, means_RC, invstds_RC, running_mean_C, running_var_C, momentum, eps, counts_R
@@ -195,7 +202,10 @@ def _normalise(
 def _reduce(
     grad_BC: Tensor, x_BC: Tensor, mean_C: Tensor, invstd_C: Tensor, weight_C: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums over this process: of the gradient, and of it times x - mean; gradients of weight and bias."""
+    """Return sums over this process, of the gradient and of the gradient times x - mean.
+
+    Then the gradients of weight and bias.
+    """
     if x_BC.is_cuda:
         sums: tuple[Tensor, Tensor, Tensor, Tensor] = torch.batch_norm_backward_reduce(
             grad_BC, x_BC, mean_C, invstd_C, weight_C, True, True, True
@@ -216,7 +226,7 @@ def _input_gradient(
     product_C: Tensor,
     counts_R: Tensor,
 ) -> Tensor:
-    """The gradient of x from the sums over all processes."""
+    """Return the gradient of x from the sums over all processes."""
     if x_BC.is_cuda:
         return torch.batch_norm_backward_elemt(
             grad_BC, x_BC, mean_C, invstd_C, weight_C, sum_C, product_C, counts_R
@@ -230,15 +240,15 @@ def _input_gradient(
 
 
 def _full(x: Tensor) -> Tensor:
-    """`x` in float32, or in float64 if it is."""
+    """Return `x` in float32, or in float64 if it is."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _others(x_BC: Tensor) -> list[int]:
-    """All dimensions of `x_BC` but that of the channels."""
+    """Return all dimensions of `x_BC` except that of the channels."""
     return [dimension for dimension in range(x_BC.dim()) if dimension != 1]
 
 
 def _wide(value_C: Tensor, x_BC: Tensor) -> Tensor:
-    """`value_C` in a shape that broadcasts over `x_BC`."""
+    """Return `value_C` in a shape that broadcasts over `x_BC`."""
     return value_C.view(1, -1, *[1] * (x_BC.dim() - 2))

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import torch
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-# With any other one torch refuses products of matrices in this mode.
+# With any other value torch refuses products of matrices in this mode.
 _ACCEPTED = (":4096:8", ":16:8")
 _REFUSAL = re.compile(r"(\S+) does not have a deterministic implementation")
 
 
 def check_workspace(wanted: bool) -> None:
-    """Refuse an environment that `computing.deterministic` cannot work in.
+    """Refuse an environment in which `computing.deterministic` cannot work.
 
     Args:
         wanted: the setting.
@@ -44,9 +44,9 @@ def check_workspace(wanted: bool) -> None:
 
 @contextmanager
 def workspace(wanted: bool) -> Iterator[None]:
-    """Give cuBLAS a workspace with which it repeats itself, in the environment of the block.
+    """Give cuBLAS a workspace with which it is deterministic, in the environment of the block.
 
-    cuBLAS and torch read it once, when they first compute on a GPU: enter before that.
+    cuBLAS and torch read it once, when they first compute on a GPU: enter the block before that.
 
     Raises:
         UsageError: as `check_workspace`.
@@ -64,7 +64,7 @@ def workspace(wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def deterministic(wanted: bool) -> Iterator[None]:
-    """Let torch choose only algorithms that repeat themselves in the block, if `wanted`; else change nothing.
+    """Let torch choose only deterministic algorithms in the block, if `wanted`.
 
     An operation that has none is refused (see `explain_refusal`).
 
@@ -77,25 +77,26 @@ def deterministic(wanted: bool) -> Iterator[None]:
     import torch
     from torch.backends import cudnn
 
-    strict = torch.are_deterministic_algorithms_enabled()
-    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    chosen, tuned = cudnn.deterministic, cudnn.benchmark
+    strict_before = torch.are_deterministic_algorithms_enabled()
+    only_warns_before = torch.is_deterministic_algorithms_warn_only_enabled()
+    deterministic_before = cudnn.deterministic
+    benchmark_before = cudnn.benchmark
     with workspace(wanted):
         try:
             torch.use_deterministic_algorithms(True)
             cudnn.deterministic = True
-            # It times algorithms and takes the fastest, which need not be the same next time.
+            # Benchmarking takes the fastest algorithm, which need not be the same next time.
             cudnn.benchmark = False
             yield
         finally:
-            torch.use_deterministic_algorithms(strict, warn_only=only_warns)
-            cudnn.deterministic = chosen
-            cudnn.benchmark = tuned
+            torch.use_deterministic_algorithms(strict_before, warn_only=only_warns_before)
+            cudnn.deterministic = deterministic_before
+            cudnn.benchmark = benchmark_before
 
 
 @contextmanager
 def keep_threads() -> Iterator[None]:
-    """Whatever the block sets, give back the number of threads that a process computes with on the CPU."""
+    """Restore the number of threads for computing on the CPU after the block."""
     import torch
 
     threads = torch.get_num_threads()
@@ -106,18 +107,18 @@ def keep_threads() -> Iterator[None]:
 
 
 def describe_promise(device: torch.device) -> str:
-    """What `computing.deterministic` promises on `device`: a line for the log."""
+    """Return what `computing.deterministic` promises on `device`: a line for the log."""
     where = "on the CPU"
     if device.type == "cuda":
         where = "on GPUs of this model with this driver and these packages"
     return (
-        "computing.deterministic: the same command gives the same bits, stopped and gone on with or "
-        f"not, {where}, with as many processes"
+        "computing.deterministic: the same command gives the same bits, interrupted and resumed or "
+        f"not, {where}, with the same number of processes"
     )
 
 
 def explain_refusal(error: BaseException) -> UsageError | None:
-    """The message for an operation that torch refused for `deterministic`; None for any other error."""
+    """Return the message for an operation that torch refused; None for any other error."""
     refused = _REFUSAL.search(str(error))
     if refused is None:
         return None

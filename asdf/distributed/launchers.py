@@ -1,10 +1,10 @@
-"""Who started this process, and which of how many it is.
+"""Which launcher started this process, and which of how many processes it is.
 
-Every launcher says so in environment variables of its own; `read_launch` is the one function that
-reads them. Invariant: processes that were started together never take themselves for runs of one
-process each. What a launcher leaves out is taken from another that agrees with it, or agreed
-between the processes (`asdf.distributed.joining`); what is incomplete or contradictory is refused.
-No torch here: a dry run asks, too.
+Every launcher has environment variables of its own; only `read_launch` reads them. Invariant:
+processes that were started together never run as independent runs of one process each. What a
+launcher leaves out is taken from another that agrees with it, or agreed between the processes
+(`asdf.distributed.joining`); what is incomplete or contradictory is refused. No torch here: a dry
+run needs this, too.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from asdf.errors import UsageError
 
 TORCHRUN = "torchrun"
 BY_HAND = "RANK and WORLD_SIZE"
-# Ranks of launchers that say in no variable how many processes there are, or of one that was not
-# understood.
+# Ranks of launchers that give no number of processes, or of one that was not understood.
 _RANKS_ALONE = ("LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID")
 
 
@@ -29,12 +28,10 @@ class Launch:
     """What a process knows from what started it.
 
     Attributes:
-        local_rank: which of the processes of its node it is, or None where the launcher does not
-            say it.
+        local_rank: which of the processes of its node it is, or None if the launcher does not say.
         local_size: how many those are, or None.
-        launcher: 'torchrun', 'srun', 'mpirun' ..., or '' where nothing but the user started the
-            process.
-        address: host name of rank 0 for the others, and `port` there; '' and 0 for a process alone.
+        launcher: 'torchrun', 'srun', 'mpirun' ..., or '' if the user started the process directly.
+        address, port: where rank 0 listens; '' and 0 for a process alone.
     """
 
     rank: int = 0
@@ -47,29 +44,39 @@ class Launch:
 
     @property
     def is_in_torch_world(self) -> bool:
-        """Whether torchrun or a wrapper in its place started it: it must not become a torchrun."""
+        """Whether torchrun or a wrapper like it started the process: it must not become one."""
         return self.launcher in (TORCHRUN, BY_HAND)
 
 
 def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
-    """What the environment (None: this process's) says of this process and those started with it.
+    """Return what the environment says of this process and those started with it.
+
+    Args:
+        environment: None: this process's.
 
     Raises:
-        UsageError: it is incomplete, contradicts itself, or does not say where rank 0 can be
-            reached.
+        UsageError: it is incomplete, contradicts itself, or does not say where rank 0 listens.
     """
-    environment = os.environ if environment is None else environment
-    launches = [launch for read in _READERS if (launch := read(environment)) is not None]
+    if environment is None:
+        environment = os.environ
+    launches = []
+    for read in _READERS:
+        launch = read(environment)
+        if launch is not None:
+            launches.append(launch)
     if not launches:
         _refuse_rank_alone(environment)
         return Launch()
+    # The readers come in the order of trust: what is closest to torch wins.
     chosen, *others = launches
     _check_others(chosen, others, environment)
     for other in others:
         if (other.rank, other.size) == (chosen.rank, chosen.size):
-            chosen = _fill(chosen, other)
+            chosen = _fill_gaps(chosen, other)
     _check_numbers(chosen)
-    return chosen if chosen.size == 1 else _with_address(chosen, environment)
+    if chosen.size == 1:
+        return chosen
+    return _add_address(chosen, environment)
 
 
 def check_local_rank(launch: Launch, argument: int | None) -> None:
@@ -93,28 +100,25 @@ def check_local_rank(launch: Launch, argument: int | None) -> None:
 
 
 def _read_torch(environment: Mapping[str, str]) -> Launch | None:
-    """What torchrun sets, or a wrapper in its place."""
+    """Read what torchrun sets, or a wrapper like it."""
     if number(environment, "WORLD_SIZE") in (None, 1) and "RANK" not in environment:
         return None
     rank, size = numbers(environment, "RANK", "WORLD_SIZE")
-    return Launch(
-        rank,
-        size,
-        number(environment, "LOCAL_RANK"),
-        number(environment, "LOCAL_WORLD_SIZE"),
-        TORCHRUN if "TORCHELASTIC_RUN_ID" in environment else BY_HAND,
-    )
+    local_rank = number(environment, "LOCAL_RANK")
+    local_size = number(environment, "LOCAL_WORLD_SIZE")
+    launcher = TORCHRUN if "TORCHELASTIC_RUN_ID" in environment else BY_HAND
+    return Launch(rank, size, local_rank, local_size, launcher)
 
 
 def _read_mpi(environment: Mapping[str, str]) -> Launch | None:
-    """What mpirun of Open MPI sets, or of MVAPICH."""
+    """Read what mpirun of Open MPI sets, or of MVAPICH."""
     for prefix in ("OMPI_COMM_WORLD", "MV2_COMM_WORLD"):
         if f"{prefix}_RANK" not in environment and f"{prefix}_SIZE" not in environment:
             continue
         rank, size = numbers(environment, f"{prefix}_RANK", f"{prefix}_SIZE")
         local_rank = number(environment, f"{prefix}_LOCAL_RANK")
         local_size = number(environment, f"{prefix}_LOCAL_SIZE")
-        return _on_one_node(
+        return _add_loopback(
             Launch(rank, size, local_rank, local_size, "mpirun"),
             environment.get("PMIX_NAMESPACE", ""),
         )
@@ -122,19 +126,19 @@ def _read_mpi(environment: Mapping[str, str]) -> Launch | None:
 
 
 def _read_pmi(environment: Mapping[str, str]) -> Launch | None:
-    """What mpiexec of MPICH and Intel MPI (Hydra) sets."""
+    """Read what mpiexec of MPICH and Intel MPI (Hydra) sets."""
     if "PMI_RANK" not in environment or "PMI_SIZE" not in environment:
         return None
     if "SLURM_STEP_ID" in environment and "MPI_LOCALRANKID" not in environment:
-        return None  # of `srun --mpi=pmi2`, which says more in variables of its own
+        return None  # `srun --mpi=pmi2` sets them, which says more in variables of its own
     rank, size = numbers(environment, "PMI_RANK", "PMI_SIZE")
     local_rank = number(environment, "MPI_LOCALRANKID")
     local_size = number(environment, "MPI_LOCALNRANKS")
-    return _on_one_node(Launch(rank, size, local_rank, local_size, "mpiexec"), "")
+    return _add_loopback(Launch(rank, size, local_rank, local_size, "mpiexec"), "")
 
 
 def _read_slurm(environment: Mapping[str, str]) -> Launch | None:
-    """What srun sets for the tasks of a step."""
+    """Read what srun sets for the tasks of a step."""
     step = read_slurm_step(environment)
     if step is None:
         return None
@@ -150,19 +154,21 @@ _READERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
 )
 
 
-def _on_one_node(launch: Launch, job: str) -> Launch:
-    """With the address of rank 0 on one node, and a port where the `job` has a name."""
+def _add_loopback(launch: Launch, job: str) -> Launch:
+    """Add the address of rank 0 if all processes are on one node, and a port if `job` is a name."""
     if launch.local_size != launch.size:
         return launch
-    return replace(launch, address="127.0.0.1", port=name_port(job) if job else 0)
+    port = name_port(job) if job else 0
+    return replace(launch, address="127.0.0.1", port=port)
 
 
-def _fill(launch: Launch, other: Launch) -> Launch:
-    """`launch`, what it lacks taken from another launcher that says the same of rank and size."""
+def _fill_gaps(launch: Launch, other: Launch) -> Launch:
+    """Fill in what `launch` lacks from another launcher that states the same rank and size."""
     if launch.local_rank is None or launch.local_size is None:
         launch = replace(launch, local_rank=other.local_rank, local_size=other.local_size)
     address = launch.address or other.address
-    return replace(launch, address=address, port=launch.port or other.port)
+    port = launch.port or other.port
+    return replace(launch, address=address, port=port)
 
 
 def _check_others(chosen: Launch, others: list[Launch], environment: Mapping[str, str]) -> None:
@@ -210,23 +216,25 @@ def _refuse_rank_alone(environment: Mapping[str, str]) -> None:
             )
 
 
-def _with_address(launch: Launch, environment: Mapping[str, str]) -> Launch:
-    """With where rank 0 listens: as MASTER_ADDR and MASTER_PORT say, else as the launcher does.
+def _add_address(launch: Launch, environment: Mapping[str, str]) -> Launch:
+    """Add where rank 0 listens, by MASTER_ADDR and MASTER_PORT, else by the launcher.
 
     Raises:
-        UsageError: nothing says it.
+        UsageError: it is unknown.
     """
     address = environment.get("MASTER_ADDR") or launch.address
     port = number(environment, "MASTER_PORT") or launch.port
-    missing = [
-        name for name, value in (("MASTER_ADDR", address), ("MASTER_PORT", port)) if not value
-    ]
+    missing = []
+    if not address:
+        missing.append("MASTER_ADDR")
+    if not port:
+        missing.append("MASTER_PORT")
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise UsageError(
-            f"{launch.launcher} started {launch.size} processes, but {' and '.join(missing)} {verb} "
-            "not set: set MASTER_ADDR to the host name of rank 0 as the other nodes know it "
-            "(127.0.0.1 on one node) and MASTER_PORT to a free port there, the same for all "
+            f"{launch.launcher} started {launch.size} processes, but {' and '.join(missing)} "
+            f"{verb} not set: set MASTER_ADDR to the host name of rank 0 as the other nodes know "
+            "it (127.0.0.1 on one node) and MASTER_PORT to a free port there, the same for all "
             "processes. With Open MPI: mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500."
         )
     return replace(launch, address=address, port=port)

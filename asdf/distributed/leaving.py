@@ -1,9 +1,10 @@
 """How the processes of a run leave when one of them fails.
 
-Invariant: no process waits for one that has failed. A GPU that is in an exchange of NCCL whose other
-side is gone stays in it, and the host that waits for it with it: it hears of no signal and of no
-closed connection. So the process that fails says so in the store, where a thread of each other one
-looks. It ends its process, and lets nothing go on from numbers that never came.
+Invariant: no process waits for one that has failed. A GPU that is in an exchange of NCCL whose
+other side is gone stays in it, and so does the host that waits for the GPU: it sees no signal and
+no closed connection. So the process that fails writes that to the store, which a thread of each
+other process watches. The thread ends its process, and nothing goes on from numbers that never
+came.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from asdf.runs.log import LOG
 
 _FAILED = "failed"
 _LOOK_S = 1.0
-# In which a process that is not stuck finds out by itself, and leaves in order.
+# In this time a process that is not stuck finds out by itself, and leaves in order.
 _GRACE_S = 5.0
 
 
 @contextmanager
 def leaving_together(store: Any, rank: int, backend: str) -> Iterator[None]:
-    """Close the process group when the block ends, and let all processes end when it fails in one.
+    """Close the process group when the block ends; if it fails in one process, end all of them.
 
     Args:
-        store: one that all processes reach, with keys of this group alone.
+        store: all processes reach it, and it has keys of this group alone.
     """
     over = threading.Event()
     failures: list[BaseException] = []
@@ -61,7 +62,7 @@ def _is_failure(error: BaseException) -> bool:
 
 
 def _close(abort: bool) -> None:
-    """Close the process group; `abort` does not wait for what it still has to exchange."""
+    """Close the process group; `abort` does not wait for exchanges that are not complete."""
     if not dist.is_initialized():
         return
     # DistributedDataParallel is part of a reference cycle and holds the group. Left to the
@@ -80,7 +81,7 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
     """End this process some seconds after a failure, unless it is `over` by then.
 
     Args:
-        failures: of this process; the first is logged, which nobody else does then.
+        failures: of this process; the first is logged here, as nothing else would do it.
     """
     while not over.wait(_LOOK_S):
         failed = _failed_rank(store)
@@ -102,8 +103,10 @@ def _describe(error: BaseException) -> str:
 
 
 def _failed_rank(store: Any) -> str | None:
-    """Which process says that it failed, '' where the one with the store has gone; None as long as all is well."""
+    """Return the rank that has failed; '' if the process with the store has gone; else None."""
     try:
-        return store.get(_FAILED).decode() if store.check([_FAILED]) else None
+        if not store.check([_FAILED]):
+            return None
+        return str(store.get(_FAILED).decode())
     except RuntimeError:
         return ""

@@ -1,9 +1,9 @@
 """A name for this start of the processes that all of them know, and no earlier start had.
 
 torchrun retains a key-value store through its restarts. A process group that opens in it again can
-read the addresses of processes that are gone, and wait for them without end. So each start opens its
-groups under a name of its own. The main rank makes the name, and it counts as known only when every
-process has confirmed it.
+read the addresses of processes that are gone, and wait for them without end. So each start opens
+its groups under a name of its own. The main rank makes the name, and it counts as known only when
+every process has confirmed it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:
             return name
         time.sleep(_POLL_S)
     raise AsdfError(
-        f"rank {rank} waited {timeout_s:g} s for the other {size - 1} processes of this run. Did one "
-        "fail to start? Its own message says why. Otherwise raise computing.timeout_s."
+        f"rank {rank} waited {timeout_s:g} s for the other {size - 1} processes of this run. Did "
+        "one fail to start? Its own message says why. Otherwise raise computing.timeout_s."
     )
 
 

@@ -1,8 +1,8 @@
-"""A network whose parameters are divided over the processes: each holds a part, and gathers a unit when it computes it.
+"""A network whose parameters are divided over the processes; each gathers a unit to compute it.
 
 Invariants: names, shapes, gradients and steps are those of the whole network, and so is what is
-saved. All processes gather a unit together, so each computes the same units equally often: in
-training, never in scoring, which takes a whole copy.
+saved. All processes gather a unit together, so each computes the same units equally often. That
+holds in training, but not in scoring, which takes a whole copy.
 
 Source: Zhao et al., "PyTorch FSDP", VLDB 2023; torch's `fully_shard` does it.
 """
@@ -24,15 +24,15 @@ from asdf.settings.sections import Computing
 
 
 def divides(computing: Computing, world: World) -> bool:
-    """Whether the network of a training is divided: a process alone keeps it whole."""
+    """Return whether the network is divided in training: a process alone has it whole."""
     return computing.shard_network and world.size > 1
 
 
 class ShardedNetwork:
-    """Divides a network in place, and makes it whole again for a while.
+    """A network that is divided in place, and whole again within a block.
 
     Attributes:
-        network: every parameter, from here on, a `DTensor` of which this process holds a part.
+        network: each of its parameters is a `DTensor` of which this process holds a part.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class ShardedNetwork:
         world: World,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Move `network` to the world's device, unit by unit: more than one is never whole there.
+        """Move `network` to the world's device, unit by unit: at most one is whole there.
 
         Args:
-            units: parts of the network that are gathered one at a time; the rest is one unit more.
-            dtype: what `units` are gathered and computed in; gradients are added up in float32.
+            units: parts of the network that are gathered one at a time; the rest is another unit.
+            dtype: in which `units` are gathered and computed; gradients are added up in float32.
         """
-        # Seconds to import, which only a sharded run is to wait for.
+        # The import takes seconds, which only a sharded run should wait for.
         from torch.distributed.device_mesh import DeviceMesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -56,10 +56,10 @@ class ShardedNetwork:
         self._copy = _without_numbers(network)
         assert dist.group.WORLD is not None
         mesh = DeviceMesh.from_group(dist.group.WORLD, world.device.type)
-        # Their gradients have the type of the parameters; where that is half, sums would lose digits.
+        # By default gradients have the type of the parameters, and sums in 16 bits lose digits.
         reduced = torch.float32 if dtype else None
         policy = MixedPrecisionPolicy(dtype, reduced, cast_forward_inputs=False)
-        # WavLM's layers return the biases that they take, which nothing changes in place.
+        # WavLM's layers return the biases that they get, which nothing changes in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
         for unit in units:
             fully_shard(unit, mesh=mesh, mp_policy=policy)
@@ -69,9 +69,10 @@ class ShardedNetwork:
 
     @contextmanager
     def whole(self) -> Iterator[nn.Module]:
-        """Give an ordinary network with the same numbers for this block; all processes enter it together.
+        """Provide an ordinary network with the same numbers; all processes enter the block
+        together.
 
-        Each process may compute with it as often as it likes.
+        Each process may compute with it any number of times.
         """
         try:
             self._fill_copy()
@@ -90,17 +91,17 @@ class ShardedNetwork:
 
 
 def _without_numbers(network: nn.Module) -> nn.Module:
-    """A copy of `network` whose parameters are empty."""
-    empty = {
-        id(parameter): nn.Parameter(parameter.new_empty(0), requires_grad=False)
-        for parameter in network.parameters()
-    }
-    made: nn.Module = copy.deepcopy(network, empty)
-    return made
+    """Return a copy of `network` whose parameters are empty."""
+    # deepcopy takes what it finds in this table for copies made before.
+    empty = {}
+    for parameter in network.parameters():
+        empty[id(parameter)] = nn.Parameter(parameter.new_empty(0), requires_grad=False)
+    copied: nn.Module = copy.deepcopy(network, empty)
+    return copied
 
 
 def is_sharded(network: nn.Module) -> bool:
-    """Whether the parameters of `network` are divided over the processes."""
+    """Return whether the parameters of `network` are divided over the processes."""
     return any(is_part(parameter) for parameter in network.parameters())
 
 
@@ -113,9 +114,9 @@ def local_part(tensor: Tensor) -> Tensor:
 
 
 def gathered(tensor: Tensor) -> Tensor:
-    """Copy a divided tensor as a whole to the host of the main process; the others get an empty one.
+    """Copy a whole divided tensor to the host, on the main process; the others get an empty one.
 
-    All processes come here together.
+    All processes call this together.
     """
     whole: Tensor = tensor.detach().full_tensor()  # type: ignore[attr-defined]
     if dist.get_rank() > 0:
@@ -124,9 +125,10 @@ def gathered(tensor: Tensor) -> Tensor:
 
 
 def divided_like(like: Tensor, whole: Tensor) -> Tensor:
-    """Divide `whole` as `like` is, on its device; leave it as it is where `like` is not divided, or of another shape.
+    """Divide `whole` as `like` is divided, on the device of `like`; nothing is sent.
 
-    Every process has `whole`; nothing is sent.
+    Returns:
+        This process's part; `whole` itself if `like` is not divided, or of another shape.
     """
     if not is_part(like) or getattr(whole, "shape", None) != like.shape:
         return whole
@@ -138,7 +140,7 @@ def divided_like(like: Tensor, whole: Tensor) -> Tensor:
     rank = mesh.get_local_rank()
     part = parts[rank] if rank < len(parts) else whole[:0]
     return DTensor.from_local(
-        # A copy: the part would hold the memory of the whole, or the file that it is read from.
+        # Without a copy the part would hold the memory of the whole, or the file that it is from.
         part.to(like.device, copy=True),
         mesh,
         divided.placements,
@@ -149,6 +151,6 @@ def divided_like(like: Tensor, whole: Tensor) -> Tensor:
 
 
 def is_part(tensor: Tensor) -> bool:
-    """Whether `tensor` is divided over the processes."""
-    # By name: to import the class takes as long as to import half of torch.
+    """Return whether `tensor` is divided over the processes."""
+    # Not by its class, whose import takes as long as that of half of torch.
     return hasattr(tensor, "to_local")

@@ -1,8 +1,8 @@
-"""A request to stop: a signal, or a stop file that appears; asked for at step boundaries only.
+"""A request to stop: a signal, or a stop file that appears; checked between steps only.
 
-torchrun hands no SIGUSR1 on to its workers and a scheduler may reach only the batch shell, hence the file: it is seen
-under every launcher. The request is local to a process; the training loop sums the requests of all ranks at each step,
-so that all of them stop at the same one.
+torchrun passes no SIGUSR1 on to its workers and a scheduler may reach only the batch shell, hence
+the file: it works under every launcher. The request is local to a process; the training loop sums
+the requests of all ranks at each step, so that all of them stop at the same one.
 """
 
 from __future__ import annotations
@@ -23,43 +23,50 @@ STOPPED = "stopped by"
 
 
 class Stopped(Exception):
-    """The run was asked to stop and did so, with everything saved.
+    """The run stopped on request, with everything saved.
 
-    Its text, which begins with `STOPPED` and is the last line of the log, says by what and where.
+    Its text, which begins with `STOPPED` and is the last line of the log, says by what and when.
     """
 
-    def __init__(self, reason: str, place: str) -> None:
+    def __init__(self, reason: str, when: str) -> None:
         reason = reason or "a request to another process"
-        super().__init__(f"{STOPPED} {reason} {place}; the same command goes on from there")
+        super().__init__(f"{STOPPED} {reason} {when}; the same command goes on from there")
 
 
 _received: set[int] = set()
 
 
 def has_been_terminated() -> bool:
-    """Whether SIGTERM came and was taken for a request, which a process that ends anyway cannot follow."""
+    """Return whether SIGTERM came and was treated as a request to stop."""
     return signal.SIGTERM in _received
 
 
 class StopRequest:
-    """Whether this process has been asked to stop, and by what."""
+    """A request to this process to stop; true once there is one, with its `reason`."""
 
     def __init__(self) -> None:
         self.reason = ""
         path = os.environ.get("ASDF_STOP_FILE")
         self._file = Path(path) if path else None
-        self._next_look = 0.0
+        self._next_look_s = 0.0
 
     def __bool__(self) -> bool:
-        if not self.reason and self._file is not None and time.monotonic() >= self._next_look:
-            self._next_look = time.monotonic() + _POLL_S
-            if self._file.exists():
-                self.reason = f"the stop file {self._file}"
+        if not self.reason and self._file is not None:
+            self._look_for(self._file)
         return bool(self.reason)
+
+    def _look_for(self, file: Path) -> None:
+        """Look for the stop file, but not in every step: it may be on a file server."""
+        now = time.monotonic()
+        if now < self._next_look_s:
+            return
+        self._next_look_s = now + _POLL_S
+        if file.exists():
+            self.reason = f"the stop file {file}"
 
     @contextmanager
     def listening(self) -> Iterator[StopRequest]:
-        """Take the stop signals for requests while the block runs; a second SIGINT interrupts at once."""
+        """Treat the stop signals as requests in the block; a second SIGINT interrupts at once."""
         before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         try:
             yield self

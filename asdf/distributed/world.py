@@ -1,9 +1,9 @@
 """The processes of a run as one object.
 
-Invariant: a decision that comes from a clock, a file or a metric is taken by the main rank and
-agreed (`agree`, `run_on_main`), so that no rank ever goes another way than the others. Control
-messages travel over a group of their own on gloo: they neither wait for the GPU nor need it. A
-world of one opens no process group at all.
+Invariant: the main rank takes every decision that depends on a clock, a file or a metric, and
+shares it (`agree`, `run_on_main`), so that all ranks take the same branch. Control messages have a
+group of their own on gloo: they neither wait for the GPU nor need it. A world of one opens no
+process group.
 """
 
 from __future__ import annotations
@@ -39,8 +39,21 @@ _worlds_opened = 0
 
 
 @dataclass(frozen=True)
+class _Outcome:
+    """What a function on the main rank returned, or which error it raised."""
+
+    result: Any = None
+    failure: type[AsdfError] | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
 class World:
-    """What a process knows of itself and the others. `backend` is '' in a world of one."""
+    """What a process knows of itself and the others.
+
+    Attributes:
+        backend: of the process group; '' in a world of one.
+    """
 
     rank: int = 0
     size: int = 1
@@ -55,34 +68,40 @@ class World:
         return self.rank == 0
 
     def agree(self, value: T) -> T:
-        """The main rank's `value`, on every rank."""
+        """Return the main rank's `value` on every rank."""
         return self._broadcast([value])[0]
 
     def run_on_main(self, function: Callable[[], T]) -> T:
-        """Run `function` on the main rank while the others wait; its result, or its failure, reaches all of them."""
-        outcome: list[Any] = [None, None]
+        """Run `function` on the main rank while the others wait.
+
+        Returns:
+            Its result, on every rank.
+
+        Raises:
+            Exception: that of `function`, on the main rank; an AsdfError with its text on the
+                others.
+        """
+        outcome = _Outcome()
         error: BaseException | None = None
         if self.is_main:
             try:
-                outcome[0] = function()
+                outcome = _Outcome(result=function())
             except Exception as raised:
                 error = raised
-                outcome[1] = (
-                    type(raised) if isinstance(raised, AsdfError) else AsdfError,
-                    str(raised),
-                )
-        result, failure = self._broadcast(outcome)
+                kind = type(raised) if isinstance(raised, AsdfError) else AsdfError
+                outcome = _Outcome(failure=kind, message=str(raised))
+        outcome = self.agree(outcome)
         if error is not None:
             raise error
-        if failure is not None:
-            kind, message = failure
-            passed_on = kind(message)
+        if outcome.failure is not None:
+            # The main rank reports it; here it only ends the process.
+            passed_on = outcome.failure(outcome.message)
             passed_on.reported_by_main = True
             raise passed_on
-        return result
+        return outcome.result
 
     def gather(self, value: T) -> list[T] | None:
-        """The values of all ranks in the order of ranks, on the main rank; None elsewhere."""
+        """Return the values of all ranks, in their order, on the main rank; None elsewhere."""
         if self.size == 1:
             return [value]
         values: list[Any] | None = [None] * self.size if self.is_main else None
@@ -90,7 +109,7 @@ class World:
         return values
 
     def sum(self, numbers: Sequence[float]) -> list[float]:
-        """Each of `numbers` summed over the ranks, in float64, on every rank."""
+        """Return each of `numbers` summed over the ranks, in float64, on every rank."""
         total = torch.tensor(list(numbers), dtype=torch.float64)
         if self.size > 1:
             dist.all_reduce(total, group=self._control)
@@ -100,24 +119,30 @@ class World:
         """Wait for all ranks."""
         self.sum([0.0])
 
-    def stop_together(self, stop: StopRequest, place: str) -> None:
-        """Raise `Stopped` on every rank when any of them was asked to stop; `place` says where, as 'after step 3'."""
+    def stop_together(self, stop: StopRequest, when: str) -> None:
+        """Raise `Stopped` on every rank if any of them got a request to stop.
+
+        Args:
+            when: for the message, such as 'after step 3'.
+        """
         if self.sum([float(bool(stop))])[0]:
-            raise Stopped(self.agree(stop.reason), place)
+            raise Stopped(self.agree(stop.reason), when)
 
     def broadcast_buffers(self, network: nn.Module) -> None:
-        """Give every rank the main rank's buffers: batch norm's running statistics differ between ranks otherwise."""
+        """Give every rank the main rank's buffers, such as batch norm's running statistics."""
         if self.size > 1:
             for buffer in network.buffers():
                 dist.broadcast(buffer, src=0)
 
     def describe(self) -> str:
-        """One line on this process for the log."""
-        where = str(self.device)
+        """Return a line on this process for the log."""
+        device = str(self.device)
         if self.device.type == "cuda":
-            where += f" ({torch.cuda.get_device_name(self.device)})"
-        host = socket.gethostname()
-        return f"rank {self.rank} of {self.size}: host {host}, local rank {self.local_rank}, device {where}"
+            device += f" ({torch.cuda.get_device_name(self.device)})"
+        return (
+            f"rank {self.rank} of {self.size}: host {socket.gethostname()}, "
+            f"local rank {self.local_rank}, device {device}"
+        )
 
     def _broadcast(self, objects: list[Any]) -> list[Any]:
         if self.size > 1:
@@ -127,15 +152,15 @@ class World:
 
 @contextmanager
 def open_world(computing: Computing) -> Iterator[World]:
-    """The world that this process is part of, as its launcher says; alone, a world of one.
+    """Open the world that this process is part of, by its launcher; alone, a world of one.
 
-    Sets the device before the process group opens and closes the group on every way out. What it
-    changes of the process's arithmetic is afterwards as it was before.
+    The device is set before the process group opens, and the group is closed on every way out. What
+    the block changes of the process's arithmetic is restored after it.
 
     Raises:
-        UsageError: the launcher is not understood (`read_launch`), the GPUs do not go with the
-            settings (`take_device`), or not with the processes (`agree_on_devices`), or the
-            environment not with `computing.deterministic`.
+        UsageError: the launcher is not understood (`read_launch`), the GPUs do not fit the settings
+            (`take_device`) or the processes (`agree_on_devices`), or the environment does not fit
+            `computing.deterministic`.
         AsdfError: the processes do not come together.
     """
     with keep_tf32(), keep_threads(), deterministic(computing.deterministic):
@@ -146,12 +171,14 @@ def _join_world(computing: Computing) -> Iterator[World]:
     launch = read_launch()
     keep_freed_memory()
     if launch.size == 1:
-        yield World(device=_prepare_device(computing, take_device(computing, 0, 1)[0], 1))
+        taken = take_device(computing, 0, 1)
+        yield World(device=_prepare_device(computing, taken.name, 1))
         return
     timeout = timedelta(seconds=computing.timeout_s)
     store = _next_store(launch, timeout)
     launch = agree_on_local_ranks(store, launch)
-    local_rank, local_size = launch.local_rank or 0, launch.local_size or 1
+    local_rank = launch.local_rank or 0
+    local_size = launch.local_size or 1
     names = (
         f"computing.gpu_ids = {computing.gpu_ids}, processes started by {launch.launcher}, "
         f"CUDA_VISIBLE_DEVICES of rank {launch.rank} "
@@ -170,22 +197,24 @@ def _join_world(computing: Computing) -> Iterator[World]:
             timeout=timeout,
             device_id=device if backend == "nccl" else None,
         )
-        control = dist.new_group(backend="gloo", timeout=timeout) if backend != "gloo" else None
+        control = None  # the group itself
+        if backend != "gloo":
+            control = dist.new_group(backend="gloo", timeout=timeout)
         world = World(launch.rank, launch.size, local_rank, local_size, device, backend, control)
         yield world
-        # A process that closes its connections while another still works on them can bring that one
-        # down.
+        # A process that closes its connections while another still uses them can end that one.
         world.barrier()
 
 
 def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.device:
-    """The device, with what the settings say of its arithmetic, and of the threads next to it."""
+    """Return the device, and set its arithmetic and the host's threads by the settings."""
     device = torch.device(name)
-    threads = max(1, usable_cores() // local_size)
     if device.type == "cuda":
         set_tf32(computing.tf32)
-        # What the host computes then is small, and the loader's workers need the cores.
+        # The host computes little then, and the loader's workers need the cores.
         threads = 1
+    else:
+        threads = max(1, usable_cores() // local_size)
     torch.set_num_threads(computing.threads or threads)
     return device
 
@@ -208,7 +237,7 @@ def _choose_backend(computing: Computing, device: torch.device) -> str:
 
 
 def _next_store(launch: Launch, timeout: timedelta) -> Any:
-    """A part of the store with keys of its own: one run after another can open a group."""
+    """Return a part of the store with keys of its own, so that each run can open a group."""
     global _store, _worlds_opened
     if _store is None:
         _store = open_store(launch, timeout)
