@@ -1,4 +1,4 @@
-"""Which runs and which of their networks a report is of, and the names that they go by.
+"""Which runs and which of their networks a report is about, and the names that it gives the runs.
 
 Invariant: a network is chosen by the set that it was validated on, never by an evaluation set.
 """
@@ -14,40 +14,49 @@ from asdf.runs.layout import Layout, runs_inside
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
 Choice = Literal["best", "reported", "all"]
+_MAX_PARTS = 32
 
 
 def runs_in(paths: Iterable[Path]) -> list[RunFolder]:
-    """The runs in these folders: each is a run's own folder, or one that holds the folders of runs.
+    """Return the runs in these folders: each is a run's own folder, or holds the folders of runs.
 
     Raises:
-        AsdfError: a folder is not there, or neither.
+        AsdfError: a folder does not exist, or is neither.
     """
-    runs: list[RunFolder] = []
+    runs: dict[RunFolder, None] = {}
     for path in paths:
-        inside = runs_inside(path)
-        if inside and not Layout(path).settings.exists():
-            runs += [open_run_folder(folder) for folder in inside]
-        else:
-            runs.append(open_run_folder(path))
-    return list(dict.fromkeys(runs))
+        folders = [path]
+        if not Layout(path).settings.exists():
+            folders = runs_inside(path) or folders
+        for folder in folders:
+            runs[open_run_folder(folder)] = None
+    return list(runs)
 
 
 def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
-    """(network, set) of what is to be shown: 'reported' falls back on 'best' where the run has no report."""
+    """Return (network, set) of what is to be shown.
+
+    'reported' is 'best' for a run without a report.
+    """
     files = run.score_files()
-    there = [(network, corpus) for network, sets in files.items() for corpus in sets]
+    scored = []
+    for network, sets in files.items():
+        scored += [(network, set_name) for set_name in sets]
     if choice == "all":
-        return there
-    if choice == "reported" and (reported := [pair for pair in run.reported() if pair in there]):
-        return reported
+        return scored
+    if choice == "reported":
+        # Score files of a report may have been removed since.
+        reported = [pair for pair in run.reported() if pair in scored]
+        if reported:
+            return reported
     best = best_network(run.training(), list(files))
-    return [pair for pair in there if pair[0] == best]
+    return [(network, set_name) for network, set_name in scored if network == best]
 
 
 def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str | None:
-    """The network of the lowest EER on the first validation set, of equals the later one; else the last that is there.
+    """Return the network that is the best on the first validation set, by the rule of `best_first`.
 
-    It is chosen as the recipe chooses 'best'.
+    Without an evaluation of any of `networks` it is the last one; None if there is none.
     """
     for evaluation in best_first(metrics_evaluations(training)):
         if str(evaluation.network) in networks:
@@ -56,13 +65,15 @@ def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str
 
 
 def distinct_names(runs: Sequence[RunFolder]) -> list[str]:
-    """Names of the runs; runs of one name get as many of the folders above them as tell them apart."""
+    """Return names of the runs: their folders', with folders above them where names are equal."""
     parts = 1
     names = [run.name for run in runs]
-    while len(set(names)) < len(names) and parts < 32:
+    # A run that is named twice has equal names however many folders they begin with.
+    while len(set(names)) < len(names) and parts < _MAX_PARTS:
         parts += 1
-        names = [
-            "/".join(run.path.parts[-parts:]) if names.count(name) > 1 else name
-            for run, name in zip(runs, names, strict=True)
-        ]
+        longer = []
+        for run, name in zip(runs, names, strict=True):
+            is_shared = names.count(name) > 1
+            longer.append("/".join(run.path.parts[-parts:]) if is_shared else name)
+        names = longer
     return names

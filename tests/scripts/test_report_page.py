@@ -1,4 +1,4 @@
-"""The report in a real browser: it draws, sorts, searches, asks the network for nothing, complains of nothing.
+"""The report in a real browser: it draws, sorts, searches, fetches nothing and logs no error.
 
 It needs Chromium and its driver on the machine; they are never fetched.
 """
@@ -28,8 +28,9 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 OPTIONS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --force-prefers-reduced-motion --window-size=1280,1000"
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync "
+    "--force-prefers-reduced-motion --window-size=1280,1000"
 )
 
 pytestmark = pytest.mark.skipif(
@@ -67,16 +68,22 @@ def page(folders, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def opened(browser, page):
-    """The page, freshly loaded; whatever a test does to it, it must not complain or ask for anything."""
+    """Load the page; whatever a test does to it, it must log no error and fetch nothing."""
     browser.get_log("performance")
     browser.get(page.as_uri())
+    # The plots are redrawn when their width is first observed, which is before the second frame.
+    browser.execute_async_script(
+        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done));"
+    )
     yield browser
     assert browser.get_log("browser") == []
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    # Those of the page: the browser has start pages of its own, and may tell of them late.
-    asked = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    asked = [one for one in asked if one["documentURL"].partition("#")[0] == page.as_uri()]
-    urls = {one["request"]["url"].partition("#")[0] for one in asked}
+    requests = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    urls = set()
+    for request in requests:
+        # Only those of the page: the browser has start pages too, and may report them late.
+        if request["documentURL"].partition("#")[0] == page.as_uri():
+            urls.add(request["request"]["url"].partition("#")[0])
     # A blob is the page's own memory: a picture that it makes to be saved.
     assert {url for url in urls if not url.startswith("blob:")} <= {page.as_uri()}
 
@@ -91,7 +98,8 @@ def data(browser) -> dict:
 
 def column(browser, table: str, number: int) -> list[str]:
     return browser.execute_script(
-        "return [...document.querySelector(arguments[0]).tBodies[0].rows].map((r) => r.cells[arguments[1]].innerText)",
+        "return [...document.querySelector(arguments[0]).tBodies[0].rows]"
+        ".map((row) => row.cells[arguments[1]].innerText)",
         table, number,
     )  # fmt: skip
 
@@ -106,7 +114,7 @@ def test_curves_are_drawn_point_by_point(opened):
         assert len(drawn) == len(rates) // 2
         assert rates[:2] == [100, 0]
         assert rates[-2:] == [0, 100]
-        # From the lower right to the upper left; where one rate is the same, so is the place on the page.
+        # From the lower right to the upper left; the same rate has the same position on the page.
         assert drawn[0][0] > drawn[-1][0]
         assert drawn[0][1] > drawn[-1][1]
         for (x, _), rate in zip(drawn, rates[::2], strict=True):
@@ -122,9 +130,9 @@ def test_both_axes_are_normal_deviates(opened):
     marks = [re.match(r"M([-\d.]+),([-\d.]+)", line.get_attribute("d")) for line in lines]
     upright, level = [float(mark[1]) for mark in marks[:9]], [float(mark[2]) for mark in marks[9:]]
     deviates = (-3.0902, -2.8782, -2.5758, -2.3263, -2.0537, -1.6449, -1.2816, -0.8416, -0.2533)
-    for places in (upright, level):
-        scale = (places[-1] - places[0]) / (deviates[-1] - deviates[0])
-        assert [(p - places[0]) / scale + deviates[0] for p in places] == pytest.approx(
+    for positions in (upright, level):
+        scale = (positions[-1] - positions[0]) / (deviates[-1] - deviates[0])
+        assert [(p - positions[0]) / scale + deviates[0] for p in positions] == pytest.approx(
             deviates, abs=1e-3
         )
 
@@ -190,9 +198,10 @@ def test_a_system_is_switched_off_everywhere(opened):
 
 def test_training_curves_end_where_the_training_did(opened):
     assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg[role=img]")) == 3
-    told = opened.find_element(By.CSS_SELECTOR, "#training svg.loss").get_attribute("aria-label")
+    label = opened.find_element(By.CSS_SELECTOR, "#training svg.loss").get_attribute("aria-label")
     assert (
-        told == "Loss by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; third: 0.5 at epoch 2"
+        label
+        == "Loss by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; third: 0.5 at epoch 2"
     )
     assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg.eer .marker")) == 6
 
@@ -215,7 +224,8 @@ def test_settings_are_searched_and_two_runs_are_compared(opened):
 
 def test_tables_are_copied_with_all_digits(opened, folders):
     opened.execute_script(
-        "navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }"
+        "navigator.clipboard.writeText = (text) => {"
+        "  document.body.dataset.copied = text; return Promise.resolve(); }"
     )
     csv, tex = opened.find_elements(By.CSS_SELECTOR, "#set-0 .tools")[0].find_elements(
         By.TAG_NAME, "button"
@@ -290,8 +300,8 @@ def test_plots_have_words_and_headings_are_in_order(opened):
         for one in (data(opened)["sets"]["dev"][i]["eer"][""] / 100 for i in range(3))
     ]
     assert (
-        labels[0]
-        == f"DET curves on dev. large: EER {eers[0]} %; small: EER {eers[1]} %; third: EER {eers[2]} %"
+        labels[0] == f"DET curves on dev. large: EER {eers[0]} %; small: EER {eers[1]} %; "
+        f"third: EER {eers[2]} %"
     )
     opened.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
     assert opened.switch_to.active_element.text == "Skip to the results"
@@ -358,7 +368,8 @@ def test_histograms_have_one_range_and_name_their_threshold(opened):
 
 def test_values_are_copied_with_their_intervals_in_brackets(opened):
     opened.execute_script(
-        "navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }"
+        "navigator.clipboard.writeText = (text) => {"
+        "  document.body.dataset.copied = text; return Promise.resolve(); }"
     )
     tools = opened.find_elements(By.CSS_SELECTOR, "#results .tools")[0]
     tools.find_elements(By.TAG_NAME, "button")[1].click()
@@ -378,7 +389,10 @@ def phone(opened):
 
 
 def test_settings_are_stacked_and_links_are_high_enough_on_a_phone(phone):
-    high = "return [...document.querySelectorAll('nav a')].map((a) => a.getBoundingClientRect().height)"
+    high = (
+        "return [...document.querySelectorAll('nav a')]"
+        ".map((link) => link.getBoundingClientRect().height)"
+    )
     assert min(phone.execute_script(high)) >= 44
     cells = phone.execute_script(
         "const row = document.querySelector('#settings details.run table.settings tbody tr');"
@@ -400,7 +414,10 @@ def test_the_first_column_stays_where_a_table_is_scrolled(phone):
 
 
 def test_everything_is_printed_but_the_controls(opened):
-    shown = "return [...document.querySelectorAll(arguments[0])].map((one) => one.offsetParent !== null)"
+    shown = (
+        "return [...document.querySelectorAll(arguments[0])]"
+        ".map((element) => element.offsetParent !== null)"
+    )
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         cells = opened.execute_script(shown, "table.differences tbody td")

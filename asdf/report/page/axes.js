@@ -34,13 +34,13 @@ function tickTexts(ticks) {
 
 let frames = 0;
 
-// x, y: {low, high, ticks, label, by}, where `by` maps a value to where it lies (probit, or itself). What is put into
-// `inside` is cut off at the frame; `held` brings a value of x onto it.
+// x, y: {low, high, ticks, label, by}, where `by` maps a value to its position (probit, or itself). Elements in `inside`
+// are cut off at the frame; `held` moves a value of x onto it.
 function frame({ width, height, x, y, title, description }) {
   const [xTexts, yTexts] = [tickTexts(x.ticks), tickTexts(y.ticks)];
   const left = 32 + 6.6 * Math.max(...yTexts.map((text) => text.length)), right = 14, top = title ? 26 : 10, bottom = 42;
-  const own = (value) => value;
-  const scale = ({ low, high, by = own }, from, to) => {
+  const same = (value) => value;
+  const scale = ({ low, high, by = same }, from, to) => {
     const start = by(low), span = by(high) - start || 1;
     return (value) => from + (by(value) - start) / span * (to - from);
   };

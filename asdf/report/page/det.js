@@ -1,4 +1,4 @@
-// DET curves: a line a system, or a line an attack of a single system.
+// DET curves: a line per system, or a line per attack of a single system.
 const POOLED = 'all spoofs', EACH = 'each attack';
 
 function attackNames(measured) {
@@ -16,10 +16,10 @@ function detRange(curves) {
 function drawDet(set, curves, width) {
   const size = Math.min(width, 500);
   const range = detRange(curves);
-  const told = curves.map((curve) => `${labelOf(curve.name)}: EER ${curve.eer.toFixed(2)} %`).join('; ');
+  const words = curves.map((curve) => `${labelOf(curve.name)}: EER ${curve.eer.toFixed(2)} %`).join('; ');
   const plot = frame({
     width: size, height: size, x: { ...range, label: 'False alarm: spoof accepted (%)' },
-    y: { ...range, label: 'Miss: bona fide rejected (%)' }, description: `DET curves on ${set}. ${told || 'None is shown.'}`,
+    y: { ...range, label: 'Miss: bona fide rejected (%)' }, description: `DET curves on ${set}. ${words || 'None is shown.'}`,
   });
   const { root, inside, X, Y, held } = plot;
   root.append(svg('path', { class: 'diagonal', d: path([range.low, range.low, range.high, range.high], X, Y) }));
@@ -63,7 +63,7 @@ function startDet(figure) {
     key.replaceChildren(...(entries.length > 1 ? [legend(shown === EACH ? 'Spoofs' : 'Systems', entries)] : []));
   };
   if (attacks.length) {
-    // A sign before the names of attacks keeps one called like a choice of ours apart from it.
+    // With a sign before it, the name of an attack is never that of one of our choices.
     const options = [[POOLED, POOLED], ...(alone ? [[EACH, EACH]] : []), ...attacks.map((name) => [`=${name}`, `only ${name}`])];
     canvas.before(el('div', { class: 'controls' }, choice('Curves of', options, shown, (value) => {
       shown = value;

@@ -1,4 +1,4 @@
-// Elements, and what is drawn anew when its place gets another width.
+// Elements, and drawings that are redrawn when the width of their canvas changes.
 const data = JSON.parse(document.getElementById('data').textContent);
 
 function made(element, attributes, children) {
@@ -24,9 +24,9 @@ function choice(label, options, chosen, changed) {
 const drawings = [];
 const redraw = () => drawings.forEach((draw) => draw());
 
-// Puts drawings side by side, none narrower than `least`; tells how wide each is.
-function inColumns(canvas, width, least, count) {
-  const gap = 20, columns = Math.max(1, Math.min(count, Math.floor((width + gap) / (least + gap))));
+// Puts drawings next to each other, none narrower than `minWidth`; returns how wide each is.
+function inColumns(canvas, width, minWidth, count) {
+  const gap = 20, columns = Math.max(1, Math.min(count, Math.floor((width + gap) / (minWidth + gap))));
   canvas.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
   return Math.floor((width - gap * (columns - 1)) / columns);
 }

@@ -1,4 +1,4 @@
-// Histograms of scores: one plot a system, both classes in each.
+// Histograms of scores: a plot per system, both classes in each.
 function steps(counts, low, high, X, Y, closed) {
   const total = counts.reduce((sum, count) => sum + count, 0) || 1;
   const wide = (high - low) / counts.length;

@@ -1,4 +1,4 @@
-// How lines are told apart: by colour, by dashes and by marks, so that no eye and no printer depends on colour.
+// Lines differ by colour, by dashes and by marks, so that no eye and no printer depends on colour.
 const DASHES = [null, '7 4', '2 3', '9 3 2 3'];
 const MARKS = ['M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0Z', 'M-4,-4H4V4H-4Z', 'M0,-5L5,4H-5Z', 'M0,-5.5L5.5,0L0,5.5L-5.5,0Z',
   'M0,5L5,-4H-5Z'];
@@ -13,7 +13,7 @@ function marker(index, x, y, words) {
 
 const line = (index, d) => svg('path', { d, class: `line ${look(index).colour}`, 'stroke-dasharray': look(index).dash });
 
-// What the user has switched off, by name, in all plots together; of many systems only the best are shown at first.
+// The names that the user has switched off, in all plots together; only the best of many systems are shown at first.
 const hidden = new Set();
 data.systems.filter((name) => !data.ticked.includes(name)).forEach((name) => hidden.add(name));
 data.runs.filter(({ name }) => !data.systems.includes(name)).slice(8).forEach(({ name }) => hidden.add(name));
@@ -28,7 +28,7 @@ function tick(chosen) {
   redraw();
 }
 
-// entries: [{name, index}], the index being that of the name's look.
+// entries: [{name, index}], where the index selects the look.
 function legend(title, entries) {
   const labels = entries.map(({ name, index }) => {
     const box = el('input', { type: 'checkbox', 'data-name': name });

@@ -1,16 +1,16 @@
-// What lies under the pointer, in words: the nearest point of the lines of a plot, with hairlines to both axes.
+// The nearest point of the lines to the pointer, in words, with hairlines to both axes.
 
 // series: [{points: [x, y, x, y, ...], words: (point number) => text}], in the frame's own values.
 function readOut({ root, area, X, Y, held }, series) {
-  const places = series.flatMap(({ points, words }) => {
-    const found = [];
+  const candidates = series.flatMap(({ points, words }) => {
+    const inFrame = [];
     for (let i = 0; i < points.length; i += 2) {
       const [x, y] = [X(held(points[i])), Y(points[i + 1])];
-      if (y >= area.y - 1 && y <= area.y + area.height + 1) found.push({ x, y, words: () => words(i / 2) });
+      if (y >= area.y - 1 && y <= area.y + area.height + 1) inFrame.push({ x, y, words: () => words(i / 2) });
     }
-    return found;
+    return inFrame;
   });
-  if (!places.length) return;
+  if (!candidates.length) return;
   const hair = svg('path', { class: 'hair' }), spot = svg('circle', { r: 3.5, class: 'spot' });
   const text = svg('text', { class: 'read' });
   const shown = svg('g', { class: 'readout', 'aria-hidden': 'true' }, hair, spot, text);
@@ -19,7 +19,7 @@ function readOut({ root, area, X, Y, held }, series) {
   root.addEventListener('pointermove', (event) => {
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
     const away = ({ x, y }) => (x - at.x) ** 2 + (y - at.y) ** 2;
-    const near = places.reduce((best, place) => (away(place) < away(best) ? place : best));
+    const near = candidates.reduce((best, point) => (away(point) < away(best) ? point : best));
     shown.style.display = away(near) < 3600 ? '' : 'none';
     hair.setAttribute('d', `M${near.x},${area.y}V${area.y + area.height}M${area.x},${near.y}H${area.x + area.width}`);
     spot.setAttribute('cx', near.x);

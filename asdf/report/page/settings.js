@@ -1,27 +1,26 @@
-// Settings are searched by name, value and source; of several runs any two are held against each other.
+// Settings are searched by name, value and source; any two of several runs are compared.
 function startSearch(section) {
   const tables = [...section.querySelectorAll('table.settings')];
   if (!tables.length) return;
   const box = el('input', { type: 'search', placeholder: 'name, value or source', id: 'search' });
-  const said = el('span', { role: 'status', class: 'note' });
+  const status = el('span', { role: 'status', class: 'note' });
   const opened = new Map([...section.querySelectorAll('details')].map((details) => [details, details.open]));
   box.addEventListener('input', () => {
     const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let found = 0;
+    let matches = 0;
     for (const table of tables) {
       for (const row of table.tBodies[0].rows) {
         const text = row.textContent.toLowerCase();
         row.hidden = !words.every((word) => text.includes(word));
-        found += !row.hidden;
+        matches += !row.hidden;
       }
     }
     for (const [details, before] of opened) {
       details.open = words.length ? details.querySelector('tbody tr:not([hidden])') !== null : before;
     }
-    said.textContent = words.length ? `${found} found` : '';
+    status.textContent = words.length ? `${matches} found` : '';
   });
-  const place = section.querySelector('details.run');
-  place.before(el('div', { class: 'controls' }, el('label', { for: 'search' }, 'Search the settings'), box, said));
+  section.querySelector('details.run').before(el('div', { class: 'controls' }, el('label', { for: 'search' }, 'Search the settings'), box, status));
 }
 
 function startDifferences(table) {

@@ -76,13 +76,13 @@ function startTable(table) {
     button.addEventListener('click', () => sortBy(table, column, cell.getAttribute('aria-sort') !== 'ascending'));
     cell.replaceChildren(button);
   });
-  const said = el('span', { role: 'status' });
+  const status = el('span', { role: 'status' });
   const tool = (name, write) => {
     const button = el('button', { type: 'button' }, `Copy as ${name}`);
     button.addEventListener('click', async () => {
-      said.textContent = (await copied(write(table))) ? `Copied as ${name}.` : 'This browser does not let a page copy.';
+      status.textContent = (await copied(write(table))) ? `Copied as ${name}.` : 'This browser does not let a page copy.';
     });
     return button;
   };
-  table.closest('.scroll').after(el('div', { class: 'tools' }, tool('CSV', asCsv), tool('LaTeX', asLatex), said));
+  table.closest('.scroll').after(el('div', { class: 'tools' }, tool('CSV', asCsv), tool('LaTeX', asLatex), status));
 }

@@ -1,8 +1,8 @@
-// Light, dark, or as the system has it; kept for the next visit where the browser lets a page keep anything.
+// Light, dark, or as the system has it; saved for the next visit where the browser lets a page save anything.
 const THEMES = ['auto', 'light', 'dark'];
 
 function startTheme(nav) {
-  const kept = (value) => {
+  const saved = (value) => {
     try {
       if (value) localStorage.setItem('asdf-report-theme', value);
       return localStorage.getItem('asdf-report-theme');
@@ -17,10 +17,10 @@ function startTheme(nav) {
   };
   button.addEventListener('click', () => {
     const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
-    kept(next);
+    saved(next);
     use(next);
   });
-  const before = kept();
+  const before = saved();
   use(THEMES.includes(before) ? before : 'auto');
   nav.append(button);
 }

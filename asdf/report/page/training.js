@@ -1,4 +1,4 @@
-// Loss, learning rate and EER by epoch, a line a run.
+// Loss, learning rate and EER by epoch, a line per run.
 const PANELS = [['loss', 'Loss'], ['rate', 'Learning rate'], ['eer', 'EER (%)']];
 
 function drawPanel([kind, label], set, runs, width) {
@@ -9,12 +9,12 @@ function drawPanel([kind, label], set, runs, width) {
   const last = xs.reduce((a, b) => Math.max(a, b)) * 1.04 || 1, top = ys.reduce((a, b) => Math.max(a, b), 0) * 1.05 || 1;
   const bottom = ys.reduce((a, b) => Math.min(a, b), 0) * 1.05;
   const title = kind === 'eer' ? `EER on ${set}` : label;
-  const told = runs.map((run, i) => [run.name, series[i]]).filter(([, points]) => points.length)
+  const words = runs.map((run, i) => [run.name, series[i]]).filter(([, points]) => points.length)
     .map(([name, points]) => `${name}: ${Number(points.at(-1).toPrecision(4))} at epoch ${Number(points.at(-2).toPrecision(4))}`);
   const plot = frame({
     width, height: Math.round(Math.min(Math.max(width * 0.68, 210), 300)), title,
     x: { low: 0, high: last, ticks: niceTicks(0, last, Math.max(3, width / 75)), label: 'Epoch' },
-    y: { low: bottom, high: top, ticks: niceTicks(bottom, top, 5), label }, description: `${title} by epoch. ${told.join('; ')}`,
+    y: { low: bottom, high: top, ticks: niceTicks(bottom, top, 5), label }, description: `${title} by epoch. ${words.join('; ')}`,
   });
   const { root, X, Y } = plot;
   const courses = [];

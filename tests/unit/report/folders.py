@@ -24,7 +24,7 @@ def make_run(
     sets: tuple[str, ...] = ("dev", "eval"),
     clip_size: int = 8000,
 ) -> Path:
-    """A run of some epochs; the later an epoch, the farther apart its classes. Its report is of the last one."""
+    """Write a run of some epochs whose classes move apart; its report is of the last epoch."""
     rng = np.random.default_rng(len(attacks))
     labels = np.array([1] * 40 + [0] * 60)
     ids = [f"flac/U_{i:03d}.flac" for i in range(100)]

@@ -46,7 +46,8 @@ def test_a_long_curve_is_thinned_by_less_than_a_pixel():
     x, y = probit(false_alarm[shown]), probit(miss[shown])
     drawn = np.interp(-x, -probit(points[:, 0]), probit(points[:, 1]))
     span = probit(0.4) - probit(0.001)
-    # Measured upright, where the distance is at right angles to the line: twice the half pixel covers its slope.
+    # Measured upright instead of at right angles to the line: thrice the half pixel covers its
+    # slope.
     assert np.abs(drawn - y).max() / span * 700 < 1.5
 
 
@@ -75,14 +76,14 @@ def test_a_histogram_counts_every_trial_once():
     bona_fide, spoof = np.array([0.0, 1, 2, 3, 1000]), np.array([-2.0, -1, 0, 1])
     counts = histogram(bona_fide, spoof, {"A": spoof[:1], "B": spoof[1:]}, 0.5, bins=4)
     assert sum(counts.bona_fide) == 5
-    assert {name: sum(one) for name, one in counts.spoof.items()} == {"": 4, "A": 1, "B": 3}
+    assert {name: sum(trials) for name, trials in counts.spoof.items()} == {"": 4, "A": 1, "B": 3}
     assert counts.spoof[""] == [
         a + b for a, b in zip(counts.spoof["A"], counts.spoof["B"], strict=True)
     ]
 
 
 def test_few_trials_are_no_comb():
-    """At most the root of the number of trials, else the width of Freedman and Diaconis, at most 60."""
+    """At most the root of the number of trials, the width of Freedman and Diaconis, and 60."""
     rng = np.random.default_rng(2)
     few = histogram(rng.normal(2, 1, 16), rng.normal(0, 1, 20), {}, 1.0)
     assert len(few.bona_fide) == 6

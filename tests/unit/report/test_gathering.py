@@ -17,23 +17,29 @@ from tests.unit.report.folders import make_run
 def test_numbers_are_those_of_evaluate(tmp_path):
     run = make_run(tmp_path / "net")
     gathered = gather(runs_in([run]), replicates=50)
-    assert [(one.system, one.network, one.summary.set) for one in gathered.measurements] == [
+    assert [
+        (measured.system, measured.network, measured.summary.set)
+        for measured in gathered.measurements
+    ] == [
         ("net", "epoch.2", "dev"),
         ("net", "epoch.2", "eval"),
     ]
-    for one in gathered.measurements:
-        result = evaluate(read_scores(run / "scores" / "epoch.2" / f"{one.summary.set}.txt"))
-        assert one.summary.result == result
-        assert one.curves[""].rates[:2] == [100, 0]
-        scores = read_scores(run / "scores" / "epoch.2" / f"{one.summary.set}.txt")
-        # At most 40 % false alarms: all spoofs but the 24 highest are rejected, and what lies below them.
-        assert one.misses[-1] == (scores.bona_fide <= np.sort(scores.spoof)[-25]).mean()
-        assert sum(one.histogram.bona_fide) == 40
-        assert sorted(one.curves) == ["", "A01", "A02", "A03"]
-        assert sum(one.histogram.spoof["A01"]) == 20
-        assert one.summary.columns == ("attack", "codec")
-        assert one.summary.intervals is not None
-        assert one.summary.intervals.eer.low <= result.eer <= one.summary.intervals.eer.high
+    for measured in gathered.measurements:
+        result = evaluate(read_scores(run / "scores" / "epoch.2" / f"{measured.summary.set}.txt"))
+        assert measured.summary.result == result
+        assert measured.curves[""].rates[:2] == [100, 0]
+        scores = read_scores(run / "scores" / "epoch.2" / f"{measured.summary.set}.txt")
+        # At most 40 % false alarms: all spoofs but the 24 highest are rejected, and all trials
+        # below them.
+        assert measured.misses[-1] == (scores.bona_fide <= np.sort(scores.spoof)[-25]).mean()
+        assert sum(measured.histogram.bona_fide) == 40
+        assert sorted(measured.curves) == ["", "A01", "A02", "A03"]
+        assert sum(measured.histogram.spoof["A01"]) == 20
+        assert measured.summary.columns == ("attack", "codec")
+        assert measured.summary.intervals is not None
+        assert (
+            measured.summary.intervals.eer.low <= result.eer <= measured.summary.intervals.eer.high
+        )
 
 
 def test_networks_are_the_reported_the_best_or_all(tmp_path):

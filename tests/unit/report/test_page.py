@@ -174,7 +174,7 @@ def test_training_is_in_the_data(page):
     }
 
 
-def test_findings_are_told_at_the_top(tmp_path):
+def test_findings_are_at_the_top(tmp_path):
     page = report_page(gather(runs_in([make_run(tmp_path / "net", shift=-4)]), replicates=0))
     assert "the scores look turned round" in page[: page.index("<main>")]
     assert "Settings in which the runs differ" not in page
@@ -242,8 +242,8 @@ def test_few_trials_are_grey_and_in_no_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("rate", "step"),
     [
-        (0, 0), (0.00499, 0), (0.005, 1), (0.01, 2), (0.02, 3), (0.05, 4), (0.1, 5), (0.2, 6), (0.3, 7),
-        (0.3999, 7), (0.4, 8), (1, 8),
+        (0, 0), (0.00499, 0), (0.005, 1), (0.01, 2), (0.02, 3), (0.05, 4), (0.1, 5), (0.2, 6),
+        (0.3, 7), (0.3999, 7), (0.4, 8), (1, 8),
     ],
 )  # fmt: skip
 def test_the_colour_of_an_eer(rate, step):
@@ -268,7 +268,8 @@ def test_plots_stand_in_the_page_without_a_script(page):
     ]  # fmt: skip
     large, small = data_of(page)["sets"]["dev"]
     assert drawings[0][0] == (
-        f"DET curves on dev. large: EER {large['eer']['']:.2f} %; small: EER {small['eer']['']:.2f} %"
+        f"DET curves on dev. large: EER {large['eer']['']:.2f} %; "
+        f"small: EER {small['eer']['']:.2f} %"
     )
     assert body.count('class="marker') > 4
 
@@ -356,7 +357,7 @@ def test_published_results_are_those_of_the_same_trials():
 
 
 def published_next_to(scored: ScoredLength | None) -> str:
-    """What the page says of the literature on ASVspoof 2021 LA next to a system scored so."""
+    """Return what the page says of the literature on ASVspoof 2021 LA next to such a system."""
     known = KNOWN_SETS["asvspoof21-la:eval"]
     result = Result(0.1, 0.0, 0.1, 0.1, 0.1, known.trials.bona_fide, known.trials.spoof)
     summary = Summary(
@@ -383,14 +384,15 @@ def test_published_results_are_next_to_ours_only_where_the_length_agrees():
     other = published_next_to(ScoredLength(16000, 1_000_000))
     assert "Nes2Net-X" not in other
     assert (
-        "they were scored from other lengths of the recordings (first 64,600 samples; first 66,800 samples) than "
-        "what was measured here (whole, up to 62.5 s), so the numbers cannot be compared."
+        "they were scored from other lengths of the recordings (first 64,600 samples; "
+        "first 66,800 samples) than what was measured here (whole, up to 62.5 s), so the numbers "
+        "cannot be compared."
     ) in other
     assert "Nes2Net-X" not in published_next_to(None)
     assert "measured here (not known)" in published_next_to(None)
 
 
-def test_results_over_other_trials_are_not_held_against_published_ones(tmp_path):
+def test_results_over_other_trials_are_not_compared_with_published_ones(tmp_path):
     page = report_page(
         gather(runs_in([make_run(tmp_path / "net", sets=("in-the-wild",))]), replicates=0)
     )
@@ -429,7 +431,7 @@ def test_the_command_writes_the_page(tmp_path, runs, capsys):
     ]
 
 
-def test_the_command_tells_what_looks_wrong(tmp_path, capsys):
+def test_the_command_reports_what_looks_wrong(tmp_path, capsys):
     folder = make_run(tmp_path / "net", shift=-2, epochs=(2,), sets=("dev",))
     assert main(["report", str(folder), "--replicates", "0"]) == 0
     assert "warning: net on dev: the scores look turned round" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The numbers of the literature, copied a second time from their papers: nobody could derive them."""
+"""The numbers of the literature, copied a second time from their papers: none can be derived."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from asdf.trials.scored_length import PUBLISHED, WHOLE, ScoredLength
 
 _66800 = ScoredLength(66800, 66800)
 
-# EER %, min t-DCF, scored length. The EERs of AASIST are those of its paper (ICASSP 2022) and of clovaai/aasist, the
-# others stand in the tables of Liu-Tianchi/Nes2Net_ASVspoof_ITW too; the t-DCFs are those of the systems' papers.
-# Lengths: data_utils.py of clovaai/aasist (64,600), data_utils_SSL.py of TakHemlata/SSL_Anti-spoofing, of
-# QiShanZhang/SLSforASVspoof-2021-DF and of Nes2Net (64,600; for In-the-Wild its README has --test_protocol full),
-# data_utils.py of ductuantruong/tcm_add and of XLSR-Mamba (66,800; 64,600 for In-the-Wild).
+# EER %, min t-DCF, scored length. The EERs of AASIST are those of its paper (ICASSP 2022) and of
+# clovaai/aasist, the others are in the tables of Liu-Tianchi/Nes2Net_ASVspoof_ITW too; the t-DCFs
+# are those of the systems' papers. Lengths: data_utils.py of clovaai/aasist (64,600),
+# data_utils_SSL.py of TakHemlata/SSL_Anti-spoofing, of QiShanZhang/SLSforASVspoof-2021-DF and of
+# Nes2Net (64,600; for In-the-Wild its README has --test_protocol full), data_utils.py of
+# ductuantruong/tcm_add and of XLSR-Mamba (66,800; 64,600 for In-the-Wild).
 TABLE = {
     "asvspoof19-eval": {
         "AASIST": (0.83, 0.0275, PUBLISHED),
