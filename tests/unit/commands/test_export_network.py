@@ -80,8 +80,8 @@ PUBLISHED = ["SSL_AASIST", "SSL_AASIST_L", "SSL_SLS", "SSL_Nes2NetX"]
                                               ("AASIST", "aasist"), ("AASIST_L", "aasist")])  # fmt: skip
 def test_export_then_import_is_the_identity(kind, layout, make, run, tmp_path):
     network, path = make(kind)
-    status, told, _ = run("export", path, "--format", layout, tmp_path / "published.pth")
-    assert status == 0 and f"asdf.networks.{kind}" in told
+    status, said, _ = run("export", path, "--format", layout, tmp_path / "published.pth")
+    assert status == 0 and f"asdf.networks.{kind}" in said
     words = (
         ["front_end.architecture=tiny", "back_end.sls_samples=6000"]
         if kind.startswith("SSL_")
@@ -124,17 +124,17 @@ def test_of_xlsr_every_published_layer_is_there():
     assert published_state(asdf.networks.SSL_AASIST(settings))[1] == []
 
 
-def test_what_the_layouts_cannot_hold_is_told(make, run, tmp_path):
+def test_what_the_layouts_cannot_hold_is_reported(make, run, tmp_path):
     settings = settings_of("SSL_AASIST")
     settings.front_end.layer = "weighted"
     cases = [("AASIST", None, "ssl_anti_spoofing", "AASIST has no layout of SSL_Anti-spoofing"),
              ("SSL_ASP", None, "ssl_anti_spoofing", "SSL_ASP has no layout of SSL_Anti-spoofing"),
              ("SSL_AASIST", None, "aasist", "SSL_AASIST is not raw-waveform AASIST"),
              ("SSL_AASIST", settings, "ssl_anti_spoofing", "has no layer for front_end.layer_sum.weights")]  # fmt: skip
-    for kind, chosen, layout, told in cases:
+    for kind, chosen, layout, said in cases:
         _, path = make(kind, chosen)
         status, _, errors = run("export", path, "--format", layout, tmp_path / "out.pth")
-        assert status == 1 and told in errors
+        assert status == 1 and said in errors
         assert not (tmp_path / "out.pth").exists()
 
 
@@ -174,8 +174,8 @@ def test_the_folder_of_a_hub(make, run, tmp_path):
     ]
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "results.json").write_text(json.dumps(rows))
-    status, told, _ = run("export", path, "--format", "hub", tmp_path / "card")
-    assert status == 0 and "with 2 measured EERs" in told
+    status, said, _ = run("export", path, "--format", "hub", tmp_path / "card")
+    assert status == 0 and "with 2 measured EERs" in said
     assert sorted(file.name for file in (tmp_path / "card").iterdir()) == [
         "README.md", "config.json", "model.safetensors"]  # fmt: skip
     card = (tmp_path / "card" / "README.md").read_text()
@@ -203,7 +203,7 @@ def test_a_card_of_a_network_without_a_history_says_so(make, run, tmp_path):
     assert "asvspoof5" not in card
 
 
-def test_a_folder_of_another_program_and_damaged_metadata_are_told(make, run, tmp_path):
+def test_a_folder_of_another_program_and_damaged_metadata_are_reported(make, run, tmp_path):
     _, path = make("AASIST_L")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "config.json").write_text('{"model_type": "wavlm"}')
@@ -238,12 +238,12 @@ def graph_network(kind: str, make) -> tuple[nn.Module, Path]:
 def test_torchscript_runs_without_asdf(kind, make, run, tmp_path):
     network, path = graph_network(kind, make)
     words = [] if kind == "SSL_SLS" else ["--samples", CLIP]
-    status, told, _ = run("export", path, "--format", "torchscript", tmp_path / "net.ts", *words)
+    status, said, _ = run("export", path, "--format", "torchscript", tmp_path / "net.ts", *words)
     samples = 6000 if kind == "SSL_SLS" else CLIP
     assert (
         status == 0
-        and f"takes waveforms (batch, {samples}) at 16 kHz" in told
-        and "differs from" in told
+        and f"takes waveforms (batch, {samples}) at 16 kHz" in said
+        and "differs from" in said
     )
     graph = torch.jit.load(tmp_path / "net.ts")
     waveforms = 0.1 * torch.randn(3, samples)
@@ -261,9 +261,9 @@ def test_onnx_runs_without_torch(kind, make, run, tmp_path):
     runtime = pytest.importorskip("onnxruntime", reason="in the test extra")
     network, path = graph_network(kind, make)
     words = [] if kind == "SSL_SLS" else ["--samples", CLIP]
-    status, told, err = run("export", path, "--format", "onnx", tmp_path / "net.onnx", *words)
+    status, said, err = run("export", path, "--format", "onnx", tmp_path / "net.onnx", *words)
     assert (status, err) == (0, ""), err
-    assert "run on 3 waveforms: differs from the network by" in told
+    assert "run on 3 waveforms: differs from the network by" in said
     session = runtime.InferenceSession(tmp_path / "net.onnx")
     samples = 6000 if kind == "SSL_SLS" else CLIP
     for batch in (1, 4):
@@ -278,7 +278,7 @@ def test_onnx_runs_without_torch(kind, make, run, tmp_path):
         session.run(None, {"waveforms": torch.zeros(1, samples + 320).numpy()})
 
 
-def test_a_length_that_the_network_does_not_take_is_told(make, run, tmp_path):
+def test_a_length_that_the_network_does_not_take_is_reported(make, run, tmp_path):
     _, path = make("SSL_SLS")
     status, _, errors = run(
         "export", path, "--format", "torchscript", tmp_path / "net.ts", "--samples", CLIP

@@ -64,16 +64,16 @@ def check_scores(network: torch.nn.Module, path: Path, entry: str = "logits") ->
     [("AASIST", "raw-waveform AASIST", "297,866"), ("AASIST-L", "raw-waveform AASIST-L", "85,306")],
 )
 def test_published_aasist(name, layout, parameters, reference, run, tmp_path):
-    status, told, _ = run("import", reference(f"{name}.pth"), tmp_path / "net.pt")
+    status, said, _ = run("import", reference(f"{name}.pth"), tmp_path / "net.pt")
     assert status == 0
-    assert told.splitlines()[0] == f"recognised: {layout}"
+    assert said.splitlines()[0] == f"recognised: {layout}"
     assert (
         "scored, as published: first 64,600 samples "
         "(network.min_evaluation_utterance_length_in_samples = 64600 and "
         "network.max_evaluation_utterance_length_in_samples = 64600)\nlayers mapped: 229\n"
-    ) in told
-    assert "left out: nothing\nmissing: nothing\n" in told
-    assert told.endswith(
+    ) in said
+    assert "left out: nothing\nmissing: nothing\n" in said
+    assert said.endswith(
         f"net.pt: asdf.networks.{name.replace('-', '_')}, {parameters} parameters\n"
     )
     check_scores(read_network(tmp_path / "net.pt")[0], reference(f"{name}.npz"))
@@ -110,7 +110,7 @@ def test_lengths_that_are_given_count_more_than_the_published_ones(reference, ru
     least, most = (
         f"network.{name}_evaluation_utterance_length_in_samples" for name in ("min", "max")
     )
-    for given, lengths, told in (
+    for given, lengths, said in (
         ([f"{least}=16000", f"{most}=1000000"], (16000, 1000000), None),
         ([f"{most}=32000"], (32000, 32000), "scored: first 32,000 samples"),
         ([f"{least}=80000"], (80000, 80000), "scored: first 80,000 samples"),
@@ -119,7 +119,7 @@ def test_lengths_that_are_given_count_more_than_the_published_ones(reference, ru
         status, out, _ = run(*words, *given)
         assert status == 0
         assert scored_lengths(tmp_path / "net.pt") == lengths
-        assert ("scored" not in out) if told is None else (told in out)
+        assert ("scored" not in out) if said is None else (said in out)
         (tmp_path / "net.pt").unlink()
 
 
@@ -133,23 +133,23 @@ def test_published_ssl_anti_spoofing(prefix, nested, reference, run, tmp_path):
         content = {"model_state_dict": content, "optimizer_state_dict": {"state": {}}}
     torch.save(content, tmp_path / "published.pth")
     words = ["import", tmp_path / "published.pth", tmp_path / "net.pt"]
-    status, told, errors = run(*words)
-    assert (status, told) == (1, "")
+    status, said, errors = run(*words)
+    assert (status, said) == (1, "")
     assert (
         f'Set front_end.architecture to a name or a literal. By the shapes it may be:\nfront_end.architecture="{SMALL}"'
         in errors
     )
     assert not (tmp_path / "net.pt").exists()
-    status, told, _ = run(*words, f"front_end.architecture={SMALL}")
+    status, said, _ = run(*words, f"front_end.architecture={SMALL}")
     assert status == 0
     first = "recognised: " + ("a checkpoint of the original ASDF; " if nested else "")
-    assert told.startswith(first + "SSL_Anti-spoofing: wav2vec 2.0 and AASIST\n")
+    assert said.startswith(first + "SSL_Anti-spoofing: wav2vec 2.0 and AASIST\n")
     assert (
         "pretraining; scores do not depend on them: mask_emb, quantizer.*, project_q.*, final_proj.* (8)"
-        in told
+        in said
     )
     training = "of the training that made it: optimizer_state_dict, training_loss, consecutive_lr_updates (3)"
-    assert (training in told) is bool(nested)
+    assert (training in said) is bool(nested)
     # The original ASDF scored whole recordings; its checkpoints say nothing else.
     lengths = (16000, 1000000) if nested else (64600, 64600)
     assert scored_lengths(tmp_path / "net.pt") == lengths
@@ -168,23 +168,23 @@ def test_a_norm_that_the_published_code_does_not_use_is_named_and_left_out(
     parts = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     norm = {f"encoder.0.0.bn1.{part}": torch.rand(1) for part in parts}
     torch.save({**state, **norm}, tmp_path / "LA_model.pth")
-    status, told, errors = run(
+    status, said, errors = run(
         "import", tmp_path / "LA_model.pth", tmp_path / "net.pt", f"front_end.architecture={SMALL}"
     )
     assert status == 0, errors
     assert (
         "left out, of a norm whose output the published code does not use; scores do not depend on them: "
-        "encoder.0.0.bn1.* (5)\n" in told
+        "encoder.0.0.bn1.* (5)\n" in said
     )
     check_scores(read_network(tmp_path / "net.pt")[0], reference("ssl_aasist.npz"))
 
 
 def test_published_sls(reference, run, tmp_path):
     words = ["import", reference("sls.pth"), tmp_path / "net.pt", f"front_end.architecture={SMALL}"]
-    status, told, _ = run(*words)
-    assert status == 0 and "back_end.sls_hidden = 64, by the shapes" in told
+    status, said, _ = run(*words)
+    assert status == 0 and "back_end.sls_hidden = 64, by the shapes" in said
     assert (
-        "back_end.sls_samples = 15440, the shortest length that gives the 16 times it reads" in told
+        "back_end.sls_samples = 15440, the shortest length that gives the 16 times it reads" in said
     )
     assert scored_lengths(tmp_path / "net.pt") == (15440, 15440)
     (tmp_path / "net.pt").unlink()
@@ -210,10 +210,10 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
     state |= {f"Nested_Res2Net_TDNN.{name}": tensor for name, tensor in back_end.items()}
     torch.save(state, tmp_path / "published.pth")
     words = ["import", tmp_path / "published.pth", tmp_path / "net.pt"]
-    status, told, _ = run(*words, f"front_end.architecture={architecture.to_text()}")
-    assert status == 0 and "recognised: Nes2Net-X: wav2vec 2.0 and Nes2Net-X" in told
-    assert "back_end.nes2net_splits = (8, 8), by the shapes" in told
-    assert "back_end.nes2net_dilation = 2, as published; no shape shows it" in told
+    status, said, _ = run(*words, f"front_end.architecture={architecture.to_text()}")
+    assert status == 0 and "recognised: Nes2Net-X: wav2vec 2.0 and Nes2Net-X" in said
+    assert "back_end.nes2net_splits = (8, 8), by the shapes" in said
+    assert "back_end.nes2net_dilation = 2, as published; no shape shows it" in said
     assert scored_lengths(tmp_path / "net.pt") == (64600, 64600)
     network = read_network(tmp_path / "net.pt")[0]
     assert isinstance(network, SSL_Nes2NetX)
@@ -248,15 +248,15 @@ def test_a_checkpoint_of_asdf_leaves_its_training_behind(run, tmp_path):
         calibration={"scale": 1.0},
     )
     write_network_file(tmp_path / "epoch.1.pt", checkpoint)
-    status, told, _ = run("import", tmp_path / "epoch.1.pt", tmp_path / "net.pt")
+    status, said, _ = run("import", tmp_path / "epoch.1.pt", tmp_path / "net.pt")
     assert (
-        status == 0 and "of the training that made it: optimizer_state_dict, progress (2)" in told
+        status == 0 and "of the training that made it: optimizer_state_dict, progress (2)" in said
     )
     read, file = read_network(tmp_path / "net.pt")
     torch.testing.assert_close(read.state_dict(), network.state_dict(), rtol=0, atol=0)
     assert file.calibration == {"scale": 1.0} and file.progress is None
     assert file.to_sections().front_end == settings.front_end
-    assert scored_lengths(tmp_path / "net.pt") == (16000, 1000000) and "scored" not in told
+    assert scored_lengths(tmp_path / "net.pt") == (16000, 1000000) and "scored" not in said
 
 
 @pytest.mark.parametrize("change", ["missing", "misshapen", "too many"])
@@ -264,16 +264,16 @@ def test_a_layer_that_does_not_fit_is_an_error(change, reference, run, tmp_path)
     state = torch.load(reference("AASIST-L.pth"), weights_only=True, map_location="cpu")
     if change == "missing":
         del state["out_layer.bias"]
-        told = "1 missing from the file: out_layer.bias"
+        said = "1 missing from the file: out_layer.bias"
     elif change == "misshapen":
         state["out_layer.bias"] = torch.zeros(3)
-        told = "1 of another shape: out_layer.bias (3 in the file, 2 in the network)"
+        said = "1 of another shape: out_layer.bias (3 in the file, 2 in the network)"
     else:
         state["another.bias"] = torch.zeros(3)
-        told = "1 unknown to the network: another.bias"
+        said = "1 unknown to the network: another.bias"
     torch.save(state, tmp_path / "net.pth")
     status, out, errors = run("import", tmp_path / "net.pth", tmp_path / "net.pt")
-    assert (status, out) == (1, "") and told in errors and "nothing was loaded" in errors
+    assert (status, out) == (1, "") and said in errors and "nothing was loaded" in errors
     assert not (tmp_path / "net.pt").exists()
 
 
@@ -288,7 +288,7 @@ def test_front_ends_alone_are_sent_to_training(reference, run, tmp_path):
     assert status == 1 and "is a bundle of torchaudio: a front end" in errors
 
 
-def test_back_ends_alone_and_unknown_files_are_told(reference, run, tmp_path):
+def test_back_ends_alone_and_unknown_files_are_reported(reference, run, tmp_path):
     status, _, errors = run("import", reference("nes2net_x_mean.pth"), tmp_path / "net.pt")
     assert status == 1 and "holds the back end of SSL_Nes2NetX alone" in errors
     torch.save({"a": torch.ones(1)}, tmp_path / "a.pth")
@@ -359,7 +359,7 @@ def test_settings_cannot_ask_for_more_memory_than_the_file_brings(claim, run, tm
         ) in errors
 
 
-def test_a_hostile_safetensors_file_is_told(run, tmp_path):
+def test_a_hostile_safetensors_file_is_reported(run, tmp_path):
     (tmp_path / "net.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}")
     status, _, errors = run("import", tmp_path / "net.safetensors", tmp_path / "net.pt")
     assert status == 1 and "cannot be read: " in errors and "header too large" in errors

@@ -25,7 +25,9 @@ def test_parameters_are_the_published_ones():
         network = build_network(settings)
         assert row.parameters == sum(parameter.numel() for parameter in network.parameters()), name
         front_end = [
-            one for part, one in network.named_parameters() if part.startswith("front_end.")
+            parameter
+            for name_of_layer, parameter in network.named_parameters()
+            if name_of_layer.startswith("front_end.")
         ]
         assert row.parameters - row.back_end_parameters == sum(
             parameter.numel() for parameter in front_end
@@ -58,7 +60,7 @@ def test_a_large_front_end_costs_no_memory(capsys):
     assert torch.get_default_device() == before
 
 
-def test_mistakes_are_told(capsys):
+def test_mistakes_are_reported(capsys):
     assert main(["networks", "--front-end", "wav2vec2_bas"]) == UsageError.exit_status
     assert "Did you mean 'wav2vec2_base'?" in capsys.readouterr().err
     for seconds in ("0", "-1", "nan", "1e9"):

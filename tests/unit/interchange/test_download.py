@@ -45,7 +45,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """A server of an empty folder, where the bundles are looked for; torch's cache is empty, too."""
+    """A server of an empty folder, where bundles are looked for; torch's cache is empty, too."""
     folder = tmp_path / "served"
     folder.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
@@ -106,7 +106,7 @@ def check(server, bundle, waveforms, make):
             torch.testing.assert_close(model(waveforms), original(waveforms)[0], atol=1e-5, rtol=0)
 
 
-def test_a_bundle_that_cannot_be_fetched_is_told_and_leaves_no_file(server, bundle):
+def test_a_bundle_that_cannot_be_fetched_is_reported_and_leaves_no_file(server, bundle):
     with pytest.raises(
         AsdfError,
         match=r"cannot fetch front_end.weights = 'torchaudio:SMALL_BUNDLE' from http.*404",
@@ -115,7 +115,7 @@ def test_a_bundle_that_cannot_be_fetched_is_told_and_leaves_no_file(server, bund
     assert not list((server.folder.parent / "cache").rglob("small_bundle*"))
 
 
-def test_an_unreachable_server_is_told(server, bundle, monkeypatch):
+def test_an_unreachable_server_is_reported(server, bundle, monkeypatch):
     monkeypatch.setattr(download, "BASE_URL", "http://127.0.0.1:1/")
     with pytest.raises(AsdfError, match="run the following where there is one"):
         download_bundle("SMALL_BUNDLE")
@@ -262,7 +262,7 @@ def test_a_damaged_download_is_named_and_fetched_again(with_note, server, bundle
     assert noted(path) and len(server.requests) == 2
 
 
-def test_a_damaged_download_without_the_net_is_told(server, bundle, monkeypatch):
+def test_a_damaged_download_without_the_net_is_reported(server, bundle, monkeypatch):
     whole = weights_of(bundle)
     (server.folder / "small_bundle.pth").write_bytes(whole)
     path = download_bundle("SMALL_BUNDLE")
@@ -281,7 +281,7 @@ def test_a_file_that_torchaudio_fetched_is_checked_and_noted(server, bundle):
     assert noted(path) and server.requests == []
 
 
-def test_unknown_bundles_are_told_before_anything_is_fetched(server):
+def test_unknown_bundles_are_reported_before_anything_is_fetched(server):
     with pytest.raises(UsageError, match="Did you mean 'torchaudio:WAV2VEC2_XLSR_300M'"):
         download_bundle("WAV2VEC2_XLSR300M")
     with pytest.raises(UsageError, match="'torchaudio:HDEMUCS_HIGH_MUSDB' is not known"):

@@ -41,17 +41,17 @@ def check(model, expected):
         )
 
 
-def test_options_of_older_and_of_fine_tuned_networks_are_found(checkpoint, expected, tmp_path):
+def test_options_of_older_and_of_fine_tuned_networks_are_read(checkpoint, expected, tmp_path):
     options = checkpoint["cfg"]["model"]
-    told = architecture_from_options(checkpoint)
-    assert told is not None
+    stated = architecture_from_options(checkpoint)
+    assert stated is not None
     for content in (
         {"args": argparse.Namespace(**options), "cfg": None},
         {"cfg": {"model": argparse.Namespace(**options)}},
         {"cfg": {"model": {"_name": "wav2vec_ctc", "w2v_args": {"model": options}}}},
         {"args": argparse.Namespace(w2v_args=argparse.Namespace(**options))},
     ):
-        assert architecture_from_options(content) == told
+        assert architecture_from_options(content) == stated
     assert architecture_from_options({"model": {}}) is None
     fine_tuned = {
         f"w2v_encoder.w2v_model.{name}": tensor for name, tensor in checkpoint["model"].items()
@@ -108,7 +108,7 @@ def test_a_layer_of_another_shape_is_named(checkpoint, tmp_path):
         load(checkpoint, tmp_path)
 
 
-def test_a_layer_without_a_place_is_named(checkpoint, tmp_path):
+def test_a_layer_unknown_to_the_network_is_named(checkpoint, tmp_path):
     checkpoint["model"]["encoder.layers.0.adapter_layer.W_a"] = torch.zeros(2)
     with pytest.raises(
         AsdfError, match=r"1 unknown to the network: encoder\.layers\.0\.adapter_layer\.W_a"
@@ -121,7 +121,7 @@ def test_weights_of_another_architecture_are_refused(checkpoint, tmp_path):
         load(checkpoint["model"], tmp_path, architecture="tiny")
 
 
-def test_a_file_without_a_front_end_is_told(tmp_path):
+def test_a_file_without_a_front_end_is_reported(tmp_path):
     with pytest.raises(
         AsdfError, match=r"should hold one wav2vec 2\.0 front end; it holds layers a, b"
     ):
@@ -132,7 +132,7 @@ def test_a_file_without_a_front_end_is_told(tmp_path):
     ("name", "value"),
     [("activation_fn", "relu"), ("layer_type", "conformer"), ("pos_conv_depth", 5)],
 )
-def test_options_that_the_network_cannot_follow_are_told(name, value, checkpoint, tmp_path):
+def test_options_that_the_network_cannot_follow_are_reported(name, value, checkpoint, tmp_path):
     checkpoint["cfg"]["model"][name] = value
     with pytest.raises(
         AsdfError, match=f"weights.pt cannot be used: its option {name} is {value!r}"
@@ -171,7 +171,7 @@ def test_conv_layers_are_not_run(text):
         conv_layers(text)
 
 
-def test_conv_layers_that_cannot_be_read_are_told(checkpoint, tmp_path):
+def test_conv_layers_that_cannot_be_read_are_reported(checkpoint, tmp_path):
     checkpoint["cfg"]["model"]["conv_feature_layers"] = "[("
     with pytest.raises(AsdfError, match="its options cannot be understood"):
         load(checkpoint, tmp_path)

@@ -1,4 +1,4 @@
-"""Files that were damaged, or made to do harm: one message by every way in, in no time and no memory."""
+"""Files that were damaged, or made to do harm: one message by every way in, in little memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def flipped(whole: bytes, position: int, bit: int = 0) -> bytes:
 
 
 def rewritten(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Write a file of torch.save again, whose pickle `change` has changed, with checksums that fit."""
+    """Write a file of torch.save again with a changed pickle, and checksums that fit."""
     with zipfile.ZipFile(path) as archive:
         records = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -78,7 +78,7 @@ def test_a_flipped_bit_of_the_weights_is_refused(content, tmp_path):
         assert "are not those that were written (CRC-32). It is damaged" in message
 
 
-def test_a_damaged_checkpoint_is_passed_over_aloud(content, tmp_path, caplog):
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(content, tmp_path, caplog):
     for epoch in (1, 2):
         progress = Progress(epochs=epoch, step=10 * epoch).state()
         torch.save({**content, "progress": progress}, tmp_path / f"epoch.{epoch}.pt")
@@ -146,31 +146,31 @@ BOUNDED = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "place"),
+    ("kind", "entry"),
     [
         *((kind, "settings") for kind in BOUNDED),
         ("shared lists", "calibration"),
         ("levels", "progress"),
     ],
 )
-def test_values_without_bounds_are_refused(kind, place, content, tmp_path):
+def test_values_without_bounds_are_refused(kind, entry, content, tmp_path):
     path = tmp_path / "epoch.1.pt"
-    changed = {**content, place: BOUNDED[kind]()}
-    if place == "settings":
+    changed = {**content, entry: BOUNDED[kind]()}
+    if entry == "settings":
         network = {**content["settings"]["network"], "train_clip_size": BOUNDED[kind]()}
         changed["settings"] = {**content["settings"], "network": network}
     torch.save(changed, path)
-    most = max(200_000, path.stat().st_size // 4)
+    allowed = max(200_000, path.stat().st_size // 4)
     said = {
         "text": "texts of more than 10,000,000 characters",
         "number": "a number of 1,501 binary digits",
-    }.get(kind, f"it holds more than {most:,} values, or more than 100 inside each other")
+    }.get(kind, f"it holds more than {allowed:,} values, or more than 100 inside each other")
     for message in refusals(path):
         assert said in message and len(message) < 1000
 
 
 def pickled(value: bytes) -> Callable[[bytes], bytes]:
-    """Put a value, written as a pickle, in the place of the text 'HERE'."""
+    """Put a value, written as a pickle, instead of the text 'HERE'."""
     return lambda data: data.replace(b"X\x04\x00\x00\x00HERE", value)
 
 
@@ -210,7 +210,7 @@ def test_what_would_hang_the_reader_itself_is_refused(value, said, content, tmp_
     torch.save({**content, "calibration": "HERE"}, path)
     rewritten(path, pickled(value))
     for message in refusals(path):
-        assert any(one in message for one in said.split("|")) and len(message) < 1000
+        assert any(part in message for part in said.split("|")) and len(message) < 1000
 
 
 def test_what_checkpoints_do_hold_passes(tmp_path):
@@ -264,7 +264,7 @@ def test_shapes_that_no_tensor_has_are_refused(shape, tmp_path):
     header = json.dumps({"a": {"dtype": "F32", "shape": shape, "data_offsets": begin_end}})
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"\0" * begin_end[1])
-    # A tensor without numbers is harmless by itself; no network has one of such a shape.
+    # A tensor without numbers is harmless by itself; no network has such a tensor.
     for read in (read_network, lambda path: recognise(path, {})):
         with pytest.raises(AsdfError) as refused:
             read(path)
@@ -272,8 +272,8 @@ def test_shapes_that_no_tensor_has_are_refused(shape, tmp_path):
 
 
 def test_metadata_without_bounds_are_refused(tmp_path):
-    told = json.dumps({"settings": {"network": {"train_clip_size": deep(400)}}})
-    header = json.dumps({"__metadata__": {"asdf": told}})
+    description = json.dumps({"settings": {"network": {"train_clip_size": deep(400)}}})
+    header = json.dumps({"__metadata__": {"asdf": description}})
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header.encode())
     with pytest.raises(AsdfError, match="more than 100 inside each other"):
@@ -303,7 +303,7 @@ def test_layers_without_names_and_without_numbers_are_refused(content, tmp_path)
         ({"new": 1}, "it has an entry 'new'"),
     ],
 )
-def test_a_checkpoint_of_damaged_progress_is_passed_over(progress, said, content, tmp_path, caplog):
+def test_a_checkpoint_of_damaged_progress_is_skipped(progress, said, content, tmp_path, caplog):
     path = tmp_path / "epoch.2.pt"
     torch.save({**content, "progress": Progress(epochs=1, step=3).state()}, tmp_path / "epoch.1.pt")
     torch.save({**content, "progress": progress}, path)
@@ -322,7 +322,7 @@ def test_a_checkpoint_of_damaged_progress_is_passed_over(progress, said, content
         ('"intermediate_size": -8', "feed_forward is -8, and is to be at least 1"),
     ],
 )
-def test_configurations_of_impossible_sizes_are_told(change, said, tmp_path):
+def test_configurations_of_impossible_sizes_are_reported(change, said, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "wav2vec2", ' + change + "}")
     with pytest.raises(AsdfError, match=f"config.json cannot be understood: {said}"):
         read_architecture(tmp_path)
@@ -356,7 +356,7 @@ def test_texts_of_options_are_bounded():
         (b"cevil\x1b[2J\x07\nname\n", "evil\\x1b[2J\\x07.name"),
         (b"casdf.commands.score\nmain\n", "asdf.commands.score.main"),
     ],
-    ids=["system", "escapes", "own"],
+    ids=["system", "escapes", "asdf"],
 )
 def test_a_malicious_pickle_is_named_and_no_advice_passed_on(named, shown, content, tmp_path):
     path = tmp_path / "epoch.1.pt"
@@ -402,8 +402,9 @@ def test_a_name_of_the_hugging_face_hub_is_recognised(tmp_path):
     with pytest.raises(AsdfError) as caught:
         read_front_end_weights(str(tmp_path / name), KNOWN["tiny"])
     assert str(caught.value) == (
-        f"there is no file {tmp_path / name}: check front_end.weights. {name} looks like the name of a model on the "
-        "Hugging Face hub, and a folder is wanted. Where there is a way out to the net, get it by: "
+        f"there is no file {tmp_path / name}: check front_end.weights. {name} looks like the name "
+        "of a model on the Hugging Face hub, and a folder is wanted. Where there is a way out to the "
+        "net, get it by: "
         f"huggingface-cli download {name} --local-dir FOLDER. Then set front_end.weights=FOLDER."
     )
     for other in ("weights/xlsr2_300m.pt", "gone"):
@@ -418,11 +419,13 @@ def test_records_that_lie_over_each_other_are_refused(tmp_path):
     rewritten(path, lambda data: data)
     with zipfile.ZipFile(path, "a") as archive:
         # Each of these names the bytes of the first storage once more.
-        one = archive.getinfo("weights/data/0")
+        first = archive.getinfo("weights/data/0")
         for number in range(1, 4):
             again = zipfile.ZipInfo(f"weights/data/{number}")
-            again.file_size, again.compress_size, again.CRC = one.file_size, one.file_size, one.CRC
-            again.header_offset = one.header_offset
+            again.file_size = first.file_size
+            again.compress_size = first.file_size
+            again.CRC = first.CRC
+            again.header_offset = first.header_offset
             archive.filelist.append(again)
             archive.NameToInfo[again.filename] = again
         archive._didModify = True

@@ -1,4 +1,4 @@
-"""Hugging Face's front ends: the features of transformers' own networks, and what is not read is told."""
+"""Hugging Face's front ends: the features of transformers, and messages for what is not read."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_features_are_those_of_transformers(kind, pre_norm, seed, tmp_path, wave
     assert features.std() > 0.1
     torch.testing.assert_close(features, expected.last_hidden_state, atol=1e-4, rtol=0)
     assert len(states) == len(expected.hidden_states)
-    # Whether the last one is told before or after the final norm has changed between versions of transformers.
+    # Versions of transformers give the last state before or after the final norm.
     for ours, theirs in zip(states[:-1], expected.hidden_states[:-1], strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
 
@@ -102,15 +102,26 @@ def test_a_fairseq_and_a_hugging_face_checkpoint_of_one_network_agree(
         list(values) for values in zip(*architecture.conv_layers, strict=True)
     )
     config = transformers.Wav2Vec2Config(
-        conv_dim=channels, conv_kernel=kernels, conv_stride=strides, conv_bias=architecture.conv_bias,
-        feat_extract_norm=architecture.extractor_mode.removesuffix("_norm"), hidden_size=architecture.dimension,
-        num_hidden_layers=architecture.layers, num_attention_heads=architecture.heads,
-        intermediate_size=architecture.feed_forward, do_stable_layer_norm=architecture.layer_norm_first,
+        conv_dim=channels,
+        conv_kernel=kernels,
+        conv_stride=strides,
+        conv_bias=architecture.conv_bias,
+        feat_extract_norm=architecture.extractor_mode.removesuffix("_norm"),
+        hidden_size=architecture.dimension,
+        num_hidden_layers=architecture.layers,
+        num_attention_heads=architecture.heads,
+        intermediate_size=architecture.feed_forward,
+        do_stable_layer_norm=architecture.layer_norm_first,
         num_conv_pos_embeddings=architecture.pos_conv_kernel,
-        num_conv_pos_embedding_groups=architecture.pos_conv_groups)  # fmt: skip
+        num_conv_pos_embedding_groups=architecture.pos_conv_groups,
+    )
     network = transformers.Wav2Vec2Model(config).eval()
-    state = {name.removeprefix("encoder.") if "projection" in name else name.replace("encoder.transformer", "encoder"):
-             tensor for name, tensor in ours.model.state_dict().items()}  # fmt: skip
+    state = {
+        name.removeprefix("encoder.")
+        if "projection" in name
+        else name.replace("encoder.transformer", "encoder"): tensor
+        for name, tensor in ours.model.state_dict().items()
+    }
     state = {name.replace("self_attn", "attention"): tensor for name, tensor in state.items()}
     assert network.load_state_dict(state, strict=False).unexpected_keys == []
     network.save_pretrained(tmp_path)
@@ -159,8 +170,15 @@ def test_every_layout_gives_the_same_layers(layout, folder, tmp_path):
     torch.testing.assert_close(build(path).model.state_dict(), expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("kind", ["Wav2Vec2ForCTC", "HubertForSequenceClassification", "WavLMForXVector",
-                                  "Wav2Vec2ForPreTraining"])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "Wav2Vec2ForCTC",
+        "HubertForSequenceClassification",
+        "WavLMForXVector",
+        "Wav2Vec2ForPreTraining",
+    ],
+)
 def test_fine_tuned_networks_lend_their_front_end(kind, tmp_path, waveforms):
     model = getattr(transformers, kind)
     torch.manual_seed(0)
@@ -173,18 +191,24 @@ def test_fine_tuned_networks_lend_their_front_end(kind, tmp_path, waveforms):
 
 
 def test_wavlms_own_checkpoints_are_read(folder, tmp_path, waveforms):
-    """Microsoft's files: fairseq's names and options; the mapping is that of transformers' own conversion script."""
+    """Microsoft's files: fairseq's names and options; the mapping is that of transformers' conversion script."""
     config = json.loads((folder / "config.json").read_text())
     state, _ = read_safetensors(folder / "model.safetensors")
-    renames = [("feature_projection.projection.", "post_extract_proj."),
-               ("feature_projection.layer_norm", "layer_norm"),
-               ("pos_conv_embed.conv.parametrizations.weight.original0", "pos_conv.0.weight_g"),
-               ("pos_conv_embed.conv.parametrizations.weight.original1", "pos_conv.0.weight_v"),
-               ("pos_conv_embed.conv.", "pos_conv.0."), (".attention.", ".self_attn."),
-               ("gru_rel_pos_linear", "grep_linear"), ("gru_rel_pos_const", "grep_a"),
-               ("rel_attn_embed", "relative_attention_bias"), ("feed_forward.intermediate_dense", "fc1"),
-               ("feed_forward.output_dense", "fc2"), ("masked_spec_embed", "mask_emb")]  # fmt: skip
-    own = {}
+    renames = [
+        ("feature_projection.projection.", "post_extract_proj."),
+        ("feature_projection.layer_norm", "layer_norm"),
+        ("pos_conv_embed.conv.parametrizations.weight.original0", "pos_conv.0.weight_g"),
+        ("pos_conv_embed.conv.parametrizations.weight.original1", "pos_conv.0.weight_v"),
+        ("pos_conv_embed.conv.", "pos_conv.0."),
+        (".attention.", ".self_attn."),
+        ("gru_rel_pos_linear", "grep_linear"),
+        ("gru_rel_pos_const", "grep_a"),
+        ("rel_attn_embed", "relative_attention_bias"),
+        ("feed_forward.intermediate_dense", "fc1"),
+        ("feed_forward.output_dense", "fc2"),
+        ("masked_spec_embed", "mask_emb"),
+    ]
+    original = {}
     for name, tensor in state.items():
         if ".layers." in name and ".layer_norm." in name and "final" not in name:
             name = name.replace(".layer_norm.", ".self_attn_layer_norm.")
@@ -192,23 +216,34 @@ def test_wavlms_own_checkpoints_are_read(folder, tmp_path, waveforms):
             name = name.replace(".conv.", ".0.").replace(".layer_norm.", ".2.1.")
         for old, new in renames:
             name = name.replace(old, new)
-        own[name] = tensor.clone()
+        original[name] = tensor.clone()
     convolutions = list(
         zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
     )
-    options = {"extractor_mode": "layer_norm", "encoder_layers": config["num_hidden_layers"], "normalize": True,
-               "encoder_embed_dim": config["hidden_size"], "encoder_ffn_embed_dim": config["intermediate_size"],
-               "encoder_attention_heads": config["num_attention_heads"], "activation_fn": "gelu",
-               "layer_norm_first": True, "conv_feature_layers": repr(convolutions), "conv_bias": config["conv_bias"],
-               "conv_pos": config["num_conv_pos_embeddings"], "max_distance": config["max_bucket_distance"],
-               "conv_pos_groups": config["num_conv_pos_embedding_groups"], "relative_position_embedding": True,
-               "num_buckets": config["num_buckets"], "gru_rel_pos": True}  # fmt: skip
-    torch.save({"cfg": options, "model": own}, tmp_path / "WavLM.pt")
+    options = {
+        "extractor_mode": "layer_norm",
+        "encoder_layers": config["num_hidden_layers"],
+        "normalize": True,
+        "encoder_embed_dim": config["hidden_size"],
+        "encoder_ffn_embed_dim": config["intermediate_size"],
+        "encoder_attention_heads": config["num_attention_heads"],
+        "activation_fn": "gelu",
+        "layer_norm_first": True,
+        "conv_feature_layers": repr(convolutions),
+        "conv_bias": config["conv_bias"],
+        "conv_pos": config["num_conv_pos_embeddings"],
+        "max_distance": config["max_bucket_distance"],
+        "conv_pos_groups": config["num_conv_pos_embedding_groups"],
+        "relative_position_embedding": True,
+        "num_buckets": config["num_buckets"],
+        "gru_rel_pos": True,
+    }
+    torch.save({"cfg": options, "model": original}, tmp_path / "WavLM.pt")
     expected = build(folder)
     read = build(tmp_path / "WavLM.pt")
     assert read.architecture == expected.architecture
     torch.testing.assert_close(read.model.state_dict(), expected.model.state_dict(), rtol=0, atol=0)
-    torch.save({"cfg": {**options, "gru_rel_pos": False}, "model": own}, tmp_path / "WavLM.pt")
+    torch.save({"cfg": {**options, "gru_rel_pos": False}, "model": original}, tmp_path / "WavLM.pt")
     with pytest.raises(AsdfError, match="its option gru_rel_pos is False"):
         build(tmp_path / "WavLM.pt")
 
@@ -235,21 +270,23 @@ def test_wavlm_learns_in_every_layer(folder, checkpointing, waveforms):
     assert without == []
 
 
-@pytest.mark.parametrize(("normalizes", "setting", "told"), [(True, False, True), (False, False, False),
-                                                             (True, True, False), (False, True, True)])  # fmt: skip
-def test_it_is_told_when_waveforms_come_otherwise_than_in_pretraining(
-    normalizes, setting, told, folder, caplog
+@pytest.mark.parametrize(
+    ("normalizes", "setting", "said"),
+    [(True, False, True), (False, False, False), (True, True, False), (False, True, True)],
+)
+def test_it_is_logged_when_waveforms_come_otherwise_than_in_pretraining(
+    normalizes, setting, said, folder, caplog
 ):
     (folder / "preprocessor_config.json").write_text(json.dumps({"do_normalize": normalizes}))
     with caplog.at_level(logging.INFO, logger="asdf"):
         build(folder, normalize_waveforms=setting)
     assert (
         f"front_end.normalize_waveforms = {normalizes} is as it was trained" in caplog.text
-    ) is told
+    ) is said
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "said"),
     [
         (
             {"model_type": "whisper"},
@@ -268,14 +305,14 @@ def test_it_is_told_when_waveforms_come_otherwise_than_in_pretraining(
         ),
     ],
 )
-def test_configurations_of_other_networks_are_told(change, told, folder):
+def test_configurations_of_other_networks_are_reported(change, said, folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | change))
-    with pytest.raises(AsdfError, match=told):
+    with pytest.raises(AsdfError, match=said):
         build(folder)
 
 
-def test_what_is_missing_or_damaged_is_told(folder, tmp_path):
+def test_what_is_missing_or_damaged_is_reported(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(AsdfError, match=r"there is no config\.json in it"):
         build(tmp_path / "empty")
@@ -285,11 +322,14 @@ def test_what_is_missing_or_damaged_is_told(folder, tmp_path):
     with pytest.raises(AsdfError, match=r"holds no weights: none of model\.safetensors"):
         build(folder)
     index = folder / "model.safetensors.index.json"
-    for content, told in (({"weight_map": {"a": "../../etc/passwd"}}, "which is no file next to it"),
-                          ({"weight_map": {"a": "gone.safetensors"}}, "names gone.safetensors, which is missing"),
-                          ({"weight_map": {"a": 3}}, "holds no weight_map"), ([], "holds no dictionary")):  # fmt: skip
+    for content, said in (
+        ({"weight_map": {"a": "../../etc/passwd"}}, "which is no file next to it"),
+        ({"weight_map": {"a": "gone.safetensors"}}, "names gone.safetensors, which is missing"),
+        ({"weight_map": {"a": 3}}, "holds no weight_map"),
+        ([], "holds no dictionary"),
+    ):
         index.write_text(json.dumps(content))
-        with pytest.raises(AsdfError, match=told):
+        with pytest.raises(AsdfError, match=said):
             build(folder)
     write_safetensors(folder / "a.safetensors", {"b": torch.ones(1)}, {})
     index.write_text(json.dumps({"weight_map": {"a": "a.safetensors"}}))

@@ -1,4 +1,4 @@
-"""ASDF network files: a detector comes back from its own file alone, and a file runs nothing."""
+"""ASDF network files: a detector comes back from its file alone, and a file runs nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_network_comes_back_from_its_file_alone(saved, waveforms):
     assert (settings.front_end.architecture, settings.front_end.weights) == ("tiny", None)
 
 
-def test_settings_of_a_newer_version_are_ignored_aloud_and_missing_ones_are_the_defaults(
+def test_settings_of_a_newer_version_are_ignored_with_a_warning_and_missing_ones_are_the_defaults(
     saved, caplog
 ):
     def change(content):
@@ -62,7 +62,7 @@ def test_settings_of_a_newer_version_are_ignored_aloud_and_missing_ones_are_the_
     assert torch.equal(read.back_end.LL.weight, saved[0].back_end.LL.weight)
 
 
-def test_a_value_that_does_not_fit_is_told(saved):
+def test_a_value_that_does_not_fit_is_reported(saved):
     path = changed(saved[1], lambda content: content["settings"]["front_end"].update(frozen="half"))
     with pytest.raises(
         AsdfError, match=r"net\.pt was made with front_end\.frozen = 'half', which this ASDF"
@@ -90,8 +90,18 @@ def test_a_value_out_of_its_settings_bounds_is_refused(section, name, value, sho
     )
 
 
-@pytest.mark.parametrize("name", ["os.system", "torch.nn.Linear", "asdf.networks.interface.nn", "evil.Net", "Net",
-                                  "asdf.networks.interface.DistributedDataParallel", "asdf.networksx.Net"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os.system",
+        "torch.nn.Linear",
+        "asdf.networks.interface.nn",
+        "evil.Net",
+        "Net",
+        "asdf.networks.interface.DistributedDataParallel",
+        "asdf.networksx.Net",
+    ],
+)
 def test_only_the_projects_classes_are_built(name, saved, tmp_path, monkeypatch):
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -133,7 +143,7 @@ def test_a_users_class_is_built_from_the_folder_that_is_named(tmp_path, monkeypa
     assert torch.equal(read.layer.weight, made["layer"].weight)
 
 
-def test_weights_that_do_not_fit_are_told_by_name(saved):
+def test_weights_that_do_not_fit_are_named(saved):
     path = changed(saved[1], lambda content: content["model_state_dict"].pop("back_end.LL.bias"))
     with pytest.raises(AsdfError, match=r"Layers 1 missing from the file: back_end\.LL\.bias\. "):
         read_network(path)
@@ -155,3 +165,51 @@ def test_a_failed_write_leaves_the_old_file(saved):
         file = NetworkFile.from_network(saved[0], Sections(), others={"function": lambda: None})
         write_network_file(saved[1], file)
     assert saved[1].read_bytes() == before and list(saved[1].parent.iterdir()) == [saved[1]]
+
+
+ENTRIES = {
+    "format": "asdf",
+    "version": 1,
+    "network_class": "mine.Net",
+    "settings": {"recipe": {"seed": 3}, "paths": {"output_folder": "/home/someone"}},
+    "model_state_dict": {"weight": torch.ones(2)},
+    "optimizer_state_dict": {"state": {}},
+    "scaler_state_dict": {"scale": 2.0},
+    "progress": {"step": 7, "training_loss": 0.5, "consecutive_lr_updates": 1},
+    "calibration": {"scale": 2.0},
+    "evaluation": {"dev": 0.25},
+    "averaged": ["epoch.1.pt"],
+    "training_loss": 0.5,
+    "consecutive_lr_updates": 1,
+    "of_tomorrow": 3,
+}
+
+
+def test_each_entry_is_an_attribute_and_is_written_again():
+    file = NetworkFile.from_content(ENTRIES, Path("net.pt"))
+    assert file.content() == ENTRIES and list(file.content())[:5] == list(ENTRIES)[:5]
+    assert (file.optimiser_state, file.scaler_state) == ({"state": {}}, {"scale": 2.0})
+    assert (file.progress["step"], file.calibration) == (7, {"scale": 2.0})
+    assert file.others == {"training_loss": 0.5, "consecutive_lr_updates": 1, "of_tomorrow": 3}
+
+
+def test_a_checkpoint_has_the_two_numbers_where_the_original_asdf_looks_for_them():
+    file = NetworkFile({}, progress={"training_loss": 0.5, "consecutive_lr_updates": 1})
+    assert file.content() == {
+        "model_state_dict": {},
+        "progress": {"training_loss": 0.5, "consecutive_lr_updates": 1},
+        "training_loss": 0.5,
+        "consecutive_lr_updates": 1,
+    }
+
+
+def test_a_description_has_neither_training_nor_paths():
+    description = NetworkFile.from_content(ENTRIES, Path("net.pt")).description()
+    described = ("format", "version", "network_class", "settings")
+    assert tuple(description) == (*described, "calibration", "evaluation", "averaged")
+    assert description["settings"] == {"recipe": {"seed": 3}}
+
+
+def test_settings_of_another_type_are_none():
+    file = NetworkFile.from_content({**ENTRIES, "settings": [1]}, Path("net.pt"))
+    assert file.settings is None and not file.is_described

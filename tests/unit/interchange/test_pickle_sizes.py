@@ -108,7 +108,7 @@ def test_what_nothing_bounds_is_refused(tmp_path):
     torch.save({"a": torch.ones(1), "b": Bytes()}, tmp_path / "weights.pt")
     with pytest.raises(AsdfError, match="it asks for a bytearray"):
         read_weights_file(tmp_path / "weights.pt")
-    # The count comes out of a dictionary that the pickle built before: DUP and the like are not followed.
+    # The count comes out of a dictionary that the pickle built before, which is not followed.
     path = zipped(tmp_path / "unbounded.pt", patch(THOUSAND, b"}", 1))
     with pytest.raises(AsdfError, match="describes a storage in a way that cannot be followed"):
         read_weights_file(path)
@@ -117,7 +117,7 @@ def test_what_nothing_bounds_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "pickled", [b".", b"0.", b"R.", b"t.", b"h\x05.", b"Q.", b"\x85.", b"q\x00."]
 )
-def test_broken_pickles_are_told(pickled, tmp_path):
+def test_broken_pickles_are_reported(pickled, tmp_path):
     def change(records):
         records[next(name for name in records if name.endswith("data.pkl"))] = b"\x80\x02" + pickled
 

@@ -1,4 +1,4 @@
-"""What the plain values of a file may be: all that a long training writes, and nothing without bounds."""
+"""The plain values of a file: all that a long training writes, and nothing without bounds."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""safetensors files: written whole, read without copies, and refused with one message when damaged."""
+"""safetensors files: written whole, read without copies, refused with one message if damaged."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
 
 
@@ -54,7 +53,7 @@ def test_code_in_a_file_is_not_run(save, tmp_path):
     assert "nothing in it was run" in str(caught.value)
 
 
-def test_what_fairseq_saves_beside_the_weights_is_read(tmp_path, monkeypatch):
+def test_what_fairseq_saves_with_the_weights_is_read(tmp_path, monkeypatch):
     dictionary = type(
         "Dictionary", (), {"__module__": "fairseq.data.dictionary", "__qualname__": "Dictionary"}
     )
@@ -79,7 +78,7 @@ def test_what_fairseq_saves_beside_the_weights_is_read(tmp_path, monkeypatch):
     assert read["model"]["weight"].tolist() == [1.0, 2.0]
 
 
-def test_a_file_that_is_cut_short_is_told(tmp_path):
+def test_a_file_that_is_cut_short_is_reported(tmp_path):
     torch.save({"weight": torch.ones(1000)}, tmp_path / "weights.pt")
     whole = (tmp_path / "weights.pt").read_bytes()
     (tmp_path / "weights.pt").write_bytes(whole[: len(whole) // 2])
@@ -88,40 +87,20 @@ def test_a_file_that_is_cut_short_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"not weights at all"])
-def test_a_file_of_another_kind_is_told(content, tmp_path):
+def test_a_file_of_another_kind_is_reported(content, tmp_path):
     (tmp_path / "weights.pt").write_bytes(content)
     with pytest.raises(AsdfError, match=r"weights\.pt"):
         read_weights_file(tmp_path / "weights.pt")
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(AsdfError, match="there is no such file"):
         read_weights_file(tmp_path / "weights.pt")
     with pytest.raises(AsdfError, match="it is a folder"):
         read_weights_file(tmp_path)
 
 
-def test_something_else_than_a_dictionary_is_told(tmp_path):
+def test_something_else_than_a_dictionary_is_reported(tmp_path):
     torch.save([torch.ones(1)], tmp_path / "weights.pt")
     with pytest.raises(AsdfError, match="holds a list"):
         read_weights_file(tmp_path / "weights.pt")
-
-
-@pytest.mark.parametrize("key", [None, "model", "network", "state_dict", "model_state_dict"])
-@pytest.mark.parametrize("prefix", ["", "module."])
-def test_the_state_dict_is_found(key, prefix):
-    state = {f"{prefix}a.weight": torch.ones(1), f"{prefix}b": torch.zeros(2)}
-    found = state_dict_in({key: state, "epoch": 3} if key else state, "file")
-    assert list(found) == ["a.weight", "b"]
-
-
-def test_a_module_of_that_name_keeps_it():
-    assert list(state_dict_in({"module.a": torch.ones(1), "b": torch.ones(1)}, "file")) == [
-        "module.a",
-        "b",
-    ]
-
-
-def test_a_dictionary_without_tensors_is_told():
-    with pytest.raises(AsdfError, match="holds no tensors, only epoch"):
-        state_dict_in({"epoch": 3}, "file")
