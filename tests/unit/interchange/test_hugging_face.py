@@ -191,7 +191,7 @@ def test_fine_tuned_networks_lend_their_front_end(kind, tmp_path, waveforms):
 
 
 def test_wavlms_own_checkpoints_are_read(folder, tmp_path, waveforms):
-    """Microsoft's files: fairseq's names and options; the mapping is that of transformers' conversion script."""
+    """Microsoft's files: fairseq's names and options, mapped as transformers' script maps them."""
     config = json.loads((folder / "config.json").read_text())
     state, _ = read_safetensors(folder / "model.safetensors")
     renames = [
