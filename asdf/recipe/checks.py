@@ -67,7 +67,9 @@ def find_problems(
     process_counts = set()
     for config in configs:
         settings = config.sections()
+        # The processes are started once and stay for all configs.
         process_counts.add(settings.computing.processes)
+        # All configs are checked, though only the first runs now: hours later is too late.
         errors = settings_failures(settings, folder, corpora, stages)
         errors += failures(
             [
@@ -128,6 +130,7 @@ def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:
         return
     configs_of: dict[str, list[str]] = {}
     for problem in problems:
+        # A mistake that configs share is shown once, with the names of all of them.
         configs_of.setdefault(str(problem.error), []).append(problem.config)
     messages = []
     for message, names in configs_of.items():

@@ -36,6 +36,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         UsageError: no config is named.
     """
     args = _build_parser(description).parse_intermixed_args(arguments)
+    # The name of a config has no equals sign, and an override always has one.
     configs = [word for word in args.words if "=" not in word]
     overrides = [_from_here(word) for word in args.words if "=" in word]
     explain = args.explain

@@ -99,6 +99,7 @@ class Corpus:
         if self.audio is not None:
             protocol = folder / self.list
             return CorpusReading(read_asvspoof2019_protocol(protocol, folder, self.audio, name))
+        # The list decides which utterances there are; the protocol only adds columns.
         utterances = read_list(folder / self.list, folder, name)
         trials = self._read_trials(folder)
         if trials is not None:
@@ -131,6 +132,7 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
     Raises:
         UsageError: there is none; the message names the nearest one, or the subsets to choose from.
     """
+    # A recipe's own corpus hides one of the field of the same name.
     if name in corpora:
         if corpora[name].reader:
             choose(corpora[name].reader)
@@ -231,6 +233,7 @@ def _check_trained_once(training: Sequence[TrialList]) -> None:
 
 def _count_shared(first: TrialList, second: TrialList) -> int:
     """Count the recordings that two lists have in common, in whatever way they are spelled."""
+    # Paths with '..' may lead from one folder into another.
     climbs = any(".." in utterance for utterance in chain(first.ids, second.ids))
     if first.folder == second.folder and not climbs:
         known = set(map(same_recording, first.ids))

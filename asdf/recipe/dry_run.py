@@ -84,6 +84,7 @@ def plan_run(
         launch: how this process was started; a launch of one stands for `computing.processes`.
     """
     plan = Plan([f"config {config}: dry run, nothing is computed or written"])
+    # Alone, this process stands for those that run.py would start.
     world_size = launch.size if launch.size > 1 else settings.computing.processes
     _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
     lists = _add_corpora(plan, settings, folders, corpora)
@@ -110,6 +111,7 @@ def _checks(
         checks.append(partial(open_chain, settings.augmentation, folders.database))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
         checks.append(partial(find_callbacks, settings, folders.recipe))
+    # Without training the networks have to exist already.
     elif recipe.execute_stage(2) or recipe.execute_stage(3):
         checks.append(partial(select_networks, settings, folders.layout))
     if sets_in_use(settings):
@@ -124,6 +126,7 @@ def _add(
     plan.lines += ["", title]
     try:
         lines = describe()
+    # The plan goes on: one run of --dry-run should find all that is wrong.
     except AsdfError as error:
         plan.lines.append(f"  {_SEE_BELOW}")
         plan.errors.append(error)

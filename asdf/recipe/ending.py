@@ -57,6 +57,7 @@ def exit_status() -> Iterator[list[int]]:
             statuses.append(0)
             raise SystemExit(0) from None
     except SystemExit as end:
+        # What --list or --explain printed may be lost: the disk is full.
         if close_streams(0) and not end.code:
             raise SystemExit(OutputError.exit_status) from None
         raise
@@ -80,6 +81,7 @@ def skip_shutdown(statuses: list[int]) -> None:
 
 
 def _exit_at_once(statuses: list[int]) -> None:
+    # last_value: an error of the recipe itself after the runs, which the interpreter reports.
     if not statuses or hasattr(sys, "last_value"):
         return
     # What the interpreter would have ended: after a failure a loader's processes are still about.
@@ -94,6 +96,7 @@ def _report(error: BaseException) -> int:
     """Report what ended the run, once and where it can be read, and return the exit status."""
     if isinstance(error, FileNotFoundError):
         error = removed_folder_error() or error
+    # Torch names an operation that is not deterministic, not the setting that forbids it.
     error = explain_refusal(error) or error
     if isinstance(error, KeyboardInterrupt):
         return 130
@@ -107,6 +110,7 @@ def _report(error: BaseException) -> int:
         show_error(f"error: {error}")
     else:
         _report_mistake(error, rank)
+    # Without torch no launcher of torch waits for a record.
     if "torch" in sys.modules:
         from asdf.distributed.failures import record_for_launcher
 

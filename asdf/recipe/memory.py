@@ -44,6 +44,7 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
     gpu = _smallest_gpu(settings.computing)
     dtype = choose_format(settings.computing, gpu)
     total = gpu.total if gpu else 0
+    # On the CPU the same numbers are shown, for the GPU that the run may get.
     case = Case(settings, architecture, folders.recipe, processes, trains, dtype, total)
     try:
         return _describe_case(case, gpu)
@@ -92,6 +93,7 @@ def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
     lines = []
     title = "scoring"
     peak = 0
+    # None for a run that only scores.
     if training:
         lines += _describe_training(case, training, gpu)
         title = "validation"

@@ -77,6 +77,7 @@ class Recipe:
                 check_same_run(world, names, settings)
                 stack.enter_context(stop.listening())
                 run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
+                # One process owns the folder; that it cannot be had ends all of them.
                 world.run_on_main(partial(_claim_folder, folders, stack))
                 start_run(run, account)
                 with end_recorded(run):
@@ -103,6 +104,7 @@ def _end_runs(
 def _claim_folder(folders: Folders, stack: ExitStack) -> None:
     """Make the system folder this run's, until the stack is closed, and log to a file there."""
     check_layout(folders.layout)
+    # The mark first: what is removed and logged below belongs to its owner.
     stack.enter_context(owner_mark(folders.system))
     remove_leftovers(folders.layout, folders.sad)
     stack.enter_context(log_to_file(folders.layout.log))
@@ -120,6 +122,7 @@ def open_recipe(
     """
     with ExitStack() as ending, exit_status() as statuses:
         open_streams()
+        # Before the arguments: a launcher whose variables contradict each other is refused first.
         launch = read_launch()
         command = parse_command_line(sys.argv[1:], description or "")
         check_local_rank(launch, command.local_rank)
@@ -127,6 +130,7 @@ def open_recipe(
         folder = Path(file).resolve().parent
         run_configs = folder / "configs" / "run_configs.py"
         settings = Settings(folder / "configs" / "init_config.py")
+        # --list needs no config, and works while the values of some do not fit.
         if command.show_list:
             print(printable(list_configs(run_configs)))
             raise SystemExit(0)
@@ -140,15 +144,18 @@ def open_recipe(
         problems = find_problems(configs, folder, corpora, recipe.stages, launch)
         if command.dry_run:
             problems += dry_run(configs, folder, corpora, recipe.stages, launch)
+        # After the plans are printed, so that a dry run shows all that it could find out.
         raise_problems(problems, command.configs)
         if command.dry_run:
             raise SystemExit(0)
 
+        # Nothing is started for configs that are wrong: from here on there are processes.
         snapshots = [config.sections() for config in configs]
         become_torchrun(snapshots, launch)
         # Before any run computes on a GPU: what is set then is set for all of them.
         deterministic = any(snapshot.computing.deterministic for snapshot in snapshots)
         ending.enter_context(workspace(deterministic))
+        # Last: it takes seconds, and nothing above needs it.
         import_torch()
         if launch.size > 1:
             skip_shutdown(statuses)

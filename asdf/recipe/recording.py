@@ -44,6 +44,7 @@ def start_run(run: Run, account: str) -> None:
         LOG.info("%s", line)
     world.run_on_main(partial(_record_start, run, devices))
     LOG.debug("%s", account)
+    # From here on: what an earlier config of the command took does not count.
     start_counting_memory(world.device)
     run.check()
     # Only now are the modules loaded that the settings name, and what these need.

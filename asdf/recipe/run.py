@@ -70,6 +70,7 @@ class Run:
             return
         summary = (function.__doc__ or function.__name__).strip().splitlines()[0]
         LOG.info("stage %d: %s", number, summary)
+        # The others wait for the result, and end with an error of the main rank.
         if main_only:
             self.world.run_on_main(partial(function, self))
         else:
@@ -175,6 +176,7 @@ class Run:
 
         from asdf.distributed.sharding import divides
 
+        # All processes draw the same weights, without sending them to each other.
         torch.manual_seed(self.settings.recipe.seed)
         network = build_with_weights(self.settings, self.folders, self.recipe_folder)
         if divides(self.settings.computing, self.world):
@@ -193,6 +195,7 @@ class Run:
         path = self.folders.networks / name
         file = read_checkpoint(path, mapped=True)
         settings = file.to_sections(self.settings, NETWORK_SECTIONS)
+        # The file has the trained weights; those that training began with may be gone.
         settings.front_end.weights = None
         network = build_network(settings, self.recipe_folder)
         fill_network(network, file)
@@ -218,6 +221,7 @@ class Run:
         names = self.sets_in_use()
         if names:
             self.world.run_on_main(partial(check_detector, self.settings.sad))
+        # Every list is tried, so that one message names all that is missing.
         missing = failures(partial(self.utterances, name) for name in names)
         if missing:
             raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))

@@ -63,6 +63,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         callbacks=_callbacks(run),
     )
     _resume(run, trainer, start)
+    # A network whose output has the wrong shape is refused before hours of training.
     if not trainer.finished():
         with trainer.step.whole_network() as whole:
             world.run_on_main(lambda: check_outputs(whole, settings.network, world.device))
@@ -206,6 +207,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     from asdf.trials.score_file import read_scores
     from asdf.trials.scored_files import how_scored
 
+    # From the score files, not from memory: stage 3 may run on another day.
     rows = []
     for network in networks:
         for corpus in sets:
@@ -270,6 +272,7 @@ def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
     )
 
     folder = run.folders.networks
+    # The main rank alone looks: on a shared disk the ranks may see different newest files.
     if start == "auto":
         path = run.world.run_on_main(lambda: newest_checkpoint(folder))
     else:

@@ -33,6 +33,7 @@ def become_torchrun(settings: list[Sections], launch: Launch) -> None:
     if processes == 1 or launch.size > 1 or launch.is_in_torch_world:
         return
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    # In this process, so that its number, signals and exit status stay those of the command.
     os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])
 
 
@@ -50,6 +51,7 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
         UsageError: on every rank, when any differs from the main rank.
     """
     compared = asdict(settings)
+    # Nodes may have other disks and devices.
     del compared["paths"], compared["computing"]
     differs = (configs, compared) != world.agree((configs, compared))
     words = " ".join(configs)

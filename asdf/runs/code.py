@@ -68,11 +68,13 @@ def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
     """
     digests = {}
     for name, path in files.items():
+        # Read once, so that digest and copy are of the same content.
         content = path.read_bytes()
         digests[name] = hashlib.sha256(content).hexdigest()
         if len(content) <= _LARGEST_COPIED:
             with atomic_write(folder / name, "wb") as file:
                 file.write(content)
+    # What an earlier start had copied is not part of this one.
     for path in folder.rglob("*"):
         if path.is_file() and str(path.relative_to(folder)) not in digests:
             path.unlink()

@@ -58,6 +58,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         with _open(descriptor, mode) as file:
             yield file
             file.flush()
+            # On the disk before it gets its name: a power cut leaves the old file or the new one.
             os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:

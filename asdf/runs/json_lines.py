@@ -27,6 +27,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
         raise AsdfError(f"cannot read {path}: {error.strerror}. Is it a file of a run?") from None
     records = []
     for line in lines:
+        # RecursionError: a damaged line may be a million brackets.
         with suppress(ValueError, RecursionError):
             record = json.loads(line)
             if isinstance(record, dict):

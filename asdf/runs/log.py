@@ -41,6 +41,7 @@ class _Screen(logging.Handler):
 def log_to_screen(is_main: bool = True) -> None:
     """Show the log on the screen; a process that is not the main one shows warnings only."""
     LOG.handlers.clear()
+    # A library that sets up logging would show each line a second time.
     LOG.propagate = False
     LOG.setLevel(logging.INFO)
     screen = _Screen(logging.INFO if is_main else logging.WARNING)

@@ -49,6 +49,7 @@ def owner_mark(folder: Path) -> Iterator[None]:
             "another paths.output_folder, free some space, or mend the folder's permissions."
         ) from error
     ended = threading.Event()
+    # A daemon: it must not keep a process alive that wants to end.
     beat = threading.Thread(target=_beat, args=(file, ended), daemon=True)
     try:
         beat.start()
@@ -57,6 +58,7 @@ def owner_mark(folder: Path) -> Iterator[None]:
         ended.set()
         if beat.is_alive():
             beat.join()
+        # Removed while it is still locked: nobody else can have taken it over.
         path.unlink(missing_ok=True)
         file.close()
 
@@ -72,6 +74,7 @@ def _open_locked(path: Path) -> IO[str]:
             file.close()
             if not _is_dead(owner) or time.monotonic() >= orphans_gone:
                 raise AsdfError(_refusal(path, owner))
+            # Its loader processes still hold the lock, and are about to end.
             time.sleep(0.2)
             continue
         # On a file system without locks the mark and its beat have to do.

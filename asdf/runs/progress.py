@@ -38,6 +38,7 @@ def track(
     if not shown:
         yield from items
         return
+    # Monotonic: the clock of the machine may be set meanwhile.
     started = time.monotonic()
     last_line = started
     with tqdm(

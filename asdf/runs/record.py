@@ -88,6 +88,7 @@ def _read_records(path: Path) -> list[Any]:
     if isinstance(records, list):
         return records
     aside = path.with_suffix(".damaged")
+    # Renamed, not removed: somebody may want to see what is left of it.
     path.replace(aside)
     LOG.warning("warning: %s is damaged: it is now %s, and the record begins anew", path, aside)
     return []

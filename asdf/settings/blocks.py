@@ -112,6 +112,7 @@ class _BlockReader:
     def _take_comment(self, comment: str) -> None:
         if self._open is None:
             self._comments_above.append(comment)
+        # Comments further down are about the settings that follow them.
         elif not self._open.assignments and not self._is_described:
             self._open.comments.append(comment)
 
@@ -136,6 +137,7 @@ class _BlockReader:
         block.comments += self._comments_above
         if line.comment:
             block.comments.append(line.comment)
+        # The lines of a second block of the name are read too, so that their mistakes are found.
         first = self.blocks.setdefault(name, block)
         if first is not block:
             self.collector.add(

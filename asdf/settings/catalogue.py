@@ -76,6 +76,7 @@ def _advise(section: str, name: str) -> str:
 
 def _nearest_setting(section: str, name: str) -> str:
     """Return the full name of the nearest setting: in its section if that exists, else in any."""
+    # The right name in the wrong section is the most likely slip.
     for setting in catalogue().values():
         if setting.name == name:
             return setting.full

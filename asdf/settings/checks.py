@@ -40,6 +40,7 @@ def _fit(annotation: Any, value: Any) -> Any:
         return _fit_tuple(annotation, value)
     if get_origin(annotation) is Literal:
         return _fit_choice(annotation, value)
+    # A float setting takes 3; an int setting does not take 3.0, which may be a slip.
     if annotation is float and _is(value, int):
         return _fit_float(value)
     if not _is(value, annotation):
@@ -83,6 +84,7 @@ def _fit_choice(annotation: Any, value: Any) -> Any:
 
 def _fit_union(annotation: Any, value: Any) -> Any:
     members = get_args(annotation)
+    # The first that fits: the members of a type exclude each other.
     for member in members:
         try:
             return _fit(member, value)
@@ -113,6 +115,7 @@ def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
         raise _wrong_kind(annotation, value, hint)
     if of_any_length:
         kinds = (kinds[0],) * len(value)
+    # Only a tuple of a fixed length gets here with another one.
     if len(kinds) != len(value):
         raise Complaint(f"expected {describe(annotation)}, not {len(value)}")
     fitted = []

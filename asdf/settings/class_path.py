@@ -78,11 +78,13 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
     file = _file_in(folder, module_name)
     if file.is_file():
         _look_in_file(file, class_name, setting, f"{module_name} ({file})")
+    # Ours by their text as well: importing asdf.networks' modules would load torch.
     elif package == _OUR_PACKAGE.name:
         file = _file_in(_OUR_PACKAGE.parent, module_name)
         if not file.is_file():
             raise _no_module(module_name, module_name, folder, setting)
         _look_in_file(file, class_name, setting, module_name)
+    # A module installed elsewhere is not opened: finding it may already run code of its package.
     elif not (package in sys.modules or (folder / package).is_dir() or find_spec(package)):
         raise _no_module(package, package, folder, setting)
 
@@ -173,6 +175,7 @@ def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
         if error.name and f"{module_name}.".startswith(f"{error.name}."):
             raise _no_module(error.name, package, folder, setting) from error
         raise _import_failed(module_name, setting, error) from error
+    # It says already what to do.
     except AsdfError:
         raise
     except Exception as error:
@@ -202,7 +205,9 @@ def _check_not_hidden(users_file: Path, package: str, setting: str) -> None:
 def _searched_first(folder: Path | None) -> Iterator[None]:
     before = list(sys.path)
     if folder:
+        # First, so that a user's file is not hidden by an installed module of its name.
         sys.path.insert(0, str(folder.resolve()))
+        # The file may be younger than what Python remembers of the folder.
         invalidate_caches()
     try:
         yield

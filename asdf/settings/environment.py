@@ -22,6 +22,7 @@ def expand(text: str) -> str:
         Complaint: a variable is not set, or is empty; names all of these.
     """
     names = [plain or braced for plain, braced in VARIABLE.findall(text)]
+    # Several variables of one path are reported together, each once.
     missing = [name for name in dict.fromkeys(names) if not os.environ.get(name)]
     if missing:
         listed = shortened(", ".join(f"${name}" for name in missing), 200)

@@ -41,6 +41,7 @@ def inheritance_mistakes(blocks: Mapping[str, Block]) -> list[Mistake]:
     """Return what is wrong in what the blocks inherit: parents that are no configs, and circles."""
     collector = Collector()
     for block in blocks.values():
+        # A parent that is named twice is one mistake.
         for parent in dict.fromkeys(block.parents):
             if parent not in blocks:
                 child = shortened(block.name)
@@ -74,6 +75,7 @@ def _find_circles(
             name = path.pop()
             finished.add(name)
             del depths[name]
+        # On the path from `start`: the walk has come back to it.
         elif parent in depths:
             collector.add(blocks[parent].location, _describe_circle(path, depths[parent]))
         elif parent not in finished:

@@ -46,6 +46,7 @@ def _alternatives(annotation: Any, *, plural: bool) -> list[str]:
         if arguments[-1] is Ellipsis:
             return [f"a tuple of {elements}"]
         return [f"a tuple of {len(arguments)} {elements}"]
+    # A union: each member in its own words.
     words = []
     for member in arguments:
         words += _alternatives(member, plural=plural)

@@ -104,6 +104,7 @@ def override_steps(overrides: Iterable[str], collector: Collector) -> list[Step]
         assignment = _read_override(text, collector)
         if assignment is None:
             continue
+        # The same value twice is harmless: scripts add overrides to a command that has them.
         earlier = assignments.setdefault(assignment.target, assignment)
         if earlier.text != assignment.text:
             collector.add(COMMAND_LINE, _two_values(earlier, assignment))
@@ -124,6 +125,7 @@ def _read_override(override: str, collector: Collector) -> Assignment | None:
         problem = f"'{shortened(override)}' is no override of the form section.name=value"
         collector.add(COMMAND_LINE, problem)
         return None
+    # An unknown setting is reported once, by `steps_of`, together with the nearest name.
     known = catalogue().get(target)
     try:
         return Assignment(target, parse_literal(text), text, COMMAND_LINE)
@@ -183,6 +185,7 @@ def final_mistakes(config: Config) -> list[Mistake]:
         second = latest[contradiction.second]
         if first.broken or second.broken:
             continue
+        # The mistake is shown at the line that came last: without it there was no contradiction.
         written = [
             step.location
             for step in config.log

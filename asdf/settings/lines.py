@@ -47,6 +47,7 @@ def read_text(path: str | os.PathLike[str], what: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise _unreadable(path, f"the {what} cannot be read: {reason}") from None
     try:
+        # With or without the mark that editors on Windows write in front.
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
@@ -92,6 +93,7 @@ def _read_value(
 ) -> tuple[Line, int]:
     """Return the assignment whose value starts at `start`, and the end of its last line."""
     assert location.line is not None
+    # Shown in the message of a value whose end cannot be found.
     value_text = text[start : _line_end(text, start)].strip()
     try:
         end, comment = find_end(text, start)

@@ -33,6 +33,7 @@ def list_configs(run_configs: str | os.PathLike[str]) -> str:
     raise_all([*in_text, *inheritance_mistakes(blocks)])
     children: dict[str, list[Block]] = {}
     for block in blocks.values():
+        # A tree has one parent per entry: the nearest, which decides most settings.
         parent = block.parents[0] if block.parents else ""
         children.setdefault(parent, []).append(block)
     lines: list[str] = []

@@ -58,12 +58,14 @@ def read_run_configs(
         SettingsError: names every mistake in the text of the file, in these configs and what they
             inherit, and in the overrides. The values of other blocks are not checked.
     """
+    # A single name is a list of characters to Python: a trap for those who write recipes.
     if isinstance(names, str):
         names = [names]
     collector = Collector()
     on_top = override_steps(overrides, collector)
     try:
         blocks, in_text = parse_blocks(read_text(path, "run configs"), str(path))
+    # Mistakes on the command line are reported even if there is no file to read.
     except SettingsError as error:
         raise SettingsError([*error.mistakes, *collector.mistakes]) from None
     in_parents = inheritance_mistakes(blocks)

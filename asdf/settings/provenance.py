@@ -29,6 +29,7 @@ def explain(config: Config, what: str) -> str:
         settings = look_up_part(what)
     except Complaint as complaint:
         raise SettingsError([complaint.at(COMMAND_LINE, f"--explain {shortened(what)}")]) from None
+    # A section has several settings: its table shows only the last step of each.
     if len(settings) == 1:
         return _history(config, settings[0])
     return _table(config, [known.full for known in settings])
@@ -53,6 +54,7 @@ def render_snapshot(config: Config) -> str:
         if known.section != section:
             section = known.section
             lines.append("")
+        # Every setting has at least one step: its default.
         *overridden, final = _steps_of(config, name)
         text = f"{name} = {config.values[name]!r}  # {_source(final)}"
         if overridden:

@@ -71,6 +71,7 @@ class Settings:
     def __new__(cls, init_config: FilePath | None = None) -> Settings:
         settings = cls._instance
         if settings is None:
+            # The first call in a process makes the object, with the defaults.
             settings = super().__new__(cls)
             for name, kind in section_types().items():
                 settings._set(name, kind())
@@ -97,6 +98,7 @@ class Settings:
         Yields:
             The settings of the config and where each is written, as a text for the log.
         """
+        # Two loops may overlap: each knows by its own object whether it is the one in force.
         turn = object()
         try:
             for config in configs:
@@ -116,6 +118,7 @@ class Settings:
         Raises:
             SettingsError: as `read_configs`, before the first turn.
         """
+        # Not a generator itself: mistakes are raised at the call, before the first turn.
         return self.apply_each(self.read_configs(run_configs, names, overrides))
 
     def snapshot(self) -> Sections:
@@ -185,6 +188,7 @@ class Settings:
         return replace(current, values={**current.values, **unchanged})
 
     def _set(self, name: str, value: Any) -> None:
+        # Around `__setattr__` below, which refuses a user's assignment to a section.
         object.__setattr__(self, name, value)
 
     # Hidden from type checkers, which find unknown names by themselves only without them.

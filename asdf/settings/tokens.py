@@ -72,6 +72,7 @@ def find_end(text: str, start: int) -> tuple[int, str]:
         elif kind == "newline":
             if not opened:
                 return token.start(), ""
+            # The bracket was forgotten: the next line is another setting.
             if next_value.match(text, token.end()):
                 break
             if _BLANK_LINE.match(text, token.end()):
