@@ -68,14 +68,16 @@ def shorten(text: str, width: int = 200) -> str:
 
 def and_more(names: Sequence[str], shown: int, between: str = ", ") -> str:
     """Return the first names and the number of the others: 'a, b, c and 7 more'."""
+    text = between.join(names[:shown])
     rest = len(names) - shown
-    more = f" and {rest:,} more" if rest > 0 else ""
-    return between.join(names[:shown]) + more
+    if rest > 0:
+        text += f" and {rest:,} more"
+    return text
 
 
 def quoted_and_more(names: Sequence[str], shown: int) -> str:
     """Return the first names in quotation marks, and '...' for others: "'a', 'b', ..."."""
-    quoted = [repr(name) for name in names[:shown]]
+    quoted = list(map(repr, names[:shown]))
     if len(names) > shown:
         quoted.append("...")
     return ", ".join(quoted)
@@ -83,11 +85,13 @@ def quoted_and_more(names: Sequence[str], shown: int) -> str:
 
 def lines_and_more(lines: Sequence[str], shown: int, indent: str = "  ") -> str:
     r"""Return the first lines and the number of the others: '\n  a\n  b\n  ... and 7 more'."""
+    text = ""
+    for line in lines[:shown]:
+        text += f"\n{indent}{line}"
     rest = len(lines) - shown
-    all_lines = list(lines[:shown])
     if rest > 0:
-        all_lines.append(f"... and {rest:,} more")
-    return "".join(f"\n{indent}{line}" for line in all_lines)
+        text += f"\n{indent}... and {rest:,} more"
+    return text
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
@@ -111,9 +115,13 @@ def closest(name: str, known: Iterable[str]) -> str:
     """Return the known name nearest to `name`, ignoring capitals; empty where none is near."""
     if len(name) > _MAX_COMPARED_LENGTH:
         return ""
-    spelled = {candidate.lower(): candidate for candidate in islice(known, _MAX_COMPARED)}
-    close = get_close_matches(name.lower(), spelled, n=1)
-    return spelled[close[0]] if close else ""
+    spelled = {}
+    for candidate in islice(known, _MAX_COMPARED):
+        spelled[candidate.lower()] = candidate
+    matches = get_close_matches(name.lower(), spelled, n=1)
+    if not matches:
+        return ""
+    return spelled[matches[0]]
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
@@ -123,7 +131,9 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
         prefix: what is written before the name.
     """
     near = closest(name, known)
-    return f" Did you mean '{prefix}{near}'?" if near else ""
+    if not near:
+        return ""
+    return f" Did you mean '{prefix}{near}'?"
 
 
 def csv_text(text: str) -> str:
@@ -134,4 +144,7 @@ def csv_text(text: str) -> str:
     or a label asks for. It is for cells of text; a number is written as it is, so that a score of
     -1.5 stays one.
     """
-    return f"'{text}" if len(text) > 1 and text[0] in "=+-@\t\r\n" else text
+    # A '-' alone is what tables write for nothing.
+    if len(text) > 1 and text[0] in "=+-@\t\r\n":
+        return f"'{text}"
+    return text

@@ -1,4 +1,4 @@
-"""A recipe run on a corpus in a tar: the same score files, byte for byte, as on the corpus in its folder."""
+"""A recipe run on a corpus in a tar: the same score files, byte for byte, as on its folder."""
 
 import shutil
 import tarfile
@@ -21,7 +21,9 @@ def test_a_tar_scores_as_its_folder(recipe, corpus, tmp_path, capsys):
     with tarfile.open(base / "LA.tar", "w") as tar:
         tar.add(corpus / "LA", "LA")
     source = recipe.folder / "run.py"
-    corpora = '    "list-train": Corpus("train_list.txt"),\n    "list-dev": Corpus("dev_list.txt"),\n}\n\n\ndef measure'
+    train = '    "list-train": Corpus("train_list.txt"),\n'
+    dev = '    "list-dev": Corpus("dev_list.txt"),\n'
+    corpora = f"{train}{dev}}}\n\n\ndef measure"
     text = source.read_text()
     assert text.count("}\n\n\ndef measure") == 1
     source.write_text(text.replace("}\n\n\ndef measure", corpora))

@@ -1,4 +1,4 @@
-"""Augmentation and speech activity through a recipe: what is missing is told at the start, the rest is trained on."""
+"""Augmentation and speech activity through a recipe: what is missing is reported at the start."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Whatever is wrong with what a run is given: one clear message, no traceback, and nothing lost that was there."""
+"""Whatever is wrong with the input of a run: one clear message, no traceback, and nothing lost."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ class Own:
         return [self.corpus / line.rpartition(" ")[0] for line in lines]
 
     def refusal(self, *words: str, status: int = 1) -> str:
-        """The message with which the run ends, after everything that may be asked of any message."""
+        """Return the message that ends the run, after the checks that hold for any message."""
         before = outputs(self.recipe.output)
         outcome = self.call(*words)
         assert outcome.status == status, outcome.output
@@ -241,10 +241,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def test_a_full_disk_while_saving(own, tmp_path):
-    """A limit on the size of files stands for the full disk; the same command then goes on as if nothing had been."""
+    """A limit on the size of files stands for the full disk; the same command then goes on."""
     heavy = "network.network_class=small_networks.Heavy"
     assert own.call("network.max_epochs=1", heavy).status == 0
-    # The record of a start lists the changed files of the checkout, which may be many: the limit is not for it.
+    # The record of a start lists the changed files of the checkout: the limit leaves room for it.
     changed = {"git": {"changed": [f"M asdf/changed_{number}.py" for number in range(1000)]}}
     append_record(own.recipe.system() / "environment.json", changed)
     before = outputs(own.recipe.output)
@@ -401,4 +401,4 @@ def test_what_lies_in_the_place_of_a_file_or_folder_is_named(own, name):
     message = own.refusal()
     kinds = ("folder", "file") if "." in name else ("file", "folder")
     assert message.startswith(f"{path} is a {kinds[0]}, and a run writes a {kinds[1]} there")
-    assert [one.name for one in path.parent.iterdir()] == [name]
+    assert [file.name for file in path.parent.iterdir()] == [name]

@@ -22,7 +22,7 @@ finally:
 """
 
 
-def test_every_mistake_of_every_config_is_told_at_once(recipe, capsys):
+def test_every_mistake_of_every_config_is_reported_at_once(recipe, capsys):
     outcome = recipe.call(
         capsys, "debug", "normedd", "network.max_epoch=2", "recipe.seed=-1", "nonsense.x=1"
     )
@@ -110,8 +110,11 @@ def test_the_recipes_own_configs_are_sound(capsys, monkeypatch):
     names = re.findall(
         r"^([\w-]+)(?: <.*)?$", (RECIPE / "configs" / "run_configs.py").read_text(), re.MULTILINE
     )
-    asked_for = "quickstart sad-off train train-ssl-aasist eval-ssl-aasist train-aasist net larger_net mini-aasist"
-    assert {*asked_for.split(), "mini-wav2vec"} <= set(names)
+    requested = (
+        "quickstart sad-off train train-ssl-aasist eval-ssl-aasist train-aasist net larger_net "
+        "mini-aasist"
+    )
+    assert {*requested.split(), "mini-wav2vec"} <= set(names)
     monkeypatch.chdir(ROOT)
     Settings().read_configs(RECIPE / "configs" / "run_configs.py", names)
 
@@ -247,13 +250,13 @@ def test_the_settings_are_those_of_init_config_after_an_error(recipe, capsys):
 
 
 def test_epochs_are_chosen_and_kept(recipe, capsys):
-    kept = (
+    retention = (
         "network.keep_last_networks=1",
         "network.keep_best_networks=1",
         "network.average_best_networks=2",
     )
     outcome = recipe.call(
-        capsys, "debug", *kept, "recipe.selected_epochs=('best','average','last',1)"
+        capsys, "debug", *retention, "recipe.selected_epochs=('best','average','last',1)"
     )
     assert outcome.status == 0, outcome.output
     scored = {

@@ -1,4 +1,4 @@
-"""`--dry-run` shows the plan of every config, and names everything that would keep the run from being done."""
+"""`--dry-run` shows the plan of every config, and names everything that would stop the run."""
 
 import re
 import subprocess
@@ -230,7 +230,10 @@ def test_a_bundle_that_is_known_is_not_fetched(recipe, capsys, monkeypatch, tmp_
 
 
 def test_a_dry_run_that_computes_with_no_network_loads_no_torch(recipe):
-    program = "import runpy, sys; sys.argv[:] = sys.argv[1:]\ntry: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    program = (
+        "import runpy, sys; sys.argv[:] = sys.argv[1:]\n"
+        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
     program += "finally: print('torch' in sys.modules)"
     command = [sys.executable, "-c", program, str(RECIPE / "run.py"), "mini-aasist", "--dry-run"]
     command.append("recipe.end_stage=0")

@@ -1,4 +1,4 @@
-"""A gradient that is not finite, while the loss is, ends the run, and no network is saved from it."""
+"""A gradient that is not finite, while the loss is, ends the run, and no network is saved."""
 
 import re
 
@@ -9,7 +9,7 @@ SETTINGS = ["debug", "network.network_class=small_networks.Exploding", "network.
 
 @pytest.mark.parametrize(("minibatch", "named"), [(4, 4), (9, 8)])
 def test_the_step_is_named_and_nothing_is_saved_from_it(recipe, capsys, minibatch, named):
-    """Inside an epoch it is seen with the next step; with minibatches of 9 the epoch ends with it."""
+    """It is seen with the next step of the epoch; with minibatches of 9 the epoch ends there."""
     outcome = recipe.call(capsys, *SETTINGS, f"network.minibatch_size={minibatch}")
     assert outcome.status == 1, outcome.output
     message = re.search(r"error: the gradient of step 3 \((.*)\) is not a finite", outcome.output)

@@ -1,4 +1,4 @@
-"""`python -m asdf launch` with real runs on the CPU: what fails, what is stopped, what is killed, what goes on."""
+"""`python -m asdf launch` with real runs on the CPU that fail, are stopped, killed and go on."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ from small_networks import Plain
 
 
 class Held(Plain):
-    """Waits in its second epoch for as long as there is a file `hold` beside the recipe."""
+    """Waits in its second epoch for as long as there is a file `hold` next to the recipe."""
 
     def forward(self, waveforms_BT):
         outputs = super().forward(waveforms_BT)

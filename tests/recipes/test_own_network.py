@@ -1,4 +1,4 @@
-"""A user's own network and callback, in files beside the recipe, by the documented interfaces alone."""
+"""A user's own network and callback, in files next to the recipe, by documented interfaces alone."""
 
 import json
 
@@ -68,7 +68,8 @@ class Notes(Callback):
         self.notes.append(["checkpoint", path.name])
 
     def on_end(self, record):
-        (self.folder / "notes.json").write_text(json.dumps([*self.notes, ["end", record["reason"]]]))
+        notes = [*self.notes, ["end", record["reason"]]]
+        (self.folder / "notes.json").write_text(json.dumps(notes))
 """
 
 DOWN = """
@@ -258,7 +259,7 @@ def test_a_dry_run_finds_what_is_not_there_without_running_it(recipe, capsys):
         "torchaudio.models.X",
     ):
         assert own(recipe, capsys, "--dry-run", f"network.network_class={right}").status == 0
-    # Scores alone need no class of a setting: each network tells its own.
+    # Scores alone need no class of a setting: each network file states its own.
     assert (
         own(
             recipe, capsys, "--dry-run", "network.network_class=none.X", "recipe.end_stage=0"

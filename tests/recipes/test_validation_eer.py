@@ -32,7 +32,7 @@ def eers_of_score_files(system) -> dict[str, float]:
     """By the names of the networks, oldest first."""
     paths = (system / "scores").glob("*/demo-train.txt")
     networks = json.loads((system / "networks" / "evaluations.json").read_text())
-    order = [one["network"].removesuffix(".pt") for one in networks]
+    order = [record["network"].removesuffix(".pt") for record in networks]
     found = {}
     for path in sorted(paths, key=lambda path: order.index(path.parent.name)):
         scores = read_scores(path)
@@ -42,7 +42,7 @@ def eers_of_score_files(system) -> dict[str, float]:
 
 def records(path) -> dict[str, float]:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return {one["network"]: one["eer"]["demo-train"] for one in lines if "eer" in one}
+    return {line["network"]: line["eer"]["demo-train"] for line in lines if "eer" in line}
 
 
 def test_every_reader_of_an_evaluation_sees_the_eer_of_its_score_file(recipe, capsys):
@@ -55,7 +55,7 @@ def test_every_reader_of_an_evaluation_sees_the_eer_of_its_score_file(recipe, ca
     # 7 steps an epoch: every third step, and the ends of the epochs.
     assert len(expected) == 12 and len(set(expected.values())) > 1
     evaluations = json.loads((system / "networks" / "evaluations.json").read_text())
-    assert {one["network"]: one["eer"] for one in evaluations} == {
+    assert {record["network"]: record["eer"] for record in evaluations} == {
         network: {"demo-train": value} for network, value in expected.items()
     }
     assert records(system / "metrics.jsonl") == expected

@@ -1,4 +1,4 @@
-"""The recipe run whole, in a debug size: what it writes, and that the same seed gives the same numbers."""
+"""The whole recipe in a debug size: what it writes, and that a seed gives the same numbers."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def test_all_stages_write_what_they_say(recipe, capsys):
         json.loads(line)["kind"] for line in (system / "metrics.jsonl").read_text().splitlines()
     ]
     assert kinds.count("evaluation") == 3 and kinds[-1] == "end"
-    # 26 utterances in minibatches of 4 are 7 steps an epoch, 21 in all, and every second one is printed.
+    # 26 utterances in minibatches of 4: 7 steps per epoch, 21 in all, every second one printed.
     assert kinds.count("step") == 10
     assert not (system / "owner.json").exists()
     assert not list(system.rglob("*.part"))
@@ -119,7 +119,7 @@ WAV2VEC = (
     ids=["plain", "wav2vec"],
 )
 def test_recorded_losses(recipe, capsys, options, recorded):
-    """A refactoring of the training must not change these; they were written down from a run of this very test.
+    """A refactoring of the training must not change these numbers of an earlier run of this test.
 
     The tolerance is for other processors: what changes the training changes them by far more.
     """

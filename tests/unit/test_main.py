@@ -1,4 +1,4 @@
-"""The entries `python -m asdf` and run.py: what they do with errors, and with output that cannot be written."""
+"""`python -m asdf` and run.py: what they do with errors, and with output that is not written."""
 
 import json
 import os

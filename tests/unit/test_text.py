@@ -1,4 +1,4 @@
-"""What a file's name may do to a terminal, and how long a message may get: nothing, and not very."""
+"""Names that cannot harm a terminal, and messages of a bounded length."""
 
 import unicodedata
 
@@ -46,10 +46,10 @@ def test_a_field_of_a_line_has_no_newline_and_no_tab():
 
 def test_no_control_character_of_unicode_is_left():
     every = "".join(map(chr, range(0x110000)))
-    left = [one for one in printable(every) if unicodedata.category(one) in ("Cc", "Cs")]
+    left = [letter for letter in printable(every) if unicodedata.category(letter) in ("Cc", "Cs")]
     assert left == ["\t", "\n"]
     directions = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
-    assert not directions & {unicodedata.bidirectional(one) for one in printable(every)}
+    assert not directions & {unicodedata.bidirectional(letter) for letter in printable(every)}
 
 
 def test_a_long_message_says_how_much_of_it_is_left_out():

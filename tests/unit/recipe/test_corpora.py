@@ -91,15 +91,15 @@ WILD = "file,speaker,label\n0.wav,A B,spoof\n1.wav,C,bona-fide\n"
 def test_a_corpus_of_the_field_in_its_usual_folder_or_in_ones_own(
     tmp_path, caplog, monkeypatch, folder
 ):
-    place = tmp_path / (folder or "In-the-Wild") / "release_in_the_wild"
-    place.mkdir(parents=True)
-    (place / "meta.csv").write_text(WILD)
+    path = tmp_path / (folder or "In-the-Wild") / "release_in_the_wild"
+    path.mkdir(parents=True)
+    (path / "meta.csv").write_text(WILD)
     monkeypatch.setattr(
         LOG, "propagate", True
     )  # a run that another test did may have taken it away
     caplog.set_level("INFO", LOG.name)
     utterances = Corpus(reader="in-the-wild", folder=folder).read("my-itw", tmp_path)
-    assert utterances.name == "my-itw" and utterances.path(1) == place / "1.wav"
+    assert utterances.name == "my-itw" and utterances.path(1) == path / "1.wav"
     assert utterances.columns == {"speaker": ["A B", "C"]}
     assert set(caplog.messages) == {
         "warning: in-the-wild has 2 trials, published 31,779: 19,962 bona fide missing, 11,815 "
@@ -230,9 +230,9 @@ def test_where_the_recordings_of_an_absolute_list_are_looked_for_is_said(tmp_pat
     path = tmp_path / "lists" / "mine.txt"
     path.write_text("a.wav 1\nb.wav 0\n")
     listed = Corpus(str(path)).read("mine", tmp_path / "database")
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         check_files([listed])
-    assert str(told.value).endswith(
+    assert str(caught.value).endswith(
         "Check paths.database_folder and the corpus's entry in the recipe: recordings are looked "
         "for below "
         "paths.database_folder, those of a list with an absolute path too, and folder= moves both; "

@@ -34,7 +34,7 @@ def test_stages_are_read_without_running_anything(tmp_path):
         2: Stage(2, "train", frozenset({"train_network", "build_network"})),
         4: Stage(4, "score", frozenset({"score"})),
     }
-    assert [(one.number, one.summary) for one in read_stages(RECIPE / "run.py").values()] == [
+    assert [(stage.number, stage.summary) for stage in read_stages(RECIPE / "run.py").values()] == [
         (0, "measure the utterances"),
         (1, "train the network"),
         (2, "score the chosen epochs"),

@@ -42,9 +42,9 @@ def hold(folder, *words) -> subprocess.Popen:
 
 @pytest.fixture
 def notices(monkeypatch):
-    told = []
-    monkeypatch.setattr(owner.LOG, "info", lambda text, *what: told.append(text % what))
-    return told
+    texts = []
+    monkeypatch.setattr(owner.LOG, "info", lambda text, *what: texts.append(text % what))
+    return texts
 
 
 def test_the_mark_names_its_owner_and_goes_with_it(tmp_path):

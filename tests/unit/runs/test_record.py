@@ -29,9 +29,9 @@ def test_the_record_says_what_ran_on_what(tmp_path, monkeypatch):
     assert record["libraries"] == libraries and record["recipe_git"] is None
     assert record["command"] == f"{sys.executable} run.py 'a config'"
     assert record["versions"]["numpy"] == np.__version__ and record["devices"] == ["rank 0: cpu"]
-    kept = record["environment"]
-    assert {name: kept[name] for name in variables} == variables
-    assert "SLURM_JOB_ID" not in kept and "MY_PYTORCH_TOKEN" not in kept
+    saved = record["environment"]
+    assert {name: saved[name] for name in variables} == variables
+    assert "SLURM_JOB_ID" not in saved and "MY_PYTORCH_TOKEN" not in saved
     path = tmp_path / "environment.json"
     append_record(path, record)
     append_record(path, {"second": True})

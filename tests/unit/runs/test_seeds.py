@@ -17,11 +17,14 @@ def test_equal_purposes_draw_equally_whatever_was_drawn_before():
 
 
 def test_the_draws_are_the_same_in_another_process():
-    code = "from asdf.runs.seeds import *; print(generator(7, 'clip', 1, 2).random(), derived_seed(7, 'step', 1))"
-    told = subprocess.run(
+    code = (
+        "from asdf.runs.seeds import *; "
+        "print(generator(7, 'clip', 1, 2).random(), derived_seed(7, 'step', 1))"
+    )
+    printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    assert told.split() == [
+    assert printed.split() == [
         str(generator(7, "clip", 1, 2).random()),
         str(derived_seed(7, "step", 1)),
     ]

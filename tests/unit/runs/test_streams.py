@@ -1,4 +1,4 @@
-"""Standard streams that are full, closed, of another encoding or named as files, in processes of their own."""
+"""Standard streams that are full, closed, of another encoding or named as files."""
 
 import os
 import subprocess
@@ -108,7 +108,10 @@ def test_closed_streams_are_not_taken_by_the_files_that_are_opened(tmp_path, clo
 
 
 def test_an_output_for_a_closed_stdout_is_an_error(tmp_path):
-    code = "from asdf.errors import AsdfError\ntry: write_text('-', 'x')\nexcept AsdfError as e: show_error(str(e))"
+    code = (
+        "from asdf.errors import AsdfError\ntry: write_text('-', 'x')\n"
+        "except AsdfError as e: show_error(str(e))"
+    )
     ended = shell('"$@" >&-', code, cwd=tmp_path)
     assert ended.stderr.startswith(b"cannot write to standard output: Bad file descriptor.")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Every test gets its own singleton, its own folder as the current one, and files by their bare names."""
+"""Every test gets its own singleton, its own current folder, and files by their bare names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However long a config is: it is read in a time that grows with its length, and its mistakes make a short message."""
+"""A config of any length is read in a time that grows with it, and its message is short."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_ten_thousand_chained_configs(init: Write, runs: Write) -> None:
 def test_a_circle_of_ten_thousand_configs() -> None:
     text = "".join(f"c{i} < c{(i + 1) % 10_000}\n\n" for i in range(10_000))
     shown = " < ".join(f"c{i}" for i in range(10))
-    assert [str(one) for one in inheritance_mistakes(parse_blocks(text, "runs.py")[0])] == [
+    assert [str(mistake) for mistake in inheritance_mistakes(parse_blocks(text, "runs.py")[0])] == [
         f"runs.py:1: circular inheritance: {shown} < (9990 more) < c0"
     ]
 

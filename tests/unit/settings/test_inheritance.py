@@ -54,7 +54,7 @@ def test_long_chains_and_wide_nets() -> None:
 
 @st.composite
 def block_nets(draw: st.DrawFn) -> tuple[list[tuple[str, list[str], dict[str, int]]], str]:
-    """Blocks in a random order of definition; parents only among 'older' ones, so that there is no circle."""
+    """Blocks in a random order; parents only among 'older' ones, so that there is no circle."""
     count = draw(st.integers(1, 8))
     keys = st.sampled_from(
         ["network.max_epochs", "network.minibatch_size", "recipe.seed", "rawboost.algo"]

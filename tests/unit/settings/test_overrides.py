@@ -1,4 +1,4 @@
-"""Settings given on the command line, on top of all configs."""
+"""Settings on the command line, on top of all configs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that do not go together: told with the place of each."""
+"""Settings that contradict each other: reported with the location of each."""
 
 from __future__ import annotations
 
