@@ -150,6 +150,7 @@ def _test_set(
 ) -> ResultDifference:
     first_scores = first.scores(networks[0], set_name)
     second_scores = second.scores(networks[1], set_name)
+    # Either run may have been made by a version that saved no columns.
     trials = first.trials(set_name) or second.trials(set_name)
     speakers = speakers_of(first_scores, trials)
     return ResultDifference(

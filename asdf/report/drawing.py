@@ -84,6 +84,7 @@ def histogram_figure(gathered: Gathered, set_name: str) -> Figure:
     """Return a histogram for each system, all over the same range of scores."""
     shown = _shown_at_first(gathered, set_name)
     histograms = [measured.histogram for measured in shown]
+    # One range for all, so that systems can be compared by eye.
     low = min(counts.low for counts in histograms)
     high = max(counts.high for counts in histograms)
     plots = []
@@ -140,6 +141,7 @@ def _courses_at_first(gathered: Gathered, courses: Sequence[TrainingCourse]) -> 
 def _draw_eers(
     shown: Sequence[int], courses: Sequence[TrainingCourse], set_name: str
 ) -> Plot | None:
+    # A run that was not validated on the set has no line.
     eers = [course.eers.get(set_name, []) for course in courses]
     title = f"EER on {set_name}"
     frame = _course_frame([eers[index] for index in shown], title, "EER (%)")
@@ -214,6 +216,7 @@ def _draw_histogram(measured: Measurement, label: str, low: float, high: float) 
 
 
 def _shares(counts: Sequence[int]) -> list[float]:
+    # A class without trials has shares of 0.
     total = sum(counts) or 1
     return [100 * count / total for count in counts]
 

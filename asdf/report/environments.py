@@ -75,8 +75,9 @@ def counts_of(gathered: Gathered) -> str:
         for measured in gathered.on(set_name):
             result = measured.summary.result
             sizes.add((result.bona_fide, result.spoof))
-        texts = [f"{bona_fide:,} + {spoof:,}" for bona_fide, spoof in sorted(sizes)]
-        parts.append(f"{set_name} {' or '.join(texts)}")
+        # Systems that were scored on different trials are a finding too.
+        texts = " or ".join(f"{bona_fide:,} + {spoof:,}" for bona_fide, spoof in sorted(sizes))
+        parts.append(f"{set_name} {texts}")
     if not parts:
         return ""
     systems = len(gathered.systems)
@@ -161,11 +162,15 @@ def _prefixed(word: str, values: Iterable[Any]) -> str:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _texts(value: Any) -> list[str]:
-    return list(map(str, value)) if isinstance(value, list) else []
+    if isinstance(value, list):
+        return list(map(str, value))
+    return []
 
 
 def _text(value: Any) -> str:

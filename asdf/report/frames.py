@@ -137,7 +137,8 @@ class Frame:
         self._title = title
         self._width = width
         self._height = height
-        longest = max(len(f"{tick:g}") for tick in y.ticks)
+        # The values of the upright axis stand left of it.
+        longest = max(map(len, map("{:g}".format, y.ticks)))
         self._area = Area(
             left=round(32 + 6.6 * longest),
             top=26 if title else 10,
@@ -217,6 +218,7 @@ def legend_entry(index: int, name: str) -> LegendEntry:
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
     """Return about `about` round numbers from `low` to `high`."""
+    # An axis of no length has a tick too.
     rough = (high - low) / about or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
     # A step that is too small by rounding alone is wide enough.

@@ -105,7 +105,9 @@ def _metric_cell(metric: Metric, summary: Summary, *, is_best: bool) -> str:
     if is_best:
         text = f"\\textbf{{{text}}}"
     interval = getattr(summary.intervals, metric.key, None)
-    return f"{text} {_bounds(interval, metric)}" if interval else text
+    if interval is None:
+        return text
+    return f"{text} {_bounds(interval, metric)}"
 
 
 def _bounds(interval: Interval, metric: Metric) -> str:
@@ -175,4 +177,6 @@ def _character_width(character: str) -> float:
         return 4.0
     if character.isdigit():
         return 5.1
-    return 8.0 if character.isupper() else 5.8
+    if character.isupper():
+        return 8.0
+    return 5.8

@@ -44,6 +44,7 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
     if set_name not in KNOWN_SETS:
         return None
     known = KNOWN_SETS[set_name]
+    # Next to a mixture of trials, a reader could not know which number is comparable.
     if not all(_has_published_trials(set_name, system) for system in measured):
         return Literature(
             why_not=f"they are over {known.trials.bona_fide:,} bona fide and "

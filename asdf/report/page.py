@@ -78,9 +78,9 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
     """
     style = _read_text("style.css")
     script = _join_scripts()
-    sections = [
-        _set_section(gathered, index, set_name) for index, set_name in enumerate(gathered.sets)
-    ]
+    sections = []
+    for index, set_name in enumerate(gathered.sets):
+        sections.append(_set_section(gathered, index, set_name))
     page = render(
         "page.html",
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "

@@ -93,7 +93,10 @@ def _hardest_attack(summary: Summary) -> Condition | None:
     if len(attacks) < 2:
         return None
     hardest = max(attacks, key=lambda attack: attack.result.eer)
-    return hardest if hardest.result.eer > 0 else None
+    # Without an error, no attack is harder than another.
+    if hardest.result.eer == 0:
+        return None
+    return hardest
 
 
 def _rank(gathered: Gathered, set_name: str) -> str:

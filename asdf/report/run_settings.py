@@ -73,6 +73,7 @@ def setting_differences(gathered: Gathered) -> SettingDifferences | None:
         names.update(dict.fromkeys(settings))
     rows = []
     for name in names:
+        # None in a run of a version that does not have the setting.
         row = [settings.get(name) for settings in by_run]
         if _differ(row):
             rows.append(DifferentSetting(_name_parts(name), row))

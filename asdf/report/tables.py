@@ -153,7 +153,9 @@ def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
 
 def _column_blocks(names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
     """Return columns as blocks of lines of at most 80 characters; the names begin each block."""
-    widths = [_GAP + _longest(column) for column in columns]
+    widths = []
+    for column in columns:
+        widths.append(_GAP + _longest(column))
     room = _WIDTH - _longest(names)
     blocks = []
     for group in group_columns(widths, room):
@@ -235,7 +237,9 @@ def _interval_text(key: str, summary: Summary) -> str:
         texts.append(f"{_bounds(summary.intervals, key)} over trials")
     if summary.speaker_intervals is not None:
         texts.append(f"{_bounds(summary.speaker_intervals, key)} over speakers")
-    return f"   95 %: {', '.join(texts)}" if texts else ""
+    if not texts:
+        return ""
+    return f"   95 %: {', '.join(texts)}"
 
 
 def _bounds(intervals: Intervals, key: str) -> str:

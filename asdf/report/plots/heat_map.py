@@ -36,6 +36,7 @@ def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = ""
             continue
         colour = "white" if percent > _DARK * highest else "black"
         axes.text(column, row, f"{percent:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    # Many names next to each other have no room to lie flat.
     rotation = 20 if len(systems) > 3 else 0
     axes.set_xticks(range(len(systems)), systems, rotation=rotation)
     axes.set_yticks(range(len(conditions.values)), conditions.values)

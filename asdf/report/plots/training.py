@@ -38,6 +38,7 @@ def training_curves(courses: Sequence[TrainingCourse], title: str = "") -> Figur
         style = line_style(index)
         run_lines += losses.plot(course.loss[::2], course.loss[1::2], label=name, **style)
         rates.plot(course.learning_rate[::2], course.learning_rate[1::2], **style)
+        # Each set has a look of its own, next to that of its run.
         for set_name, points in course.eers.items():
             label = f"{name}, {set_name}"
             style = _marked_line_style(len(eer_lines))
