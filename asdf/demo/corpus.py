@@ -25,8 +25,9 @@ import soundfile
 from numpy.random import Generator, default_rng
 
 from asdf.demo.filters import SAMPLE_RATE, Array, filtered
+from asdf.demo.speakers import draw_speaker
 from asdf.demo.vocoders import ATTACKS
-from asdf.demo.voices import draw_speaker, speak
+from asdf.demo.voices import speak
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.runs.log import LOG

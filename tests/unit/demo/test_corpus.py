@@ -10,8 +10,9 @@ import soundfile
 
 from asdf.demo import corpus as demo_corpus
 from asdf.demo.corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
+from asdf.demo.speakers import draw_speaker
 from asdf.demo.vocoders import ATTACKS
-from asdf.demo.voices import draw_speaker, speak
+from asdf.demo.voices import speak
 from asdf.errors import AsdfError
 from asdf.trials.lists import read_asvspoof2019_protocol, read_list
 
