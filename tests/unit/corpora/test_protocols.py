@@ -151,7 +151,7 @@ def test_one_subset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "no trial in it"),
         (
@@ -184,12 +184,12 @@ def test_one_subset(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_named_with_file_and_line(
-    tmp_path: Path, text: str, told: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "labels").write_text(text, encoding="utf-8")
     with pytest.raises(AsdfError) as error:
         read_protocol(tmp_path / "labels")
-    assert str(error.value).startswith(str(tmp_path / "labels")) and told in str(error.value)
+    assert str(error.value).startswith(str(tmp_path / "labels")) and message in str(error.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

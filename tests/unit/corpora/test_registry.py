@@ -41,7 +41,7 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         (
             "asvspoof21-la",
@@ -76,10 +76,10 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
         ("wave-fake", "there is no corpus 'wave-fake'. Did you mean 'wavefake'?"),
     ],
 )
-def test_a_mistake_in_a_name_is_told_with_what_there_is(name: str, told: str) -> None:
+def test_a_mistake_in_a_name_is_answered_with_the_names_that_exist(name: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         choose(name)
-    assert str(error.value) == told
+    assert str(error.value) == message
 
 
 def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> None:
@@ -91,20 +91,20 @@ def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> Non
     assert find_tree(KNOWN["mlaad"], base / "MLAAD", itself=True).root == base / "MLAAD"
     with pytest.raises(AsdfError) as error:
         find_tree(KNOWN["asvspoof5"], base)
-    told = str(error.value)
-    assert told.startswith(
+    message = str(error.value)
+    assert message.startswith(
         f"ASVspoof 5, track 1 is not in {base}: it needs ASVspoof5_protocols.tar.gz and"
     )
     assert (
-        f"Looked in {base / 'ASVspoof5'}, " in told
-        and "https://zenodo.org/records/14498691" in told
+        f"Looked in {base / 'ASVspoof5'}, " in message
+        and "https://zenodo.org/records/14498691" in message
     )
     with pytest.raises(AsdfError, match="there is no folder"):
         find_tree(KNOWN["mlaad"], base / "none")
 
 
 @pytest.mark.parametrize(
-    ("name", "mark", "given"),
+    ("name", "mark", "folder"),
     [
         ("for", "for-norm/testing/real/a.wav", "for-norm"),
         ("asvspoof21-la", "ASVspoof2021_LA_eval/flac/LA_E_1.flac", "ASVspoof2021_LA_eval"),
@@ -112,12 +112,12 @@ def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> Non
     ],
 )
 def test_a_folder_that_a_corpus_is_told_by_stands_for_it(
-    lay: Lay, name: str, mark: str, given: str
+    lay: Lay, name: str, mark: str, folder: str
 ) -> None:
     base = lay(empty=mark)
-    assert find_tree(KNOWN[name], base / given, itself=True).root == base
+    assert find_tree(KNOWN[name], base / folder, itself=True).root == base
     with pytest.raises(AsdfError, match="is not in"):
-        find_tree(KNOWN[name], base / given)
+        find_tree(KNOWN[name], base / folder)
 
 
 def test_one_system_or_language_does_not_stand_for_all(lay: Lay) -> None:
@@ -132,7 +132,7 @@ def labels(bona_fide: int, spoof: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "told"),
+    ("name", "counts", "sentences"),
     [
         ("asvspoof19-eval", (7355, 63882), []),
         (
@@ -164,9 +164,9 @@ def labels(bona_fide: int, spoof: int) -> np.ndarray:
     ],
 )
 def test_a_difference_to_the_published_numbers_is_named(
-    name: str, given: tuple[int, int], told: list[str]
+    name: str, counts: tuple[int, int], sentences: list[str]
 ) -> None:
-    assert differences(choose(name), labels(*given)) == told
+    assert differences(choose(name), labels(*counts)) == sentences
 
 
 @pytest.mark.parametrize("key", ["asvspoof21-la", "asvspoof21-df"])

@@ -70,7 +70,7 @@ def test_the_table_through_scores():
 def rawgat() -> Scores:
     if not SHARED.is_dir():
         pytest.skip(
-            "the published score files are not beside this checkout (shared/reference/scores)"
+            "the published score files are not next to this checkout (shared/reference/scores)"
         )
     return read_any_scores(SHARED / "asvspoof2019_la_rawgat_mul.txt.gz")
 

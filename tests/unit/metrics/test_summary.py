@@ -44,14 +44,14 @@ def _result(chosen) -> tuple[float, int, int]:
     return part.eer, part.bona_fide, part.spoof
 
 
-def test_spoofs_of_an_attack_are_held_against_all_bona_fide_trials():
+def test_spoofs_of_an_attack_are_compared_with_all_bona_fide_trials():
     summary = summarise("system", "set", SCORES, TRIALS, replicates=0)
     attack = np.array(COLUMNS["attack"])
     assert {
-        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
-        for one in summary.conditions
+        condition.value: (condition.result.eer, condition.result.bona_fide, condition.result.spoof)
+        for condition in summary.conditions
     } == {value: _result((attack == value) | (LABELS == 1)) for value in ("A0", "A1")}
-    assert {one.bona_fide for one in summary.conditions} == {"all"}
+    assert {condition.bona_fide for condition in summary.conditions} == {"all"}
     assert summary.result == evaluate(SCORES)
     assert summary.scores.attacks == COLUMNS["attack"]
     assert (summary.name, summary.set, summary.intervals, summary.speaker_intervals) == (
@@ -63,7 +63,7 @@ def test_spoofs_of_an_attack_are_held_against_all_bona_fide_trials():
     assert (summary.tdcf_2019, summary.tdcf_2021, summary.t_eer) == (None, None, None)
 
 
-def test_a_column_of_both_classes_is_held_against_the_same_value():
+def test_a_column_of_both_classes_is_compared_by_value():
     summary = summarise(
         "system",
         "set",
@@ -75,14 +75,14 @@ def test_a_column_of_both_classes_is_held_against_the_same_value():
     assert summary.columns == ("codec", "vocoder")
     codec, vocoder = np.array(COLUMNS["codec"]), np.array(COLUMNS["vocoder"])
     assert {
-        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
-        for one in summary.of_column("codec")
+        condition.value: (condition.result.eer, condition.result.bona_fide, condition.result.spoof)
+        for condition in summary.of_column("codec")
     } == {value: _result(codec == value) for value in ("c0", "c1")}
     assert {
-        one.value: (one.result.eer, one.result.bona_fide, one.result.spoof)
-        for one in summary.of_column("vocoder")
+        condition.value: (condition.result.eer, condition.result.bona_fide, condition.result.spoof)
+        for condition in summary.of_column("vocoder")
     } == {value: _result((vocoder == value) | (LABELS == 1)) for value in ("v0", "v1", "v2", "v3")}
-    assert [one.bona_fide for one in summary.conditions] == ["same"] * 2 + ["all"] * 4
+    assert [condition.bona_fide for condition in summary.conditions] == ["same"] * 2 + ["all"] * 4
     assert [finding.message for finding in summary.findings] == [
         "by codec: left out because bona fide or spoof trials are missing: c2, c3 (2 values)."
     ]
@@ -90,7 +90,7 @@ def test_a_column_of_both_classes_is_held_against_the_same_value():
 
 def test_average_counts_each_value_the_same():
     summary = summarise("system", "set", SCORES, TRIALS, by=("attack", "codec"), replicates=0)
-    results = [one.result for one in summary.of_column("codec")]
+    results = [condition.result for condition in summary.of_column("codec")]
     average = summary.average("codec")
     assert average.eer == pytest.approx((results[0].eer + results[1].eer) / 2, abs=1e-15)
     assert average.cllr == pytest.approx((results[0].cllr + results[1].cllr) / 2, abs=1e-15)
@@ -103,15 +103,15 @@ def test_attacks_of_the_score_file_do_without_a_protocol():
 
 
 def test_intervals_are_those_of_the_bootstrap():
-    told = []
+    reports = []
     summary = summarise(
-        "s", "", SCORES, TRIALS, replicates=100, seed=4, progress=lambda *done: told.append(done)
+        "s", "", SCORES, TRIALS, replicates=100, seed=4, progress=lambda *done: reports.append(done)
     )
     assert summary.intervals == confidence_intervals(SCORES, replicates=100, seed=4)
     by_speaker = confidence_intervals(SCORES, speakers=COLUMNS["speaker"], replicates=100, seed=4)
     assert summary.speaker_intervals == by_speaker
     assert by_speaker != summary.intervals
-    assert told[-1] == (200, 200)
+    assert reports[-1] == (200, 200)
 
 
 def test_no_interval_over_speakers_unless_all_are_known():
@@ -129,13 +129,13 @@ def test_speakers_drawn_in_blocks_are_speakers_drawn_with_their_trials():
     blocks = into_blocks(DetCurve.of_scores(SCORES))
     trials = speaker_draws(LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
     expected = [blocks.sums(*weights) for weights in trials]
-    found = list(
+    drawn = list(
         speaker_block_draws(blocks, LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
     )
     for side in (0, 1):
         assert np.array_equal(
-            np.concatenate([part[side] for part in found]),
-            np.stack([one[side] for one in expected]),
+            np.concatenate([part[side] for part in drawn]),
+            np.stack([weights[side] for weights in expected]),
         )
 
 
@@ -195,8 +195,8 @@ def test_trials_of_several_subsets_are_a_finding():
         "published numbers are those of subset eval of its protocol (100 trials)"
         in findings[0].message
     )
-    for one in ("eval", "progress"):
-        alone = TrialList(SCORES.ids, LABELS, columns={"subset": [one] * COUNT})
+    for subset in ("eval", "progress"):
+        alone = TrialList(SCORES.ids, LABELS, columns={"subset": [subset] * COUNT})
         assert summarise("s", "", SCORES, alone, replicates=0).findings == ()
 
 

@@ -1,4 +1,4 @@
-"""Lists: what they say is kept, what is wrong in them is named with file and line."""
+"""Lists: they are read as they are, and what is wrong in them is named with file and line."""
 
 import os
 from pathlib import Path
@@ -42,18 +42,18 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(write, tmp_path)
 )
 def test_a_bad_label_is_named_with_file_and_line(write, tmp_path, line):
     path = write(f"ok.flac 1\n\n{line}\n")
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
-    assert str(told.value).startswith(f"{path}, line 3: ") and "1 (bona fide) or 0 (spoof)" in str(
-        told.value
-    )
+    assert str(caught.value).startswith(
+        f"{path}, line 3: "
+    ) and "1 (bona fide) or 0 (spoof)" in str(caught.value)
 
 
 def test_an_utterance_named_twice_is_named_with_both_lines(write, tmp_path):
     path = write("a.flac 1\nb.flac 0\n\na.flac 1\nb.flac 1\n")
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
-    assert str(told.value).startswith(
+    assert str(caught.value).startswith(
         f"{path}, line 4: 'a.flac' stands already in line 1 (2 lines repeat an utterance)"
     )
 
@@ -130,9 +130,9 @@ def test_missing_files_are_counted_and_named_over_all_lists(write, tmp_path):
     names = [f"nowhere/{i:02d}.flac" for i in range(13)]
     two = read_list(write("".join(f"{name} 1\n" for name in names)), tmp_path, "two")
     check_files([one.select(np.array([0]))])
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         check_files([one, two])
-    text = str(told.value)
+    text = str(caught.value)
     assert (
         "1 of the 2 files of one are not in" in text
         and "audio/b.flac" in text
@@ -156,9 +156,9 @@ def test_a_list_of_one_class(write, tmp_path, label, missing):
 @pytest.mark.parametrize("other", ["a//b.flac", "./a/b.flac", "a/../a/b.flac", "c/.././a/b.flac"])
 def test_a_recording_that_is_spelled_in_two_ways_comes_twice(write, tmp_path, other):
     path = write(f"x.flac 0\na/b.flac 1\n{other} 0\n")
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         f"{path}, line 3: '{other}' stands already in line 2 as 'a/b.flac' (1 line repeats an utterance). "
         "Every trial counts once: remove the repeated lines. Some of them have both labels, of which one is wrong."
     )
@@ -166,9 +166,9 @@ def test_a_recording_that_is_spelled_in_two_ways_comes_twice(write, tmp_path, ot
 
 def test_a_table_too_names_a_recording_once(write, tmp_path):
     path = write("utterance\tlabel\na/b.flac\t1\n\n./a/b.flac\t1\n")
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         f"{path}, line 4: './a/b.flac' stands already in line 2 as 'a/b.flac' (1 line repeats an utterance). "
         "Every trial counts once: remove the repeated lines."
     )

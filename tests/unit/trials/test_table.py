@@ -48,7 +48,7 @@ def test_what_would_not_be_read_back_is_not_written(tmp_path: Path, value: str) 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("utterance\tlabel\tx\tx\n", "line 1: a table of trials begins with the names"),
         ("file\tlabel\n", "line 1: a table of trials begins with the names"),
@@ -61,11 +61,11 @@ def test_what_would_not_be_read_back_is_not_written(tmp_path: Path, value: str) 
         ("utterance\tlabel\n", "no trial in it"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "t.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(AsdfError) as error:
         read_trials(tmp_path / "t.tsv")
-    assert str(error.value).startswith(str(tmp_path / "t.tsv")) and told in str(error.value)
+    assert str(error.value).startswith(str(tmp_path / "t.tsv")) and message in str(error.value)
 
 
 def test_a_table_is_known_by_its_first_line() -> None:

@@ -94,7 +94,7 @@ def test_the_folder_counts_where_both_are_there(base: Path) -> None:
 
 
 def test_a_tar_in_a_folder_is_the_folder_of_its_name(base: Path) -> None:
-    """One that lies beside its folder is not: the folder counts."""
+    """One that lies next to its folder is not: the folder counts."""
     root = base / "folder" / "LA"
     before = Tree(root).files()
     for folder in ("train", "train-old"):
@@ -136,12 +136,12 @@ def test_recordings_are_found_and_missed_alike(base: Path, lists) -> None:
     (base / "more.txt").write_text(
         f"LA/{AUDIO[0]} 1\nLA/train/flac/c.flac 0\nLA/none/a.flac 0\nLA/train/flac 0\n"
     )
-    told = []
+    messages = []
     for place in ("folder", "tar"):
         with pytest.raises(AsdfError) as caught:
             check_files([read_list(base / "more.txt", base / place, "mine").select(np.arange(3))])
-        told.append(str(caught.value).replace(f"{base / place}", "BASE"))
-    assert told[0] == told[1] and "2 of the 3 files of mine are not in BASE" in told[0]
+        messages.append(str(caught.value).replace(f"{base / place}", "BASE"))
+    assert messages[0] == messages[1] and "2 of the 3 files of mine are not in BASE" in messages[0]
     inside = read_list(
         base / "list.txt", base / "tar" / "LA.tar", "mine"
     )  # ids as `tar -t` shows them
