@@ -111,4 +111,6 @@ def find_repeats(names: Sequence[str]) -> Repeats | None:
 def same_recording(path: str) -> str:
     """Return the one spelling of all paths to a file: `a//b`, `./a/b` and `c/../a/b` are `a/b`."""
     # A million paths are looked at; hardly any is spelled so.
-    return posixpath.normpath(path) if "//" in path or "./" in path else path
+    if "//" in path or "./" in path:
+        return posixpath.normpath(path)
+    return path

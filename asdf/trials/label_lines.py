@@ -103,8 +103,10 @@ class _Layout:
         """Return the values of the columns."""
         values = []
         for name, position in self.columns.items():
-            is_bona_fide_mark = label == 1 and name in _OF_SPOOFS
-            values.append("-" if is_bona_fide_mark else cells[position])
+            if label == 1 and name in _OF_SPOOFS:
+                values.append("-")
+            else:
+                values.append(cells[position])
         return values
 
 

@@ -73,9 +73,11 @@ def read_any_scores(
     Raises:
         AsdfError: as `read_matched`; or there are no labels, neither in the file nor in `labels`.
     """
-    is_trial = None if labels is None else labels.__contains__
-    file = read_score_file(path, is_trial)
-    if labels is None or file.labels is not None:
+    if labels is None:
+        return _with_own_labels(path, read_score_file(path))
+    file = read_score_file(path, labels.__contains__)
+    # A file with labels needs no protocol, and may hold trials that `labels` does not know.
+    if file.labels is not None:
         return _with_own_labels(path, file)
     return _match_file(path, file, _as_trials(labels), None, ignore_others).scores
 
@@ -165,6 +167,7 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
             f"{quoted_and_more(others, _SHOWN)}."
         )
     _refuse_repeated(name, scores.ids, indices, trials)
+    # Columns of trials that are labelled otherwise would be those of another set.
     _compare_labels(name, scores.ids, scores.labels, trials.labels[indices])
     columns: dict[str, Sequence[str]] = {}
     for column, values in trials.columns.items():
@@ -188,7 +191,9 @@ def _match(ids: Sequence[str], trials: TrialList) -> Indices:
         # another recording, such as one of another subset.
         whole_name = trials.ids[index]
         are_paths = "/" in whole_name and "/" in utterance
-        return -1 if are_paths and whole_name in scored else index
+        if are_paths and whole_name in scored:
+            return -1
+        return index
 
     return np.array([index_of(utterance) for utterance in ids], np.intp)
 

@@ -87,14 +87,18 @@ class TrialList:
         columns = {}
         for name, values in self.columns.items():
             columns[name] = [values[index] for index in chosen]
+        origin = self.origin
+        if origin is not None:
+            origin = origin[indices]
         return TrialList(
+            # What was packed stays packed.
             Names(ids) if isinstance(self.ids, Names) else list(ids),
             self.labels[indices],
             columns=columns,
             name=self.name,
             folder=self.folder,
             origins=self.origins,
-            origin=None if self.origin is None else self.origin[indices],
+            origin=origin,
         )
 
     def packed(self) -> TrialList:
@@ -148,6 +152,7 @@ def join(lists: Sequence[TrialList]) -> TrialList:
             origin.append(np.full(len(part), len(origins), np.int16))
             origins.append(Origin(part.folder, prefix))
         else:
+            # A list that was joined before: its origins go on below its own name.
             origin.append(part.origin + np.int16(len(origins)))
             for inner in part.origins:
                 origins.append(Origin(inner.folder, prefix + inner.prefix))
@@ -178,4 +183,6 @@ def bare_name(utterance: str) -> str:
     name = utterance.rsplit("/", 1)[-1]
     # Three times as fast as a Path, a million times over.
     stem, suffix = os.path.splitext(name)  # noqa: PTH122
-    return stem if suffix.lower() in AUDIO_SUFFIXES else name
+    if suffix.lower() in AUDIO_SUFFIXES:
+        return stem
+    return name

@@ -76,7 +76,7 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
         ("wave-fake", "there is no corpus 'wave-fake'. Did you mean 'wavefake'?"),
     ],
 )
-def test_a_mistake_in_a_name_is_answered_with_the_names_that_exist(name: str, message: str) -> None:
+def test_a_mistake_in_a_name_is_answered_with_known_names(name: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         choose(name)
     assert str(error.value) == message
