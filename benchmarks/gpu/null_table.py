@@ -26,8 +26,8 @@ until the device has done its work; operations are what the host queues on the d
 cuDNN or cuBLAS counts as one, and may be several kernels); the peak is that of torch's allocator,
 without cuDNN's workspaces. Networks have a tiny front end and 2 clips of 4 s per GPU, those of
 XLS-R 300M 14 clips, with bf16 and Adam unless stated. Version 0.1 had no CUDA graphs, and its
-AASIST on 2 GPUs could not be counted: torch's SyncBatchNorm looks at values there. `python -m benchmarks
-gpu-counts --write` writes this.
+AASIST on 2 GPUs could not be counted: torch's SyncBatchNorm looks at values there. `python -m
+benchmarks gpu-counts --write` writes this.
 """
 _NOT_MEASURED_ABOUT = """
 No GPU has run this code yet. `python -m benchmarks gpu` measures these lines on a GPU (see

@@ -1,4 +1,4 @@
-"""A user's own network and callback, in files next to the recipe, by documented interfaces alone."""
+"""A user's network and callback, in files next to the recipe, by documented interfaces alone."""
 
 import json
 

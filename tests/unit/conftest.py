@@ -1,4 +1,4 @@
-"""Reference networks, small settings, waveforms to feed them, a small detector, and recordings for it."""
+"""Reference networks, small settings, waveforms, a small detector, and recordings for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def one_thread() -> None:
 
 @pytest.fixture(scope="session")
 def reference() -> Callable[[str], Path]:
-    """The path of a reference file, from the fixtures or the folder `shared` beside the checkout."""
+    """Return the path of a reference file, in the fixtures or in `shared` next to the checkout."""
 
     def find(name: str) -> Path:
         found = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)

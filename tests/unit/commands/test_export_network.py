@@ -76,8 +76,14 @@ def same(read: nn.Module, network: nn.Module) -> None:
 PUBLISHED = ["SSL_AASIST", "SSL_AASIST_L", "SSL_SLS", "SSL_Nes2NetX"]
 
 
-@pytest.mark.parametrize(("kind", "layout"), [*((kind, "ssl_anti_spoofing") for kind in PUBLISHED),
-                                              ("AASIST", "aasist"), ("AASIST_L", "aasist")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "layout"),
+    [
+        *((kind, "ssl_anti_spoofing") for kind in PUBLISHED),
+        ("AASIST", "aasist"),
+        ("AASIST_L", "aasist"),
+    ],
+)
 def test_export_then_import_is_the_identity(kind, layout, make, run, tmp_path):
     network, path = make(kind)
     status, said, _ = run("export", path, "--format", layout, tmp_path / "published.pth")
@@ -101,15 +107,29 @@ def test_the_published_names_are_those_of_published_files(group_norm, make, run,
     names = set(torch.load(tmp_path / "published.pth", weights_only=True))
     begin = "ssl_model.model."
     norm = f"{begin}feature_extractor.conv_layers.0.2.{'weight' if group_norm else '1.weight'}"
-    assert {norm, f"{begin}encoder.pos_conv.0.weight_g", f"{begin}encoder.pos_conv.0.weight_v", "LL.weight",
-            f"{begin}encoder.layers.1.self_attn.k_proj.weight", f"{begin}encoder.layers.1.self_attn_layer_norm.bias",
-            f"{begin}encoder.layers.0.fc1.weight", f"{begin}post_extract_proj.bias", f"{begin}layer_norm.weight",
-            f"{begin}encoder.layer_norm.weight", f"{begin}encoder.layers.0.final_layer_norm.weight",
-            "GAT_layer_S.att_weight", "first_bn1.running_var", "out_layer.bias"} <= names  # fmt: skip
+    assert {
+        norm,
+        f"{begin}encoder.pos_conv.0.weight_g",
+        f"{begin}encoder.pos_conv.0.weight_v",
+        "LL.weight",
+        f"{begin}encoder.layers.1.self_attn.k_proj.weight",
+        f"{begin}encoder.layers.1.self_attn_layer_norm.bias",
+        f"{begin}encoder.layers.0.fc1.weight",
+        f"{begin}post_extract_proj.bias",
+        f"{begin}layer_norm.weight",
+        f"{begin}encoder.layer_norm.weight",
+        f"{begin}encoder.layers.0.final_layer_norm.weight",
+        "GAT_layer_S.att_weight",
+        "first_bn1.running_var",
+        "out_layer.bias",
+    } <= names
 
 
 def test_of_xlsr_every_published_layer_is_there():
-    """Without pretraining's layers the published programs refuse the file. 317,390,592: XLS-R's own number."""
+    """Without pretraining's layers the published programs refuse the file.
+
+    317,390,592 is the published number of parameters of XLS-R.
+    """
     settings = settings_of("SSL_AASIST")
     settings.front_end.architecture = "wav2vec2_xlsr_300m"
     with torch.device("meta"):
@@ -127,10 +147,17 @@ def test_of_xlsr_every_published_layer_is_there():
 def test_what_the_layouts_cannot_hold_is_reported(make, run, tmp_path):
     settings = settings_of("SSL_AASIST")
     settings.front_end.layer = "weighted"
-    cases = [("AASIST", None, "ssl_anti_spoofing", "AASIST has no layout of SSL_Anti-spoofing"),
-             ("SSL_ASP", None, "ssl_anti_spoofing", "SSL_ASP has no layout of SSL_Anti-spoofing"),
-             ("SSL_AASIST", None, "aasist", "SSL_AASIST is not raw-waveform AASIST"),
-             ("SSL_AASIST", settings, "ssl_anti_spoofing", "has no layer for front_end.layer_sum.weights")]  # fmt: skip
+    cases = [
+        ("AASIST", None, "ssl_anti_spoofing", "AASIST has no layout of SSL_Anti-spoofing"),
+        ("SSL_ASP", None, "ssl_anti_spoofing", "SSL_ASP has no layout of SSL_Anti-spoofing"),
+        ("SSL_AASIST", None, "aasist", "SSL_AASIST is not raw-waveform AASIST"),
+        (
+            "SSL_AASIST",
+            settings,
+            "ssl_anti_spoofing",
+            "has no layer for front_end.layer_sum.weights",
+        ),
+    ]
     for kind, chosen, layout, said in cases:
         _, path = make(kind, chosen)
         status, _, errors = run("export", path, "--format", layout, tmp_path / "out.pth")

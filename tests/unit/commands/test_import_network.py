@@ -1,4 +1,7 @@
-"""`import`: every layer of a published detector in its place, with its published scores, or an error that says why."""
+"""`import`: a published detector is read layer by layer and scores as published.
+
+What cannot be imported is an error that says why.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ from asdf.settings.sections import Sections
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = (ROOT / "tests" / "fixtures" / "networks", ROOT.parent / "shared" / "reference")
 SMALL = (
-    "{'conv_layers': ((32, 10, 5), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 2, 2), (32, 2, 2)), "
-    "'extractor_mode': 'layer_norm', 'conv_bias': True, 'dimension': 48, 'layers': 2, 'heads': 4, 'feed_forward': 96, "
-    "'layer_norm_first': True, 'pos_conv_kernel': 32, 'pos_conv_groups': 4, 'relative_positions': None}"
+    "{'conv_layers': ((32, 10, 5), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 2, 2), "
+    "(32, 2, 2)), 'extractor_mode': 'layer_norm', 'conv_bias': True, 'dimension': 48, "
+    "'layers': 2, 'heads': 4, 'feed_forward': 96, 'layer_norm_first': True, "
+    "'pos_conv_kernel': 32, 'pos_conv_groups': 4, 'relative_positions': None}"
 )
 
 
@@ -136,19 +140,22 @@ def test_published_ssl_anti_spoofing(prefix, nested, reference, run, tmp_path):
     status, said, errors = run(*words)
     assert (status, said) == (1, "")
     assert (
-        f'Set front_end.architecture to a name or a literal. By the shapes it may be:\nfront_end.architecture="{SMALL}"'
-        in errors
-    )
+        "Set front_end.architecture to a name or a literal. By the shapes it may be:\n"
+        f'front_end.architecture="{SMALL}"'
+    ) in errors
     assert not (tmp_path / "net.pt").exists()
     status, said, _ = run(*words, f"front_end.architecture={SMALL}")
     assert status == 0
     first = "recognised: " + ("a checkpoint of the original ASDF; " if nested else "")
     assert said.startswith(first + "SSL_Anti-spoofing: wav2vec 2.0 and AASIST\n")
     assert (
-        "pretraining; scores do not depend on them: mask_emb, quantizer.*, project_q.*, final_proj.* (8)"
-        in said
+        "pretraining; scores do not depend on them: mask_emb, quantizer.*, project_q.*, "
+        "final_proj.* (8)"
+    ) in said
+    training = (
+        "of the training that made it: optimizer_state_dict, training_loss, "
+        "consecutive_lr_updates (3)"
     )
-    training = "of the training that made it: optimizer_state_dict, training_loss, consecutive_lr_updates (3)"
     assert (training in said) is bool(nested)
     # The original ASDF scored whole recordings; its checkpoints say nothing else.
     lengths = (16000, 1000000) if nested else (64600, 64600)
@@ -173,9 +180,9 @@ def test_a_norm_that_the_published_code_does_not_use_is_named_and_left_out(
     )
     assert status == 0, errors
     assert (
-        "left out, of a norm whose output the published code does not use; scores do not depend on them: "
-        "encoder.0.0.bn1.* (5)\n" in said
-    )
+        "left out, of a norm whose output the published code does not use; scores do not depend "
+        "on them: encoder.0.0.bn1.* (5)\n"
+    ) in said
     check_scores(read_network(tmp_path / "net.pt")[0], reference("ssl_aasist.npz"))
 
 

@@ -12,8 +12,16 @@ from asdf.settings import Sections
 
 def test_parameters_are_the_published_ones():
     rows = {row.name.removeprefix("asdf.networks."): row for row in measure("tiny", 64000)}
-    assert list(rows) == ["AASIST", "AASIST_L", "SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS",
-                          "SSL_Nes2NetX"]  # fmt: skip
+    assert list(rows) == [
+        "AASIST",
+        "AASIST_L",
+        "SSL_AASIST",
+        "SSL_AASIST_L",
+        "SSL_ASP",
+        "SSL_MHFA",
+        "SSL_SLS",
+        "SSL_Nes2NetX",
+    ]
     assert rows["AASIST"].parameters == rows["AASIST"].back_end_parameters == 297_866
     assert rows["AASIST_L"].parameters == 85_306
     assert {name for name, row in rows.items() if row.takes != "any length"} == {"SSL_SLS"}

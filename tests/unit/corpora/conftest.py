@@ -17,7 +17,7 @@ Read = Callable[[str, Path], tuple[TrialList, Reading]]
 
 @pytest.fixture
 def lay(tmp_path: Path) -> Lay:
-    """Make files below a folder: label files with their text, and empty ones instead of recordings."""
+    """Write label files with their text below a folder, and empty files for the recordings."""
 
     def lay(files: Mapping[str, str] | None = None, empty: str = "", folder: str = ".") -> Path:
         for name, text in {

@@ -1,4 +1,4 @@
-"""The corpora of ASVspoof: their protocols, their audio folders, and keys that come in an archive of their own."""
+"""The corpora of ASVspoof: their protocols, audio folders, and keys in a separate archive."""
 
 from __future__ import annotations
 
@@ -137,7 +137,8 @@ def test_the_keys_of_2021_are_found_where_they_were_unpacked(
         "hidden",
     ] and everything.labels.tolist() == [0, 1, 1]
     assert list(reading.notes) == [
-        "these are all trials, of eval, progress and hidden; published numbers are of subset eval alone"
+        "these are all trials, of eval, progress and hidden; published numbers are of subset "
+        "eval alone"
     ]
 
 

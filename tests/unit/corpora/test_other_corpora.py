@@ -113,7 +113,10 @@ def test_wavefake(lay: Lay, read: Read, home: str) -> None:
     assert read("wavefake", root)[0].ids == utterances.ids
 
 
-HEADER = "path|original_file|language|is_original_language|duration|training_data|model_name|architecture|transcript\n"
+HEADER = (
+    "path|original_file|language|is_original_language|duration|training_data|model_name|"
+    "architecture|transcript\n"
+)
 
 
 def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Read) -> None:
@@ -121,9 +124,11 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
     root = lay(
         {
             f"{one}/meta.csv": HEADER
-            # A path of another system, a quote that quotes nothing, a line for a recording that is not there.
-            + './fake/en/elsewhere/a.wav|de_DE/by_book/x.wav|de|False|1.5|MMS|facebook/mms|VITS|"Ja\n'
-            + "./fake/de/facebook_mms-tts-deu/gone.wav|y.wav|de|False|1.5|MMS|facebook/mms|VITS|Nein\n"
+            # A path of another system, a quote without an end, a recording that does not exist.
+            + "./fake/en/elsewhere/a.wav|de_DE/by_book/x.wav|de|False|1.5|MMS|facebook/mms|VITS|"
+            + '"Ja\n'
+            + "./fake/de/facebook_mms-tts-deu/gone.wav|y.wav|de|False|1.5|MMS|facebook/mms|VITS|"
+            + "Nein\n"
         },
         f"{one}/a.wav\n{one}/._a.wav\n{one}/b.WAV\n{two}/c.wav",
     )

@@ -17,7 +17,8 @@ LA_0010 LA_E_2 none loc_tx bonafide bonafide notrim progress
 LA_0011 LA_E_3 gsm mad_tx - bonafide trim hidden
 """
 DF21 = """LA_0023 DF_E_1 nocodec asvspoof A14 spoof notrim progress traditional_vocoder - - - -
-TEF2 DF_E_2 low_m4a vcc2020 Task1-team20 spoof notrim eval neural_vocoder_nonautoregressive Task1 team20 FF E
+TEF2 DF_E_2 low_m4a vcc2020 Task1-team20 spoof notrim eval neural_vocoder_nonautoregressive \
+Task1 team20 FF E
 LA_0024 DF_E_3 mp3m4a asvspoof - bonafide notrim eval bonafide - - - -
 """
 ASVSPOOF5 = """D_4461 D_1 F - - - AC1 A14 spoof -
@@ -156,11 +157,13 @@ def test_one_subset(tmp_path: Path) -> None:
         ("", "no trial in it"),
         (
             "LA_E_1\nLA_E_2\n",
-            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'LA_E_1'. It should",
+            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'LA_E_1'. It "
+            "should",
         ),
         (
             "a b c\n",
-            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'a b c'. It should be a pro",
+            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'a b c'. It "
+            "should be a pro",
         ),
         (
             LA19 + "LA_0080 LA_T_3 - A01 fake\n",

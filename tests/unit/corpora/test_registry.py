@@ -45,19 +45,20 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
     [
         (
             "asvspoof21-la",
-            "asvspoof21-la has subsets, and 'asvspoof21-la' names none. There are asvspoof21-la:eval, "
-            "asvspoof21-la:progress, asvspoof21-la:hidden, asvspoof21-la:all; published numbers are of "
-            "asvspoof21-la:eval.",
+            "asvspoof21-la has subsets, and 'asvspoof21-la' names none. There are "
+            "asvspoof21-la:eval, asvspoof21-la:progress, asvspoof21-la:hidden, "
+            "asvspoof21-la:all; published numbers are of asvspoof21-la:eval.",
         ),
         (
             "asvspoof5:evl",
-            "asvspoof5 has no subset 'evl'. Did you mean asvspoof5:eval? There are asvspoof5:train, asvspoof5:dev, "
-            "asvspoof5:eval; published numbers are of asvspoof5:eval.",
+            "asvspoof5 has no subset 'evl'. Did you mean asvspoof5:eval? There are "
+            "asvspoof5:train, asvspoof5:dev, asvspoof5:eval; published numbers are of "
+            "asvspoof5:eval.",
         ),
         (
             "for-2sec",
-            "for-2sec has subsets, and 'for-2sec' names none. There are for-2sec:training, for-2sec:validation, "
-            "for-2sec:testing; published numbers are of for-2sec:testing.",
+            "for-2sec has subsets, and 'for-2sec' names none. There are for-2sec:training, "
+            "for-2sec:validation, for-2sec:testing; published numbers are of for-2sec:testing.",
         ),
         ("in-the-wild:eval", "in-the-wild has no subsets: name it without ':eval'."),
         (
@@ -144,7 +145,8 @@ def labels(bona_fide: int, spoof: int) -> np.ndarray:
             "asvspoof19:dev",
             (2549, 22295),
             [
-                "asvspoof19:dev has 24,844 trials, published 24,844: 1 bona fide too many, 1 spoof missing"
+                "asvspoof19:dev has 24,844 trials, published 24,844: 1 bona fide too many, 1 "
+                "spoof missing"
             ],
         ),
         ("asvspoof21-la:eval", (14816, 133360), []),

@@ -1,4 +1,7 @@
-"""Training clips with augmentation: real speech to their last sample, the same for a key; scoring never meets it."""
+"""Augmented training clips hold real speech to their last sample, and are the same for a key.
+
+Scoring never augments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RawBoost done to whole batches after the loader: the same examples as when its processes do it to single clips."""
+"""RawBoost of whole batches after the loader makes the same examples as of single clips."""
 
 from __future__ import annotations
 

@@ -221,7 +221,8 @@ assert worker.exitcode == 0, worker.exitcode
 def test_a_stop_signal_that_reaches_every_process_leaves_the_workers(utterances, tmp_path):
     """A scheduler sends them to all processes; the main one needs its workers until it has saved.
 
-    In a process of its own: threads that other tests' libraries start in a forked worker do not block signals.
+    In a separate process: threads that other tests' libraries start in a forked worker do not
+    block signals.
     """
     command = [sys.executable, "-c", SIGNALLED, str(tmp_path), str(PATIENCE_S)]
     ended = subprocess.run(command, timeout=PATIENCE_S, capture_output=True, text=True)
@@ -248,7 +249,7 @@ raise SystemExit(3)
 
 
 def test_a_program_that_ends_in_the_middle_of_a_pass_does_end(utterances, tmp_path):
-    """The workers do not heed SIGTERM, and multiprocessing waits for them at the end of the program."""
+    """The workers ignore SIGTERM, and multiprocessing waits for them at the end of the program."""
     ended = subprocess.run(
         [sys.executable, "-c", ENDS_EARLY, str(tmp_path)],
         timeout=PATIENCE_S,
@@ -286,8 +287,9 @@ def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_asked_to_s
     with pytest.raises(Stopped) as told:
         next(batches)
     assert str(told.value) == (
-        "stopped by a test while a recording could not be read (its disk or file server does not answer), and nothing "
-        "since the last checkpoint is saved; the same command goes on from there"
+        "stopped by a test while a recording could not be read (its disk or file server does not "
+        "answer), and nothing since the last checkpoint is saved; the same command goes on from "
+        "there"
     )
     [worker] = loader._processes
     worker.join(PATIENCE_S)
@@ -327,7 +329,7 @@ except AsdfError as error:
 
 
 def test_too_little_shared_memory_is_one_message():
-    """No file may grow beyond half a megabyte there, nor in the processes that are forked from it."""
+    """No file may grow beyond half a megabyte in a process with this limit, nor in its forks."""
     command = [sys.executable, "-c", LITTLE_SHARED_MEMORY]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.startswith(

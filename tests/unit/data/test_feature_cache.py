@@ -318,7 +318,10 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
     front_end = Counting()
     with pytest.raises(AsdfError) as told:
         keep(front_end)
-    said = f"the features of 7 clips take 5.6 kB, and {tmp_path / 'features'} has 5.6 kB left. Free some space"
+    said = (
+        f"the features of 7 clips take 5.6 kB, and {tmp_path / 'features'} has 5.6 kB left. "
+        "Free some space"
+    )
     assert str(told.value).startswith(said) and "front_end.cache_features = False" in str(
         told.value
     )
@@ -328,7 +331,7 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
 
 
 def test_a_disk_that_fills_up_during_the_pass_is_one_message(keep, tmp_path):
-    """A limit on the size of files stands for the full disk: once for the whole file, once within the pass."""
+    """A limit on the size of files acts as a full disk: for the whole file, and within the pass."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     class Filling(Counting):
@@ -408,7 +411,8 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
                 "front_end.frozen: a front end that never learns (front_end.frozen = True)",
                 "front_end.unfreeze_after_epochs: a front end that never learns "
                 "(front_end.unfreeze_after_epochs = None)",
-                "network.clip_position: the same clip of an utterance in every epoch (network.clip_position = 'start')",
+                "network.clip_position: the same clip of an utterance in every epoch "
+                "(network.clip_position = 'start')",
             ],
         ),
         (

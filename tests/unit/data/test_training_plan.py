@@ -24,9 +24,10 @@ def test_the_order_follows_from_seed_and_epoch_alone():
     assert not np.array_equal(plan.order(1), TrainingPlan(50, 4, seed=2).order(1))
 
 
-@pytest.mark.parametrize(("size", "minibatch", "interval", "ranks", "steps"), [(26, 4, 1, 1, 7), (26, 4, 2, 2, 2),
-                                                                               (24, 4, 3, 2, 1), (25, 4, 3, 2, 2),
-                                                                               (1, 4, 1, 3, 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "minibatch", "interval", "ranks", "steps"),
+    [(26, 4, 1, 1, 7), (26, 4, 2, 2, 2), (24, 4, 3, 2, 1), (25, 4, 3, 2, 2), (1, 4, 1, 3, 1)],
+)
 def test_every_utterance_has_one_turn(size, minibatch, interval, ranks, steps):
     plans = [TrainingPlan(size, minibatch, interval, ranks, rank, seed=3) for rank in range(ranks)]
     assert {plan.steps_per_epoch() for plan in plans} == {steps}
@@ -37,7 +38,10 @@ def test_every_utterance_has_one_turn(size, minibatch, interval, ranks, steps):
 
 
 def test_ranks_share_out_what_one_process_does_alone():
-    """Two ranks of minibatch 4 take the windows of one of minibatch 8, and of 4 with two minibatches a step."""
+    """Two ranks of minibatch 4 take the windows of one rank of minibatch 8.
+
+    So does one rank of minibatch 4 with two minibatches per step.
+    """
     alone = [sorted(window) for window in counted(TrainingPlan(45, 8, seed=5), 1)]
     assert [sorted(window) for window in counted(TrainingPlan(45, 4, 2, seed=5), 1)] == alone
     two = [counted(TrainingPlan(45, 4, 1, 2, rank, seed=5), 1) for rank in (0, 1)]
@@ -84,7 +88,7 @@ def test_a_minibatch_of_one_needs_no_filler():
 
 
 def test_batch_norm_over_all_ranks_needs_no_second_utterance_per_rank():
-    """5 utterances in minibatches of 2 x 2: the last one is a single utterance for one rank only."""
+    """5 utterances in minibatches of 2 x 2: the last is a single utterance, for one rank only."""
     plans = [TrainingPlan(5, 2, 1, 2, rank, synchronised=True) for rank in (0, 1)]
     last = [list(plan.windows(1))[-1].shares[0] for plan in plans]
     assert [(len(share.utterances), share.counted) for share in last] == [(1, 1), (1, 0)]
@@ -128,6 +132,6 @@ def test_a_global_minibatch_that_does_not_divide_is_refused(size, ranks, nearest
     with pytest.raises(UsageError) as caught:
         minibatch_per_process(Network(global_minibatch_size=size), ranks)
     assert str(caught.value) == (
-        f"network.global_minibatch_size = {size} does not divide by the {ranks} processes of this run. "
-        f"The nearest that {nearest}. Or start another number of processes."
+        f"network.global_minibatch_size = {size} does not divide by the {ranks} processes of this "
+        f"run. The nearest that {nearest}. Or start another number of processes."
     )

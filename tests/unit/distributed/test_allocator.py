@@ -1,4 +1,4 @@
-"""Freed memory stays with the process: pages that were touched once do not come from the system again."""
+"""Freed memory stays with the process: a page is requested from the system only once."""
 
 import subprocess
 import sys
@@ -12,7 +12,8 @@ if sys.argv[1] == "kept" and not keep_freed_memory():
     sys.exit(3)
 import numpy as np
 def work():
-    blocks = [np.ones(3 << 17) for _ in range(40)]  # 120 MiB together; above 4 MiB each, numpy asks for huge pages
+    # 120 MiB together; for arrays above 4 MiB numpy requests huge pages.
+    blocks = [np.ones(3 << 17) for _ in range(40)]
     del blocks
 
 for _ in range(3):

@@ -45,19 +45,30 @@ def test_which_gpus_a_build_serves(capability, kernels, has):
 @pytest.mark.parametrize(
     ("capability", "kernels", "platform", "advice"),
     [
-        ((7, 0), CUDA_130, "CUDA 13.0", f"The builds for CUDA 12.6 have them: {install_line('cu126')}"),
-        ((12, 0), CUDA_126, "CUDA 12.6", f"The builds for CUDA 13.0 have them: {install_line('cu130')}"),
+        (
+            (7, 0),
+            CUDA_130,
+            "CUDA 13.0",
+            f"The builds for CUDA 12.6 have them: {install_line('cu126')}",
+        ),
+        (
+            (12, 0),
+            CUDA_126,
+            "CUDA 12.6",
+            f"The builds for CUDA 13.0 have them: {install_line('cu130')}",
+        ),
         ((3, 7), CUDA_126, "CUDA 12.6", "No build of torch 2.9 or newer has them"),
     ],
-)  # fmt: skip
+)
 def test_a_gpu_without_kernels_is_refused_with_the_build_that_has_them(
     capability, kernels, platform, advice
 ):
     with pytest.raises(UsageError) as refused:
         check_kernels("Tesla X", capability, kernels, Build("2.14.1", platform))
     assert str(refused.value) == (
-        f"Tesla X has compute capability {capability[0]}.{capability[1]}, and the installed torch 2.14.1 ({platform}) "
-        f"has kernels for {', '.join(kernels)} only. {advice}; or compute on the CPU with computing.use_gpu=False."
+        f"Tesla X has compute capability {capability[0]}.{capability[1]}, and the installed torch "
+        f"2.14.1 ({platform}) has kernels for {', '.join(kernels)} only. {advice}; or compute on "
+        "the CPU with computing.use_gpu=False."
     )
 
 
@@ -80,8 +91,13 @@ def test_the_line_that_installs_another_build():
 )
 def test_the_build_is_read_from_the_installed_files(cuda, hip, build):
     text = (
-        "from typing import Optional\n__all__ = ['__version__', 'cuda', 'hip']\n__version__ = '2.14.1+x'\n"
-        f"debug = False\ncuda: Optional[str] = {cuda}\ngit_version = '5c48'\nhip: Optional[str] = {hip}\n"
+        "from typing import Optional\n"
+        "__all__ = ['__version__', 'cuda', 'hip']\n"
+        "__version__ = '2.14.1+x'\n"
+        "debug = False\n"
+        f"cuda: Optional[str] = {cuda}\n"
+        "git_version = '5c48'\n"
+        f"hip: Optional[str] = {hip}\n"
     )
     assert read_build(text) == build
 

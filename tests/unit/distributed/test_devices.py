@@ -89,27 +89,68 @@ NO_GPU = (
 @pytest.mark.parametrize(
     ("computing", "seen", "said"),
     [
-        (Computing(use_gpu="required"), SeenGpus(0, 0, CUDA), f"computing.use_gpu = 'required', {NO_GPU}"),
-        (Computing(gpu_ids=(0,)), SeenGpus(0, 0, CUDA), f"computing.gpu_ids = (0,) names GPUs, {NO_GPU}"),
-        (Computing(gpu_ids=(0,)), SeenGpus(0, 0, CUDA), "computing.use_gpu=False computing.gpu_ids=None. Seen: "),
-        (Computing(use_gpu="required"), SeenGpus(0, 0, CUDA, other="MPS"),
-         "but ASDF computes on GPUs of NVIDIA and AMD, not on MPS."),
-        (Computing(), replace(ONE, build=CPU_BUILD),
-         "this machine has 1 NVIDIA GPU, but the installed torch 2.14.1+cpu computes on the CPU only. Install a build "
-         f"for GPUs: {install_line('cu130')}, or compute on the CPU with computing.use_gpu=False. Seen: 1 NVIDIA GPU, "
-         "driver 580.65.06, torch 2.14.1+cpu (for the CPU only), CUDA_VISIBLE_DEVICES not set."),
-        (Computing(), replace(ONE, on_node=4, shown=""), "has 4 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them"),
-        (Computing(), replace(ONE, shown="-1"), "CUDA_VISIBLE_DEVICES='-1' hides them all. Unset it, or in a job"),
-        (Computing(), replace(ONE, driver="535.104.05"),
-         "its driver 535.104.05 is older than the installed torch needs (580 for CUDA 13). Install a build for CUDA "
-         f"12: {install_line('cu126')}"),
-        (Computing(), replace(ONE, driver="470.82.01"),
-         "its driver 470.82.01 is older than 525, which CUDA 12 needs. Update the driver"),
-        (Computing(), replace(ONE, failure="CUDA unknown error"),
-         "CUDA does not reach any of them: CUDA unknown error. See whether nvidia-smi lists them"),
-        (Computing(), replace(ONE, driver=""), "Seen: 1 NVIDIA GPU, no driver loaded, torch 2.14.1+cu130 (CUDA 13.0)"),
+        (
+            Computing(use_gpu="required"),
+            SeenGpus(0, 0, CUDA),
+            f"computing.use_gpu = 'required', {NO_GPU}",
+        ),
+        (
+            Computing(gpu_ids=(0,)),
+            SeenGpus(0, 0, CUDA),
+            f"computing.gpu_ids = (0,) names GPUs, {NO_GPU}",
+        ),
+        (
+            Computing(gpu_ids=(0,)),
+            SeenGpus(0, 0, CUDA),
+            "computing.use_gpu=False computing.gpu_ids=None. Seen: ",
+        ),
+        (
+            Computing(use_gpu="required"),
+            SeenGpus(0, 0, CUDA, other="MPS"),
+            "but ASDF computes on GPUs of NVIDIA and AMD, not on MPS.",
+        ),
+        (
+            Computing(),
+            replace(ONE, build=CPU_BUILD),
+            "this machine has 1 NVIDIA GPU, but the installed torch 2.14.1+cpu computes on the "
+            f"CPU only. Install a build for GPUs: {install_line('cu130')}, or compute on the CPU "
+            "with computing.use_gpu=False. Seen: 1 NVIDIA GPU, driver 580.65.06, torch "
+            "2.14.1+cpu (for the CPU only), CUDA_VISIBLE_DEVICES not set.",
+        ),
+        (
+            Computing(),
+            replace(ONE, on_node=4, shown=""),
+            "has 4 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them",
+        ),
+        (
+            Computing(),
+            replace(ONE, shown="-1"),
+            "CUDA_VISIBLE_DEVICES='-1' hides them all. Unset it, or in a job",
+        ),
+        (
+            Computing(),
+            replace(ONE, driver="535.104.05"),
+            "its driver 535.104.05 is older than the installed torch needs (580 for CUDA 13). "
+            f"Install a build for CUDA 12: {install_line('cu126')}",
+        ),
+        (
+            Computing(),
+            replace(ONE, driver="470.82.01"),
+            "its driver 470.82.01 is older than 525, which CUDA 12 needs. Update the driver",
+        ),
+        (
+            Computing(),
+            replace(ONE, failure="CUDA unknown error"),
+            "CUDA does not reach any of them: CUDA unknown error. See whether nvidia-smi lists "
+            "them",
+        ),
+        (
+            Computing(),
+            replace(ONE, driver=""),
+            "Seen: 1 NVIDIA GPU, no driver loaded, torch 2.14.1+cu130 (CUDA 13.0)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_gpu_that_cannot_be_used_ends_the_run_with_the_reason(computing, seen, said):
     with pytest.raises(UsageError) as refused:
         usable_gpus(computing, seen)

@@ -1,4 +1,4 @@
-"""What processes agree on before there is a process group: local ranks, and devices that go together."""
+"""What processes agree on before a process group exists: local ranks, and compatible devices."""
 
 import socket
 import time
@@ -78,15 +78,22 @@ def test_each_process_may_see_one_gpu_of_its_own_as_the_first():
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ([("cuda:0", "A"), ("cuda:1", "B"), ("cuda:0", "A")],
-         "ranks 0 and 2 would use the same GPU:\n  rank 0: host HERE, cuda:0 = GPU A\n"
-         "  rank 1: host HERE, cuda:1 = GPU B\n  rank 2: host HERE, cuda:0 = GPU A\n(CUDA_VISIBLE_DEVICES not set)"),
-        ([("cuda:0", "A"), ("cpu", "")],
-         "some processes have a GPU and some have none:\n  rank 0: host HERE, cuda:0 = GPU A\n"),
+        (
+            [("cuda:0", "A"), ("cuda:1", "B"), ("cuda:0", "A")],
+            "ranks 0 and 2 would use the same GPU:\n"
+            "  rank 0: host HERE, cuda:0 = GPU A\n"
+            "  rank 1: host HERE, cuda:1 = GPU B\n"
+            "  rank 2: host HERE, cuda:0 = GPU A\n"
+            "(CUDA_VISIBLE_DEVICES not set)",
+        ),
+        (
+            [("cuda:0", "A"), ("cpu", "")],
+            "some processes have a GPU and some have none:\n  rank 0: host HERE, cuda:0 = GPU A\n",
+        ),
         ([("cuda:0", "A"), "no kernels"], "rank 1: no kernels"),
         (["no kernels", "no kernels"], "no kernels"),
     ],
-)  # fmt: skip
+)
 def test_devices_that_do_not_go_together_are_refused_on_every_rank(monkeypatch, choices, said):
     monkeypatch.setattr(joining.socket, "gethostname", lambda: "HERE")
     errors = agree_with(choices)

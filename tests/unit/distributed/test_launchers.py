@@ -1,4 +1,4 @@
-"""Every launcher is understood or refused: which process of how many this one is, and where rank 0 listens."""
+"""Every launcher is understood or refused: this process's rank, their number, rank 0's address."""
 
 import os
 
@@ -12,24 +12,50 @@ from asdf.errors import UsageError
 
 MASTER = {"MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
 TORCHRUN = {
-    "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_WORLD_SIZE": "2",
-    "TORCHELASTIC_RUN_ID": "x", **MASTER,
-}  # fmt: skip
+    "RANK": "3",
+    "WORLD_SIZE": "4",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "2",
+    "GROUP_WORLD_SIZE": "2",
+    "TORCHELASTIC_RUN_ID": "x",
+    **MASTER,
+}
 # What Slurm 22.05 sets for the third of three tasks on two nodes.
 STEP = {
-    "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_NODEID": "1",
-    "SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2", "SLURM_GTIDS": "2",
-    "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_JOB_NUM_NODES": "2",
-}  # fmt: skip
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "2",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "1",
+    "SLURM_NTASKS": "3",
+    "SLURM_STEP_NUM_TASKS": "3",
+    "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_GTIDS": "2",
+    "SLURM_STEP_NODELIST": "n[1-2]",
+    "SLURM_STEP_TASKS_PER_NODE": "2,1",
+    "SLURM_JOB_NUM_NODES": "2",
+}
 # What it sets in the batch script of a job with --ntasks=3, which is one process.
 BATCH = {
-    "SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS": "3",
-    "SLURM_GTIDS": "0", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1",
-}  # fmt: skip
+    "SLURM_JOB_ID": "7",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "0",
+    "SLURM_NTASKS": "3",
+    "SLURM_GTIDS": "0",
+    "SLURM_JOB_NODELIST": "n[1-2]",
+    "SLURM_TASKS_PER_NODE": "2,1",
+}
 ONE_NODE = {
-    **STEP, "SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0", "SLURM_STEP_NUM_NODES": "1",
-    "SLURM_GTIDS": "0,1,2", "SLURM_STEP_TASKS_PER_NODE": "3", "SLURM_STEP_NODELIST": "n1",
-}  # fmt: skip
+    **STEP,
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_STEP_NUM_NODES": "1",
+    "SLURM_GTIDS": "0,1,2",
+    "SLURM_STEP_TASKS_PER_NODE": "3",
+    "SLURM_STEP_NODELIST": "n1",
+}
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "1445724161", "PMIX_RANK": "1",
@@ -121,23 +147,35 @@ def test_what_is_typed_in_a_terminal_of_srun_runs_once(monkeypatch):
         ({"WORLD_SIZE": "2"}, "WORLD_SIZE set in the environment, but RANK not"),
         ({"RANK": "0"}, "RANK set in the environment, but WORLD_SIZE not"),
         ({"RANK": "first", "WORLD_SIZE": "2"}, "RANK=first: a whole number is needed"),
-        ({**BY_HAND, "RANK": "2"}, "rank 2 of 2, local rank None of None: that cannot be, the rank is out of range"),
+        (
+            {**BY_HAND, "RANK": "2"},
+            "rank 2 of 2, local rank None of None: that cannot be, the rank is out of range",
+        ),
         ({**TORCHRUN, "LOCAL_RANK": "2"}, "the local rank is out of range"),
         ({**TORCHRUN, "LOCAL_WORLD_SIZE": "5"}, "the local size is out of range"),
         ({"LOCAL_RANK": "1"}, "LOCAL_RANK=1 is set, so this process is one of several"),
         ({"PMIX_RANK": "1"}, "PMIX_RANK=1 is set"),
         ({"PMI_RANK": "1"}, "PMI_RANK=1 is set"),
-        ({"RANK": "1", "WORLD_SIZE": "2"},
-         "RANK and WORLD_SIZE started 2 processes, but MASTER_ADDR and MASTER_PORT are not set"),
+        (
+            {"RANK": "1", "WORLD_SIZE": "2"},
+            "RANK and WORLD_SIZE started 2 processes, but MASTER_ADDR and MASTER_PORT are not set",
+        ),
         (HYDRA, "mpiexec started 2 processes, but MASTER_PORT is not set"),
-        ({**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "4"}, "mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500"),
-        ({**ONE_NODE, "RANK": "0", "WORLD_SIZE": "1"},
-         "RANK=0 and WORLD_SIZE=1 are set, but srun started this process as rank 1 of 3"),
+        (
+            {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "4"},
+            "mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500",
+        ),
+        (
+            {**ONE_NODE, "RANK": "0", "WORLD_SIZE": "1"},
+            "RANK=0 and WORLD_SIZE=1 are set, but srun started this process as rank 1 of 3",
+        ),
         ({**ONE_NODE, **BY_HAND}, "but srun started this process as rank 1 of 3"),
-        ({**OPEN_MPI, **TORCHRUN, "GROUP_WORLD_SIZE": "1"},
-         "mpirun started 2 torchruns that do not know of each other"),
+        (
+            {**OPEN_MPI, **TORCHRUN, "GROUP_WORLD_SIZE": "1"},
+            "mpirun started 2 torchruns that do not know of each other",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_incomplete_or_contradictory_is_refused_with_the_reason(environment, said):
     with pytest.raises(UsageError) as refused:
         read_launch(environment)

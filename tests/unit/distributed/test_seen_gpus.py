@@ -12,7 +12,10 @@ def machine(root: Path, nvidia: int = 0, amd: int = 0, driver: str = "") -> Path
     for number in range(nvidia):
         (root / f"proc/driver/nvidia/gpus/0000:0{number}:00.0").mkdir(parents=True)
     if driver:
-        version = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Tue Mar 12\nGCC version: 12.2.0\n"
+        version = (
+            f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Tue Mar 12\n"
+            "GCC version: 12.2.0\n"
+        )
         (root / "proc/driver/nvidia/version").write_text(version)
     for number, units in enumerate([0, *[440] * amd] if amd else []):  # the first is the CPU
         node = root / f"sys/class/kfd/kfd/topology/nodes/{number}"

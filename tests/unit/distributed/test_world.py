@@ -1,4 +1,4 @@
-"""A world of one: what a run of a single process sees. Several processes are in tests/distributed."""
+"""What a run of a single process sees. Tests of several processes are in tests/distributed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Tensors of a GPU that there is not: what is made, in which number format, and how long it lives."""
+"""Tensors of a GPU that does not exist: what is made, its number format, and how long it lives."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What training and scoring take of a GPU's memory; tests/gpu holds the peaks against torch's own allocator."""
+"""How much GPU memory training and scoring take; tests/gpu compares it with torch's allocator."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The formulas of the official packages as plain loops over trials: slow, obvious, and independent of `asdf`."""
+"""The formulas of the official packages as plain loops over trials, independent of `asdf`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 
 
 def det_points(bona_fide: list[float], spoof: list[float]) -> list[tuple[float, float, float]]:
-    """(frr, far, threshold), one trial at a time from the lowest score on; sorted() keeps bona fide first in ties."""
+    """Return (frr, far, threshold) trial by trial from the lowest score on.
+
+    `sorted` leaves bona fide first in ties.
+    """
     trials = sorted(
         [(s, True) for s in bona_fide] + [(s, False) for s in spoof], key=lambda trial: trial[0]
     )
@@ -101,7 +104,10 @@ def a_dcf(tar: list[float], non: list[float], spf: list[float]) -> float:
 
 
 def t_eer(asv: tuple[list[float], ...], cm: tuple[list[float], ...]) -> float | None:
-    """For each ASV threshold the CM threshold of equal tandem rates; of these pairs the one nearest to concurrence."""
+    """Return the pair of thresholds that is nearest to concurrence.
+
+    The pairs are each ASV threshold with the CM threshold of equal tandem rates.
+    """
     best, value = math.inf, None
     cm_points = det_points(cm[0] + cm[1], cm[2])
     for miss, fa, spoof_fa, _ in tandem_points(*asv):

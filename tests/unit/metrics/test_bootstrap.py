@@ -51,7 +51,7 @@ def test_interval_is_that_of_a_naive_bootstrap():
     ):
         assert interval.value == value
         assert interval.low < value < interval.high
-        # A quantile at 2.5 % of 4,000 draws has a standard error near 0.05 standard deviations of the metric.
+        # The 2.5 % quantile of 4,000 draws has a standard error near 0.05 standard deviations.
         near = pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.25 * values.std())
         assert [interval.low, interval.high] == near
 
@@ -87,7 +87,7 @@ def test_block_draws_keep_the_size_of_each_class_in_every_chunk():
 
 
 def test_speakers_that_differ_widen_the_interval():
-    """Each speaker's trials share an offset, so a few speakers tell less than their many trials seem to."""
+    """Each speaker's trials share an offset, so they say less than as many independent trials."""
     rng = np.random.default_rng(4)
     names = np.repeat([f"s{i}" for i in range(12)], 60)
     labels = np.tile([1, 0, 0], 240)
@@ -158,7 +158,7 @@ def test_paired_test_wants_the_same_trials():
 
 
 def test_no_finite_bootstrap_gives_a_p_of_zero():
-    """Every draw says that the second is better: p is that of the sample itself as one more replicate."""
+    """Every draw finds the second better: p is that of the sample itself as one more replicate."""
     first = _scores(np.arange(20.0), np.arange(20.0))
     second = _scores(np.arange(20.0) + 100, np.arange(20.0))
     tested = paired_test(first, second, replicates=99)

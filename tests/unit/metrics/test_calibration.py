@@ -44,7 +44,7 @@ def test_the_gradient_is_zero(prior, size):
 
 
 def test_two_scores_have_a_closed_solution():
-    """Three of four bona fide at 1 and one of four spoofs there: LLR log 3 at 1, by symmetry -log 3 at 0."""
+    """Three of four bona fide and one of four spoofs score 1: LLR log 3 at 1, and -log 3 at 0."""
     scale, offset = fit_llr([1, 1, 1, 0], [0, 0, 0, 1])
     assert scale == pytest.approx(2 * math.log(3), abs=1e-12)
     assert offset == pytest.approx(-math.log(3), abs=1e-12)
@@ -87,7 +87,7 @@ def test_scores_without_an_error_claim_no_more_than_their_number():
     scale, offset = fit_llr(bona_fide, spoof)
     assert 0 < scale < 20
     llrs = scale * bona_fide + offset, scale * spoof + offset
-    # At the optimum the two classes' mean posteriors of the wrong class exceed their targets equally.
+    # At the optimum both classes' mean posteriors of the wrong class exceed their targets equally.
     wrong = np.mean(1 / (1 + np.exp(llrs[0]))), np.mean(1 / (1 + np.exp(-llrs[1])))
     assert wrong[0] - 1 / 12 == pytest.approx(wrong[1] - 1 / 32, abs=1e-12)
     assert fit_llr([1, 1], [0, 0, 1])[0] > 0

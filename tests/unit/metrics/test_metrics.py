@@ -99,7 +99,7 @@ def test_one_class_or_nan_is_refused(metric):
 
 
 def test_asv_rates_at_their_threshold():
-    """EER threshold of [1, 2, 3, 4] against [0, 1, 2, -1] is 1 (ties: target first); it is accepted."""
+    """The EER threshold of [1, 2, 3, 4] and [0, 1, 2, -1] is 1 (ties: target first): accepted."""
     asv = AsvScores(np.array([1.0, 2, 3, 4]), np.array([0.0, 1, 2, -1]), np.array([1.0, 0.5, 3, 2]))
     assert official.eer([1, 2, 3, 4], [0, 1, 2, -1])[1] == 1
     assert asv_rates(asv) == AsvRates(miss=0.0, false_alarm=0.5, spoof_false_alarm=0.75)
@@ -143,7 +143,7 @@ def test_a_dcf_threshold_rejects_exactly_what_lies_up_to_it():
 def test_t_eer_is_the_loop(ties):
     rng = np.random.default_rng(7)
     for i in range(150):
-        # With powers of two the rates are exact, and two CM thresholds are often equally near to equal rates.
+        # Powers of two make rates exact: two CM thresholds are often equally near to equal rates.
         sizes = rng.choice([2, 4, 8], 3) if i % 2 else rng.integers(2, 25, 3)
         asv = [rng.normal(m, 1, n) for m, n in zip((2, -1, 1), sizes, strict=True)]
         cm = [rng.normal(m, 1, n) for m, n in zip((1, 1, -1), sizes, strict=True)]

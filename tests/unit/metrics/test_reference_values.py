@@ -97,10 +97,20 @@ def test_published_system_by_attack(rawgat: Scores):
         for attack, result in by_condition(rawgat, rawgat.attacks).items()
     }
     assert rates == {
-        "A07": "0.3429", "A08": "0.5297", "A09": "0.0815", "A10": "0.3905", "A11": "0.2852", "A12": "0.3429",
-        "A13": "0.3022", "A14": "0.2852", "A15": "0.2682", "A16": "0.8149", "A17": "1.7452", "A18": "3.0898",
+        "A07": "0.3429",
+        "A08": "0.5297",
+        "A09": "0.0815",
+        "A10": "0.3905",
+        "A11": "0.2852",
+        "A12": "0.3429",
+        "A13": "0.3022",
+        "A14": "0.2852",
+        "A15": "0.2682",
+        "A16": "0.8149",
+        "A17": "1.7452",
+        "A18": "3.0898",
         "A19": "0.7096",
-    }  # fmt: skip
+    }
 
 
 def test_published_tandem(rawgat: Scores, asv: AsvScores):

@@ -22,7 +22,7 @@ SCORES = Scores([f"u{i}" for i in range(COUNT)], LABELS, RNG.normal(0, 1, COUNT)
 COLUMNS = {
     "speaker": [f"s{i % 13}" for i in range(COUNT)],
     "attack": ["-" if label else f"A{i % 2}" for i, label in enumerate(LABELS)],
-    # c2 is of bona fide trials only, c3 of spoofs only; where nothing is known there is no condition
+    # c2 is of bona fide trials only, c3 of spoofs only; an unknown value is no condition
     "codec": [
         "" if i < 3 else "c2" if i == 5 else "c3" if i == 6 else f"c{i % 2}" for i in range(COUNT)
     ],
@@ -201,7 +201,7 @@ def test_trials_of_several_subsets_are_a_finding():
 
 
 def test_the_pooled_trials_are_sorted_once(monkeypatch):
-    """Metrics, intervals, checks and the t-DCFs share one DET curve, and each condition has its own."""
+    """Metrics, intervals, checks and t-DCFs share one DET curve; each condition has another."""
     sizes = []
 
     def count(bona_fide, spoof):

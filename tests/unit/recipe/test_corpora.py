@@ -244,8 +244,8 @@ def test_where_the_recordings_of_an_absolute_list_are_looked_for_is_said(tmp_pat
 # training_sets and evaluation_sets of the original framework's wav2vec_aasist recipe
 ORIGINAL = """
 asvspoof19 mlaad m-ailabs wavefake itw for
-asvspoof19-dev asvspoof19-eval asvspoof21-df-progress asvspoof21-df-eval asvspoof21-la-progress asvspoof21-la-eval
-for-validation for-testing
+asvspoof19-dev asvspoof19-eval asvspoof21-df-progress asvspoof21-df-eval asvspoof21-la-progress
+asvspoof21-la-eval for-validation for-testing
 """
 
 

@@ -95,8 +95,9 @@ def test_without_a_replacement_one_message_says_what_to_do(layout):
         with pytest.raises(AsdfError) as refused:
             read_evaluations(layout)
         assert str(refused.value) == (
-            f"{path} is no list of evaluations, and {metrics} has no evaluations to replace them. Get the file "
-            "from a backup, or remove it: the networks then count as not evaluated, and none of them can be the best."
+            f"{path} is no list of evaluations, and {metrics} has no evaluations to replace them. "
+            "Get the file from a backup, or remove it: the networks then count as not evaluated, "
+            "and none of them can be the best."
         )
 
 

@@ -36,8 +36,16 @@ def test_other_names_have_no_position(text):
 
 
 def test_networks_inside_epochs_are_in_order_and_other_files_none(tmp_path):
-    for name in ("epoch.10.pt", "epoch.9.pt", "epoch.10.step.95.pt", "epoch.11.step.101.pt", "epoch.x.pt", "average.pt",
-                 ".epoch.3.pt.part", "epoch.3.pt.bak"):  # fmt: skip
+    for name in (
+        "epoch.10.pt",
+        "epoch.9.pt",
+        "epoch.10.step.95.pt",
+        "epoch.11.step.101.pt",
+        "epoch.x.pt",
+        "average.pt",
+        ".epoch.3.pt.part",
+        "epoch.3.pt.bak",
+    ):
         (tmp_path / name).touch()
     assert [name.file for name in list_networks(tmp_path)] == [
         "epoch.9.pt",

@@ -86,7 +86,7 @@ def test_scores_are_those_of_a_score_list(tmp_path, recordings, kind):
 
 
 def test_scores_in_bf16_are_those_of_a_score_list_in_bf16(tmp_path, recordings):
-    """To the last bit in the same batches, and to the third digit of bf16 alone; other than those in fp32."""
+    """Equal to the last bit in the same batches, to bf16's third digit alone; not as in fp32."""
     path = write_small_network(tmp_path / "network.pt")
     expected = stage_2(path, recordings, "bf16")
     detector = asdf.Detector(path, device="cpu", precision="bf16")
@@ -294,7 +294,10 @@ def test_mistakes(recordings, network_file):
 
 
 def test_the_package_stays_cheap_to_import():
-    code = "import asdf, sys; print('torch' in sys.modules, 'numpy' in sys.modules, asdf.Detector.__name__)"
+    code = (
+        "import asdf, sys; "
+        "print('torch' in sys.modules, 'numpy' in sys.modules, asdf.Detector.__name__)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "Detector"]
     with pytest.raises(AttributeError, match="Detektor"):

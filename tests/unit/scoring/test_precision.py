@@ -1,4 +1,4 @@
-"""Scores are computed in the precision that stands beside them, and how far bf16's are from fp32's."""
+"""Scores are computed in the precision that is logged, and how far bf16's are from fp32's."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,8 +86,8 @@ def test_a_block_computes_so_whatever_is_around_it():
 def test_bf16_moves_published_scores_by_a_tenth_of_their_deviation_and_no_eer(corpus):
     """AASIST-L as published, on half a second of the 16 clips.
 
-    Measured on an AVX-512 CPU: scores moved by 0.090 at most, with a standard deviation of 1.00; the
-    EER is 37.5 % in both, as the network never heard such spoofs.
+    Measured on an AVX-512 CPU: scores moved by 0.090 at most, with a standard deviation of 1.00;
+    the EER is 37.5 % in both, as the network never heard such spoofs.
     """
     network = AASIST_L(Sections()).eval()
     load_detector_weights(network, FIXTURES / "AASIST-L.pth")
@@ -123,8 +123,9 @@ def refuse(message: str, kind: type[RuntimeError] = RuntimeError) -> str:
 def test_a_batch_that_does_not_fit_is_one_message_that_names_the_setting():
     message = refuse("CUDA out of memory. Tried to allocate 2 GiB.\nmore", torch.OutOfMemoryError)
     assert message.startswith(
-        "cuda:0 has not enough memory to score 6 recordings of 1,000 samples at once: CUDA out of memory. Tried to "
-        "allocate 2 GiB. Set network.eval_minibatch_size_factor below 3, which is that of this batch (now 'auto'); "
+        "cuda:0 has not enough memory to score 6 recordings of 1,000 samples at once: CUDA out "
+        "of memory. Tried to allocate 2 GiB. Set network.eval_minibatch_size_factor below 3, "
+        "which is that of this batch (now 'auto'); "
     )
     assert "factor below 3" in refuse("DefaultCPUAllocator: can't allocate memory: you tried")
     with (

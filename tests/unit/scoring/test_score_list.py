@@ -58,7 +58,7 @@ def scores(network, utterances, lengths=LENGTHS, stop=None, **changes) -> np.nda
 
 
 def one_by_one(network, utterances) -> np.ndarray:
-    """Column 1 of the logits of each utterance by itself, repeated up to 4000 samples and cut down to 8000."""
+    """Return logit 1 of each utterance alone, repeated to 4000 or cut to 8000 samples."""
     with torch.inference_mode():
         waveforms = [read_audio(utterances.path(i)) for i in range(len(utterances))]
         fitted = [np.resize(w, max(len(w), 4000))[:8000] for w in waveforms]
@@ -87,7 +87,7 @@ def test_the_score_does_not_depend_on_batch_size_or_order(utterances):
 
 
 def test_wav2vec_and_aasist_score_the_same_in_a_batch_and_alone(utterances):
-    """Its front end turns 4000 and 4001 samples into equally many frames: these share a batch, cut to the same part."""
+    """4000 and 4001 samples give equally many frames: they share a batch, cut alike."""
     chosen = settings()
     chosen.front_end.architecture = "tiny"
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""One rule for lists, recordings and windows: how much counts, in which arithmetic, what the score is."""
+"""One rule for lists, recordings and windows: their length, arithmetic and score."""
 
 import numpy as np
 import pytest

@@ -221,7 +221,8 @@ def test_threads(network_file):
     code = (
         "import asdf, sys, torch; torch.set_num_threads(2);"
         "asdf.Detector(sys.argv[1], 'cpu', threads=1); print(torch.get_num_threads());"
-        "torch.set_num_threads(1); asdf.Detector(sys.argv[1], 'cpu'); print(torch.get_num_threads());"
+        "torch.set_num_threads(1); asdf.Detector(sys.argv[1], 'cpu'); "
+        "print(torch.get_num_threads());"
         "torch.set_num_threads(10**3); asdf.Detector(sys.argv[1], 'cpu');"
         "from asdf.distributed.world import usable_cores;"
         "print(torch.get_num_threads() == usable_cores())"

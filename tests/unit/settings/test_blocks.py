@@ -54,7 +54,10 @@ def test_blocks_with_parents_values_places_and_comments() -> None:
 
 
 def test_a_value_goes_on_inside_its_brackets() -> None:
-    text = "a\nrecipe.evaluation_sets = [  # these\n 'x', # ] one\n\n\n  'y#z',\n]  # two\nnetwork.max_epochs = 2\n"
+    text = (
+        "a\nrecipe.evaluation_sets = [  # these\n 'x', # ] one\n\n\n  'y#z',\n]  # two\n"
+        "network.max_epochs = 2\n"
+    )
     first, second = blocks_of(text)["a"].assignments.values()
     assert first.value == ["x", "y#z"]
     assert first.comment == "two"

@@ -27,16 +27,21 @@ def test_our_classes_are_looked_for_in_the_text_of_their_modules(
 @pytest.mark.parametrize(
     ("class_path", "message"),
     [
-        ("asdf.networks.SSL_AASITS", "network.loss: module asdf.networks has no class 'SSL_AASITS'. "
-                                     "Did you mean 'SSL_AASIST'?"),
-        ("asdf.networks.aasist.AASITS", "module asdf.networks.aasist has no class 'AASITS'. "
-                                        "Did you mean 'AASIST'?"),
+        (
+            "asdf.networks.SSL_AASITS",
+            "network.loss: module asdf.networks has no class 'SSL_AASITS'. Did you mean "
+            "'SSL_AASIST'?",
+        ),
+        (
+            "asdf.networks.aasist.AASITS",
+            "module asdf.networks.aasist has no class 'AASITS'. Did you mean 'AASIST'?",
+        ),
         ("asdf.netwroks.AASIST", "network.loss: there is no module 'asdf.netwroks'."),
         ("my_losses.Focal", "has no class 'Focal'. What fits there is Margin."),
         ("my_losss.Margin", "there is no module 'my_losss'. Did you mean 'my_losses'?"),
         ("Margin", "network.loss: 'Margin' names no module."),
     ],
-)  # fmt: skip
+)
 def test_a_name_that_leads_nowhere_is_refused(
     tmp_path: Path, class_path: str, message: str
 ) -> None:

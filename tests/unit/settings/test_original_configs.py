@@ -15,16 +15,14 @@ ORIGINAL = Path(__file__).resolve().parents[2] / "fixtures" / "original_configs"
 NAMES = {
     "paths": "output_folder system_folder sad_folder",
     "computing": "network_dataloader_workers use_gpu gpu_ids",
-    "network": "network_class resume_epoch max_epochs epochs_per_train_call minibatch_size eval_minibatch_size_factor "
-    "train_clip_size min_evaluation_utterance_length_in_samples "
-    "max_evaluation_utterance_length_in_samples "
-    "max_cut_proportion print_interval scoring_print_interval optimizer initial_learning_rate "
-    "momentum weight_decay "
+    "network": "network_class resume_epoch max_epochs epochs_per_train_call minibatch_size "
+    "eval_minibatch_size_factor train_clip_size min_evaluation_utterance_length_in_samples "
+    "max_evaluation_utterance_length_in_samples max_cut_proportion print_interval "
+    "scoring_print_interval optimizer initial_learning_rate momentum weight_decay "
     "weight_decay_skiplist optimizer_step_interval lr_update_ratio max_consecutive_lr_updates "
-    "min_loss_change_ratio "
-    "min_room_for_improvement target_loss",
-    "rawboost": "enabled applyingRatio algo nBands minF maxF minBW maxBW minCoeff maxCoeff minG maxG minBiasLinNonLin "
-    "maxBiasLinNonLin N_f P g_sd SNRmin SNRmax",
+    "min_loss_change_ratio min_room_for_improvement target_loss",
+    "rawboost": "enabled applyingRatio algo nBands minF maxF minBW maxBW minCoeff maxCoeff minG "
+    "maxG minBiasLinNonLin maxBiasLinNonLin N_f P g_sd SNRmin SNRmax",
     "sad": "mode",
     "recipe": "start_stage end_stage selected_epochs training_sets evaluation_sets",
 }

@@ -56,7 +56,7 @@ def utterances(tmp_path):
 
 @pytest.fixture
 def train(utterances, tmp_path):
-    """Train with the EERs that are given one after another, going on from `start`; returns trainer and witness."""
+    """Train with these EERs one by one, going on from `start`; return trainer and witness."""
 
     def train(
         eers=(),
@@ -67,8 +67,16 @@ def train(utterances, tmp_path):
         **network,
     ):
         settings = Sections()
-        chosen = {"optimizer": "adam", "initial_learning_rate": 0.001, "schedule": "constant", "minibatch_size": 2,
-                  "train_clip_size": 400, "checkpoint_interval_s": None, "print_interval": 3, **network}  # fmt: skip
+        chosen = {
+            "optimizer": "adam",
+            "initial_learning_rate": 0.001,
+            "schedule": "constant",
+            "minibatch_size": 2,
+            "train_clip_size": 400,
+            "checkpoint_interval_s": None,
+            "print_interval": 3,
+            **network,
+        }
         for name, value in chosen.items():
             setattr(settings.network, name, value)
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Training with RawBoost done to whole batches: the losses of the loader's way, and a stop that changes nothing."""
+"""RawBoost of whole batches trains to the losses of RawBoost in the loader, also after a stop."""
 
 from __future__ import annotations
 

@@ -96,6 +96,7 @@ def test_a_callback_that_cannot_be_made_ends_the_run_before_training(tmp_path):
         build_callback(NeedsALogin, Sections(), tmp_path)
     text = str(caught.value)
     assert text.startswith(
-        f"network.callbacks: {__name__}.NeedsALogin(settings, folder) failed: PermissionError: no login ("
+        f"network.callbacks: {__name__}.NeedsALogin(settings, folder) failed: PermissionError: no "
+        "login ("
     )
     assert "Training has not begun" in text

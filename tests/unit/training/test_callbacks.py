@@ -62,7 +62,7 @@ def test_a_run_that_goes_on_after_its_end_has_one_end(tmp_path):
 
 
 def test_an_evaluation_that_is_done_again_has_one_line(tmp_path):
-    """A run was killed after the line was written, and before the networks' evaluations.json was."""
+    """A run was killed after this line was written, and before evaluations.json was."""
     metrics = MetricsFile(Sections(), tmp_path)
     metrics.on_evaluation({**EVALUATION, "step": 2})
     metrics.on_step({**STEP, "step": 4})

@@ -97,8 +97,13 @@ def test_another_networks_file_is_refused_layer_by_layer_and_changes_nothing(tmp
         fill_network(other, NetworkFile({}))
 
 
-@pytest.mark.parametrize("extra", [{"training_loss": torch.tensor(0.5), "consecutive_lr_updates": torch.tensor(1)},
-                                   {"training_loss": 0.5, "consecutive_lr_updates": 1}])  # fmt: skip
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"training_loss": torch.tensor(0.5), "consecutive_lr_updates": torch.tensor(1)},
+        {"training_loss": 0.5, "consecutive_lr_updates": 1},
+    ],
+)
 def test_a_file_of_the_original_framework(tmp_path, extra):
     made, other = network(), network(1)
     content = {"model_state_dict": {**made.state_dict(), **extra}, "optimizer_state_dict": {}}
@@ -115,9 +120,12 @@ class Runs:
 
 def test_a_file_that_is_no_network_is_refused_and_never_run(tmp_path, capsys):
     path = tmp_path / "epoch.1.pt"
-    for content, said in ((Runs(), "cannot read the network"), ([1], "it holds a list, and weights are in a dict"),
-                          ({"a": 1}, "is no network"),
-                          ({"model_state_dict": [1]}, "is no network")):  # fmt: skip
+    for content, said in (
+        (Runs(), "cannot read the network"),
+        ([1], "it holds a list, and weights are in a dict"),
+        ({"a": 1}, "is no network"),
+        ({"model_state_dict": [1]}, "is no network"),
+    ):
         torch.save(content, path)
         with pytest.raises(AsdfError, match=said):
             read_checkpoint(path)

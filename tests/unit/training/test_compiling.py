@@ -1,4 +1,4 @@
-"""Training with a compiled network: the same losses, and a network that scoring and checkpoints see as ever."""
+"""A compiled network trains to the same losses; scoring and checkpoints see no difference."""
 
 import shutil
 
@@ -26,7 +26,7 @@ class Counting(Net):
 
 
 def trained(compiles: bool, minibatch: int = 4) -> tuple[Step, list[float]]:
-    """Two epochs of 11 utterances: with minibatch 4 two whole ones and one of 3 in each; and the losses."""
+    """Two epochs of 11 utterances, each with two minibatches of 4 and one of 3; and the losses."""
     settings = Sections()
     settings.computing.compile = compiles
     settings.network.minibatch_size, settings.network.initial_learning_rate = minibatch, 0.5
@@ -110,6 +110,7 @@ def test_layers_dropped_at_random_are_refused():
     settings.computing.compile, settings.front_end.layer_drop = True, 0.1
     with pytest.raises(
         UsageError,
-        match=r"computing\.compile = True .* cannot be combined with front_end\.layer_drop = 0\.1\.",
+        match=r"computing\.compile = True .* cannot be combined with front_end\.layer_drop = "
+        r"0\.1\.",
     ):
         Step(Net(), UTTERANCES, settings, World())

@@ -1,4 +1,4 @@
-"""Every step of a start sends its gradients in the same layout, and finding that layout changes nothing."""
+"""Every step of a run sends its gradients in the same layout; finding it changes nothing."""
 
 import random
 
@@ -25,7 +25,7 @@ def group(tmp_path):
 
 
 class Net(nn.Module):
-    """Its parameters are used in another order than they are registered in; one of them is frozen."""
+    """Its parameters are registered in another order than they are used; one of them is frozen."""
 
     def __init__(self):
         super().__init__()

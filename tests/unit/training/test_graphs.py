@@ -1,4 +1,7 @@
-"""CUDA graphs where there are none: on the CPU, and with several processes. The rest is in tests/gpu."""
+"""CUDA graphs are refused or left out on the CPU and with several processes.
+
+The rest is in tests/gpu.
+"""
 
 import logging
 
@@ -32,8 +35,9 @@ def test_several_processes_are_refused():
     with pytest.raises(UsageError) as refused:
         check_one_process(computing, 4)
     assert str(refused.value) == (
-        "computing.cuda_graphs = True and 4 processes do not go together: where one process fails, the others would "
-        "wait without end inside a graph. Set computing.cuda_graphs = False, or train with one process."
+        "computing.cuda_graphs = True and 4 processes do not go together: where one process "
+        "fails, the others would wait without end inside a graph. Set computing.cuda_graphs = "
+        "False, or train with one process."
     )
 
 

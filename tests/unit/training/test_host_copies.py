@@ -1,4 +1,4 @@
-"""What is copied to the host is what was there, in a file's bytes, whatever happens to it afterwards."""
+"""A copy on the host has the tensors' bytes, whatever happens to the tensors afterwards."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Training on kept features is training with the frozen front end, up to the number format that they are kept in."""
+"""Training on cached features equals training with the frozen front end, up to their precision."""
 
 from __future__ import annotations
 

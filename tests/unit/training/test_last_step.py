@@ -1,4 +1,4 @@
-"""What is known of a step only with the next one: gradients that are not finite, and fp16's loss scale."""
+"""What is known of a step only with the next: non-finite gradients, and the loss scale of fp16."""
 
 import pytest
 import torch
@@ -69,7 +69,7 @@ def test_steps_that_fp16_skips_are_counted_and_too_many_in_a_row_end_the_run():
         assert fp16_step(torch.inf, *training, last)
     assert not fp16_step(torch.inf, *training, last)
     assert last.complaint() == (
-        "fp16 skipped 25 steps in a row, the last one step 7: their gradients are not finite, with a loss scale of "
-        "0.000976562. So the network learns nothing. Set computing.precision='bf16', where the GPU computes in it, "
-        "or 'fp32'."
+        "fp16 skipped 25 steps in a row, the last one step 7: their gradients are not finite, "
+        "with a loss scale of 0.000976562. So the network learns nothing. Set "
+        "computing.precision='bf16', where the GPU computes in it, or 'fp32'."
     )

@@ -147,11 +147,14 @@ def test_going_on_keeps_the_moments_and_takes_rates_from_the_settings():
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("order", [(None, True), (True, None)])
 def test_going_on_may_change_whether_the_optimiser_is_fused(name, order):
-    """As in a run that goes on on a GPU after the CPU, or the other way round; torch can fuse on the CPU as well."""
+    """As in a run that goes on on a GPU after the CPU, or the other way round.
+
+    Torch can fuse on the CPU as well.
+    """
     chosen = settings(optimizer=name, initial_learning_rate=0.1, momentum=0.9)
 
     def train(*parts: bool | None) -> nn.Module:
-        """Three steps with each of `parts`, as each says fused or not, going on from a checkpoint in between."""
+        """Take three steps with each of `parts`, fused or not, with a checkpoint in between."""
         torch.manual_seed(1)
         network, state = nn.Linear(3, 2), None
         for fused in parts:

@@ -13,7 +13,7 @@ class Clock:
 
 
 def lateness(interval, saves: list[tuple[float, float]]) -> float | None:
-    """After how many seconds a timer that saw these saves says that it is late; None: not within an hour.
+    """Return after how many seconds a timer that saw these saves is late; None if after an hour.
 
     Args:
         saves: what training stood still for, and what the thread then took to write.

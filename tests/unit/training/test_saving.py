@@ -1,4 +1,4 @@
-"""Checkpoints that a thread writes while training goes on: what is in them, and who waits for them."""
+"""Checkpoints that a thread writes while training goes on: their content, and who waits."""
 
 import threading
 import time
@@ -179,7 +179,10 @@ def test_whatever_ends_training_the_file_that_was_begun_is_finished(
         train(max_epochs=2, evaluate=evaluate, checkpoint_interval_steps=3, callbacks=[witness])
     assert [name for name, _ in written] == ["resume.pt", "epoch.1.pt"]
     assert [path.name for path in (tmp_path / "networks").iterdir()] == ["epoch.1.pt"]
-    assert [name for kind, name in witness.seen if kind == "checkpoint"] == ["resume.pt", "epoch.1.pt"]  # fmt: skip
+    assert [name for kind, name in witness.seen if kind == "checkpoint"] == [
+        "resume.pt",
+        "epoch.1.pt",
+    ]
 
 
 def test_a_file_that_cannot_be_written_ends_training_at_the_next_step(train, monkeypatch, tmp_path):

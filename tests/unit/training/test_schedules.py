@@ -52,14 +52,30 @@ def test_the_front_ends_rate_ends_as_far_below_its_own():
 
 
 def test_the_plateau_rule_of_the_original():
-    """plateau when (previous - current) / max(min_room, previous - target) < min ratio; ends after two in a row."""
-    chosen = settings(schedule="plateau", initial_learning_rate=0.8, min_loss_change_ratio=0.1, target_loss=0.1,
-                      min_room_for_improvement=0.2, lr_update_ratio=0.5, max_consecutive_lr_updates=2)  # fmt: skip
+    """Plateau when (previous - current) / max(min_room, previous - target) < min ratio.
+
+    Training ends after two in a row.
+    """
+    chosen = settings(
+        schedule="plateau",
+        initial_learning_rate=0.8,
+        min_loss_change_ratio=0.1,
+        target_loss=0.1,
+        min_room_for_improvement=0.2,
+        lr_update_ratio=0.5,
+        max_consecutive_lr_updates=2,
+    )
     progress = Progress()
     lines = []
     # Changes: none yet; 0.2/0.9; 0.05/0.7; 0.25/0.65; 0.019/0.4; 0.011/0.381
-    for loss, factor, updates in ((1.0, 1, 0), (0.8, 1, 0), (0.75, 0.5, 1), (0.5, 0.5, 0), (0.481, 0.25, 1),
-                                  (0.47, 0.125, 2)):  # fmt: skip
+    for loss, factor, updates in (
+        (1.0, 1, 0),
+        (0.8, 1, 0),
+        (0.75, 0.5, 1),
+        (0.5, 0.5, 0),
+        (0.481, 0.25, 1),
+        (0.47, 0.125, 2),
+    ):
         assert not progress.finished
         lines.append(update_plateau(chosen.network, progress, loss))
         assert (progress.learning_rate_factor, progress.consecutive_lr_updates) == (factor, updates)

@@ -1,4 +1,4 @@
-"""The gradient of a step is that of the mean loss over its whole window, however the window is divided."""
+"""A step's gradient is that of the mean loss over its window, however the window is divided."""
 
 from contextlib import contextmanager
 
@@ -54,7 +54,7 @@ def make(dropout: float = 0.0, **network) -> Step:
 def take(
     step: Step, plan: TrainingPlan, progress: Progress | None = None, waveforms=WAVEFORMS
 ) -> dict:
-    """Take the first step of epoch 1; the change of the weights is the gradient, at rate 1 of plain SGD."""
+    """Take the first step of epoch 1 with SGD of rate 1: the weights change by the gradient."""
     before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
     window = next(plan.windows(1))
     clips = (Batch(waveforms[torch.from_numpy(share.utterances)]) for share in window.shares)
@@ -73,8 +73,16 @@ def expected(plan: TrainingPlan) -> dict:
     return {name: parameter.grad for name, parameter in network.named_parameters()}
 
 
-@pytest.mark.parametrize("plan", [TrainingPlan(SIZE, 4), TrainingPlan(SIZE, 4, 2), TrainingPlan(SIZE, 4, 3),
-                                  TrainingPlan(SIZE, 2, 6), TrainingPlan(SIZE, 1, 11)])  # fmt: skip
+@pytest.mark.parametrize(
+    "plan",
+    [
+        TrainingPlan(SIZE, 4),
+        TrainingPlan(SIZE, 4, 2),
+        TrainingPlan(SIZE, 4, 3),
+        TrainingPlan(SIZE, 2, 6),
+        TrainingPlan(SIZE, 1, 11),
+    ],
+)
 def test_the_gradient_is_that_of_the_weighted_mean_over_the_window(plan):
     torch.testing.assert_close(take(make(), plan), expected(plan), rtol=1e-5, atol=1e-6)
 
@@ -145,8 +153,10 @@ def test_seeds_differ_between_steps_minibatches_and_ranks():
 
 def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
     """The latter is computing.precision = 'fp16' from some epoch on."""
-    for scale_before, expected_scale in ((torch.amp.GradScaler("cpu", enabled=False), 64.0),
-                                         (torch.amp.GradScaler("cpu", init_scale=8.0), 8.0)):  # fmt: skip
+    for scale_before, expected_scale in (
+        (torch.amp.GradScaler("cpu", enabled=False), 64.0),
+        (torch.amp.GradScaler("cpu", init_scale=8.0), 8.0),
+    ):
         step = make()
         step.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
         checkpoint = NetworkFile(

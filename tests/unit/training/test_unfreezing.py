@@ -1,4 +1,4 @@
-"""A front end that learns from some epoch on: what moves when, and that a stop changes nothing of it."""
+"""A front end that learns from some epoch on: what changes when, also after a stop."""
 
 import numpy as np
 import pytest
@@ -106,8 +106,14 @@ def test_the_frozen_epochs_are_those_of_a_frozen_front_end(train, tmp_path):
 # While it is frozen, on the last step before it learns, and on the first on which it does.
 @pytest.mark.parametrize("steps", [2, 6, 7])
 def test_a_stop_before_at_or_after_the_unfreezing_changes_no_number(train, tmp_path, steps):
-    options = {"unfreeze_after_epochs": 2, "dropout": 0.3, "layer_drop": 0.5, "time_mask_proportion": 0.3,
-               "time_mask_length": 1, "layer": "weighted"}  # fmt: skip
+    options = {
+        "unfreeze_after_epochs": 2,
+        "dropout": 0.3,
+        "layer_drop": 0.5,
+        "time_mask_proportion": 0.3,
+        "time_mask_length": 1,
+        "layer": "weighted",
+    }
     train(**options)
     whole = read_checkpoint(tmp_path / "networks" / "epoch.3.pt")
     for path in (tmp_path / "networks").iterdir():

@@ -1,4 +1,4 @@
-"""Files that are no text, or far more of it than they look like: one message each, and no memory taken."""
+"""Files that are no text, or expand to far more of it: one message each, and no memory taken."""
 
 import gzip
 import os
@@ -36,8 +36,8 @@ def test_a_line_without_end_takes_no_memory(tmp_path, packed):
     tracemalloc.start()
     try:
         assert message_of(path) == (
-            f"{path}, line 2: the line has more than 100,000 characters, as no list, protocol or score file has. "
-            "Is it the right file?"
+            f"{path}, line 2: the line has more than 100,000 characters, as no list, protocol or "
+            "score file has. Is it the right file?"
         )
         assert tracemalloc.get_traced_memory()[1] < 5e6
     finally:
@@ -58,8 +58,8 @@ def test_a_nul_character_names_its_line(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"a.flac 1\nx\0y/b.flac 1\n")
     assert message_of(path) == (
-        f"{path}, line 2: a NUL character stands in it, as in no text. It was likely damaged by a copy: copy or "
-        "write it again."
+        f"{path}, line 2: a NUL character stands in it, as in no text. It was likely damaged by a "
+        "copy: copy or write it again."
     )
 
 
@@ -75,5 +75,6 @@ def test_a_pipe_without_end(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     with subprocess.Popen(["bash", "-c", f"yes > {tmp_path / 'pipe'}"], stderr=subprocess.DEVNULL):
         assert message_of(tmp_path / "pipe") == (
-            f"{tmp_path / 'pipe'}: more than 1,000 bytes came, as no list, protocol or score file has."
+            f"{tmp_path / 'pipe'}: more than 1,000 bytes came, as no list, protocol or score file "
+            "has."
         )

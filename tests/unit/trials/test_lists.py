@@ -159,8 +159,9 @@ def test_a_recording_that_is_spelled_in_two_ways_comes_twice(write, tmp_path, ot
     with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
     assert str(caught.value) == (
-        f"{path}, line 3: '{other}' stands already in line 2 as 'a/b.flac' (1 line repeats an utterance). "
-        "Every trial counts once: remove the repeated lines. Some of them have both labels, of which one is wrong."
+        f"{path}, line 3: '{other}' stands already in line 2 as 'a/b.flac' (1 line repeats an "
+        "utterance). Every trial counts once: remove the repeated lines. Some of them have both "
+        "labels, of which one is wrong."
     )
 
 
@@ -169,8 +170,8 @@ def test_a_table_too_names_a_recording_once(write, tmp_path):
     with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
     assert str(caught.value) == (
-        f"{path}, line 4: './a/b.flac' stands already in line 2 as 'a/b.flac' (1 line repeats an utterance). "
-        "Every trial counts once: remove the repeated lines."
+        f"{path}, line 4: './a/b.flac' stands already in line 2 as 'a/b.flac' (1 line repeats an "
+        "utterance). Every trial counts once: remove the repeated lines."
     )
 
 

@@ -1,4 +1,4 @@
-"""Score files of any format against a protocol: what agrees is joined, what does not is counted and named."""
+"""Score files and a protocol: what agrees is joined, what does not is counted and named."""
 
 from __future__ import annotations
 

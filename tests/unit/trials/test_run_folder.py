@@ -246,7 +246,8 @@ def test_results_of_different_lengths_are_said_to_be(tmp_path, capsys):
     assert main([*words, "--json", str(tmp_path / "out.json")]) == 0
     out = capsys.readouterr().out
     assert (
-        "  dev was scored from different lengths (A first 64,600 samples, B whole, up to 62.5 s), which\n"
+        "  dev was scored from different lengths (A first 64,600 samples, B whole, up to "
+        "62.5 s), which\n"
         "  changes results too: score both in the same way before you compare\n"
     ) in out
     (result,) = json.loads((tmp_path / "out.json").read_text())["results"]

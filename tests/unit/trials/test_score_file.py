@@ -1,4 +1,4 @@
-"""ASDF's score files: what is written comes back, and what is unsound is neither read nor written."""
+"""ASDF's score files: what is written is read back; bad values are neither read nor written."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_the_proportion_of_waiting():
 
 
 def test_the_parts_of_the_clock_are_all_of_the_time(monkeypatch):
-    """With a clock that is read at 0, 1, 2, ... hundred seconds, as if each of its readings took so long."""
+    """The clock is read at 0, 1, 2, ... hundred seconds, as if each reading took that long."""
     readings = iter(range(0, 10_000, 100))
     monkeypatch.setattr(clocks.time, "perf_counter", lambda: next(readings))
     clock = StepClock(torch.device("cpu"))

@@ -40,7 +40,7 @@ class Records(Callback):
 
 @pytest.fixture
 def train(tmp_path, caplog, monkeypatch):
-    """Train a fresh network, or go on from `start`; returns the trainer and what was told of the steps."""
+    """Train a fresh network, or go on from `start`; return the trainer and the steps' records."""
     rng = np.random.default_rng(1)
     for index in range(SIZE):
         soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 500), 16000)
@@ -54,9 +54,17 @@ def train(tmp_path, caplog, monkeypatch):
     ) -> tuple[Trainer, list[dict]]:
         settings = Sections()
         settings.computing.profile_steps = steps
-        chosen = {"optimizer": "adam", "initial_learning_rate": 0.01, "schedule": "constant", "minibatch_size": 2,
-                  "train_clip_size": 400, "checkpoint_interval_s": None, "print_interval": 1, "max_epochs": 2,
-                  **network}  # fmt: skip
+        chosen = {
+            "optimizer": "adam",
+            "initial_learning_rate": 0.01,
+            "schedule": "constant",
+            "minibatch_size": 2,
+            "train_clip_size": 400,
+            "checkpoint_interval_s": None,
+            "print_interval": 1,
+            "max_epochs": 2,
+            **network,
+        }
         for name, value in chosen.items():
             setattr(settings.network, name, value)
         torch.manual_seed(0)
