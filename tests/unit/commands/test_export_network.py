@@ -352,3 +352,34 @@ def test_a_graph_that_gives_other_numbers_is_not_written(run, tmp_path):
     status, _, errors = run(*words, "--network-folder", tmp_path)
     assert status == 1 and "gives other numbers than the network" in errors
     assert not (tmp_path / "net.ts").exists()
+
+
+NOT_A_NUMBER = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 2)
+
+    def forward(self, waveforms):
+        logits = self.layer(waveforms.mean(1, keepdim=True))
+        return waveforms[:, :1], logits - logits * float("inf")
+"""
+
+
+@pytest.mark.parametrize("layout", ["torchscript", "onnx"])
+def test_a_graph_whose_logits_are_nan_is_not_written(layout, run, tmp_path):
+    """No comparison with NaN is true, and only the embeddings differ by a number."""
+    pytest.importorskip("onnxruntime")
+    module = f"{layout}_of_nan_of_a_test"
+    (tmp_path / f"{module}.py").write_text(NOT_A_NUMBER)
+    settings = Sections()
+    settings.network.network_class = f"{module}.Net"
+    own = nn.ModuleDict({"layer": nn.Linear(1, 2)})
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(own, settings))
+    out = tmp_path / "graph"
+    words = ["export", tmp_path / "net.pt", "--format", layout, out, "--samples", 500]
+    status, _, errors = run(*words, "--network-folder", tmp_path)
+    assert status == 1
+    assert "the exported graph of Net gives other numbers than the network" in errors
+    assert "nothing was written" in errors and not out.exists()

@@ -168,6 +168,15 @@ def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
         assert step.scaler.get_scale() == expected_scale
 
 
+def test_a_checkpoint_without_the_state_of_an_optimiser_is_refused():
+    """As an exported or averaged network under the name of a checkpoint: it cannot be resumed."""
+    step = make()
+    checkpoint = NetworkFile(state=step.network.state_dict())
+    with pytest.raises(AsdfError, match=r"another optimiser.*or give this run another paths\.sys"):
+        step.load_state(checkpoint)
+    assert not step.optimiser.state_dict()["state"]
+
+
 @pytest.mark.parametrize(
     ("asked", "capability", "dtype", "reason"),
     [
