@@ -1,0 +1,125 @@
+"""The documents name what exists, and the code in them runs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from asdf.networks import build_network
+from asdf.recipe import Corpus
+from asdf.settings.sections import Sections
+from asdf.training.callbacks import find_callbacks
+from asdf.trials.trial_list import TrialList
+
+ROOT = Path(__file__).resolve().parents[1]
+EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+FOLDERS = ("asdf", "benchmarks", "docs", "puhti_slurm_scripts", "recipes", "tests")
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("recipes/*/*.md")),
+    *sorted(ROOT.glob("benchmarks/*.md")),
+]
+DOTTED_NAME = re.compile(r"`(asdf(?:\.\w+)+)")
+PATH = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./*-]+)")
+COMMAND = re.compile(r"python -m asdf ([a-z]\w*)")
+# What runs write, not what the repository holds.
+WRITTEN = "/output/"
+
+
+def named(pattern: re.Pattern[str], text: str) -> list[str]:
+    return sorted(set(pattern.findall(text)))
+
+
+def is_importable(name: str) -> bool:
+    """Whether a dotted name leads to a module, or to what is in one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            if not hasattr(value, part):
+                return False
+            value = getattr(value, part)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_document_names_what_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    missing = [name for name in named(DOTTED_NAME, text) if not is_importable(name)]
+    for name in named(PATH, text):
+        if WRITTEN not in name and not any(ROOT.glob(name)):
+            missing.append(name)
+    for name in named(COMMAND, text):
+        module = {"import": "import_network", "export": "export_network"}.get(name, name)
+        if not (ROOT / "asdf" / "commands" / f"{module}.py").exists():
+            missing.append(f"python -m asdf {name}")
+    assert missing == []
+
+
+def code_below(heading: str) -> str:
+    """The first block of Python below a heading of docs/extending.md."""
+    section = EXTENDING[EXTENDING.index(f"\n{heading}\n") :]
+    return section.split("```python\n", 1)[1].split("```", 1)[0]
+
+
+def small_settings(class_path: str) -> Sections:
+    settings = Sections()
+    settings.network.network_class = class_path
+    settings.front_end.architecture = "tiny"
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("heading", "class_name"),
+    [
+        ("## A network", "MyNetwork"),
+        ("## A back end", "MyNetwork"),
+        ("## A front end", "FilterBankAASIST"),
+    ],
+)
+def test_a_network_of_the_documents_computes(heading: str, class_name: str, tmp_path: Path) -> None:
+    module = f"shown_{heading[3:].lower().replace(' ', '_')}"
+    (tmp_path / f"{module}.py").write_text(code_below(heading), encoding="utf-8")
+    network = build_network(small_settings(f"{module}.{class_name}"), tmp_path).eval()
+    embeddings, logits = network(torch.randn(3, 16000))
+    assert len(embeddings) == 3
+    assert logits.shape == (3, 2)
+    assert torch.isfinite(logits).all()
+
+
+def test_the_corpora_of_the_documents_are_made(tmp_path: Path) -> None:
+    entries = code_below("## A corpus")
+    corpora = eval(f"{{{entries}}}", {"Corpus": Corpus})  # the file is our own
+    assert list(corpora) == ["my-corpus", "my-itw"]
+    (tmp_path / "my_corpus" / "lists").mkdir(parents=True)
+    (tmp_path / "my_corpus" / "lists" / "train.txt").write_text("a.flac 1\nb.flac 0\n")
+    utterances = corpora["my-corpus"].read("my-corpus", tmp_path)
+    assert utterances.path(1) == tmp_path / "my_corpus" / "b.flac"
+    assert corpora["my-itw"].reader == "in-the-wild"
+
+
+def test_a_callback_of_the_documents_is_called(tmp_path: Path) -> None:
+    (tmp_path / "shown_callbacks.py").write_text(code_below("## A callback"))
+    settings = Sections()
+    settings.network.callbacks = ("shown_callbacks.Notify",)
+    (kind,) = find_callbacks(settings, tmp_path)
+    callback = kind(settings, tmp_path)
+    callback.on_evaluation({"epoch": 2.0, "eer": {"dev": 0.125}})
+    assert (tmp_path / "newest_eer.txt").read_text() == "epoch 2.0: dev 12.50 %\n"
+
+
+def test_a_list_of_the_documents_is_made() -> None:
+    (line,) = re.findall(r"^TrialList\(.*\)$", EXTENDING, re.MULTILINE)
+    values = {"ids": ["a.flac", "b.flac"], "labels": [1, 0], "codecs": ["none", "opus"]}
+    trials = eval(line, {"TrialList": TrialList, "Path": Path, **values})  # the file is our own
+    assert trials.path(0) == Path("data/my_corpus/a.flac")
+    assert trials.columns["codec"] == ["none", "opus"]
