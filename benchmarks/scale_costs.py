@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from asdf.archives import index as archive_index
+from asdf.archives.headers import BLOCK
 from asdf.corpora.protocols import read_protocol
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.data.saved_lengths import NOT_DECODED, write_table
@@ -173,7 +174,7 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
         tar.add(folder / "flac_T", "flac_T")
     yield _of_few("index an archive", "once", "one process", partial(_index, archive), clips / few)
     # Headers of zeros in an archive that is one hole: the index cannot tell them from real ones.
-    hole, block = folder / "hole.tar", archive_index.BLOCK
+    hole, block = folder / "hole.tar", BLOCK
     with hole.open("wb") as file:
         file.truncate((clips + 1) * 2 * block)
     text = b"".join(_name(i).encode() for i in range(clips))

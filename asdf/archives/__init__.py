@@ -1,9 +1,8 @@
 """Tars read in place: paths that go on into an archive, as `corpus.tar/flac/a.flac`."""
 
-from asdf.archives.members import Archive, Member
+from asdf.archives.members import Archive, FolderInArchive, Member
 from asdf.archives.paths import (
     FileState,
-    FolderInArchive,
     file_size,
     file_state,
     find_folder,

@@ -97,7 +97,8 @@ class Index:
 
     def header_fits(self, position: int, block: bytes) -> bool:
         """Whether `block`, which lies before a member's bytes, is the header that was indexed."""
-        return zlib.crc32(block) == self.headers.item(position)
+        checksum: int = self.headers.item(position)
+        return zlib.crc32(block) == checksum
 
     def _first_from(self, name: bytes) -> int:
         """Return the position of the first member whose name is not before `name`."""

@@ -30,7 +30,8 @@ class Member:
 
     @property
     def size(self) -> int:
-        return self.archive.index.sizes.item(self.position)
+        size: int = self.archive.index.sizes.item(self.position)
+        return size
 
     def open(self) -> BinaryIO:
         """Open its bytes, which are read as they are needed.

@@ -5,12 +5,10 @@ torch is imported only where it is needed, to resample and for Silero VAD.
 
 from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.reading import audio_length, decoded_length, read_audio
-from asdf.audio.resampling import SAMPLE_RATE
 from asdf.audio.speech import measure_speech, read_speech
 from asdf.audio.speech_activity import cut_to_speech, speech_mask
 
 __all__ = [
-    "SAMPLE_RATE",
     "audio_length",
     "crop_start",
     "cut_to_speech",

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.random import Generator
 
 from asdf.audio.draws import scale
-from asdf.audio.resampling import SAMPLE_RATE
+from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
 
 # The grid of angular frequencies 2 pi k / 1024, k < 512, on which scipy's `freqz` looks for the

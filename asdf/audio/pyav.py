@@ -128,7 +128,10 @@ def _decode_container(container: Any, file: BinaryIO) -> Decoded:
 def _read_frame(frame: Any, channels: int) -> np.ndarray:
     """Return a frame's samples as (frames, channels)."""
     array: np.ndarray = frame.to_ndarray()
+    samples: np.ndarray
     if frame.format.is_planar:
-        return array.T
-    # A packed frame comes as (1, frames * channels), channels interleaved.
-    return array.reshape(-1, channels)
+        samples = array.T
+    else:
+        # A packed frame comes as (1, frames * channels), channels interleaved.
+        samples = array.reshape(-1, channels)
+    return samples

@@ -148,7 +148,7 @@ def _add_ssi(waveform: np.ndarray, stationary: Stationary) -> np.ndarray:
         return waveform
     ratio = 10 ** (stationary.snr_db / 20)
     level = norm(waveform) / noise_norm / ratio
-    noisy = waveform + level * noise
+    noisy: np.ndarray = waveform + level * noise
     return noisy.astype(np.float32)
 
 

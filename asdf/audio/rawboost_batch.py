@@ -112,7 +112,8 @@ class Unboosted:
         # Noise of norm 0 is divided by 1 and changes nothing. (`where` with a number would copy
         # that number to the device, and wait.)
         divisor_R1 = noise_norm_R1 + (noise_norm_R1 == 0)
-        return x_RT + self.level_R1 * norm_R1 / divisor_R1 * noise_RT
+        added_RT: Tensor = self.level_R1 * norm_R1 / divisor_R1 * noise_RT
+        return x_RT + added_RT
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {}
@@ -221,7 +222,7 @@ def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
         response_R1F = responses_RKF[:, order : order + 1]
         spectrum_RWF += rfft(power_RWP) * response_R1F
     # The first samples of a block hold what wrapped around.
-    output_RWP = irfft(spectrum_RWF, plan.points)
+    output_RWP: Tensor = irfft(spectrum_RWF, plan.points)
     output_RWP = output_RWP[..., taps - 1 :]
     return output_RWP.flatten(1)[:, :samples]
 

@@ -19,7 +19,6 @@ from asdf.audio import fallbacks
 from asdf.audio.flac import decode_flac
 from asdf.audio.opening import AnyPath, cut_off, open_recording
 from asdf.audio.resampling import (
-    SAMPLE_RATE,
     resample,
     resampled_length,
     resampled_position,
@@ -27,7 +26,7 @@ from asdf.audio.resampling import (
 )
 from asdf.errors import AsdfError
 
-__all__ = ["SAMPLE_RATE", "audio_length", "average_channels", "decoded_length", "read_audio"]
+__all__ = ["audio_length", "average_channels", "decoded_length", "read_audio"]
 
 # A seek in these does not lead to the same samples that decoding from the start gives.
 _INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_III"}

@@ -78,7 +78,7 @@ def resample(waveform: np.ndarray, rate: int) -> np.ndarray:
     spare_periods = 1 + len(waveform) // _SAMPLES_PER_SPARE_PERIOD
     spare = np.zeros(old * spare_periods, np.float32)
     padded = np.concatenate([waveform, spare])
-    resampled = torchaudio_resample(
+    resampled: torch.Tensor = torchaudio_resample(
         torch.from_numpy(padded),
         rate,
         SAMPLE_RATE,

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.resampling import SAMPLE_RATE
 from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
 
 WINDOW = 512
 """Samples of a window at 16 kHz, the only length that the network takes."""
@@ -64,7 +64,8 @@ def speech_probabilities(waveform: np.ndarray) -> np.ndarray:
     padded = np.pad(np.asarray(waveform, np.float32), (0, padding))
     with torch.inference_mode():
         batch = torch.from_numpy(padded)[None]
-        return network.audio_forward(batch, SAMPLE_RATE)[0].numpy()
+        probabilities: torch.Tensor = network.audio_forward(batch, SAMPLE_RATE)[0]
+        return probabilities.numpy()
 
 
 def _describe_missing(problem: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asdf.audio.resampling import SAMPLE_RATE
 from asdf.audio.silero import WINDOW, silero_version, speech_probabilities
+from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import SpeechActivity
 
 FRAME_S = 0.02
@@ -60,7 +60,8 @@ def _find_loud_frames(waveform: np.ndarray, threshold_db: float) -> np.ndarray:
     variances = np.add.reduceat(squares, starts) / lengths
     relative = 10 ** (-threshold_db / 10)
     threshold = max(variances.max() * relative, _FLOOR)
-    return variances >= threshold
+    is_loud: np.ndarray = variances >= threshold
+    return is_loud
 
 
 def check_detector(sad: SpeechActivity) -> None:

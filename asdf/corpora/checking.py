@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.audio.reading import SAMPLE_RATE, audio_length
+from asdf.audio.reading import audio_length
 from asdf.corpora.known import Reading, files_in, is_recording
 from asdf.data.threads import threads
 from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
 from asdf.runs.progress import track
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList

@@ -25,7 +25,7 @@ from asdf.trials.trial_list import TrialList
 
 
 @dataclass(eq=False)
-class TrainingClips(Dataset):
+class TrainingClips(Dataset[Clip]):
     """Crops of `clip_size` samples; shorter utterances are repeated. Key: (epoch, utterance).
 
     Attributes:
@@ -76,7 +76,7 @@ class TrainingClips(Dataset):
 
 
 @dataclass(eq=False)
-class WholeUtterances(Dataset):
+class WholeUtterances(Dataset[Clip]):
     """The first samples of utterances, repeated where there are fewer. Key: (utterance, samples)."""
 
     utterances: TrialList

@@ -48,9 +48,9 @@ class BatchLoader:
     """
 
     def __init__(
-        self, dataset: Dataset, workers: int, world: World, stop: StopRequest | None = None
+        self, dataset: Dataset[Clip], workers: int, world: World, stop: StopRequest | None = None
     ) -> None:
-        """Prepare to read items of `dataset`, which are `Clip`s.
+        """Prepare to read items of `dataset`.
 
         Args:
             workers: how many are requested; 0: this process reads by itself, when a batch is

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.typing import NDArray
 
-from asdf.demo.filters import HOP, SAMPLE_RATE, Array, overlap_add, slide, smooth, squared_sine
+from asdf.demo.filters import HOP, Array, overlap_add, slide, smooth, squared_sine
+from asdf.facts import SAMPLE_RATE
 
 _WINDOW = 512
 FFT = 1024
@@ -148,4 +149,5 @@ def mel_filters(bands: int, bins: int) -> Array:
     centres = np.linspace(0, mel[-1], bands)
     distance = np.abs(mel - centres[:, None])
     width = centres[1]
-    return np.maximum(0, 1 - distance / width)
+    filters: Array = np.maximum(0, 1 - distance / width)
+    return filters

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from asdf.demo.filters import SAMPLE_RATE, Array, smooth
+from asdf.demo.filters import Array, smooth
 from asdf.demo.speakers import Speaker
+from asdf.facts import SAMPLE_RATE
 
 TICK = 32
 """Samples between the targets of articulation."""
@@ -110,7 +111,7 @@ def draw_targets(speaker: Speaker, ticks: int, rng: Generator) -> list[Target]:
 
 def _draw_shape(shapes: Array, spread: float, rng: Generator) -> Array:
     """Draw a shape (3,) out of (n, 3), each formant of which is a little off."""
-    shape = shapes[rng.integers(len(shapes))]
+    shape: Array = shapes[rng.integers(len(shapes))]
     return shape * rng.normal(1, spread, 3)
 
 

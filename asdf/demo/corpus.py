@@ -24,11 +24,12 @@ import numpy as np
 import soundfile
 from numpy.random import Generator, default_rng
 
-from asdf.demo.filters import SAMPLE_RATE, Array, filtered
+from asdf.demo.filters import Array, filtered
 from asdf.demo.speakers import draw_speaker
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak
 from asdf.errors import AsdfError
+from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import write_text
 from asdf.runs.log import LOG
 from asdf.runs.progress import track
@@ -231,5 +232,5 @@ def _record(sound: Array, rng: Generator) -> np.ndarray:
     sound = sound + floor
     level_db = -rng.uniform(26, 40)
     sound = sound * 10 ** (level_db / 20)
-    whole = np.rint(sound.clip(-1, 1) * 32767)
+    whole: Array = np.rint(sound.clip(-1, 1) * 32767)
     return whole.astype(np.int16)

@@ -26,7 +26,8 @@ from asdf.demo.analysis import (
     mel_filters,
     predict_linearly,
 )
-from asdf.demo.filters import HOP, SAMPLE_RATE, Array, cut, overlap_add, round_up
+from asdf.demo.filters import HOP, Array, cut, overlap_add, round_up
+from asdf.facts import SAMPLE_RATE
 
 _LPC_ORDER = 20
 _CEPSTRUM = 41
@@ -158,7 +159,8 @@ def _regular_wave(f0_hz: Array, samples: int, dispersion: float) -> Array:
     # The point after the last is the first of the next cycle.
     closed = np.append(cycle, cycle[0])
     wave = np.interp(point, np.arange(_WAVE_POINTS + 1), closed)
-    return wave / cycle.std()
+    normalized: Array = wave / cycle.std()
+    return normalized
 
 
 def _per_sample(track: Array, samples: int) -> Array:
@@ -203,4 +205,5 @@ def _measure_levels(spectrum: NDArray[np.complex128], bands: Array) -> Array:
     power = np.abs(spectrum) ** 2
     bins = bands.shape[1]
     frequencies_of_bins = power[:-1].reshape(bins, -1)
-    return bands @ frequencies_of_bins.mean(1) + 1e-9
+    levels: Array = bands @ frequencies_of_bins.mean(1) + 1e-9
+    return levels

@@ -16,7 +16,6 @@ from numpy.random import Generator
 from asdf.demo.articulation import TICK, articulate, draw_targets
 from asdf.demo.filters import (
     HOP,
-    SAMPLE_RATE,
     Array,
     cut,
     filtered,
@@ -25,6 +24,7 @@ from asdf.demo.filters import (
     smooth,
 )
 from asdf.demo.speakers import Speaker
+from asdf.facts import SAMPLE_RATE
 
 _FFT = 640
 # Of the seven formants.
@@ -68,7 +68,8 @@ def _draw_log_f0(speaker: Speaker, ticks: int, rng: Generator) -> Array:
     contour = melody + 0.008 * tremor / tremor.std()
     middle = seconds[-1] / 2
     declination = rng.uniform(0.04, 0.12) * (seconds - middle)
-    return np.log(speaker.f0_hz) + contour - declination
+    log_f0: Array = np.log(speaker.f0_hz) + contour - declination
+    return log_f0
 
 
 def _move_glottis(speaker: Speaker, log_f0: Array, rng: Generator) -> tuple[Array, Array]:

@@ -14,6 +14,8 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from asdf.distributed.gpus import TakenDevice
 from asdf.distributed.launchers import Launch
@@ -30,12 +32,12 @@ def open_store(launch: Launch, timeout: timedelta) -> Any:
     address = f"[{launch.address}]" if ":" in launch.address else launch.address
     url = f"tcp://{address}:{launch.port}"
     try:
-        rendezvous = dist.rendezvous(url, launch.rank, launch.size, timeout=timeout)
-        store, _, _ = next(iter(rendezvous))
+        meetings = rendezvous(url, launch.rank, launch.size, timeout=timeout)
+        store, _, _ = next(iter(meetings))
     except (dist.DistError, RuntimeError, ValueError) as error:
         raise AsdfError(_explain_failed_meeting(launch, timeout, error)) from error
     name = meet(store, launch.rank, launch.size, timeout.total_seconds())
-    return dist.PrefixStore(f"asdf-{name}", store)
+    return PrefixStore(f"asdf-{name}", store)
 
 
 def _explain_failed_meeting(launch: Launch, timeout: timedelta, error: Exception) -> str:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.distributed_c10d import PrefixStore
 
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.arithmetic import keep_tf32, set_tf32
@@ -98,7 +99,8 @@ class World:
             passed_on = outcome.failure(outcome.message)
             passed_on.reported_by_main = True
             raise passed_on
-        return outcome.result
+        result: T = outcome.result
+        return result
 
     def gather(self, value: T) -> list[T] | None:
         """Return the values of all ranks, in their order, on the main rank; None elsewhere."""
@@ -144,7 +146,7 @@ class World:
             f"local rank {self.local_rank}, device {device}"
         )
 
-    def _broadcast(self, objects: list[Any]) -> list[Any]:
+    def _broadcast(self, objects: list[T]) -> list[T]:
         if self.size > 1:
             dist.broadcast_object_list(objects, src=0, group=self._control)
         return objects
@@ -242,4 +244,4 @@ def _next_store(launch: Launch, timeout: timedelta) -> Any:
     if _store is None:
         _store = open_store(launch, timeout)
     _worlds_opened += 1
-    return dist.PrefixStore(f"run-{_worlds_opened}", _store)
+    return PrefixStore(f"run-{_worlds_opened}", _store)

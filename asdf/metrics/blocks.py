@@ -37,7 +37,7 @@ class Blocks:
     of_spoof: Indices
     count: int
 
-    def sums(self, bona_fide: npt.NDArray, spoof: npt.NDArray) -> Weights:
+    def sums(self, bona_fide: Counts, spoof: Counts) -> Weights:
         """Sum integer weights of the trials over each block: two arrays of shape (blocks,)."""
         bona_fide_sums = np.bincount(self.of_bona_fide, bona_fide, self.count)
         spoof_sums = np.bincount(self.of_spoof, spoof, self.count)

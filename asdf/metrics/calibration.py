@@ -88,7 +88,7 @@ def _is_sound(entry: Mapping[str, Any]) -> bool:
     for name in names.difference(missing_costs):
         if not isinstance(entry[name], float | int) or not math.isfinite(entry[name]):
             return False
-    return entry["scale"] > 0
+    return bool(entry["scale"] > 0)
 
 
 def calibrate(

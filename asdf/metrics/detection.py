@@ -132,7 +132,7 @@ class DetCurve:
         return misses
 
 
-def _prepend(value: float, values: npt.NDArray) -> Floats:
+def _prepend(value: float, values: Floats) -> Floats:
     return np.concatenate([[value], values])
 
 

@@ -124,7 +124,9 @@ class HeterogeneousGraphAttention(nn.Module):
         # Written out: the backward pass of a matrix product is an outer product here, which torch
         # 2.14 compiles with Triton on a GPU, and that fails where there is no C compiler.
         gathered_B1C = (attention_BJ1 * x_BJC).sum(dim=1, keepdim=True)
-        return self.proj_with_attM(gathered_B1C) + self.proj_without_attM(master_B1C)
+        attended_B1D: Tensor = self.proj_with_attM(gathered_B1C)
+        master_B1D: Tensor = self.proj_without_attM(master_B1C)
+        return attended_B1D + master_B1D
 
 
 class GraphPool(nn.Module):
@@ -160,7 +162,7 @@ def _compute_edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:
 
 def _normalize(norm: nn.Module, x_BND: Tensor) -> Tensor:
     """Apply a batch norm over all nodes of all utterances."""
-    normed_XD = norm(x_BND.flatten(0, 1))
+    normed_XD: Tensor = norm(x_BND.flatten(0, 1))
     return normed_XD.view_as(x_BND)
 
 

@@ -43,7 +43,8 @@ class SqueezeExcitation(nn.Module):
         )
 
     def forward(self, x_BCL: Tensor) -> Tensor:
-        return x_BCL * self.se(x_BCL)
+        factors_BC1: Tensor = self.se(x_BCL)
+        return x_BCL * factors_BC1
 
 
 class WeightedRes2Net(nn.Module):
@@ -92,7 +93,8 @@ class WeightedRes2Net(nn.Module):
         sums.append(last_BWL1.squeeze(3))
         out_BCL = self.conv3(torch.cat(sums, dim=1))
         out_BCL = self.bn3(out_BCL.relu())
-        return x_BCL + self.se(out_BCL)
+        scaled_BCL: Tensor = self.se(out_BCL)
+        return x_BCL + scaled_BCL
 
 
 def _make_time_convolution(width: int, dilation: int) -> nn.Conv2d:

@@ -59,7 +59,7 @@ class ResidualBlock(nn.Module):
         """Map (batch, channels_in, F, T) to (batch, channels_out, F, T or T // 3)."""
         # What comes between has no name: without gradients it is then freed at once, which saves
         # scoring a quarter of its memory.
-        out_BCFT = self.conv2(F.selu(self.bn2(self.conv1(x_BCFT))))
+        out_BCFT: Tensor = self.conv2(F.selu(self.bn2(self.conv1(x_BCFT))))
         if self.changes_channels:
             x_BCFT = self.conv_downsample(x_BCFT)
         out_BCFT = out_BCFT + x_BCFT
@@ -79,7 +79,8 @@ class ResidualEncoder(nn.Sequential):
     def forward(self, x_BCFT: Tensor) -> Tensor:
         """Return what the last block makes of (batch, channels, F, T)."""
         with weights_cast_together(self, x_BCFT.device):
-            return super().forward(x_BCFT)
+            out_BCFT: Tensor = super().forward(x_BCFT)
+        return out_BCFT
 
 
 def residual_encoder(channels: tuple[int, ...], pool: bool) -> ResidualEncoder:

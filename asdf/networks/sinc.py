@@ -64,7 +64,8 @@ def band_pass_filters(channels: int, length: int) -> np.ndarray:
 
 
 def _hz_to_mel(hz: float) -> float:
-    return 2595 * np.log10(1 + hz / 700)
+    mel: float = 2595 * np.log10(1 + hz / 700)
+    return mel
 
 
 def _mel_to_hz(mel: np.ndarray) -> np.ndarray:

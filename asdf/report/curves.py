@@ -66,7 +66,8 @@ def probit(
 
     Deviates are interpolated between -4 and 4, exact to 1e-6.
     """
-    return np.interp(np.clip(rates, lowest, highest), _CDF, _DEVIATES)
+    deviates: Floats = np.interp(np.clip(rates, lowest, highest), _CDF, _DEVIATES)
+    return deviates
 
 
 _DEVIATES = np.linspace(-4, 4, 8001)
@@ -146,9 +147,12 @@ def _distances(x: Floats, y: Floats) -> Floats:
     inside_x = x[1:-1] - x[0]
     inside_y = y[1:-1] - y[0]
     length = math.hypot(dx, dy)
+    distances: Floats
     if not length:
-        return np.hypot(inside_x, inside_y)
-    return np.abs(dx * inside_y - dy * inside_x) / length
+        distances = np.hypot(inside_x, inside_y)
+    else:
+        distances = np.abs(dx * inside_y - dy * inside_x) / length
+    return distances
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,8 @@ def histogram(
 
     def count(scores: Floats) -> list[int]:
         counts, _ = np.histogram(np.clip(scores, low, high), edges)
-        return counts.tolist()
+        numbers: list[int] = counts.tolist()
+        return numbers
 
     spoofs = {"": count(spoof)}
     for name, group in groups.items():
@@ -222,7 +227,7 @@ def bin_count(classes: Sequence[Floats], span: float) -> int:
     max_bins = min(math.isqrt(trials), _MAX_BINS)
     if not widths:
         return max(1, max_bins)
-    bins = math.ceil(span / min(widths))
+    bins: int = math.ceil(span / min(widths))
     return max(1, min(max_bins, bins))
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from asdf.metrics.bootstrap import Interval, Intervals
 from asdf.metrics.catalogue import METRICS, defined
-from asdf.metrics.summary import Average, Result, Summary
+from asdf.metrics.results import Result
+from asdf.metrics.summary import Average, Summary
 from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.names import labels_of
 from asdf.text import aligned

@@ -12,9 +12,9 @@ import numpy as np
 from asdf.archives import find_member
 from asdf.audio import read_audio
 from asdf.audio.blocks import read_blocks
-from asdf.audio.resampling import SAMPLE_RATE
 from asdf.audio.speech import Beginning, find_beginning, read_beginning
 from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.scoring.waveforms import as_waveform
 from asdf.settings.sections import SpeechActivity
 

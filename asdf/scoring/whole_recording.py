@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.audio.resampling import SAMPLE_RATE
+from asdf.facts import SAMPLE_RATE
 from asdf.scoring.scored import MIN_SPEECH_S, SILENCE_DB, Scored, WindowScore
 
 

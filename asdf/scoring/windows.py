@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asdf.audio.resampling import SAMPLE_RATE
 from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
 
 
 class Cut(NamedTuple):

@@ -8,8 +8,9 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import Any, get_type_hints
 
-from asdf.settings.mistakes import Complaint, closest, shortened
+from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.sections import Sections
+from asdf.text import closest
 
 
 @dataclass(frozen=True)

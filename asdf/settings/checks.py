@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from asdf.settings.catalogue import Known
 from asdf.settings.kinds import describe, is_union
-from asdf.settings.mistakes import Complaint, closest, shortened
+from asdf.settings.mistakes import Complaint, shortened
+from asdf.text import closest
 
 _KIND_WORDS = {int: "a whole number", float: "a float", str: "a string"}
 

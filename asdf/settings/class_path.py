@@ -58,7 +58,8 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
             f"{setting}: {class_path} ({file}) does not fit: a class derived from "
             f"{base.__module__}.{base.__qualname__} is needed, and this is {named!r}."
         )
-    return named
+    checked: type[Kind] = named
+    return checked
 
 
 def look_for_class(class_path: str, folder: Path, setting: str) -> None:

@@ -98,7 +98,8 @@ def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | 
         raise Complaint("the number is out of range", line) from None
     if isinstance(result, complex):
         raise Complaint("the root of a negative number is no number", line)
-    return _bounded(result, node)
+    number: int | float = _bounded(result, node)
+    return number
 
 
 def _is_huge_power(base: int | float, exponent: int | float) -> bool:

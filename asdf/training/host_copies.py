@@ -89,7 +89,8 @@ class HostCopies:
 
     def _copy_storage(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         if storage.device.type != "cuda":
-            return storage.cpu().clone()
+            copied: torch.UntypedStorage = storage.cpu().clone()
+            return copied
         self._device = storage.device
         numbers = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
         buffer = self._next_buffer(storage.nbytes())

@@ -60,12 +60,14 @@ class Scores(TrialList):
     @property
     def bona_fide(self) -> npt.NDArray[np.float64]:
         """The scores of the bona fide trials, in the order of the file."""
-        return self.scores[self.labels == 1]
+        scores: npt.NDArray[np.float64] = self.scores[self.labels == 1]
+        return scores
 
     @property
     def spoof(self) -> npt.NDArray[np.float64]:
         """The scores of the spoof trials, in the order of the file."""
-        return self.scores[self.labels == 0]
+        scores: npt.NDArray[np.float64] = self.scores[self.labels == 0]
+        return scores
 
 
 def read_scores(path: str | os.PathLike[str], *, both_classes: bool = True) -> Scores:

@@ -77,7 +77,7 @@ class TrialList:
         """Return the path of the recording of a trial."""
         if self.origin is None:
             return self.folder / self.ids[index]
-        origin = self.origins[self.origin[index]]
+        origin = self.origins[int(self.origin[index])]
         return origin.folder / self.ids[index][origin.prefix :]
 
     def select(self, indices: npt.NDArray[np.integer]) -> TrialList:

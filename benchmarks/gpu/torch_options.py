@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
 
 from asdf.training import exchange
 
@@ -64,18 +65,19 @@ def _bf16_hook() -> Iterator[None]:
 @contextmanager
 def _changed_exchange(change: Callable[[Any], None], **options: Any) -> Iterator[None]:
     """Change the DistributedDataParallel that a step makes."""
-    original: Any = exchange.DistributedDataParallel
+    original: Any = DistributedDataParallel
 
     class Changed(original):
         def __init__(self, *args: Any, **given: Any) -> None:
             super().__init__(*args, **given, **options)
             change(self)
 
-    exchange.DistributedDataParallel = Changed  # type: ignore[misc]
+    # The step takes the class by its name in this module.
+    exchange.DistributedDataParallel = Changed  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        exchange.DistributedDataParallel = original  # type: ignore[misc]
+        exchange.DistributedDataParallel = original  # type: ignore[attr-defined]
 
 
 _OPTIONS: dict[str, Callable[[], Any]] = {

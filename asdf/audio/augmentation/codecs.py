@@ -21,8 +21,9 @@ from numpy.random import Generator
 
 from asdf.audio.augmentation import ffmpeg_codecs
 from asdf.audio.draws import draw_item
-from asdf.audio.resampling import SAMPLE_RATE, resample
+from asdf.audio.resampling import resample
 from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import Augmentation
 
 _TELEPHONE_RATE = 8000
@@ -140,6 +141,7 @@ def _code_in_libsndfile(
         for start in range(0, len(waveform), _BLOCK):
             coder.write(waveform[start : start + _BLOCK])
     file.seek(0)
+    decoded: np.ndarray
     decoded, _ = soundfile.read(file, dtype="float32")
     return decoded
 

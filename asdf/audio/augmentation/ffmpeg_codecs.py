@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.resampling import SAMPLE_RATE
+from asdf.facts import SAMPLE_RATE
 
 # Two filter banks of 24 taps (ITU-T G.722), less the two samples that each takes and gives at a
 # time.
@@ -43,7 +43,7 @@ def to_16_bits(waveform: np.ndarray) -> np.ndarray:
     """Round `waveform` (T,) within [-1, 1] to (T,) int16."""
     full_scale = 2**15
     rounded = np.rint(waveform * full_scale)
-    clipped = np.clip(rounded, -full_scale, full_scale - 1)
+    clipped: np.ndarray = np.clip(rounded, -full_scale, full_scale - 1)
     return clipped.astype(np.int16)
 
 

@@ -113,7 +113,8 @@ def reverberate(waveform: np.ndarray, response: np.ndarray) -> np.ndarray:
     wet = convolved[direct : direct + length]
     wet = wet.astype(np.float64)
     level = np.sqrt(energy / (wet @ wet))
-    return (level * wet).astype(np.float32)
+    scaled: np.ndarray = level * wet
+    return scaled.astype(np.float32)
 
 
 def _find_fast_size(min_points: int) -> int:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.draws import draw_between
-from asdf.audio.resampling import SAMPLE_RATE, resample
+from asdf.audio.resampling import resample
+from asdf.facts import SAMPLE_RATE
 
 UNCHANGED = 100
 
