@@ -55,6 +55,7 @@ def read_asv_scores(
         AsdfError: names file and line of a malformed line or of a score that is not finite; the two
             files have different numbers of lines; or a key never occurs.
     """
+    # Whole before any key is joined: one line more or less would shift all keys after it.
     lines = list(numbered_lines(path))
     stated: Sequence[_Key] | None = None
     if keys is not None:
@@ -71,8 +72,10 @@ def read_asv_scores(
         if len(cells) != 3 or key.key not in scores:
             raise AsdfError(_describe_malformed(path, number, line, has_keys=stated is not None))
         score = parse_score(cells[2], path, number)
+        # The metrics would refuse it too, but only this reader knows its line.
         if not np.isfinite(score):
             raise AsdfError(f"{path}, line {number}: the score '{cells[2]}' is not finite.")
+        # Without a file of keys nothing says which subset a trial is of: all are taken.
         if stated is None or subset in (None, key.subset):
             scores[key.key].append(score)
     part = f" of subset {subset}" if subset and stated is not None else ""

@@ -28,6 +28,7 @@ class TrialCollector:
 
     def __init__(self, path: Path, columns: Sequence[str] = ()) -> None:
         self._path = path
+        # Arrays: as Python's integers, line numbers of a million trials take nine times the memory.
         self._lines = array("I")
         self._ids: list[str] = []
         self._labels = array("b")
@@ -53,6 +54,7 @@ class TrialCollector:
         """
         if not self._ids:
             raise AsdfError(f"{self._path}: no trial in it. Was it copied whole?")
+        # Another spelling of a path is the same recording, which would then count twice.
         recordings = [same_recording(utterance) for utterance in self._ids]
         repeats = find_repeats(recordings)
         if repeats is not None:

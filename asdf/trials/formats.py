@@ -19,6 +19,7 @@ from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.score_file import ScoreCollector, Scores, read_scores
 from asdf.trials.trial_list import Labels
 
+# Without 1 and 0, unlike the keys of label files: those make a score file one of ASDF's.
 KEYS = {"bonafide": 1, "bona-fide": 1, "spoof": 0}
 Format = Literal["asdf", "keyed", "two columns"]
 
@@ -51,6 +52,7 @@ def read_score_file(
     file_format = score_format(first, is_trial)
     if file_format == "two columns":
         return read_two_columns(path)
+    # A class may be missing: labels of a protocol may still take the place of those in the file.
     if file_format == "asdf":
         scores = read_scores(path, both_classes=False)
     else:
@@ -92,6 +94,7 @@ def read_keyed_scores(path: str | os.PathLike[str], *, both_classes: bool = True
     """
     collector = ScoreCollector(path)
     for number, line in numbered_lines(path):
+        # From the right: of the four, only the utterance may hold spaces.
         cells = line.rsplit(None, 3)
         if len(cells) != 4 or cells[2] not in KEYS:
             raise AsdfError(
@@ -115,6 +118,7 @@ def read_two_columns(path: str | os.PathLike[str]) -> ScoreFile:
         cells = line.rsplit("\t" if "\t" in line else None, 1)
         if len(cells) != 2:
             raise AsdfError(f"{path}, line {number}: expected 'UTT SCORE', found '{line}'.")
+        # Further down it would show that files were appended to each other: there it is no score.
         if may_be_header and cells[1].lower() in ("cm-score", "score"):
             continue
         may_be_header = False

@@ -16,6 +16,7 @@ from asdf.trials.collecting import TrialCollector
 from asdf.trials.lines import NumberedLines, peek
 from asdf.trials.trial_list import TrialList
 
+# In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
 LABELS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, "1": 1, "0": 0}
 
 # The columns of the files of ASVspoof, by how many there are; 'key' is the label, and '' holds
@@ -73,6 +74,7 @@ def _without_empty_columns(trials: TrialList) -> TrialList:
     """Leave out columns of '-' alone, such as the third one of ASVspoof 2019 LA."""
     columns = {}
     for name, values in trials.columns.items():
+        # Who reads attacks may rely on the column: in a list of bona fide alone all of it is '-'.
         if name == "attack" or set(values) != {"-"}:
             columns[name] = values
     return replace(trials, columns=columns)
@@ -123,6 +125,7 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
         )
     layout = _Layout.of(header, "file", key)
     collector = TrialCollector(path, list(layout.columns))
+    # `peek` has put the header back in front of the lines.
     next(lines)
     for number, line in lines:
         cells = _cells_of_csv(line)
@@ -146,6 +149,7 @@ def _label_of_csv(cell: str, key: str) -> int | None:
 
 
 def _cells_of_csv(line: str) -> list[str]:
+    # Not split at commas: a name in quotes may hold one.
     cells = next(csv.reader([line.strip()]))
     return [cell.strip() for cell in cells]
 
@@ -154,6 +158,7 @@ def _find_layout(first: str) -> Sequence[str]:
     """Return the columns of a file that begins with this line."""
     cells = first.split()
     names = ASVSPOOF.get(len(cells))
+    # The number of words alone decides nothing: in two columns a name may hold spaces.
     if names is None or cells[names.index("key")] not in ("bonafide", "spoof"):
         return _TWO_COLUMNS
     return names
@@ -181,6 +186,7 @@ def _read_columns(
         if len(cells) == len(names):
             label = LABELS.get(cells[layout.key].lower())
         if label is None:
+            # Where the first line fails, it may be another kind of file; later it is that line.
             if number == first_number and not advice:
                 advice = f" It should be {_KNOWN_FILES}."
             raise AsdfError(

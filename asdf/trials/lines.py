@@ -98,6 +98,7 @@ def lines_of(
     Raises:
         AsdfError: as `numbered_lines`.
     """
+    # The first bytes are looked at before they are read, which members of tars cannot do.
     is_buffered = isinstance(file, io.BufferedReader)
     buffered = file if is_buffered else io.BufferedReader(file)  # type: ignore[type-var]
     try:

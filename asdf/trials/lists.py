@@ -40,6 +40,7 @@ def read_list(path: Path, folder: Path, name: str = "") -> TrialList:
     collector = TrialCollector(path)
     for number, line in lines:
         text = line.strip()
+        # From the right: a path may hold spaces.
         utterance, _, label = text.rpartition(" ")
         if not utterance.strip() or label not in ("0", "1"):
             raise AsdfError(
@@ -57,13 +58,13 @@ def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str =
         AsdfError: missing or empty protocol, a malformed line, an utterance named twice.
     """
     trials = parse_protocol(_list_lines(path), path, layout=ASVSPOOF[5])
-    return TrialList(
-        [f"{audio}/{utterance}.flac" for utterance in trials.ids],
-        trials.labels,
-        columns={name: trials.columns[name] for name in ("speaker", "attack")},
-        name=name,
-        folder=folder,
-    )
+    columns = {}
+    for column in ("speaker", "attack"):
+        # A protocol that names no speaker has '-' in all of the column, which is then left out.
+        if column in trials.columns:
+            columns[column] = trials.columns[column]
+    ids = [f"{audio}/{utterance}.flac" for utterance in trials.ids]
+    return TrialList(ids, trials.labels, columns=columns, name=name, folder=folder)
 
 
 def _list_lines(path: Path) -> NumberedLines:
@@ -125,6 +126,7 @@ def _names_in(folder: Path) -> set[str]:
     try:
         return {entry.name for entry in os.scandir(folder)}
     except (FileNotFoundError, NotADirectoryError):
+        # Not a directory: the path may go on into a tar, which is a file.
         return _names_in_archive(folder)
     except OSError as error:
         raise AsdfError(

@@ -19,7 +19,7 @@ from asdf.text import quoted_and_more
 from asdf.trials.formats import ScoreFile, read_score_file, read_two_columns
 from asdf.trials.lines import numbered_lines
 from asdf.trials.score_file import Scores, missing_class
-from asdf.trials.trial_list import Labels, TrialList
+from asdf.trials.trial_list import Labels, TrialList, values_at
 
 _SHOWN = 5
 Indices = npt.NDArray[np.intp]
@@ -54,6 +54,7 @@ def read_matched(
     """
     if trials is None:
         return Matched(_with_own_labels(path, read_score_file(path)), 0)
+    # The first line, which the format is known by, may be of another subset.
     known = whole or trials
     file = read_score_file(path, lambda utterance: known.index_of(utterance) is not None)
     return _match_file(path, file, trials, whole, ignore_others)
@@ -128,8 +129,7 @@ def _match_file(
     used = np.flatnonzero(indices >= 0)
     if used.size < len(file.ids) and not ignore_others:
         _refuse_others(path, file.ids, indices, whole)
-    chosen = used.tolist()
-    ids = [file.ids[index] for index in chosen]
+    ids = values_at(file.ids, used)
     _refuse_missing(path, indices[used], trials)
     _refuse_repeated(str(path), ids, indices[used], trials)
     labels = trials.labels[indices[used]]
@@ -138,7 +138,7 @@ def _match_file(
     _refuse_one_class(path, labels)
     columns = {}
     if file.attacks:
-        columns["attack"] = [file.attacks[index] for index in chosen]
+        columns["attack"] = values_at(file.attacks, used)
     scores = Scores(ids, labels, file.scores[used], columns=columns)
     return Matched(scores, len(file.ids) - len(ids))
 
@@ -160,7 +160,7 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
             twice; the message begins with `name`.
     """
     indices = _match(scores.ids, trials)
-    others = [scores.ids[i] for i in np.flatnonzero(indices < 0).tolist()]
+    others = values_at(scores.ids, np.flatnonzero(indices < 0))
     if others:
         raise AsdfError(
             f"{name}: {len(others)} of {len(scores)} scored trials are not in the protocol: "
@@ -171,7 +171,7 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
     _compare_labels(name, scores.ids, scores.labels, trials.labels[indices])
     columns: dict[str, Sequence[str]] = {}
     for column, values in trials.columns.items():
-        columns[column] = [values[index] for index in indices.tolist()]
+        columns[column] = values_at(values, indices)
     return columns
 
 
@@ -201,7 +201,7 @@ def _match(ids: Sequence[str], trials: TrialList) -> Indices:
 def _refuse_others(
     path: str | os.PathLike[str], ids: Sequence[str], indices: Indices, whole: TrialList | None
 ) -> None:
-    others = [ids[i] for i in np.flatnonzero(indices < 0).tolist()]
+    others = values_at(ids, np.flatnonzero(indices < 0))
     if whole is not None:
         others = [utterance for utterance in others if whole.index_of(utterance) is None]
     if others:
@@ -217,7 +217,8 @@ def _refuse_missing(path: str | os.PathLike[str], indices: Indices, trials: Tria
     scored[indices] = True
     missing = np.flatnonzero(~scored)
     if missing.size:
-        names = [trials.ids[i] for i in missing[: _SHOWN + 1]]
+        # Of a million only those that are shown, and one more, which becomes the dots.
+        names = values_at(trials.ids, missing[: _SHOWN + 1])
         raise AsdfError(
             f"{path}: {missing.size} of the {len(trials)} trials of the protocol have no score: "
             f"{quoted_and_more(names, _SHOWN)}. Was the scoring interrupted, or is it the protocol "
@@ -230,7 +231,7 @@ def _refuse_repeated(name: str, ids: Sequence[str], indices: Indices, trials: Tr
     counts = np.bincount(indices, minlength=len(trials))
     repeated = np.flatnonzero(counts[indices] > 1)
     if repeated.size:
-        names = [ids[i] for i in repeated[: _SHOWN + 1]]
+        names = values_at(ids, repeated[: _SHOWN + 1])
         raise AsdfError(
             f"{name}: {(counts > 1).sum()} trials of the protocol are scored more than once: "
             f"{quoted_and_more(names, _SHOWN)}. Repeated trials change the EER; score the set "
@@ -247,7 +248,7 @@ def _compare_labels(
     different = np.flatnonzero(in_file != in_protocol)
     if not different.size:
         return
-    names = [ids[i] for i in different[: _SHOWN + 1]]
+    names = values_at(ids, different[: _SHOWN + 1])
     hint = ""
     if different.size == len(ids):
         hint = " All of them: does 1 mean spoof in one of the two?"

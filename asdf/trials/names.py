@@ -19,6 +19,7 @@ _AT_ONCE = 1 << 16
 class Names(Sequence[str]):
     """A sequence of strings that cannot be changed, and is as quick to pickle as an array."""
 
+    # It equals a list of the same names, and lists have no hash.
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -62,4 +63,5 @@ class Names(Sequence[str]):
 
 
 def _encode(name: str) -> bytes:
+    # A file's name may hold bytes that are no UTF-8: they come back as they were.
     return name.encode("utf-8", "surrogateescape")

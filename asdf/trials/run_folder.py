@@ -98,6 +98,7 @@ class RunFolder:
         Raises:
             AsdfError: as `read_scores`.
         """
+        # A missing class is left to `asdf.metrics.checks`, which says it with the system's name.
         return read_scores(self.score_file(network, corpus), both_classes=False)
 
     def trials(self, corpus: str) -> TrialList | None:
@@ -126,6 +127,7 @@ def open_run_folder(path: Path) -> RunFolder:
         raise AsdfError(
             f"{path} is not the folder of a run: it holds neither settings.py nor scores.{hint}"
         )
+    # A run is called by its folder's name, and '.' has none.
     return RunFolder(path.resolve())
 
 

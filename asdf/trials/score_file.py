@@ -23,7 +23,7 @@ from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import numbered_lines
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 5
 
@@ -229,7 +229,7 @@ def _check_writable(
             f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set "
             "empty?"
         )
-    not_finite = [ids[index] for index in np.flatnonzero(~np.isfinite(values)).tolist()]
+    not_finite = values_at(ids, np.flatnonzero(~np.isfinite(values)))
     advice = "Score in fp32, with a network that did not diverge"
     _refuse(path, not_finite, len(ids), "got a score that is NaN or infinite", advice)
     repeated = [utterance for utterance, count in Counter(ids).items() if count > 1]
@@ -245,6 +245,7 @@ def score_texts(scores: npt.NDArray[np.float64]) -> Iterator[str]:
 
     That is the float32 if all are float32 numbers, else the float64.
     """
+    # Beyond the range of float32 a score becomes infinite, which equals no score: float64 then.
     with np.errstate(over="ignore"):
         short = scores.astype(np.float32)
     if (short == scores).all():

@@ -1,4 +1,7 @@
-"""How the scores in a file were computed: written next to it, or known from the settings of its run."""
+"""How the scores in a file were computed: written next to it, or known from its run's settings.
+
+Invariant: what cannot be read is not known, never an error: scores are sound without it.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from asdf.trials.scored_length import ScoredLength
 
 _MIN = "network.min_evaluation_utterance_length_in_samples"
 _MAX = "network.max_evaluation_utterance_length_in_samples"
-_LONGEST = 1000
+_MAX_CHARACTERS = 1000
 """Characters that are read of what stands next to a score file: a few values with their names."""
 
 
 def write_how_scored(score_file: Path, scored: HowScored) -> None:
-    """Write `scored`, whose length is known, next to a score file, as NAME.scored.json for NAME.txt."""
+    """Write `scored`, whose length is known, as NAME.scored.json next to a score file NAME.txt."""
     assert scored.length is not None
     entry = {
         "min_samples": scored.length.min_samples,
@@ -30,46 +33,54 @@ def write_how_scored(score_file: Path, scored: HowScored) -> None:
 
 
 def read_how_scored(score_file: Path) -> HowScored | None:
-    """What `write_how_scored` wrote next to `score_file`; None where nothing usable is there.
-
-    The second version wrote no precision.
-    """
+    """Return what `write_how_scored` wrote next to a score file; None without anything usable."""
     try:
         with _path(score_file).open(encoding="utf-8") as file:
-            entry = json.loads(file.read(_LONGEST))
-        most = entry["max_samples"]
-        length = ScoredLength(int(entry["min_samples"]), None if most is None else int(most))
+            entry = json.loads(file.read(_MAX_CHARACTERS))
+        min_samples = int(entry["min_samples"])
+        max_samples = entry["max_samples"]
+        if max_samples is not None:
+            max_samples = int(max_samples)
+        # The second version wrote no precision.
         precision = entry.get("precision")
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return HowScored(length, precision if isinstance(precision, str) else None)
+    if not isinstance(precision, str):
+        precision = None
+    return HowScored(ScoredLength(min_samples, max_samples), precision)
 
 
 def remove_how_scored(score_file: Path) -> None:
-    """Remove what stands next to `score_file`, before other scores are written: it would be of the old ones."""
+    """Remove what stands next to a score file, which would be wrong of other scores.
+
+    It goes before they are written: a process that is killed in between leaves less, not a lie.
+    """
     _path(score_file).unlink(missing_ok=True)
 
 
 def how_scored(score_file: Path) -> HowScored:
-    """How the scores of a file were computed, as far as it is known.
-
-    The first version wrote nothing next to its score files: those in the folder of a run have its
-    settings.
-    """
-    if (written := read_how_scored(score_file)) is not None:
+    """Return how the scores of a file were computed, as far as it is known."""
+    written = read_how_scored(score_file)
+    if written is not None:
         return written
+    # The first version wrote nothing next to score files, but they lie in a run with settings.
     layout = layout_of_score_file(score_file.absolute())
     if layout is None:
         return NOT_KNOWN
     try:
-        settings = RunFolder(layout.system).settings()
-        texts = {name: setting.text for name, setting in settings.items()}
-        if texts.get("network.network_class", "").strip("'\"").endswith("SSL_SLS"):
-            only = int(texts["back_end.sls_samples"])
-            return HowScored(ScoredLength(only, only))
-        return HowScored(ScoredLength(int(texts[_MIN]), int(texts[_MAX])))
+        return HowScored(_length_by_settings(RunFolder(layout.system)))
     except (AsdfError, KeyError, ValueError):
         return NOT_KNOWN
+
+
+def _length_by_settings(run: RunFolder) -> ScoredLength:
+    texts = {name: setting.text for name, setting in run.settings().items()}
+    network_class = texts.get("network.network_class", "").strip("'\"")
+    # Its linear layer fits one number of frames, so it scores that length whatever is set below.
+    if network_class.endswith("SSL_SLS"):
+        samples = int(texts["back_end.sls_samples"])
+        return ScoredLength(samples, samples)
+    return ScoredLength(int(texts[_MIN]), int(texts[_MAX]))
 
 
 def _path(score_file: Path) -> Path:

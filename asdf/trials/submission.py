@@ -22,7 +22,7 @@ from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more
 from asdf.trials.score_file import Scores, score_texts
-from asdf.trials.trial_list import TrialList, bare_name
+from asdf.trials.trial_list import TrialList, bare_name, values_at
 
 FORMATS = ("asvspoof2019", "asvspoof2021", "asvspoof5")
 _SHOWN = 5
@@ -48,9 +48,10 @@ def write_submission(
     _refuse(path, torn, f"names cannot stand in a file of {kind}")
     lines = _format_lines(kind, names, scores)
     if trials is not None:
-        positions = np.array([trials.index_of(utterance) for utterance in scores.ids], float)
-        order = np.argsort(positions, kind="stable")
-        lines = [lines[index] for index in order.tolist()]
+        indices = map(trials.index_of, scores.ids)
+        # As floats: the None of a trial that the protocol lacks becomes NaN, which is sorted last.
+        positions = np.array(list(indices), float)
+        lines = values_at(lines, np.argsort(positions, kind="stable"))
     if kind == "asvspoof5":
         lines.insert(0, "filename\tcm-score\n")
     with atomic_write(path) as file:
@@ -91,6 +92,7 @@ def _attacks(scores: Scores) -> list[str]:
 
 def _is_torn(name: str, kind: str) -> bool:
     """Whether a reader of the format would split this name."""
+    # Only TABs separate its columns, so a name may hold spaces.
     if kind == "asvspoof5":
         return not name or any(separator in name for separator in "\t\n\r")
     return len(name.split()) != 1

@@ -33,6 +33,7 @@ def read_trials(path: str | os.PathLike[str]) -> TrialList:
         AsdfError: names file and line of a row with too few or too many values, a label other than
             0 and 1, or a repeated utterance; or the header is missing, or all trials are.
     """
+    # Only line ends are taken off: a TAB at the end of a line is an empty last column.
     return parse_table(numbered_lines(path, strip="\r\n"), Path(path))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -63,6 +63,7 @@ class TrialList:
     origin: npt.NDArray[np.int16] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        # Callers may pass labels of any integer type, although what they make is frozen.
         object.__setattr__(self, "labels", np.asarray(self.labels, np.int8))
         sizes = {"ids": len(self.ids), "labels": len(self.labels)}
         for name, values in self.columns.items():
@@ -82,17 +83,18 @@ class TrialList:
 
     def select(self, indices: npt.NDArray[np.integer]) -> TrialList:
         """Return the trials at `indices`, in that order."""
-        chosen = indices.tolist()
-        ids: Iterable[str] = (self.ids[index] for index in chosen)
+        ids: Sequence[str] = values_at(self.ids, indices)
+        # What was packed for processes that are forked is used in them, and stays packed.
+        if isinstance(self.ids, Names):
+            ids = Names(ids)
         columns = {}
         for name, values in self.columns.items():
-            columns[name] = [values[index] for index in chosen]
+            columns[name] = values_at(values, indices)
         origin = self.origin
         if origin is not None:
             origin = origin[indices]
         return TrialList(
-            # What was packed stays packed.
-            Names(ids) if isinstance(self.ids, Names) else list(ids),
+            ids,
             self.labels[indices],
             columns=columns,
             name=self.name,
@@ -115,6 +117,7 @@ class TrialList:
         It does not depend on where the recordings lie: the local disk of a node changes that.
         """
         text = "\n".join(self.ids)
+        # A file's name may hold bytes that are no UTF-8.
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def index_of(self, utterance: str) -> int | None:
@@ -140,6 +143,12 @@ class TrialList:
         for index, utterance in enumerate(self.ids):
             indices[utterance] = index
         return indices
+
+
+def values_at(values: Sequence[str], indices: npt.NDArray[np.integer]) -> list[str]:
+    """Return the values, one for each trial, of the trials at `indices`, in that order."""
+    # As Python's integers: a list is indexed by them several times as fast as by numpy's.
+    return [values[index] for index in indices.tolist()]
 
 
 def join(lists: Sequence[TrialList]) -> TrialList:

@@ -97,6 +97,12 @@ def test_a_malformed_protocol_line(write, tmp_path, line):
         read_asvspoof2019_protocol(write(PROTOCOL + PROTOCOL.splitlines()[1]), tmp_path, "flac")
 
 
+def test_a_protocol_may_name_no_speaker(write, tmp_path):
+    protocol = write("- LA_T_1 - - bonafide\n- LA_T_2 - A01 spoof\n")
+    utterances = read_asvspoof2019_protocol(protocol, tmp_path, "flac")
+    assert utterances.columns == {"attack": ["-", "A01"]}
+
+
 def test_a_table_of_trials_is_a_list_with_its_columns(write, tmp_path):
     path = write(
         "utterance\tlabel\tattack\tcodec\na b.flac\t1\t-\topus\nc.flac\t0\tA01\t\n", "trials.tsv"
