@@ -41,10 +41,12 @@ class Blocks:
         """Sum integer weights of the trials over each block: two arrays of shape (blocks,)."""
         bona_fide_sums = np.bincount(self.of_bona_fide, bona_fide, self.count)
         spoof_sums = np.bincount(self.of_spoof, spoof, self.count)
+        # bincount adds weights in float64, exactly here; the EER is decided in whole numbers.
         return Weights(bona_fide_sums.astype(np.int64), spoof_sums.astype(np.int64))
 
     def counts(self) -> Weights:
         """Count the bona fide and the spoof trials of each block: two arrays of shape (blocks,)."""
+        # The last blocks may lack a class, and bincount ends with the last one that has some of it.
         return Weights(
             bona_fide=np.bincount(self.of_bona_fide, minlength=self.count),
             spoof=np.bincount(self.of_spoof, minlength=self.count),

@@ -153,6 +153,7 @@ def paired_test(
     second_curve = DetCurve.of_scores(_align(first, second))
     first_blocks = into_blocks(first_curve)
     second_blocks = into_blocks(second_curve)
+    # Draws of trials, not of blocks: each system has its own blocks, but the trials are shared.
     rng = np.random.default_rng(seed)
     if speakers is None:
         draws = trial_draws(first.labels, replicates, rng)

@@ -141,6 +141,7 @@ def fit_llr(
     sizes = np.repeat([bona_fide.size, spoof.size], [bona_fide.size, spoof.size])
     is_bona_fide = np.arange(scores.size) < bona_fide.size
     margin = np.zeros(scores.size)
+    # Apart the wrong way round, too: the fit has to end before its slope can be refused.
     if bona_fide.min() >= spoof.max() or spoof.min() >= bona_fide.max():
         margin = 1 / (sizes + 2)
     slope, intercept = _minimise(
@@ -185,6 +186,7 @@ def _minimise(
         logits = inputs @ candidate + shift
         return float(weights @ (np.logaddexp(0, logits) - targets * logits))
 
+    # Posteriors of one half: there the curvature is largest, and the first step not too long.
     solution = np.array([0.0, -shift])
     for _ in range(_MAX_STEPS):
         logits = inputs @ solution + shift
@@ -193,15 +195,19 @@ def _minimise(
         gradient = inputs.T @ (weights * (posteriors - targets))
         variances = weights * posteriors * (1 - posteriors)
         curvature = (inputs * variances[:, None]).T @ inputs
+        # Not solve(): where all posteriors round to 0 or 1, the curvature is singular.
         step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
         gain = float(gradient @ step)
+        # A step is about as long as the root of its gain: 1e-13, where rounding takes over.
         if gain < 1e-26:
             break
         # So near the end the loss no longer shows the difference, and a full step is the best one.
         length = 1.0
         if gain > 1e-12:
             current = loss(solution)
-            while loss(solution - length * step) > current - 1e-4 * length * gain:
+            # Armijo's rule: a step has to gain a ten-thousandth of what the slope promises.
+            required = 1e-4 * gain
+            while loss(solution - length * step) > current - length * required:
                 length /= 2
         solution = solution - length * step
     return float(solution[0]), float(solution[1])

@@ -44,6 +44,7 @@ class Metric:
         return f"{shown:.{digits}f}"
 
 
+# EERs have 9 decimals, as the package of ASVspoof 2019 prints them.
 METRICS = (
     Metric("eer", "EER %", lambda s: s.result.eer, percent=True, digits=9, paper_digits=2),
     Metric("eer_threshold", "EER threshold", lambda s: s.result.eer_threshold, ranked=False),

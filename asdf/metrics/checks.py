@@ -128,13 +128,16 @@ def _rank_test(curve: DetCurve) -> float:
     """
     m = curve.bona_fide.size
     n = curve.spoof.size
+    trials = m + n
     _, counts = _values_and_counts(curve)
+    # In float64: the cube of some millions of ties is more than an int64 holds.
     ties = (counts.astype(np.float64) ** 3 - counts).sum()
-    tied = ties / max((m + n) * (m + n - 1), 1)
-    variance = m * n / 12 * max(m + n + 1 - tied, 0)
+    tied = ties / (trials * (trials - 1))
+    # With all scores tied it is zero, and rounding must not make it less.
+    variance = m * n / 12 * max(trials + 1 - tied, 0)
     if variance == 0:
         return 1.0
-    # A half is the correction for continuity.
+    # The pairs in which bona fide is higher, against half of all; 0.5 corrects for continuity.
     excess = curve.auc() * m * n - m * n / 2 + 0.5
     z = excess / math.sqrt(variance)
     return math.erfc(-z / math.sqrt(2)) / 2

@@ -89,6 +89,7 @@ def conditions_of(
     chosen = classes.spoof
     alone: set[str] = set()
     bona_fide: BonaFide = "all"
+    # Results by attack are published against all bona fide trials, whatever their column holds.
     if column != "attack" and classes.bona_fide & classes.spoof:
         chosen = classes.bona_fide & classes.spoof
         alone = classes.bona_fide ^ classes.spoof

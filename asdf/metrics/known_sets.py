@@ -28,6 +28,7 @@ def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:
 
 
 def _judge_labels(trials: int, counts: Counter[str]) -> list[Finding]:
+    # Trials of one subset alone are the published ones, or were chosen by the subset's name.
     if SUBSET not in counts or len(counts) == 1:
         return []
     parts = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))

@@ -33,6 +33,7 @@ def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> 
     leading = {}
     for metric in TESTED:
         values = [getattr(result, metric) for result in results]
+        # Who is better than the second lowest is taken to be better than all that lie above it.
         first, second = sorted(range(len(results)), key=values.__getitem__)[:2]
         if values[first] == values[second]:
             continue
@@ -56,6 +57,7 @@ def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
     speakers = []
     for utterance in scores.ids:
         index = trials.index_of(utterance)
+        # A test over the speakers that are known would leave out the trials of the others.
         if index is None or not column[index]:
             return None
         speakers.append(column[index])

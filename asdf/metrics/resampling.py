@@ -18,9 +18,9 @@ from asdf.metrics.blocks import Blocks, Counts, Indices, Weights
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost
 from asdf.metrics.detection import Floats
 
-# So many trials of a block are drawn one by one in the time of one binomial number.
+# Up to this many trials are drawn one by one in the time of one binomial number.
 _SMALL_BLOCK = 12
-# Numbers that are held at a time, so that replicates of a million trials need no gigabytes.
+# Numbers that are in memory at a time: replicates of a million trials would take gigabytes.
 _NUMBERS_AT_ONCE = 2_000_000
 
 
@@ -40,7 +40,8 @@ def weighted_metrics(bona_fide: Counts, spoof: Counts, cost: DetectionCost = ASV
     frr = missed / missed[:, -1:]
     far = accepted / rejected[:, -1:]
     costs = cost.miss_weight * frr + cost.false_alarm_weight * far
-    return np.stack([_equal_error_rates(missed, rejected), costs.min(axis=1) / cost.default])
+    min_dcf = costs.min(axis=1) / cost.default
+    return np.stack([_equal_error_rates(missed, rejected), min_dcf])
 
 
 def _running_total(counts: Counts) -> Counts:
@@ -58,13 +59,14 @@ def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
     all_bona_fide = missed[:, -1:]
     all_spoof = rejected[:, -1:]
     accepted = all_spoof - rejected
-    # (frr - far) * all_bona_fide * all_spoof
+    # frr - far, times both numbers of trials: rates that are rounded may cross a trial too early.
     excess = missed * all_spoof - accepted * all_bona_fide
     end = (excess >= 0).argmax(axis=1)[:, None]
-    missed_before = np.take_along_axis(missed, end - 1, axis=1)
-    missed_after = np.take_along_axis(missed, end, axis=1)
-    rejected_before = np.take_along_axis(rejected, end - 1, axis=1)
-    lack = -np.take_along_axis(excess, end - 1, axis=1)
+    start = end - 1
+    missed_before = _take_blocks(missed, start)
+    missed_after = _take_blocks(missed, end)
+    rejected_before = _take_blocks(rejected, start)
+    lack = -_take_blocks(excess, start)
     # Trials from the start of the block to the first one at which frr >= far, rounded up.
     bona_fide_in_block = missed_after - missed_before
     bona_fide_steps = -(-lack // all_spoof)
@@ -80,7 +82,13 @@ def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
     frr = missed_near / all_bona_fide
     far = (all_spoof - rejected_near) / all_spoof
     closer = np.abs(frr - far).argmin(axis=1)[:, None]
-    return np.take_along_axis((frr + far) / 2, closer, axis=1)[:, 0]
+    rates = (frr + far) / 2
+    return np.take_along_axis(rates, closer, axis=1)[:, 0]
+
+
+def _take_blocks(counts: Counts, block: Indices) -> Counts:
+    """Return the count of each replicate at its own block, (replicates, 1)."""
+    return np.take_along_axis(counts, block, axis=1)
 
 
 def block_draws(blocks: Blocks, replicates: int, rng: np.random.Generator) -> Iterator[Weights]:
@@ -110,11 +118,14 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
     large = np.flatnonzero(counts > _SMALL_BLOCK)
     small = np.flatnonzero(counts <= _SMALL_BLOCK)
     block_of_trial = np.repeat(small, counts[small])
-    shares = np.append(counts[large], block_of_trial.size)
-    drawn = rng.multinomial(counts.sum(), shares / counts.sum(), size=replicates)
+    all_trials = counts.sum()
+    all_small = block_of_trial.size
+    shares = np.append(counts[large], all_small) / all_trials
+    drawn = rng.multinomial(all_trials, shares, size=replicates)
     result = np.empty((replicates, counts.size), np.int64)
     for row, trials in zip(result, drawn[:, -1], strict=True):
-        indices = rng.integers(max(1, block_of_trial.size), size=trials)
+        # Without small blocks none of their trials is drawn, but a range must not be empty.
+        indices = rng.integers(max(1, all_small), size=trials)
         row[:] = np.bincount(block_of_trial[indices], minlength=counts.size)
     result[:, large] = drawn[:, :-1]
     return result
@@ -215,6 +226,7 @@ class _Pairs:
 
     def __init__(self, block: Indices, speaker: Indices, blocks: int) -> None:
         base = int(speaker.max()) + 1
+        # A pair as one number: np.unique takes far longer over rows of two.
         pairs, self.trials = np.unique(block * base + speaker, return_counts=True)
         block_of_pair, self.speakers = np.divmod(pairs, base)
         self._filled, self._starts = np.unique(block_of_pair, return_index=True)
@@ -230,5 +242,6 @@ class _Pairs:
         # A row at a time: it stays in the cache.
         for row, drawn in zip(result, times, strict=True):
             weights = drawn[self.speakers] * self.trials
+            # Of a block without pairs, reduceat would return the next one's first: it is left out.
             row[self._filled] = np.add.reduceat(weights, self._starts)
         return result

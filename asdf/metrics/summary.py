@@ -180,6 +180,7 @@ def summarise(
     if errors:
         raise AsdfError(f"{name}: {' '.join(error.message for error in errors)}")
     columns = known_columns(name, scores, trials)
+    # A column of '' alone knows no attack, and must not hide those of the score file.
     if any(columns.get("attack", ())):
         scores = replace(scores, columns={**scores.columns, "attack": columns["attack"]})
     curve = DetCurve.of_scores(scores)
@@ -233,6 +234,7 @@ def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
         length = summary.scored.length
         if length is not None and length not in lengths:
             lengths.append(length)
+    # What agrees with the first agrees with each other: the first stands for all.
     if all(length.agrees_with(lengths[0]) for length in lengths):
         return []
     described_lengths = "; ".join(length.describe() for length in lengths)
@@ -285,6 +287,7 @@ def _tandem(name: str, curve: DetCurve, asv: AsvScores) -> Tandem:
         # bona fide trials.
         concurrent = t_eer_of(asv, curve)
     except AsdfError:
+        # No pair of thresholds has equal rates; the t-DCFs are defined all the same.
         concurrent = None
     try:
         return Tandem(

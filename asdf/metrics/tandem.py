@@ -67,6 +67,7 @@ def asv_rates(asv: AsvScores) -> AsvRates:
 
 def asv_rates_at(asv: AsvScores, threshold: float) -> AsvRates:
     """Return the rates of an ASV system that accepts scores from `threshold` on."""
+    # Targets and nontargets were checked when their EER was computed, the spoofs were not.
     spoof = as_scores("ASV spoof", asv.spoof)
     return AsvRates(
         miss=float(np.mean(asv.target < threshold)),
@@ -89,10 +90,12 @@ def min_tdcf_legacy(
 
 def min_tdcf_legacy_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
     """Return `min_tdcf_legacy` of the trials of a curve."""
+    # As the package writes it: a factor (1 - asv.miss) would round to other digits.
     accepted_targets = cost.target_prior * (cost.miss - cost.miss * asv.miss)
     accepted_nontargets = cost.nontarget_prior * cost.false_alarm * asv.false_alarm
     c1 = accepted_targets - accepted_nontargets
     c2 = cost.spoof_false_alarm * cost.spoof_prior * asv.spoof_false_alarm
+    # Normalised by the better of a countermeasure that accepts all trials and one that rejects all.
     lower = min(c1, c2)
     _check_weights(lower, asv)
     costs = c1 * curve.frr + c2 * curve.far
@@ -173,6 +176,7 @@ def t_eer_of(asv: AsvScores, cm: DetCurve) -> float:
     cm_index = _equal_tandem_rates(tandem, cm)
     impostors = 0.5 * tandem.false_alarm + 0.5 * tandem.spoof_false_alarm
     is_allowed = tandem.miss < impostors
+    # Ratios of 0 to 0 are NaN, which is turned into the largest gap below.
     with np.errstate(divide="ignore", invalid="ignore"):
         asv_ratio = tandem.false_alarm / tandem.spoof_false_alarm
         cm_ratio = cm.far[cm_index] / (1 - cm.frr[cm_index])
@@ -234,7 +238,8 @@ class _TandemCurve:
         )
         scores = np.concatenate(classes)
         order = np.argsort(scores, kind="stable")
-        kinds = np.repeat([0, 1, 2], [trials.size for trials in classes])[order]
+        sizes = [trials.size for trials in classes]
+        kinds = np.repeat([0, 1, 2], sizes)[order]
         rejected = []
         for kind, trials in enumerate(classes):
             rates = np.cumsum(kinds == kind) / trials.size
