@@ -18,6 +18,7 @@ _SUFFIXES = {"train": "train.trn", "dev": "dev.trl", "eval": "eval.trl"}
 
 
 def _read(tree: Tree, subset: str) -> Reading:
+    # Where there is neither, the message names the path that the distribution has.
     protocols = first_there(tree, (f"LA/{_PROTOCOLS}", _PROTOCOLS)) or f"LA/{_PROTOCOLS}"
     trials = read_from(tree, f"{protocols}/ASVspoof2019.LA.cm.{_SUFFIXES[subset]}.txt")
     home = protocols.removesuffix(_PROTOCOLS).rstrip("/")
@@ -36,6 +37,7 @@ ASVSPOOF19 = KnownCorpus(
         "ASVspoof2019_LA",
         "asvspoof2019",
         "LA",
+        # What Edinburgh DataShare calls its download.
         "DS_10283_3336",
         "DS_10283_3336/LA",
     ),

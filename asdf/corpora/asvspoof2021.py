@@ -42,6 +42,7 @@ def _key_paths(track: str) -> Iterator[str]:
 def _audio_folders(track: str) -> list[str]:
     """Return where the audio may be, the folder of one whole archive first."""
     whole = f"ASVspoof2021_{track}_eval"
+    # Doubled where an archive was unpacked into a folder of its own name.
     folders = [f"{whole}/flac", f"{whole}/{whole}/flac", "flac"]
     for part in range(_PARTS):
         archive = f"{whole}_part{part:02d}"
@@ -66,6 +67,7 @@ def _read(track: str, tree: Tree, subset: str) -> Reading:
     name, trials = _find_keys(tree, track)
     folders = _audio_folders(track)
     existing = tuple(folder for folder in folders if is_there(tree, folder))
+    # Without any, the recordings are reported as missing where the distribution has them.
     audio = existing or (folders[0],)
     trials = with_files(trials, tree, audio)
     if subset == "all":

@@ -49,6 +49,7 @@ def _audio_folders(tree: Tree, subset: str) -> tuple[str, ...]:
         part = f"flac_{set_letter}_a{letter}/{folder}"
         if is_there(tree, part):
             parts.append(part)
+    # Without any, the recordings are reported as missing in the folder of the distribution.
     return tuple(parts) or (folder,)
 
 

@@ -82,4 +82,5 @@ def _length(path: Path) -> int | str:
     try:
         return audio_length(path)
     except (AsdfError, OSError) as error:
+        # A broken recording is a line of the report on the corpus, not its end.
         return str(error)

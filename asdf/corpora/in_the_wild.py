@@ -16,6 +16,7 @@ def _read(tree: Tree, subset: str) -> Reading:
     meta = first_there(tree, ("meta.csv", f"{_INNER}/meta.csv")) or f"{_INNER}/meta.csv"
     trials = read_from(tree, meta)
     home = meta.removesuffix("meta.csv")
+    # Names in meta.csv are those in its own folder.
     ids = [home + name for name in trials.ids]
     return Reading(replace(trials, ids=ids), audio=(home.rstrip("/"),))
 

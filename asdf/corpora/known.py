@@ -68,6 +68,7 @@ class KnownCorpus:
 def is_there(tree: Tree, name: str) -> bool:
     """Whether the tree has a file or folder `name`; folders on the way may be tars."""
     location = _locate(tree, name)
+    # No name is left where the tar itself is meant, which exists.
     return not location.name or location.tree.exists(location.name)
 
 
@@ -117,6 +118,7 @@ def _locate(tree: Tree, name: str) -> _Location:
         if tree.exists(f"{folder}.tar"):
             inner = "/".join(parts[depth:])
             return _Location(open_tree(tree.path(folder)), f"{folder}/", inner)
+        # Neither a folder nor a tar: nothing further down can exist, and `tree` says so.
         break
     return _Location(tree, "", name)
 
@@ -128,6 +130,7 @@ def with_files(trials: TrialList, tree: Tree, folders: Sequence[str]) -> TrialLi
     name that in the first folder counts: an archive may be left where it was unpacked.
     """
     names: dict[str, str] = {}
+    # The first folder comes last, and replaces what others have of the same name.
     for folder in reversed(folders):
         for name in recordings(tree, folder):
             utterance = name[name.rfind("/") + 1 : name.rfind(".")]

@@ -72,6 +72,7 @@ def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
         named = set()
         for _, line in tree.lines(path):
             named.add(line.split("|")[0].strip().removesuffix(".wav"))
+        # Not the other way round: a recording without a transcript is a trial like any other.
         missing = named - existing
         if missing:
             notes.append(

@@ -57,6 +57,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             columns["language"].append(language)
             for key, column in _META.items():
                 columns[column].append(row.get(key, ""))
+    # Versions differ in the columns of meta.csv: what none of the systems fills is no column.
     known = {column: values for column, values in columns.items() if any(values)}
     trials = TrialList(ids, np.zeros(len(ids), np.int8), columns=known)
     return Reading(trials, audio=(audio,), notes=notes)
@@ -110,6 +111,7 @@ MLAAD = KnownCorpus(
     licence="CC BY-NC 4.0",
     needs="fake/<language>/<system>/*.wav with a meta.csv in each; its sizes differ from version "
     "to version",
+    # Where several versions lie next to each other, the newest one is meant.
     folders=("MLAAD", "mlaad", *(f"MLAAD_v{version}" for version in range(12, 0, -1))),
     marks=("fake",),
     read=_read,

@@ -42,6 +42,7 @@ def read_protocol(path: str | os.PathLike[str], subset: str | None = None) -> Tr
             or a file without labels.
         UsageError: no trial of that subset.
     """
+    # Only line ends are taken off: in a table, a TAB at the end of a line is an empty column.
     first, lines = peek(numbered_lines(path, "\r\n"))
     if is_trials_file(first):
         trials = parse_table(lines, Path(path))

@@ -140,14 +140,20 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
         AsdfError: it does not exist; names all paths that were tried.
     """
     base = open_tree(folder)
-    paths = list(dict.fromkeys(["", *corpus.folders] if itself else corpus.folders))
+    paths = dict.fromkeys(corpus.folders)
+    if itself:
+        # First: a user who names a folder of the corpus means that one, whatever lies in it.
+        paths = dict.fromkeys(["", *corpus.folders])
     for path in paths:
-        if path and not is_there(base, path):
-            continue
-        tree = open_tree(folder / path) if path else base
+        tree = base
+        if path:
+            if not is_there(base, path):
+                continue
+            tree = open_tree(folder / path)
         if first_there(tree, corpus.marks):
             return tree
     if itself and _is_inside(corpus, base, folder):
+        # Absolute: the parent of '.' would be '.' again.
         return open_tree(folder.absolute().parent)
     tried = ", ".join(str(folder / path) for path in paths)
     raise AsdfError(
@@ -200,6 +206,7 @@ def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
         return []
     bona_fide = int((labels == 1).sum())
     spoof = int((labels == 0).sum())
+    # Of some sets only the number of all trials is published.
     if published.bona_fide is None:
         excess = {"": len(labels) - published.trials}
     else:

@@ -29,6 +29,7 @@ def _read(tree: Tree, subset: str) -> Reading:
     trials = read_from(tree, meta)
     home = meta[: meta.index("metadata/")]
     folders = [f"{home}flac/{name}" for name in names]
+    # Without any, the recordings are reported as missing where the distribution has them.
     audio = first_there(tree, folders) or folders[0]
     ids = [f"{audio}/{name}" for name in trials.ids]
     return Reading(replace(trials, ids=ids), audio=(audio,))

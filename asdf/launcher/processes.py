@@ -25,6 +25,7 @@ from asdf.launcher.following import Progress, explain_failure, log_lines, was_st
 from asdf.launcher.states import Job, read_results
 
 _PR_SET_PDEATHSIG = 1
+# Linux has it alone; elsewhere a run outlives a launcher that is killed.
 _prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
 
 
@@ -147,6 +148,7 @@ def _stop_with(launcher: int) -> None:
     """In the new process: get SIGTERM, at which a run saves and ends, when the launcher dies."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    # The launcher died before the signal was asked for, which then never comes.
     if os.getppid() != launcher:
         os._exit(1)
 
@@ -157,4 +159,5 @@ def _file_version(path: Path) -> tuple[int, int] | None:
         status = path.stat()
     except OSError:
         return None
+    # Files are replaced, not rewritten: a new inode shows what the clock is too coarse for.
     return status.st_ino, status.st_mtime_ns

@@ -69,6 +69,7 @@ def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple
         # Indices count within the scheduler's choice.
         names = _split(shown)
     if requested is None:
+        # CUDA shows no GPU from the first name on that it does not know.
         return tuple(names[:visible])
     texts = _split(requested)
     if not all(map(str.isdecimal, texts)):

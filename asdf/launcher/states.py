@@ -143,6 +143,7 @@ def settings_digest(settings: Sections) -> str:
     del values["paths"]
     for name in _PLACE_OR_SPEED:
         del values["computing"][name]
+    # Sorted: a later version may define the same settings in another order.
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

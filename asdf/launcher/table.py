@@ -53,6 +53,7 @@ class Table:
                 # A line for each epoch of each run would bury the others; it is in the run's log.
                 words = f"log {shown_path(job.log)}"
             line = ", ".join(filter(None, [f"{job.config}: {job.state}", words]))
+            # All jobs wait at first, which is no news.
             if line != self._printed.get(job.config, f"{job.config}: waiting"):
                 self.print_line(line)
             self._printed[job.config] = line
@@ -121,6 +122,7 @@ def _detail(job: Job) -> str:
         return job.detail
     first = job.results[0].network
     eers = []
+    # A line has room for one network; the summary at the end has all.
     for result in job.results:
         if result.network == first:
             eers.append(f"{result.set} {100 * result.eer:.3f} %")
