@@ -39,6 +39,7 @@ _HOMES = {
     "weights_file": ("write_weights_file",),
 }
 
+# Written out, not computed from _HOMES: type checkers read only a literal list.
 __all__ = [
     "NETWORK_SECTIONS",
     "NetworkFile",
@@ -75,6 +76,8 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"{__name__}.{home}"), name)
+            # Python calls this function only for names that the module lacks: the next use costs
+            # nothing.
             globals()[name] = value
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

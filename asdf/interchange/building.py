@@ -54,6 +54,7 @@ def build_for(
             f"it is relative to {Path.cwd()}."
         )
     class_path = settings.network.network_class
+    # The file's own weights replace those that training began with, which may be gone.
     settings = replace(settings, front_end=replace(settings.front_end, weights=None))
     if is_ours(class_path, f"in {source}: network.network_class"):
         shapes = shapes_of(settings, len(state), source)
@@ -73,6 +74,7 @@ def is_ours(class_path: str, where: str) -> bool:
     """
     if not class_path.startswith(f"{OURS}."):
         return False
+    # By the module that defines it: asdf.networks also has names of others that it imports.
     return find_class(class_path, None, where, nn.Module).__module__.startswith(f"{OURS}.")
 
 
@@ -87,6 +89,7 @@ def shapes_of(settings: Sections, layers: int, source: str) -> dict[str, torch.S
     """
     name = settings.network.network_class.rpartition(".")[2]
     described = _described_layers(settings, name)
+    # The other networks have fixed sizes, which no setting makes larger.
     if name.startswith("SSL_") and described > layers:
         raise AsdfError(
             f"the network {source} is described with {described:,} layers, and the file holds "

@@ -66,6 +66,7 @@ def bundle_architecture(name: str) -> Architecture:
         UsageError: there is no such bundle.
     """
     bundle = _find_bundle(name)
+    # torchaudio states these in private attributes only.
     sizes = bundle._params
     relative_positions = None
     if bundle._model_type == "WavLM":
@@ -153,6 +154,7 @@ def _is_usable(name: str, path: Path) -> bool:
 def _fetch(name: str, url: str, path: Path) -> None:
     """Put the file at its path if it is the bundle's network, and its SHA-256 next to it."""
     LOG.info("fetching torchaudio:%s from %s to %s", name, url, path)
+    # Next to its path: a rename is atomic only within a file system.
     with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as folder:
         part = Path(folder) / path.name
         receive(url, part)
@@ -188,6 +190,7 @@ def _find_fault(name: str, path: Path) -> str:
         layers, _ = torchaudio_names(state_dict_in(content, path))
     except (UnpicklingError, ValueError, TypeError, AttributeError, AsdfError) as error:
         return str(error)
+    # The names of a network are no proof: another bundle's layers have the same ones.
     shapes = bundle_architecture(name).shapes()
     # Layers that only the file has, such as those of a fine-tuned head, do no harm.
     differences = compare_layers(shapes, layers, ignored=layers).describe()

@@ -34,6 +34,8 @@ _DEFAULTS: dict[str, Any] = {
 }
 # Published networks have seven; in a hostile file a sum may be multiplied over and over.
 _MAX_LAYERS = 100
+# With another value the same layers would give other features. These are fairseq's defaults, so an
+# option that an older checkpoint lacks is as it should be.
 _REQUIRED = {
     "activation_fn": "gelu",
     "layer_type": "transformer",
@@ -41,6 +43,7 @@ _REQUIRED = {
     "pos_enc_type": "abs",
 }
 _REQUIRED_OF_WAVLM = {"gru_rel_pos": True}
+# What int() and ast raise, the last two on brackets that are nested a thousand deep.
 _UNREADABLE = (
     ValueError,
     TypeError,
@@ -104,6 +107,7 @@ def _build_architecture(options: Mapping[str, Any]) -> Architecture:
 def normalizes(content: Mapping[str, Any]) -> bool | None:
     """Whether the network expects waveforms of zero mean and unit variance; None if unknown."""
     cfg = _plain_dict(content.get("cfg"))
+    # With fairseq's task, with WavLM's other options, or in the one namespace of older files.
     for options in (_plain_dict(cfg.get("task")), cfg, _plain_dict(content.get("args"))):
         value = options.get("normalize")
         if isinstance(value, bool):
@@ -119,6 +123,7 @@ def conv_layers(text: str) -> ConvLayers:
     Raises:
         ValueError: the text is anything else; it is not run.
     """
+    # fairseq calls eval() on this text, which comes with the file.
     layers = _add_layers(ast.parse(text.strip(), mode="eval").body)
     if not layers or not all(_is_layer(layer) for layer in layers):
         raise ValueError(f"conv_feature_layers is {text!r}")
@@ -130,11 +135,11 @@ def _add_layers(node: ast.expr) -> list[tuple[int, ...]]:
         case ast.List():
             return [tuple(ast.literal_eval(element)) for element in node.elts]
         case ast.BinOp(op=ast.Add()):
-            return _bounded(_add_layers(node.left) + _add_layers(node.right))
+            return _bound_layers(_add_layers(node.left) + _add_layers(node.right))
         case ast.BinOp(op=ast.Mult(), right=ast.Constant(value=times)):
             # A bool is an int, and no number of times.
             if type(times) is int and 0 < times < _MAX_LAYERS:
-                return _bounded(_add_layers(node.left) * times)
+                return _bound_layers(_add_layers(node.left) * times)
     raise ValueError(f"{ast.unparse(node)!r} is not a list of layers")
 
 
@@ -142,7 +147,7 @@ def _is_layer(layer: tuple[int, ...]) -> bool:
     return len(layer) == 3 and all(type(number) is int and number > 0 for number in layer)
 
 
-def _bounded(layers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _bound_layers(layers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     if len(layers) > _MAX_LAYERS:
         raise ValueError(f"conv_feature_layers asks for more than {_MAX_LAYERS} layers")
     return layers
@@ -157,6 +162,7 @@ def _find_options(content: Mapping[str, Any]) -> dict[str, Any] | None:
     cfg = _plain_dict(content.get("cfg"))
     args = _plain_dict(content.get("args"))
     options = _plain_dict(cfg.get("model")) or args or cfg
+    # The options around it are those of the fine-tuned network.
     fine_tuned = _plain_dict(options.get("w2v_args"))
     options = _plain_dict(fine_tuned.get("model")) or fine_tuned or options
     if "encoder_layers" in options or "encoder_embed_dim" in options:
@@ -165,6 +171,7 @@ def _find_options(content: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _plain_dict(value: Any) -> dict[str, Any]:
+    # fairseq saved argparse's own object before it had configurations.
     if isinstance(value, Namespace):
         return vars(value)
     return dict(value) if isinstance(value, Mapping) else {}

@@ -62,6 +62,7 @@ def is_fairseq(state: Mapping[str, Tensor]) -> bool:
 
 def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
     """Return layers under torchaudio's names, from fairseq's or those; and names left out."""
+    # Also called with torchaudio's names, which may still have weight norm's older ones.
     pairs = _PAIRS if is_fairseq(state) else []
     layers = {}
     left_out = []
@@ -81,6 +82,7 @@ def fairseq_names(layers: Mapping[str, Tensor], architecture: Architecture) -> d
     """
     if architecture.relative_positions:
         raise AsdfError("fairseq has no WavLM, so it has no names for these layers.")
+    # Two names of fairseq's stand for one of ours; without the other mode's the way back is unique.
     other = _WRAPPED_NORM
     if architecture.extractor_mode == "layer_norm":
         other = _BARE_NORM

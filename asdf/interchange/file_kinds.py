@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+# The usual slip is the order of words: `score call.wav network.pt`.
 _RECORDINGS = {
     b"RIFF": "RIFF, as WAV files begin",
     b"RF64": "RF64, a large WAV file",
@@ -16,6 +17,7 @@ _RECORDINGS = {
 }
 _WEB_PAGES = (b"<!doctype", b"<html", b"<?xml")
 _START_BYTES = 64
+# A clone without git-lfs has such texts of some hundred bytes under the files' names.
 _POINTER = b"version https://git-lfs"
 
 
@@ -35,4 +37,5 @@ def other_kind(path: Path) -> str | None:
 
 def is_web_page(start: bytes) -> bool:
     """Whether a file that begins with these bytes is HTML."""
+    # A byte order mark and blank lines may stand before the first tag.
     return start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_WEB_PAGES)

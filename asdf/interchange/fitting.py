@@ -112,7 +112,9 @@ def load_layers(
     """
     layers = module.state_dict()
     shapes = {name: tensor.shape for name, tensor in layers.items()}
+    # Before load_state_dict, which has copied what fits by the time it raises.
     check_layers(shapes, state, type(module).__name__, source, advice, ignored)
+    # Only the network's names: load_state_dict would refuse the `ignored` ones.
     module.load_state_dict(
         {name: divided_like(layer, state[name]) for name, layer in layers.items()}
     )
@@ -130,6 +132,7 @@ def by_module(names: Iterable[str]) -> str:
 def _describe_module(first: str, layers: list[list[str]]) -> str:
     if layers == [[first]]:
         return first
+    # As deep as the shortest name: a shared part has to be in all of them.
     levels = zip(*(parts[1:-1] for parts in layers), strict=False)
     shared = takewhile(lambda level: len(set(level)) == 1, levels)
     return ".".join([first, *(level[0] for level in shared), "*"])

@@ -24,6 +24,7 @@ from asdf.runs.log import LOG
 from asdf.settings.weights_names import BUNDLE, missing_weights
 
 MASK_EMBEDDING = ("mask_emb", "masked_spec_embed")  # as fairseq and transformers call it
+# fairseq, transformers and torchaudio agree on this name, whatever stands before it.
 _FIRST_LAYER = "feature_extractor.conv_layers.0."
 
 
@@ -76,19 +77,25 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
         architecture = matching_architecture(layers, expected)
     else:
         _check_claims(architecture, layers, weights)
+    # Not an error: detectors and fine-tuned networks have layers besides their front end's.
     left_out = (*not_used, *others)
     LOG.info("front end: %d layers from %s, %s", len(layers), weights, architecture.to_text())
     if architecture != expected:
         LOG.info("front end: the architecture is the file's; front_end.architecture is not used")
     if left_out:
         LOG.info("front end: left out of %s: %s", weights, by_module(left_out))
-    mask_embedding = None
-    for name in MASK_EMBEDDING:
-        if mask_embedding is None:
-            mask_embedding = original_layers.get(name)
+    mask_embedding = _find_mask_embedding(original_layers)
     return FrontEndWeights(
         weights, architecture, layers, left_out, mask_embedding, source.normalized
     )
+
+
+def _find_mask_embedding(layers: Mapping[str, Tensor]) -> Tensor | None:
+    """Return the vector of masked frames, by either program's name."""
+    for name in MASK_EMBEDDING:
+        if name in layers:
+            return layers[name]
+    return None
 
 
 def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], source: str) -> None:
@@ -98,6 +105,7 @@ def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], sour
         AsdfError: the architecture has other layers.
     """
     convolutions = len(architecture.conv_layers)
+    # Each has a tensor at least. Checked before the shapes, which cost time for a million layers.
     if max(architecture.layers, convolutions) > len(layers):
         raise AsdfError(
             f"weights {source} are described with {architecture.layers:,} encoder layers and "
@@ -161,6 +169,7 @@ def _read_source(weights: str) -> _Source:
 
 
 def _read_bundle(name: str) -> _Source:
+    # Before the download, so that an unknown name costs none.
     architecture = bundle_architecture(name)
     path = download_bundle(name)
     state = state_dict_in(read_weights_file(path), path)
@@ -203,6 +212,7 @@ def _front_end_layers(
 def matching_architecture(layers: Mapping[str, Tensor], expected: Architecture) -> Architecture:
     """Return `expected` or a known architecture with layers of these shapes, else `expected`."""
     shapes = {name: tensor.shape for name, tensor in layers.items()}
+    # `expected` first: known ones may share their shapes and differ in what shapes do not show.
     for architecture in (expected, *KNOWN.values()):
         if architecture.shapes() == shapes:
             return architecture

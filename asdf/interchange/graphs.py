@@ -81,7 +81,9 @@ def write_torchscript(network: nn.Module, path: Path, samples: int) -> str:
         warnings.simplefilter("ignore")
         try:
             with torch.no_grad():
+                # `_compare` checks more than check_trace, which traces a second time.
                 traced = torch.jit.trace(network, _noise(2, samples), check_trace=False)
+                # Scripted: a tracer would turn the check of the length into a constant.
                 graph = torch.jit.script(_OneLength(traced, samples))
         except Exception as error:  # of any kind, from a network that may be the user's
             raise _export_error(network, "TorchScript", error) from error
@@ -144,7 +146,9 @@ def _check_onnx(network: nn.Module, samples: int, content: bytes) -> str:
     try:
         import onnxruntime
     except ImportError:
+        # The check alone needs it, and the file can be written without one.
         return "not run: the package onnxruntime is not installed"
+    # From memory: what does not pass is never at its path.
     session: Any = onnxruntime.InferenceSession(content)
 
     def run(waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,6 +166,7 @@ def _noise(batch: int, samples: int) -> Tensor:
 
 def _compare(network: nn.Module, samples: int, graph: Forward) -> str:
     """Run the graph on another batch than it was traced with; return the difference, in words."""
+    # Another number of utterances shows whether the tracer took that number for a constant.
     waveforms_BT = _noise(3, samples)
     with torch.no_grad():
         expected = network(waveforms_BT)
@@ -185,6 +190,7 @@ def _compare(network: nn.Module, samples: int, graph: Forward) -> str:
 
 
 def _export_error(network: nn.Module, layout: str, error: Exception) -> AsdfError:
+    # torch's messages go on for pages about its internals.
     reason = next((line for line in str(error).splitlines() if line.strip()), "")
     return AsdfError(
         f"{type(network).__name__} cannot be exported as {layout}: {type(error).__name__}: "

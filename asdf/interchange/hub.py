@@ -38,6 +38,7 @@ def write_hub_folder(folder: Path, file: NetworkFile, card: str) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
+    # The weights first: a folder counts as a network once it has its configuration.
     write_safetensors(folder / WEIGHTS, file.state, _MARK)
     config = json.dumps(file.description(), indent=2, ensure_ascii=False)
     write_text(folder / CONFIG, config + "\n")

@@ -23,6 +23,7 @@ from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.architectures import Architecture, ConvLayers
 
 CONFIG = "config.json"
+# The first that exists is read: safetensors have no pickle and their tensors can be mapped.
 WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -48,6 +49,7 @@ _DEFAULTS: dict[str, Any] = {
     "num_buckets": 320,
     "max_bucket_distance": 800,
 }
+# With another value the same layers would give other features.
 _REQUIRED = {
     "hidden_act": "gelu",
     "feat_extract_activation": "gelu",
@@ -147,6 +149,7 @@ def _build_architecture(config: Mapping[str, Any]) -> Architecture:
         relative_positions = (int(config["num_buckets"]), int(config["max_bucket_distance"]))
     return Architecture(
         conv_layers=_conv_layers(config),
+        # A word that is not known goes on to Architecture, whose error names it.
         extractor_mode={"group": "group_norm", "layer": "layer_norm"}.get(norm, norm),
         conv_bias=bool(config["conv_bias"]),
         dimension=int(config["hidden_size"]),
@@ -181,6 +184,7 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
             f"{index} is damaged: it holds no weight_map of file names. Download it again."
         )
     state: dict[str, Tensor] = {}
+    # Each file once: the index names it for every layer in it.
     for part in dict.fromkeys(parts.values()):
         _check_part(index, part)
         state.update(read_state(index.parent / part))

@@ -24,6 +24,7 @@ _NOT_USED = re.compile(
 
 def is_hugging_face(state: Mapping[str, Tensor]) -> bool:
     """Whether layers have Hugging Face's names."""
+    # fairseq calls it post_extract_proj, and in torchaudio it lies below `encoder.`.
     return "feature_projection.projection.weight" in state
 
 

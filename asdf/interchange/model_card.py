@@ -61,6 +61,7 @@ def model_card_text(
     network_class = settings.network.network_class
     parts = [_HEAD.format(name=name, network_class=network_class, parameters=parameters)]
     training_data = "Not stated in the file that this was made from."
+    # Without either the file was imported, and its training sets are defaults that nobody chose.
     if file.progress is not None or eers:
         training_data = ", ".join(settings.recipe.training_sets)
     parts.append(f"## Training data\n\n{training_data}\n")
@@ -90,6 +91,7 @@ def measured_eers(path: Path, file: NetworkFile) -> Eers:
             if row["epoch"] == path.stem:
                 eers[set_and_precision(row)] = float(row["eer"])
     except (ValueError, KeyError, TypeError, OSError):
+        # Without the rows read so far: half of damaged results would pass for all of them.
         return _validation_eers(file.progress)
     return eers
 

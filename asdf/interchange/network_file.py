@@ -138,10 +138,12 @@ class NetworkFile:
             value = getattr(self, attribute)
             if value is not None:
                 entries[key] = value
+        # The original ASDF looks for them at the top of the file.
         if isinstance(self.progress, Mapping):
             for name in ORIGINAL_NUMBERS:
                 if name in self.progress:
                     entries[name] = self.progress[name]
+        # A newer version's entries: an old ASDF that calibrates a file must not drop them.
         return entries | self.others
 
     def description(self) -> dict[str, Any]:
@@ -187,6 +189,7 @@ class NetworkFile:
         """
         start = base or Sections()
         chosen = {name: vars(getattr(start, name)).copy() for name in section_types()}
+        # Unlike in a config they are no error: nobody can mend a file of weights.
         unknown = []
         for full_name, value in self._values(names):
             if full_name not in catalogue():

@@ -41,6 +41,7 @@ def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Modul
             f"{path} holds weights, but does not say of which network. Turn it into a network of "
             f"ASDF first: python -m asdf import {path} OUT"
         )
+    # A layer that is no tensor is named by the check of layers, as one of another shape.
     tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
     check_tensors(tensors, path)
     network = build_for(

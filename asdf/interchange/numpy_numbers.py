@@ -13,6 +13,7 @@ import numpy as np
 
 from asdf.text import printable, shorten
 
+# Neither 'O', which is any object, nor 'S' and 'V', which are of any size.
 _KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 

@@ -55,6 +55,7 @@ def _check_zip(path: Path) -> None:
         with archive.open(pickled) as file:
             for storage in storages(file, size):
                 _check_storage(storage, records)
+        # After the pickle: a claim is refused without a pass over gigabytes.
         damaged = archive.testzip()
     if damaged:
         raise zipfile.BadZipFile(
@@ -67,8 +68,10 @@ def _records_of(archive: zipfile.ZipFile, file_size: int) -> dict[str, zipfile.Z
     records: dict[str, zipfile.ZipInfo] = {}
     claimed = 0
     for entry in archive.infolist():
+        # torch puts all records in a folder that it names after the file.
         name = entry.filename.partition("/")[2]
         if name in records:
+            # torch might load the one that was not checked.
             raise UnpicklingError("it holds two records of one name")
         records[name] = entry
         claimed += entry.file_size
@@ -103,6 +106,8 @@ def _check_legacy(path: Path) -> None:
             return  # torch reports what it is instead
         for _ in range(_BEFORE_STORAGES):
             for storage in storages(file, size):
+                # Each tensor repeats the description of its storage; the largest claim is
+                # allocated.
                 claims[storage.key] = max(storage.size, claims.get(storage.key, 0))
     claimed = sum(claims.values())
     if claimed > size:

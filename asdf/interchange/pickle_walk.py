@@ -29,6 +29,7 @@ _ELEMENT_SIZES = {
     **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
     **dict.fromkeys(("CharStorage", "ByteStorage", "BoolStorage", "UntypedStorage"), 1),
 }
+# complex128; a kind that is not listed counts as the largest, never as too small.
 _LARGEST_ELEMENT = 16
 
 
@@ -61,6 +62,7 @@ def storages(file: IO[bytes], file_size: int) -> Iterator[Storage]:
     walk = _Walk(max(file_size, SMALL_FILE_COPIES))
     for instruction, argument, _ in pickletools.genops(file):
         try:
+            # torch.save uses persistent ids for storages and for nothing else.
             if instruction.name == "BINPERSID":
                 yield _read_storage(walk.stack.pop())
                 walk.stack.append(None)
@@ -101,6 +103,7 @@ class _Walk:
             case "REDUCE" | "NEWOBJ":
                 _, arguments = self._pop(2)
                 self.stack.append(self._count_call(arguments))
+            # The object stays on the stack; its __setstate__ may copy the argument.
             case "BUILD":
                 self._count_call(*self._pop(1))
             case _:

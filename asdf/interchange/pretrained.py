@@ -40,6 +40,7 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
     Raises:
         UsageError, AsdfError: as `build_network` and `load_pretrained`.
     """
+    # The architecture may be the weights', so it has to be known before anything is built.
     weights = _read_before_building(settings, folder)
     if weights is None:
         network = build_network(settings, folder)
@@ -82,6 +83,7 @@ def load_pretrained(
         AsdfError: weights cannot be read or fetched, do not fit layer by layer, or are of another
             architecture than the front end.
     """
+    # Front ends that start from one file of gigabytes share what was read of it.
     weights = dict(already_read or {})
     for module in network.modules():
         if not isinstance(module, FrontEnd) or module.unloaded_weights is None:

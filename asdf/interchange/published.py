@@ -84,6 +84,7 @@ def rename_published(
     renamed |= back_end
     left_out = []
     for name in not_used:
+        # The one layer of pretraining that training with masks goes on using.
         if masked and name.endswith(MASK_EMBEDDING) and _MASK not in renamed:
             renamed[_MASK] = front_end[name]
         else:
@@ -122,12 +123,14 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
         state[published] = torch.zeros(shape)
         if published not in named:
             filled.append(published)
+    # The network's own layers win over zeros: one that masks frames has a mask_emb.
     return state | named, filled
 
 
 def _name_as_published(network: SSLDetector, architecture: Architecture) -> dict[str, Tensor]:
     front_end = {}
     others = {}
+    # Only Nes2Net-X's authors keep the back end in a module of its own.
     prefix = _NES2NET if isinstance(network, SSL_Nes2NetX) else ""
     for name, tensor in network.state_dict().items():
         if name.startswith(_FRONT_END):

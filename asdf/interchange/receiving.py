@@ -18,6 +18,7 @@ from asdf.interchange.file_kinds import is_web_page
 from asdf.runs.progress import track
 
 TRIES = 3
+# Of silence on the connection; a whole download takes longer.
 _TIMEOUT_S = 60
 _MEGABYTE = 1_000_000
 
@@ -36,6 +37,7 @@ def receive(url: str, path: Path) -> None:
     Raises:
         OSError: it cannot be received; `path` may then hold a part of it.
     """
+    # What an earlier command left is of a version that is not known any more.
     path.unlink(missing_ok=True)
     download = _Download(url, path)
     for attempt in range(1, TRIES + 1):
@@ -80,10 +82,12 @@ class _Download:
         request = Request(self.url)
         if done and self.version:
             request.add_header("Range", f"bytes={done}-")
+            # Else the rest of a newer file might be appended to the beginning of an older one.
             request.add_header("If-Range", self.version)
         return request
 
     def _write(self, response: http.client.HTTPResponse, done: int, total: int | None) -> None:
+        # Looked at before the file is opened, so that a login page is never appended to a part.
         first = response.read(_MEGABYTE)
         if response.headers.get_content_type() == "text/html" or is_web_page(first):
             raise NotTheFileError("the server sent a web page")
@@ -96,6 +100,7 @@ class _Download:
 
 def _sends_rest(response: http.client.HTTPResponse, done: int) -> bool:
     """Whether the answer is the rest after the first `done` bytes, and not the whole file."""
+    # A server may ignore Range and send the whole file, or another part of it.
     is_rest = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
     return response.status == http.client.PARTIAL_CONTENT and is_rest
 

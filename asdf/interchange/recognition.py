@@ -107,6 +107,7 @@ def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
     if content.get("format") == FORMAT:
         return _recognise_ours(NetworkFile.from_content(content, path), chosen)
     layers = _unnest(content, path)
+    # No file says whether it was trained with masks: the user's setting keeps their vector.
     _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))
     kind = _name_class(layers.state, path)
     settings = Sections()
@@ -122,6 +123,7 @@ def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
 
 
 def _read_content(path: Path) -> dict[str, Any]:
+    # A front end alone is the most likely mix-up: its message says what it is good for.
     if str(path).startswith(BUNDLE):
         raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
     if path.is_dir() and folder_of(path) and read_json(path / CONFIG).get("format") != FORMAT:
@@ -158,12 +160,13 @@ def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
     """Take the layers out of a file's dictionary, and name the entries that are no layers."""
     key = nested_key(content)
     entries = content[key] if key else content
-    beside = [str(other) for other in content if key and other != key]
+    other_entries = [str(name) for name in content if key and name != key]
+    # The first versions of the original ASDF saved them among the layers.
     numbers = [name for name in ORIGINAL_NUMBERS if name in entries]
     named = {name: value for name, value in entries.items() if name not in numbers}
     plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
     layers = _Layers(state_dict_in(named, path))
-    layers.leave_out([*beside, *numbers, *plain], _TRAINING)
+    layers.leave_out([*other_entries, *numbers, *plain], _TRAINING)
     return layers
 
 

@@ -24,6 +24,7 @@ SHAPES = "by the shapes of the layers"
 FRONT_END = "front_end.model."
 _BACK_END = "back_end."
 _BLOCK = "back_end.Build_in_Res2Nets."
+# As in all base and large networks; larger ones have more, and are known by their shapes.
 _HEAD_SIZE = 64
 
 
@@ -47,8 +48,10 @@ def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
     """Return the class of ours whose layers these are, by its back end's; None if none has them."""
     names = {name.removeprefix(_BACK_END): name for name in state}
     if {"GAT_layer_S.att_proj.weight", "master1"} <= names.keys():
+        # AASIST and AASIST-L have the same names of layers, and differ in their widths.
         width = state[names["master1"]].shape[-1:]
         kind = "AASIST_L" if width == AASIST_L.sizes.gat_dims[:1] else "AASIST"
+        # LL takes a front end's features to AASIST's width; raw-waveform AASIST has a sinc filter.
         return f"SSL_{kind}" if "LL.weight" in names else kind
     if {"fc0.weight", "fc1.weight", "fc3.weight"} <= names.keys():
         return "SSL_SLS"
@@ -102,6 +105,7 @@ def _sls_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingF
     hidden, inputs = state["back_end.fc1.weight"].shape
     # SLS reads the maxima of squares of 3 frames and 3 features.
     pooled = inputs // max(architecture.dimension // 3, 1)
+    # The user's own or the published length is taken if it gives the frames that fc1 reads.
     samples = settings.back_end.sls_samples
     reason = "as published"
     if architecture.frames(samples) // 3 != pooled:
@@ -146,6 +150,7 @@ def _guess_architecture(layers: Mapping[str, Tensor]) -> Architecture:
         "encoder.transformer.pos_conv_embed.conv.parametrizations.weight.original1"
     )
     if not convolutions or not feed_forward or position is None or position.dim() != 3:
+        # Not even a guess is possible: a literal to begin with, whose numbers the user replaces.
         return KNOWN["tiny"]
     dimension, channels, kernel = position.shape
     layer_norm = "feature_extractor.conv_layers.1.layer_norm.weight" in layers
@@ -157,6 +162,7 @@ def _guess_architecture(layers: Mapping[str, Tensor]) -> Architecture:
         layers=len(feed_forward),
         heads=_first_divisor(dimension, (dimension // _HEAD_SIZE, 4, 2, 1)),
         feed_forward=layers[feed_forward[0]].shape[0],
+        # In most published networks the norms of stem and encoder go together so.
         layer_norm_first=layer_norm,
         pos_conv_kernel=kernel,
         pos_conv_groups=_first_divisor(dimension, (dimension // max(channels, 1), 1)),
@@ -169,6 +175,7 @@ def _guess_convolutions(layers: Mapping[str, Tensor]) -> list[tuple[int, int, in
     name = "feature_extractor.conv_layers.0.conv.weight"
     while name in layers:
         channels, _, kernel = layers[name].shape
+        # Those of every published network; no shape shows them.
         stride = 2 if convolutions else 5
         convolutions.append((channels, kernel, stride))
         name = f"feature_extractor.conv_layers.{len(convolutions)}.conv.weight"

@@ -47,6 +47,7 @@ def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
     key = nested_key(content)
     layers = content[key] if key else content
     check_names(layers, path)
+    # Programs also save plain numbers among the layers, the original ASDF two of them.
     state = {name: value for name, value in layers.items() if isinstance(value, Tensor)}
     if not state:
         keys = ", ".join(map(str, list(content)[:_NAMES_SHOWN]))
@@ -54,6 +55,7 @@ def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
             f"weights file {path} holds no tensors, only {keys or 'nothing'}. {READABLE}."
         )
     check_tensors(state, path)
+    # All or none: a network may have a part of its own that is called `module`.
     if all(name.startswith(_DATA_PARALLEL) for name in state):
         return {name.removeprefix(_DATA_PARALLEL): tensor for name, tensor in state.items()}
     return state
@@ -83,6 +85,7 @@ def check_tensors(state: Mapping[str, Tensor], path: str | Path) -> None:
     claimed = 0
     stored: dict[int, int] = {}
     for name, tensor in state.items():
+        # These may be of any shape and have hardly a number in the file.
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
             raise AsdfError(
                 f"weights file {path} holds a tensor that is not of plain numbers: {name}. "
@@ -90,6 +93,7 @@ def check_tensors(state: Mapping[str, Tensor], path: str | Path) -> None:
             )
         claimed += tensor.numel() * tensor.element_size()
         storage = tensor.untyped_storage()
+        # By their storage, so that what several layers share counts once.
         stored[storage.data_ptr()] = storage.nbytes()
     held = sum(stored.values())
     if claimed > MAX_SHARED * held:

@@ -62,12 +62,8 @@ def read_weights_file(
     """
     path = Path(path)
     refusal = f"cannot read {kind} {path}"
-    if not path.is_file():
-        reason = "it is a folder" if path.is_dir() else "there is no such file"
-        raise AsdfError(f"{refusal}: {reason}. Check the path; it is relative to {Path.cwd()}.")
-    other = other_kind(path)
-    if other:
-        raise AsdfError(f"{refusal}: it is {other}.")
+    # First: torch's own words for these cases speak of archives and magic numbers.
+    _refuse_other_files(path, refusal)
     try:
         content = load_plain(path, mapped)
     except pickle.UnpicklingError as error:
@@ -82,11 +78,22 @@ def read_weights_file(
             f"{refusal}: {error}. It is damaged or no network of ASDF, and nothing in it was run. "
             "Compare its size with the original's, and copy or download it again."
         ) from None
+    # A whole module that was saved was refused above; this is a single tensor or a list.
     if not isinstance(content, dict):
         raise AsdfError(
             f"{refusal}: it holds a {type(content).__name__}, and weights are in a dictionary."
         )
     return content
+
+
+def _refuse_other_files(path: Path, refusal: str) -> None:
+    """Raise an AsdfError that begins with `refusal` where no network can be at `path`."""
+    if not path.is_file():
+        reason = "it is a folder" if path.is_dir() else "there is no such file"
+        raise AsdfError(f"{refusal}: {reason}. Check the path; it is relative to {Path.cwd()}.")
+    other = other_kind(path)
+    if other:
+        raise AsdfError(f"{refusal}: it is {other}.")
 
 
 def load_plain(path: Path, mapped: bool = False) -> Any:
@@ -103,6 +110,7 @@ def load_plain(path: Path, mapped: bool = False) -> Any:
     try:
         zipped = check_sizes(path)
         with torch.serialization.safe_globals(_ALLOWED):
+            # The legacy format cannot be mapped, and torch raises an error if it is to be.
             content = torch.load(
                 path, map_location="cpu", weights_only=True, mmap=mapped and zipped
             )
@@ -134,6 +142,7 @@ def write_weights_file(path: Path, content: Mapping[str, Any]) -> None:
 def _reason_of(error: Exception) -> str:
     """Return torch's reason as a terminal may show it, without its advice on running the file."""
     before, marked, after = str(error).partition("WeightsUnpickler error:")
+    # The reason stands after this mark; before it torch explains its own options.
     text = after if marked else before
     unknown = _GLOBAL.search(text)
     if unknown:
@@ -143,6 +152,7 @@ def _reason_of(error: Exception) -> str:
         reason = line.strip()
         if not reason or reason.startswith(_ADVICE):
             continue
+        # From here on torch advises to load with weights_only=False, which would run the file.
         if "weights_only" in reason:
             break
         reason = reason.split("Please use")[0].strip().rstrip(".")
