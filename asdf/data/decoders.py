@@ -1,4 +1,4 @@
-"""One line in the main log on the recordings of a list that needed another decoder than libsndfile."""
+"""One line in the log on the recordings that needed another decoder than libsndfile."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from asdf.runs.log import LOG
 from asdf.trials.trial_list import TrialList
 
 
-def tell_fallbacks(
+def log_fallbacks(
     what: str, decoded: set[str], utterances: TrialList, total: int, world: World
 ) -> None:
-    """Log how many of the `total` recordings of `utterances` that were read FFmpeg decoded; nothing when none.
-
-    All ranks call it together.
+    """Log how many recordings FFmpeg decoded, if any; all ranks call this together.
 
     Args:
         what: was done with the recordings, as 'scoring dev'.
         decoded: paths that FFmpeg decoded on this rank.
+        total: the number of recordings of `utterances` that were read.
     """
     gathered = world.gather(decoded)
     if gathered is not None:

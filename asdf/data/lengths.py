@@ -23,7 +23,7 @@ from asdf.archives import file_size, file_state
 from asdf.audio import fallbacks
 from asdf.audio.speech import measure_speech, needs_whole_recording
 from asdf.audio.speech_activity import identity
-from asdf.data.decoders import tell_fallbacks
+from asdf.data.decoders import log_fallbacks
 from asdf.data.saved_lengths import NOT_DECODED, Row, read_table, write_table
 from asdf.data.threads import threads
 from asdf.distributed.stopping import StopRequest
@@ -96,7 +96,7 @@ def measure_lengths(
     world.stop_together(stop, f"while {what}")
     gathered = world.gather((numbers, broken))
     table = world.run_on_main(lambda: _save(path, utterances, saved, gathered or []))
-    tell_fallbacks(what, fallbacks.take(), utterances, len(utterances), world)
+    log_fallbacks(what, fallbacks.take(), utterances, len(utterances), world)
     return table[:, 0].copy()
 
 

@@ -1,10 +1,12 @@
 """Who trains on what, and when.
 
 Invariants:
-- every utterance has one turn an epoch over all ranks, in an order that follows from the seed and the epoch alone;
-- an optimiser step uses one *window* of that order, `minibatch_size * ranks * optimizer_step_interval` utterances long
-  (the last one may be shorter), whoever computes which part of it. So two processes with minibatch 4 take the steps of
-  one process with minibatch 8, and a run can go on in the middle of an epoch on another number of processes. With
+- every utterance has one turn per epoch over all ranks, in an order that follows from the seed and
+  the epoch alone;
+- an optimiser step uses one *window* of that order: `minibatch_size * ranks *
+  optimizer_step_interval` utterances, fewer in the last window of an epoch, whichever rank computes
+  which part of it. So two processes with minibatch 4 take the steps of one process with minibatch
+  8, and a run can go on in the middle of an epoch on another number of processes. With
   `network.global_minibatch_size` the window, and so the step, is the same on any number of them.
 """
 
@@ -21,7 +23,9 @@ from asdf.settings.sections import Network
 
 
 def minibatch_per_process(network: Network, world_size: int) -> int:
-    """Utterances per process and minibatch: `minibatch_size`, or a process's part of `global_minibatch_size`.
+    """Return the utterances per process and minibatch.
+
+    That is `minibatch_size`, or a process's part of `global_minibatch_size`.
 
     Raises:
         UsageError: the global minibatch does not divide by the number of processes.
@@ -31,10 +35,11 @@ def minibatch_per_process(network: Network, world_size: int) -> int:
         return network.minibatch_size
     if whole % world_size:
         below = whole - whole % world_size
-        fitting = [size for size in (below, below + world_size) if size > 0]
+        fitting = [str(size) for size in (below, below + world_size) if size > 0]
+        verb = "do" if len(fitting) > 1 else "does"
         raise UsageError(
-            f"network.global_minibatch_size = {whole} does not divide by the {world_size} processes of this run. "
-            f"The nearest that {'do' if len(fitting) > 1 else 'does'}: {' and '.join(map(str, fitting))}. Or start "
+            f"network.global_minibatch_size = {whole} does not divide by the {world_size} "
+            f"processes of this run. The nearest that {verb}: {' and '.join(fitting)}. Or start "
             "another number of processes."
         )
     return whole // world_size
@@ -42,7 +47,13 @@ def minibatch_per_process(network: Network, world_size: int) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """A rank's part of a minibatch: utterances, and how many of them count; the rest are fillers of weight zero."""
+    """A rank's part of a minibatch.
+
+    Attributes:
+        utterances: indices into the list.
+        counted: how many of them count, from the first on; the others are fillers, which weigh
+            nothing in the loss.
+    """
 
     utterances: np.ndarray
     counted: int
@@ -50,7 +61,13 @@ class Share:
 
 @dataclass(frozen=True)
 class Window:
-    """What one optimiser step uses: its place in the epoch's order, all its utterances, this rank's minibatches."""
+    """What one optimiser step uses.
+
+    Attributes:
+        start: its position in the epoch's order.
+        utterances: those of all ranks, as indices into the list.
+        shares: this rank's minibatches.
+    """
 
     start: int
     utterances: np.ndarray
@@ -58,6 +75,7 @@ class Window:
 
     @property
     def end(self) -> int:
+        """The position in the epoch's order at which the next window starts."""
         return self.start + len(self.utterances)
 
 
@@ -66,7 +84,10 @@ class TrainingPlan:
     """The order of `size` utterances and its division among `world_size` ranks.
 
     Attributes:
-        synchronised: whether batch norm is over all ranks, so that a rank may have a single utterance.
+        minibatch_size: utterances per process and minibatch.
+        step_interval: minibatches per optimiser step.
+        synchronised: whether batch norm is over all ranks, so that a rank may have a single
+            utterance.
     """
 
     size: int
@@ -79,29 +100,32 @@ class TrainingPlan:
 
     @property
     def window_size(self) -> int:
+        """Utterances per optimiser step, of all ranks together."""
         return self.minibatch_size * self.world_size * self.step_interval
 
     def steps_per_epoch(self) -> int:
+        """Return the number of windows, the last and maybe shorter one included."""
         return -(-self.size // self.window_size)
 
     def order(self, epoch: int) -> np.ndarray:
+        """Return the utterances in the order of their turns in `epoch`, (size,)."""
         return generator(self.seed, "order", epoch).permutation(self.size)
 
     def windows(self, epoch: int, start: int = 0) -> Iterator[Window]:
-        """The windows of `epoch` from place `start` of its order on."""
+        """Yield the windows of `epoch` from position `start` of its order on."""
         order = self.order(epoch)
-        for place in range(start, self.size, self.window_size):
-            utterances = order[place : place + self.window_size]
-            yield Window(place, utterances, list(self._shares(utterances)))
+        for position in range(start, self.size, self.window_size):
+            utterances = order[position : position + self.window_size]
+            yield Window(position, utterances, list(self._shares(utterances)))
 
     def _shares(self, window: np.ndarray) -> Iterator[Share]:
         minibatch = self.minibatch_size * self.world_size
-        # Batch norm cannot take a single vector and a rank cannot sit out a step of the others, so a share that
-        # falls short at the end of an epoch is filled up; the fillers weigh nothing in the loss.
-        alone = self.world_size == 1 or not self.synchronised
-        least = min(2, self.minibatch_size) if alone else 1
-        for place in range(0, len(window), minibatch):
-            part = window[place : place + minibatch]
-            own = np.array_split(part, self.world_size)[self.rank]
-            fillers = np.resize(part, max(0, least - len(own)))
-            yield Share(np.concatenate([own, fillers]), len(own))
+        # Batch norm cannot take a single vector and a rank cannot sit out a step of the others, so
+        # a share that falls short at the end of an epoch is filled up.
+        normalises_alone = self.world_size == 1 or not self.synchronised
+        min_share = min(2, self.minibatch_size) if normalises_alone else 1
+        for start in range(0, len(window), minibatch):
+            part = window[start : start + minibatch]
+            local = np.array_split(part, self.world_size)[self.rank]
+            fillers = np.resize(part, max(0, min_share - len(local)))
+            yield Share(np.concatenate([local, fillers]), len(local))

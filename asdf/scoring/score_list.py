@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.data.datasets import WholeUtterances
-from asdf.data.decoders import tell_fallbacks
+from asdf.data.decoders import log_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
@@ -78,7 +78,7 @@ def score_list(
         if stop:
             break
     world.stop_together(stop, f"while {what}")
-    tell_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
+    log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
     gathered = world.gather((_trials_of(local), _fetch(scores)))
     # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
     assembled: list[np.ndarray] = []

@@ -14,7 +14,7 @@ from torch import nn
 from tqdm import tqdm
 
 from asdf.data.batches import Batch
-from asdf.data.decoders import tell_fallbacks
+from asdf.data.decoders import log_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
@@ -180,7 +180,7 @@ class Trainer:
                         return
                 self.profile.after_step(progress.step)
         decoded = self.loader.decoded_by_ffmpeg
-        tell_fallbacks(
+        log_fallbacks(
             f"training, epoch {epoch}", decoded, self.utterances, plan.size - start, self.world
         )
         self._end_epoch(stop)

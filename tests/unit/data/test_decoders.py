@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from asdf.audio import fallbacks, read_audio
-from asdf.data.decoders import tell_fallbacks
+from asdf.data.decoders import log_fallbacks
 from asdf.data.lengths import measure_lengths
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
@@ -117,10 +117,10 @@ def test_scoring_tells_what_it_decoded(utterances, log, monkeypatch, workers: in
 
 
 def test_the_line_counts_the_recordings_of_the_list_alone(utterances, log) -> None:
-    tell_fallbacks("scoring mine", {"/noise/of/another.m4a"}, utterances, 6, World())
-    tell_fallbacks("scoring mine", set(), utterances, 6, World())
+    log_fallbacks("scoring mine", {"/noise/of/another.m4a"}, utterances, 6, World())
+    log_fallbacks("scoring mine", set(), utterances, 6, World())
     assert log == []
-    tell_fallbacks(
+    log_fallbacks(
         "training", {"/noise/of/another.m4a", str(utterances.path(0))}, utterances, 593253, World()
     )
     assert log == [
