@@ -76,7 +76,10 @@ class Scorer:
         return HowScored(self.length, self.precision.name)
 
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
-        """Cut recordings of `lengths` (samples, after speech activity detection) into batches."""
+        """Cut recordings of `lengths` (samples, after speech activity detection) into batches.
+
+        A batch holds recordings that are scored from the same number of samples (`ScoringPlan`).
+        """
         return self._plan.batches(lengths)
 
     def score(self, waveforms_BT: Tensor) -> Tensor:
