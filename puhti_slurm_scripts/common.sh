@@ -1,16 +1,16 @@
 # shellcheck shell=bash
-# What the job scripts beside this file share: each sources it and calls one of the functions at its end.
+# What the job scripts in this folder share: each sources this file and calls one of the functions at its end.
 #
 # Submit from the project's folder; what follows the script's name reaches run.py word for word:
 #
 #     sbatch --account=project_2001234 puhti_slurm_scripts/puhti_one_node.sh CONFIG [CONFIG ...] [section.name=value ...]
 #
 # A signal some minutes before the time limit becomes a stop file, which run.py looks for at every optimiser step,
-# whoever launched it: it saves and ends with status 0. The job then puts itself back into the queue and goes on.
+# whoever launched it: it saves and ends with status 0. The job then puts itself back into the queue and resumes.
 #
 # Environment variables that the sbatch command may set:
 #     ASDF_ARCHIVES             tar files of corpora, as in PATH with colons between; each node unpacks them to its local
-#                               disk, and paths.database_folder becomes the place where they lie
+#                               disk, and paths.database_folder becomes that folder
 #     ASDF_VENV                 a virtual environment to activate after the module
 #     ASDF_RECIPE               the run.py to run (recipes/wav2vec_aasist/run.py)
 #     ASDF_PROCESSES_PER_NODE   processes on each node (one for each of the job's GPUs there; one without GPUs)
@@ -28,14 +28,15 @@ recipe=${ASDF_RECIPE:-recipes/wav2vec_aasist/run.py}
 job=$SLURM_JOB_ID
 [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 
-# On the shared file system, under a name that a requeued job keeps; one left by a killed start is none of this start.
+# On the shared file system, under a name that stays the same when the job is requeued; a file that a killed start left
+# there is not for this start.
 export ASDF_STOP_FILE=$PWD/.asdf-stop-$SLURM_JOB_ID
 rm -f "$ASDF_STOP_FILE"
 trap 'rm -f "$ASDF_STOP_FILE"' EXIT
 signalled=
 trap 'signalled=yes; : >"$ASDF_STOP_FILE"; say "asked to stop: the run saves and ends"' USR2
 
-# `sbatch --export=...` would reach srun too, and keep from it what is set here.
+# `sbatch --export=...` would reach srun too, and hide from it what is set here.
 export SLURM_EXPORT_ENV=ALL
 # From Slurm 22.05 on srun takes the number of CPUs from here only; without it all processes share one.
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}

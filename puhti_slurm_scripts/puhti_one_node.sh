@@ -1,5 +1,5 @@
 #!/bin/bash
-# Puhti, one node: a run on all GPUs that the job asks for (--gres), four here.
+# Puhti, one node: a run on all GPUs that the job requests (--gres), four here.
 #
 #     sbatch puhti_slurm_scripts/puhti_one_node.sh CONFIG [CONFIG ...] [section.name=value ...]
 #

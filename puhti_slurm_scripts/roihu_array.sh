@@ -3,7 +3,7 @@
 #
 #     sbatch --array=0-2%2 puhti_slurm_scripts/roihu_array.sh net larger_net train-aasist [-- section.name=value ...]
 #
-# Number of configs N: --array=0-(N-1). What follows `--` holds for all of them.
+# For N configs: --array=0-(N-1). What follows `--` applies to all of them.
 #SBATCH --job-name=asdf-array
 #SBATCH --account=project_0000000
 #SBATCH --partition=gpumedium

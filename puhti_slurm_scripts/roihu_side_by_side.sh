@@ -3,7 +3,7 @@
 #
 #     sbatch puhti_slurm_scripts/roihu_side_by_side.sh CONFIG [CONFIG ...] [-- section.name=value ...]
 #
-# Each run writes its output to a file of its own, named in the job's.
+# Each run writes its output to a separate file, which the job's output names.
 #SBATCH --job-name=asdf-side
 #SBATCH --account=project_0000000
 #SBATCH --partition=gpumedium

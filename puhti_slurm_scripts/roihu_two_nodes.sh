@@ -3,7 +3,7 @@
 #
 #     sbatch puhti_slurm_scripts/roihu_two_nodes.sh CONFIG [CONFIG ...] [section.name=value ...]
 #
-# gpumedium grants four GPUs a job. gpularge grants full nodes to projects with a scalability test:
+# gpumedium grants four GPUs per job. gpularge grants full nodes to projects with a scalability test:
 #     sbatch --partition=gpularge --gres=gpu:gh200:4 --cpus-per-task=288 --mem=400G ...
 #SBATCH --job-name=asdf-nodes
 #SBATCH --account=project_0000000
