@@ -21,7 +21,7 @@ _EVAL_FACTOR = "network.eval_minibatch_size_factor"
 
 @dataclass(frozen=True)
 class _Change:
-    """Settings that are changed together, by their full names, and the peak that the run then has."""
+    """Settings that are changed together, by their full names, and the run's peak with them."""
 
     settings: dict[str, Any]
     peak: int

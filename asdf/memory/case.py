@@ -62,7 +62,7 @@ class Case:
         return scoring_memory(self.settings, self.architecture, self.folder, self.gpu_bytes)
 
     def scoring_peak(self, scoring: ScoringMemory, training: TrainingMemory | None) -> int:
-        """Return the most that scoring holds: its worst batch, and what training holds meanwhile."""
+        """Return the peak of scoring: its largest batch, and what training holds meanwhile."""
         computing = self.settings.computing
         activations = scoring.worst.activations + WORKSPACE
         if training is None:

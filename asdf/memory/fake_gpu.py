@@ -1,7 +1,7 @@
 """A GPU for a program whose memory is to be known: tensors have shapes and formats, and no numbers.
 
-Invariant: nothing is computed and no memory is taken, and neither a GPU nor a torch built for one is
-needed. The tensors of a pass are those that it makes on a GPU. To torch they are tensors of the
+Invariant: nothing is computed and no memory is taken, and neither a GPU nor a torch built for one
+is needed. The tensors of a pass are those that it makes on a GPU. To torch they are tensors of the
 CPU; where its operations for the CPU make others than those for a GPU, the latter's way is written
 here: number formats under autocast, attention, dropout, linear layers.
 """
@@ -21,8 +21,9 @@ from torch.utils._pytree import tree_map
 
 from asdf.memory.live_bytes import LiveBytes
 
-# What autocast computes in float32 on a GPU, and in the format of its inputs on a CPU, as operations
-# are named in torch's dispatcher. Those of the second list read the shorter format themselves.
+# What autocast computes in float32 on a GPU, and in the format of its inputs on a CPU, as
+# operations are named in torch's dispatcher. Those of the second list read the shorter format
+# themselves.
 IN_FLOAT32 = (
     *("acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2"),
     *("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "reciprocal", "rsqrt", "sinh", "tan"),
@@ -43,8 +44,8 @@ _ALIGNED = 16
 def fake_gpu() -> Iterator[LiveBytes]:
     """Let everything that is made in this block be on a GPU that does not exist.
 
-    Under `torch.autocast("cpu", ...)` operations take the number formats that they take on a GPU. For
-    the whole process, as long as the block lasts: it is for programs with nothing else to do.
+    Under `torch.autocast("cpu", ...)` operations take the number formats that they take on a GPU.
+    For the whole process, as long as the block lasts: it is for programs with nothing else to do.
 
     Yields:
         The counter of its bytes.
@@ -102,7 +103,7 @@ def _lengthen(value: Any) -> Any:
 
 
 class _FusedAttention(Function):
-    """Attention that never holds the weights of all pairs of frames: flash and memory-efficient attention."""
+    """Attention that never holds the weights of all pairs of frames: flash, memory-efficient."""
 
     @staticmethod
     def forward(

@@ -1,7 +1,7 @@
 """How many bytes the tensors of a program hold, and the highest number that they ever held.
 
-Invariant: each storage counts once, however many tensors look at it, from the operation that makes it
-to its end, and takes what torch's allocator for GPUs gives it: whole blocks of 512 bytes.
+Invariant: each storage counts once, however many tensors look at it, from the operation that makes
+it to its end, and takes what torch's allocator for GPUs gives it: whole blocks of 512 bytes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _COPYING = (
 class LiveBytes(TorchDispatchMode):
     """Counts what operations return as long as it is entered, forward and backward.
 
-    Memory that an operation takes for itself, and gives back before it returns, is not seen, but for
-    the copies of `_COPYING`.
+    Memory that an operation takes for itself, and gives back before it returns, is not seen, but
+    for the copies of `_COPYING`.
 
     Attributes:
         now: bytes that are held.

@@ -1,9 +1,9 @@
 """How much of a GPU's memory training takes: one step taken on a fake GPU.
 
 Invariant: the step does what `Step` does as far as memory goes: forward and backward pass of a
-minibatch under autocast, the optimiser's moments, the buckets in which processes exchange gradients.
-What it makes lives as long as in a real step, since torch's autograd holds it; nothing is estimated
-from sizes of layers. `computing.compile` may take another way, which is not followed.
+minibatch under autocast, the optimiser's moments, the buckets in which processes exchange
+gradients. What it makes lives as long as in a real step, since torch's autograd holds it; nothing
+is estimated from sizes of layers. `computing.compile` may take another way, which is not followed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from asdf.networks.split import FromFeatures
 from asdf.settings.sections import Network, Sections
 from asdf.training.loss import cross_entropies
 
-# What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which training
-# has two: a GPU of compute capability 9.0's 32 MiB, of earlier ones 8. Scoring has one thread.
+# What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which
+# training has two: a GPU of compute capability 9.0's 32 MiB, of earlier ones 8. Scoring has one
+# thread.
 WORKSPACE = 32 * 2**20
 
 

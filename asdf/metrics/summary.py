@@ -176,23 +176,15 @@ def summarise(
             or labelled otherwise there, or the ASV scores leave the t-DCF undefined. The message
             begins with `name`.
     """
-    errors = find_errors(scores.labels, scores.scores, scores.ids)
-    if errors:
-        raise AsdfError(f"{name}: {' '.join(error.message for error in errors)}")
+    _check_scores(name, scores)
     columns = known_columns(name, scores, trials)
     # A column of '' alone knows no attack, and must not hide those of the score file.
     if any(columns.get("attack", ())):
         scores = replace(scores, columns={**scores.columns, "attack": columns["attack"]})
     curve = DetCurve.of_scores(scores)
     findings = find_warnings(curve)
-    conditions: list[Condition] = []
-    for column in dict.fromkeys(by):
-        values = columns.get(column, ())
-        of_column, left_out = conditions_of(
-            scores, column, values, replicates=condition_replicates, seed=seed
-        )
-        conditions += of_column
-        findings += left_out
+    conditions, left_out = _list_conditions(scores, columns, by, condition_replicates, seed)
+    findings += left_out
     findings += another_subset(len(scores), columns.get("subset", ()))
     bootstrap = _Bootstrap(scores, curve, columns.get("speaker", ()), replicates, seed, progress)
     return Summary(
@@ -210,6 +202,31 @@ def summarise(
         findings=tuple(findings),
         scored=scored,
     )
+
+
+def _check_scores(name: str, scores: Scores) -> None:
+    errors = find_errors(scores.labels, scores.scores, scores.ids)
+    if errors:
+        messages = " ".join(error.message for error in errors)
+        raise AsdfError(f"{name}: {messages}")
+
+
+def _list_conditions(
+    scores: Scores,
+    columns: Mapping[str, Sequence[str]],
+    names: Sequence[str],
+    replicates: int,
+    seed: int,
+) -> tuple[list[Condition], list[Finding]]:
+    """Return the conditions of the columns called `names`, and warnings of those left out."""
+    conditions: list[Condition] = []
+    findings: list[Finding] = []
+    for name in dict.fromkeys(names):
+        values = columns.get(name, ())
+        of_column, left_out = conditions_of(scores, name, values, replicates=replicates, seed=seed)
+        conditions += of_column
+        findings += left_out
+    return conditions, findings
 
 
 def different_trials(summaries: Sequence[Summary]) -> list[Finding]:

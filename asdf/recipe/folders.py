@@ -15,7 +15,10 @@ from asdf.settings.weights_names import BUNDLE
 
 @dataclass(frozen=True)
 class Folders:
-    """Absolute folders of one system; relative paths in a config are relative to the recipe's folder."""
+    """Absolute folders of one system.
+
+    Relative paths in a config are relative to the recipe's folder.
+    """
 
     recipe: Path
     output: Path
@@ -41,26 +44,29 @@ class Folders:
         return self.output / "features"
 
     def weights(self, weights: str | None) -> str | None:
-        """`front_end.weights` as it is to be read: a path from the recipe's folder, a bundle by its name."""
-        return (
-            weights if weights is None or weights.startswith(BUNDLE) else str(self.recipe / weights)
-        )
+        """Return `front_end.weights` as it is read.
+
+        A path is one from the recipe's folder; a bundle of torchaudio keeps its name.
+        """
+        if weights is None or weights.startswith(BUNDLE):
+            return weights
+        return str(self.recipe / weights)
 
     def scores(self, network: str, corpus: str) -> Path:
-        """The score file of a network (a file name in `networks`) on a corpus."""
+        """Return the score file of a network (a file name in `networks`) on a corpus."""
         return self.layout.score_file(NetworkName.parse(network), corpus)
 
     def trials(self, corpus: str) -> Path:
-        """What is known of the trials of a corpus, for results by attack and the like."""
+        """Return the file of what is known of a corpus's trials, for results by attack and such."""
         return self.layout.trials_file(corpus)
 
 
 def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
-    """The folders that `paths` means.
+    """Return the folders that `paths` means.
 
     Raises:
-        UsageError: the output or the database folder is not set, or a relative path of one of the others leads out of
-            the output folder.
+        UsageError: the output or the database folder is not set, or a relative path of one of the
+            others leads out of the output folder.
     """
     for name in ("output_folder", "database_folder"):
         if getattr(paths, name) is None:
@@ -80,12 +86,12 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
 
 
 def _below(output: Path, name: str, folder: str) -> Path:
-    """`folder` in the output folder; one that lies elsewhere has to be written as an absolute path."""
+    """Return `folder` in the output folder; one elsewhere must be written as an absolute path."""
     path = output / folder
     # By the names alone: a link in the output folder may well lead to another disk.
     if not Path(folder).is_absolute() and not Path(os.path.normpath(path)).is_relative_to(output):
         raise UsageError(
-            f"paths.{name} = {folder!r} leaves paths.output_folder ({output}). Write it without '..', or as an "
-            "absolute path if it is meant to lie elsewhere."
+            f"paths.{name} = {folder!r} leaves paths.output_folder ({output}). "
+            "Write it without '..', or as an absolute path if it is meant to lie elsewhere."
         )
     return path

@@ -1,4 +1,4 @@
-"""Which networks `recipe.selected_epochs` means; no torch here, so that a dry run can tell."""
+"""Which networks `recipe.selected_epochs` means; no torch here, so that a dry run can say so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from asdf.settings.sections import Sections
 
 
 def select_networks(settings: Sections, layout: Layout) -> list[str]:
-    """File names of the networks for numbers, 'best', 'average' and 'last'; None is the last epoch.
+    """Return the file names of the networks that `recipe.selected_epochs` names.
+
+    It has numbers, 'best', 'average' and 'last'; None is the last epoch.
 
     Raises:
         AsdfError: there is no such network; the message names those that there are.
@@ -27,14 +29,16 @@ def select_networks(settings: Sections, layout: Layout) -> list[str]:
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise AsdfError(
-            f"{folder} holds no {', '.join(missing)}. {describe_networks(folder)} Choose with recipe.selected_epochs."
+            f"{folder} holds no {', '.join(missing)}. {describe_networks(folder)} "
+            "Choose with recipe.selected_epochs."
         )
     return names
 
 
 def check_choices(settings: Sections) -> None:
-    """Raise a UsageError when a network is asked for that the training of these settings will not make."""
-    recipe, average = settings.recipe, settings.network.average_best_networks
+    """Raise a UsageError when a network is requested that these settings' training won't make."""
+    recipe = settings.recipe
+    average = settings.network.average_best_networks
     if not recipe.execute_stage(1) or scores_only(settings):
         return
     chosen = (recipe.selected_epochs or ()) if recipe.execute_stage(2) else ()
@@ -45,7 +49,8 @@ def check_choices(settings: Sections) -> None:
     if not validation_sets(settings) and (average or "best" in chosen):
         what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
         raise UsageError(
-            f"{what} chooses among networks by their EER, but recipe.validation_sets is empty: name one."
+            f"{what} chooses among networks by their EER, but recipe.validation_sets is empty: "
+            "name one."
         )
 
 
@@ -58,13 +63,14 @@ def _file_name(epoch: int | str, layout: Layout) -> str:
         networks = evaluated_networks(layout)
         if not networks:
             raise AsdfError(
-                f"recipe.selected_epochs names 'best', but no network in {layout.networks} has been evaluated: set "
-                "recipe.validation_sets before training, or name an epoch."
+                f"recipe.selected_epochs names 'best', but no network in {layout.networks} has "
+                "been evaluated: set recipe.validation_sets before training, or name an epoch."
             )
         return networks[0].file
     networks = list_networks(layout.networks)
     if not networks:
         raise AsdfError(
-            f"there are no networks in {layout.networks}: run stage 1 first, or check paths.system_folder."
+            f"there are no networks in {layout.networks}: run stage 1 first, or check "
+            "paths.system_folder."
         )
     return networks[-1].file

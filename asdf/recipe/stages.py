@@ -33,7 +33,6 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     from asdf.data.training_plan import minibatch_per_process
     from asdf.distributed.batch_norm import synchronise_batch_norm
     from asdf.networks import summary
-    from asdf.networks.output_check import check_outputs
     from asdf.training.loop import Trainer
     from asdf.training.step import Step
 
@@ -63,27 +62,39 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         callbacks=_callbacks(run),
     )
     _resume(run, trainer, start)
-    # A network whose output has the wrong shape is refused before hours of training.
-    if not trainer.finished():
-        with trainer.step.whole_network() as whole:
-            world.run_on_main(lambda: check_outputs(whole, settings.network, world.device))
+    _check_outputs(run, trainer)
     if settings.front_end.cache_features and not trainer.finished():
         # Only now has the front end the weights whose features are saved.
         trainer.loader = _feature_loader(run, network, trainer.loader, utterances, lengths)
+    _log_plan(run, trainer, minibatch)
+    trainer.run()
+    LOG.info("training ended: %s", trainer.finished())
+    if settings.network.average_best_networks:
+        world.run_on_main(partial(_average_best_networks, run, trainer))
+
+
+def _check_outputs(run: Run, trainer: Trainer) -> None:
+    """Refuse a network whose output has the wrong shape, before hours of training."""
+    from asdf.networks.output_check import check_outputs
+
+    if trainer.finished():
+        return
+    with trainer.step.whole_network() as whole:
+        run.world.run_on_main(lambda: check_outputs(whole, run.settings.network, run.world.device))
+
+
+def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
+    """Log the number format of training, and what an optimiser step consists of."""
     LOG.info("%s", trainer.step.precision.reason)
     LOG.info(
         "%d utterances per optimiser step (%d per process and minibatch, %d processes, "
         "%d minibatches), %d steps per epoch",
         trainer.plan.window_size,
         minibatch,
-        world.size,
-        settings.network.optimizer_step_interval,
+        run.world.size,
+        run.settings.network.optimizer_step_interval,
         trainer.plan.steps_per_epoch(),
     )
-    trainer.run()
-    LOG.info("training ended: %s", trainer.finished())
-    if settings.network.average_best_networks:
-        world.run_on_main(partial(_average_best_networks, run, trainer))
 
 
 def _clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:

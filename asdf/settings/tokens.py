@@ -77,10 +77,15 @@ def find_end(text: str, start: int) -> tuple[int, str]:
                 break
             if _BLANK_LINE.match(text, token.end()):
                 next_value = _ANY_ASSIGNMENT_LINE
+    _check_closed(text, start, opened)
+    return len(text), ""
+
+
+def _check_closed(text: str, start: int, opened: list[int]) -> None:
+    """Raise a Complaint about the last of the `opened` brackets, if there is one."""
     if opened:
         line = text.count("\n", start, opened[-1])
         raise Complaint(f"the bracket {text[opened[-1]]} is not closed", line)
-    return len(text), ""
 
 
 def scan(text: str) -> None:
