@@ -1,4 +1,4 @@
-"""Reference networks, small settings, waveforms, a small detector, and recordings for it."""
+"""Small settings, a small network and its file, waveforms, recordings, and reference files."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from asdf.networks import build_network
 from asdf.settings.sections import Sections
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (ROOT / "tests" / "fixtures" / "networks", ROOT.parent / "shared" / "reference")
+REFERENCE_FOLDERS = (ROOT / "tests" / "fixtures" / "networks", ROOT.parent / "shared" / "reference")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
+def single_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="session")
-def reference() -> Callable[[str], Path]:
-    """Return the path of a reference file, in the fixtures or in `shared` next to the checkout."""
-
-    def find(name: str) -> Path:
-        found = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)
-        if found is None:
-            pytest.skip(f"{name} is too large for the fixtures, and {FOLDERS[1]} is not there")
-        return found
-
-    return find
+def network_settings(**values) -> Sections:
+    """Return the default settings, with these values in the section `network`."""
+    settings = Sections()
+    for name, value in values.items():
+        setattr(settings.network, name, value)
+    return settings
 
 
-@pytest.fixture(scope="session")
-def recorded(reference: Callable[[str], Path]) -> Callable[[str], dict[str, torch.Tensor]]:
-    """The tensors of a reference .npz file."""
-    return lambda name: {
-        key: torch.from_numpy(value) for key, value in np.load(reference(name)).items()
-    }
+def small_settings(**values) -> Sections:
+    """Return the settings of an AASIST-L that scores 4,000 to 8,000 samples."""
+    settings = network_settings(
+        **{
+            "network_class": "asdf.networks.AASIST_L",
+            "min_evaluation_utterance_length_in_samples": 4000,
+            "max_evaluation_utterance_length_in_samples": 8000,
+            **values,
+        }
+    )
+    settings.front_end.architecture = "tiny"
+    settings.computing.network_dataloader_workers = 0
+    return settings
 
 
 @pytest.fixture
@@ -52,26 +54,8 @@ def tiny() -> Sections:
     return settings
 
 
-@pytest.fixture
-def waveforms() -> torch.Tensor:
-    """Two waveforms of half a second at about the level of speech."""
-    return 0.1 * torch.randn(2, 8000, generator=torch.Generator().manual_seed(1))
-
-
-def small_settings(**network) -> Sections:
-    """AASIST-L that scores 4,000 to 8,000 samples."""
-    settings = Sections()
-    settings.front_end.architecture = "tiny"
-    settings.network.network_class = "asdf.networks.AASIST_L"
-    settings.network.min_evaluation_utterance_length_in_samples = 4000
-    settings.network.max_evaluation_utterance_length_in_samples = 8000
-    settings.computing.network_dataloader_workers = 0
-    for name, value in network.items():
-        setattr(settings.network, name, value)
-    return settings
-
-
 def write_small_network(path: Path, settings: Sections | None = None, **entries) -> Path:
+    """Write a network file of random weights; `entries` go into it as they are."""
     settings = settings or small_settings()
     torch.manual_seed(0)
     network = build_network(settings)
@@ -87,16 +71,23 @@ def network_file(tmp_path_factory) -> Path:
     return write_small_network(tmp_path_factory.mktemp("network") / "network.pt")
 
 
+@pytest.fixture
+def waveforms() -> torch.Tensor:
+    """Two waveforms of half a second at about the level of speech."""
+    return 0.1 * torch.randn(2, 8000, generator=torch.Generator().manual_seed(1))
+
+
 def sound(samples: int, seed: int = 0) -> np.ndarray:
+    """Return a random walk of a random level within full scale."""
     rng = np.random.default_rng(seed)
-    return (
-        rng.uniform(0.05, 0.8) * np.cumsum(rng.uniform(-1, 1, samples)) / np.sqrt(samples)
-    ).clip(-1, 1)
+    level = rng.uniform(0.05, 0.8)
+    walk = np.cumsum(rng.uniform(-1, 1, samples))
+    return (level * walk / np.sqrt(samples)).clip(-1, 1)
 
 
 @pytest.fixture
 def recordings(tmp_path) -> Path:
-    """A folder of five recordings of other lengths, rates and formats."""
+    """A folder of five recordings of different lengths, rates and formats."""
     folder = tmp_path / "recordings"
     folder.mkdir()
     soundfile.write(folder / "a.wav", sound(6000), 16000)
@@ -105,3 +96,27 @@ def recordings(tmp_path) -> Path:
     soundfile.write(folder / "d.ogg", np.stack([sound(20000, 3), sound(20000, 4)], axis=1), 44100)
     soundfile.write(folder / "e.mp3", sound(40000, 5), 48000)
     return folder
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[[str], Path]:
+    """The path of a reference file, in the fixtures or in `shared` next to the checkout."""
+
+    def find(name: str) -> Path:
+        for folder in REFERENCE_FOLDERS:
+            if (folder / name).is_file():
+                return folder / name
+        pytest.skip(f"{name} is too large for the fixtures, and not in {REFERENCE_FOLDERS[1]}")
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def recorded(reference: Callable[[str], Path]) -> Callable[[str], dict[str, torch.Tensor]]:
+    """The tensors of a reference .npz file."""
+
+    def load(name: str) -> dict[str, torch.Tensor]:
+        arrays = np.load(reference(name))
+        return {key: torch.from_numpy(value) for key, value in arrays.items()}
+
+    return load

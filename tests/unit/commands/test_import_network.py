@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,25 +22,12 @@ from asdf.networks import SSL_AASIST
 from asdf.networks.architectures import KNOWN
 from asdf.settings.sections import Sections
 
-ROOT = Path(__file__).resolve().parents[3]
-FOLDERS = (ROOT / "tests" / "fixtures" / "networks", ROOT.parent / "shared" / "reference")
 SMALL = (
     "{'conv_layers': ((32, 10, 5), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 2, 2), "
     "(32, 2, 2)), 'extractor_mode': 'layer_norm', 'conv_bias': True, 'dimension': 48, "
     "'layers': 2, 'heads': 4, 'feed_forward': 96, 'layer_norm_first': True, "
     "'pos_conv_kernel': 32, 'pos_conv_groups': 4, 'relative_positions': None}"
 )
-
-
-@pytest.fixture(scope="module")
-def reference() -> Callable[[str], Path]:
-    def find(name: str) -> Path:
-        found = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)
-        if found is None:
-            pytest.skip(f"{name} is too large for the fixtures, and {FOLDERS[1]} is not there")
-        return found
-
-    return find
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Augmentation, RawBoost, Sections, SpeechActivity
-from asdf.trials.lists import read_list
+from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
 from tests.unit.audio.test_rawboost import augmented
 
@@ -35,15 +35,10 @@ BOOST = RawBoost(enabled=True, algo=4, applyingRatio=0.7)
 
 @pytest.fixture
 def utterances(tmp_path):
-    rng = np.random.default_rng(1)
-    for index, length in enumerate(LENGTHS):
-        soundfile.write(
-            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16"
-        )
-    (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
+    *waveforms, background = noise_waveforms([*LENGTHS, 20000])
     (tmp_path / "noise").mkdir()
-    soundfile.write(tmp_path / "noise" / "n.wav", rng.uniform(-0.5, 0.5, 20000), 16000)
-    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+    soundfile.write(tmp_path / "noise" / "n.wav", background, 16000)
+    return write_recordings(tmp_path, waveforms, labels=(1, 0, 0))
 
 
 @pytest.fixture
@@ -143,15 +138,12 @@ def test_a_broken_recording_of_noise_comes_out_as_the_item(utterances, tmp_path)
 
 def test_speech_activity_comes_before_the_speed(tmp_path):
     speech = np.random.default_rng(1).uniform(-0.5, 0.5, 6400)
-    soundfile.write(
-        tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000
-    )
-    (tmp_path / "list.txt").write_text("x.wav 1\n")
+    silence = np.zeros(8000)
+    utterances = write_recordings(tmp_path, [np.concatenate([silence, speech, silence])], [1])
     fast = Chain((Speed(1.0, lowest=1.6, highest=1.6),))
     sad = SpeechActivity("endpoint", hangover_s=0.0)
-    utterances = read_list(tmp_path / "list.txt", tmp_path)
     data = TrainingClips(utterances, np.array([6400]), SIZE, RawBoost(), sad, 0, "start", fast)
-    taken = read_audio(tmp_path / "x.wav")[8000 : 8000 + source_samples(SIZE, 160)]
+    taken = read_audio(utterances.path(0))[8000 : 8000 + source_samples(SIZE, 160)]
     assert_array_equal(data[1, 0].samples, at_speed(taken, 160)[:SIZE])
 
 

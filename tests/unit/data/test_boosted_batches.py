@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from numpy.testing import assert_array_equal
 
@@ -19,7 +18,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import Augmentation, RawBoost, SpeechActivity
-from asdf.trials.lists import read_list
+from tests.recordings import noise_waveforms, write_recordings
 
 SIZE = 4000
 LENGTHS = np.array([6000, 1500, 4000])
@@ -29,13 +28,7 @@ FAST = open_chain(Augmentation(("speed",), speed_probability=0.5), Path())
 
 @pytest.fixture
 def utterances(tmp_path):
-    rng = np.random.default_rng(1)
-    for index, length in enumerate(LENGTHS):
-        soundfile.write(
-            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16"
-        )
-    (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
-    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+    return write_recordings(tmp_path, noise_waveforms(LENGTHS), labels=(1, 0, 0))
 
 
 def clips(utterances, on_device: bool, algo: int = 4, **changes) -> TrainingClips:

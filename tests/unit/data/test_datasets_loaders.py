@@ -21,23 +21,16 @@ from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost, SpeechActivity
 from asdf.trials.lists import read_list
 from tests.conftest import PATIENCE_S
+from tests.recordings import noise_waveforms, write_recordings
 
+LENGTHS = np.array([6000, 1500, 4000])
 OFF = SpeechActivity()
 BOOST = RawBoost(enabled=True, algo=4, applyingRatio=0.7)
 
 
 @pytest.fixture
 def utterances(tmp_path):
-    rng = np.random.default_rng(1)
-    for index, length in enumerate((6000, 1500, 4000)):
-        soundfile.write(
-            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16"
-        )
-    (tmp_path / "list.txt").write_text("0.wav 1\n1.wav 0\n2.wav 0\n")
-    return read_list(tmp_path / "list.txt", tmp_path, "mine")
-
-
-LENGTHS = np.array([6000, 1500, 4000])
+    return write_recordings(tmp_path, noise_waveforms(LENGTHS), labels=(1, 0, 0))
 
 
 def clips(utterances, seed=0, rawboost=None) -> TrainingClips:
@@ -83,14 +76,11 @@ def test_rawboost_reaches_its_part_of_the_clips(utterances):
 
 def test_speech_activity_detection_comes_before_the_crop(tmp_path):
     speech = np.random.default_rng(1).uniform(-0.5, 0.5, 3200)
-    soundfile.write(
-        tmp_path / "x.wav", np.concatenate([np.zeros(8000), speech, np.zeros(8000)]), 16000
-    )
-    (tmp_path / "list.txt").write_text("x.wav 1\n")
-    utterances = read_list(tmp_path / "list.txt", tmp_path)
+    silence = np.zeros(8000)
+    utterances = write_recordings(tmp_path, [np.concatenate([silence, speech, silence])], [1])
     sad = SpeechActivity("endpoint", hangover_s=0.0)
     clip = TrainingClips(utterances, np.array([3200]), 3200, RawBoost(), sad, 0)[1, 0].samples
-    assert np.array_equal(clip, read_audio(tmp_path / "x.wav")[8000:11200])
+    assert np.array_equal(clip, read_audio(utterances.path(0))[8000:11200])
     assert np.array_equal(WholeUtterances(utterances, sad)[0, 6400].samples, np.tile(clip, 2))
 
 

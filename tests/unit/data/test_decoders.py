@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from torch import nn
 
@@ -21,8 +20,8 @@ from asdf.distributed.world import World
 from asdf.runs.log import LOG
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import RawBoost, Sections, SpeechActivity
-from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
+from tests.recordings import write_recordings
 from tests.unit.audio.test_flac import damage
 
 pytest.importorskip("av")
@@ -36,13 +35,11 @@ BY_FFMPEG = (1, 4)
 def utterances(tmp_path: Path) -> TrialList:
     """Six recordings; libsndfile refuses two of them."""
     rng = np.random.default_rng(1)
-    for index in range(6):
-        path = tmp_path / f"{index}.flac"
-        soundfile.write(path, rng.integers(-3000, 3000, 6000, dtype=np.int16), 16000)
-        if index in BY_FFMPEG:
-            damage(path, back=1)
-    (tmp_path / "list.txt").write_text("".join(f"{index}.flac {index % 2}\n" for index in range(6)))
-    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+    waveforms = [rng.integers(-3000, 3000, length, dtype=np.int16) for length in LENGTHS]
+    utterances = write_recordings(tmp_path, waveforms, suffix="flac")
+    for index in BY_FFMPEG:
+        damage(utterances.path(index), back=1)
+    return utterances
 
 
 @pytest.fixture

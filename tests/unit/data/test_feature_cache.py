@@ -29,6 +29,7 @@ from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections, assign
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
+from tests.recordings import noise_waveforms, write_recordings
 
 SIZE, SAMPLES = 7, 400
 CACHE = "front_end.cache_features"
@@ -65,15 +66,7 @@ class After(StopRequest):
 
 @pytest.fixture
 def utterances(tmp_path) -> TrialList:
-    rng = np.random.default_rng(1)
-    for index, length in enumerate(LENGTHS):
-        soundfile.write(
-            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000, subtype="PCM_16"
-        )
-    (tmp_path / "list.txt").write_text(
-        "".join(f"{index}.wav {index % 2}\n" for index in range(SIZE))
-    )
-    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+    return write_recordings(tmp_path, noise_waveforms(LENGTHS))
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
+from tests.recordings import write_recordings
 
 OFF = SpeechActivity()
 
@@ -75,12 +76,12 @@ def test_speech_activity_detection_shortens_them(utterances, tmp_path):
 
 @pytest.mark.skipif(find_spec("silero_vad") is None, reason="silero-vad is not installed")
 def test_in_several_threads_silero_measures_what_is_read_later(tmp_path):
-    for index in range(12):
-        rng = np.random.default_rng(index)
+    waveforms = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
         voice = np.concatenate([np.zeros(8000), speak(draw_speaker(rng), 1.0, rng), np.zeros(8000)])
-        soundfile.write(tmp_path / f"{index}.wav", 0.5 * voice / np.abs(voice).max(), 16000)
-    (tmp_path / "list.txt").write_text("".join(f"{index}.wav {index % 2}\n" for index in range(12)))
-    utterances = read_list(tmp_path / "list.txt", tmp_path, "voices")
+        waveforms.append(0.5 * voice / np.abs(voice).max())
+    utterances = write_recordings(tmp_path, waveforms)
     silero = SpeechActivity("on", detector="silero")
     lengths = measure_lengths(utterances, silero, tmp_path / "sad", World())
     assert lengths.tolist() == [

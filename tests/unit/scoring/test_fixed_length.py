@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from torch import nn
 
@@ -11,7 +10,7 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
-from asdf.trials.lists import read_list
+from tests.recordings import noise_waveforms, write_recordings
 
 LENGTHS = np.array([6000, 2500, 5000, 4001, 9000, 700])
 
@@ -32,11 +31,7 @@ class Fixed(nn.Module):
 
 @pytest.mark.parametrize("cut", [0.0, 0.3])
 def test_recordings_are_cut_or_repeated(tmp_path, cut):
-    rng = np.random.default_rng(1)
-    for index, length in enumerate(LENGTHS):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length), 16000)
-    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(len(LENGTHS))))
-    utterances = read_list(tmp_path / "list.txt", tmp_path, "mine")
+    utterances = write_recordings(tmp_path, noise_waveforms(LENGTHS))
     settings = Sections()
     settings.computing.network_dataloader_workers = 0
     settings.network.minibatch_size, settings.network.train_clip_size = 2, 5000

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from torch import nn
 
@@ -13,8 +12,9 @@ from asdf.errors import AsdfError
 from asdf.networks import build_network
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
-from asdf.trials.lists import read_list
+from tests.recordings import write_recordings
 from tests.small_networks import Normed, Plain
+from tests.unit.conftest import network_settings
 
 LENGTHS = np.array([6000, 2500, 6000, 4001, 4100, 9000, 3999, 2500])
 
@@ -22,23 +22,21 @@ LENGTHS = np.array([6000, 2500, 6000, 4001, 4100, 9000, 3999, 2500])
 @pytest.fixture
 def utterances(tmp_path):
     rng = np.random.default_rng(1)
-    for index, length in enumerate(LENGTHS):
-        soundfile.write(
-            tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, length) * rng.uniform(0.1, 1), 16000
-        )
-    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(len(LENGTHS))))
-    return read_list(tmp_path / "list.txt", tmp_path, "mine")
+    waveforms = [rng.uniform(-0.5, 0.5, length) * rng.uniform(0.1, 1) for length in LENGTHS]
+    return write_recordings(tmp_path, waveforms)
 
 
-def settings(**network) -> Sections:
-    made = Sections()
-    made.computing.network_dataloader_workers = 0
-    made.network.minibatch_size, made.network.train_clip_size = 2, 6000
-    made.network.min_evaluation_utterance_length_in_samples = 4000
-    made.network.max_evaluation_utterance_length_in_samples = 8000
-    for name, value in network.items():
-        setattr(made.network, name, value)
-    return made
+def scoring_settings(**network) -> Sections:
+    chosen = {
+        "minibatch_size": 2,
+        "train_clip_size": 6000,
+        "min_evaluation_utterance_length_in_samples": 4000,
+        "max_evaluation_utterance_length_in_samples": 8000,
+        **network,
+    }
+    settings = network_settings(**chosen)
+    settings.computing.network_dataloader_workers = 0
+    return settings
 
 
 def plain() -> nn.Module:
@@ -48,10 +46,10 @@ def plain() -> nn.Module:
 
 def scores(network, utterances, lengths=LENGTHS, stop=None, **changes) -> np.ndarray:
     return score_list(
-        build_list_scorer(network, settings(**changes), World()),
+        build_list_scorer(network, scoring_settings(**changes), World()),
         utterances,
         lengths,
-        settings(**changes),
+        scoring_settings(**changes),
         World(),
         stop or StopRequest(),
     )
@@ -88,7 +86,7 @@ def test_the_score_does_not_depend_on_batch_size_or_order(utterances):
 
 def test_wav2vec_and_aasist_score_the_same_in_a_batch_and_alone(utterances):
     """4000 and 4001 samples give equally many frames: they share a batch, cut alike."""
-    chosen = settings()
+    chosen = scoring_settings()
     chosen.front_end.architecture = "tiny"
     torch.manual_seed(0)
     network = build_network(chosen).eval()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from asdf.data.datasets import TrainingClips
@@ -11,15 +10,15 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.runs.evaluations import read_evaluations
 from asdf.runs.layout import Layout
-from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.metrics_file import MetricsFile
 from asdf.training.step import Step
-from asdf.trials.lists import read_list
+from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
+from tests.unit.conftest import network_settings
 
 SIZE = 10  # five steps an epoch
 
@@ -47,11 +46,7 @@ class Witness(Callback):
 
 @pytest.fixture
 def utterances(tmp_path):
-    rng = np.random.default_rng(1)
-    for index in range(SIZE):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 500), 16000)
-    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
-    return read_list(tmp_path / "list.txt", tmp_path)
+    return write_recordings(tmp_path, noise_waveforms([500] * SIZE))
 
 
 @pytest.fixture
@@ -66,7 +61,6 @@ def train(utterances, tmp_path):
         callbacks=(),
         **network,
     ):
-        settings = Sections()
         chosen = {
             "optimizer": "adam",
             "initial_learning_rate": 0.001,
@@ -77,8 +71,7 @@ def train(utterances, tmp_path):
             "print_interval": 3,
             **network,
         }
-        for name, value in chosen.items():
-            setattr(settings.network, name, value)
+        settings = network_settings(**chosen)
         torch.manual_seed(0)
         step = Step(Plain(settings), utterances, settings, World())
         clips = TrainingClips(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from asdf.data.datasets import TrainingClips
@@ -18,7 +17,7 @@ from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
-from asdf.trials.lists import read_list
+from tests.recordings import write_recordings
 from tests.small_networks import Plain
 
 SIZE = 6  # three steps an epoch
@@ -28,12 +27,8 @@ LENGTH = 3000
 @pytest.fixture
 def train(tmp_path):
     rng = np.random.default_rng(1)
-    for index in range(SIZE):
-        soundfile.write(
-            tmp_path / f"{index}.wav", rng.normal(0, 0.05 + 0.1 * (index % 2), LENGTH), 16000
-        )
-    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
-    utterances = read_list(tmp_path / "list.txt", tmp_path)
+    waveforms = [rng.normal(0, 0.05 + 0.1 * (index % 2), LENGTH) for index in range(SIZE)]
+    utterances = write_recordings(tmp_path, waveforms)
 
     def train(
         system: str, rawboost: RawBoost, start: str = "", stop: StopRequest | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from asdf.data.datasets import TrainingClips
@@ -22,7 +21,7 @@ from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
-from asdf.trials.lists import read_list
+from tests.recordings import noise_waveforms, write_recordings
 
 SIZE = 7  # four steps an epoch, the last of them filled up
 SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 3, 2, 16, True, 4, 2)
@@ -39,14 +38,8 @@ class Losses(Callback):
 @pytest.fixture
 def train(tmp_path):
     torch.set_num_threads(1)
-    rng = np.random.default_rng(1)
-    for index in range(SIZE):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 300 + 50 * index), 16000)
-    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
-    utterances, lengths = (
-        read_list(tmp_path / "list.txt", tmp_path),
-        np.array([300 + 50 * i for i in range(SIZE)]),
-    )
+    lengths = np.array([300 + 50 * index for index in range(SIZE)])
+    utterances = write_recordings(tmp_path, noise_waveforms(lengths))
 
     def train(
         dtype: str | None, network_class: str, layer: str | int

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.settings.sections import Sections
 from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from tests.unit.conftest import network_settings
 
 
 class Small(nn.Module):
@@ -21,13 +21,6 @@ class Small(nn.Module):
         return self.front.parameters()
 
 
-def settings(**network) -> Sections:
-    made = Sections()
-    for name, value in network.items():
-        setattr(made.network, name, value)
-    return made
-
-
 def groups(network, chosen) -> dict[str, tuple[float, float]]:
     """Learning rate and weight decay of each parameter by its name."""
     names = {id(parameter): name for name, parameter in network.named_parameters()}
@@ -40,7 +33,7 @@ def groups(network, chosen) -> dict[str, tuple[float, float]]:
 
 
 def test_the_front_end_has_its_own_rate_and_skipped_parameters_no_decay():
-    chosen = settings(
+    chosen = network_settings(
         initial_learning_rate=0.5,
         weight_decay=0.01,
         weight_decay_skiplist=("batchnorm", "Position"),
@@ -60,19 +53,19 @@ def test_the_front_end_has_its_own_rate_and_skipped_parameters_no_decay():
 def test_frozen_parameters_are_left_out():
     network = Small()
     network.front.requires_grad_(False)
-    assert set(groups(network, settings())) == {
+    assert set(groups(network, network_settings())) == {
         n for n, _ in network.named_parameters() if "front" not in n
     }
     network.requires_grad_(False)
     with pytest.raises(UsageError, match="no parameter of the network is trained"):
-        build_optimiser(network, settings())
+        build_optimiser(network, network_settings())
 
 
 def test_a_parameter_that_two_modules_share_is_trained_once():
     network = Small()
     network.again = nn.Linear(4, 2)
     network.again.weight = network.output.weight
-    assert len(groups(network, settings())) == 8
+    assert len(groups(network, network_settings())) == 8
 
 
 class OfGpu(nn.Parameter):
@@ -85,7 +78,7 @@ class OfGpu(nn.Parameter):
 def test_an_overflow_in_the_first_step_leaves_no_trace(name):
     network = nn.Linear(3, 2)
     network.weight, network.bias = OfGpu(torch.ones(2, 3)), OfGpu(torch.ones(2))
-    optimiser = build_optimiser(network, settings(optimizer=name, momentum=0.9))
+    optimiser = build_optimiser(network, network_settings(optimizer=name, momentum=0.9))
     assert optimiser.defaults["fused"] is True
     scaler = torch.amp.GradScaler("cpu")
     scaler.scale(network(torch.full((1, 3), torch.inf)).sum()).backward()
@@ -103,7 +96,7 @@ def test_an_overflow_in_the_first_step_leaves_no_trace(name):
     ],
 )
 def test_a_step_is_that_of_torchs_own_optimiser(name, kind, options):
-    chosen = settings(
+    chosen = network_settings(
         optimizer=name, initial_learning_rate=0.1, weight_decay=0.01, weight_decay_skiplist=()
     )
     chosen.network.momentum, chosen.network.adam_betas = 0.9, (0.8, 0.99)
@@ -133,10 +126,10 @@ def trained(network, chosen) -> torch.optim.Optimizer:
 def test_going_on_keeps_the_moments_and_takes_rates_from_the_settings():
     network = nn.Linear(3, 2)
     state = trained(
-        network, settings(optimizer="adam", initial_learning_rate=0.1, weight_decay=0.5)
+        network, network_settings(optimizer="adam", initial_learning_rate=0.1, weight_decay=0.5)
     ).state_dict()
     optimiser = build_optimiser(
-        network, settings(optimizer="adam", initial_learning_rate=0.01, weight_decay=0.0)
+        network, network_settings(optimizer="adam", initial_learning_rate=0.01, weight_decay=0.0)
     )
     load_optimiser_state(optimiser, state)
     assert torch.equal(optimiser.state[network.weight]["exp_avg"], state["state"][0]["exp_avg"])
@@ -151,7 +144,7 @@ def test_going_on_may_change_whether_the_optimiser_is_fused(name, order):
 
     Torch can fuse on the CPU as well.
     """
-    chosen = settings(optimizer=name, initial_learning_rate=0.1, momentum=0.9)
+    chosen = network_settings(optimizer=name, initial_learning_rate=0.1, momentum=0.9)
 
     def train(*parts: bool | None) -> nn.Module:
         """Take three steps with each of `parts`, fused or not, with a checkpoint in between."""
@@ -178,7 +171,7 @@ def test_going_on_may_change_whether_the_optimiser_is_fused(name, order):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_state_of_the_cpu_goes_on_fused_on_a_gpu():
-    chosen = settings(optimizer="adam", initial_learning_rate=0.1)
+    chosen = network_settings(optimizer="adam", initial_learning_rate=0.1)
     state = trained(nn.Linear(3, 2), chosen).state_dict()
     network = nn.Linear(3, 2).cuda()
     optimiser = build_optimiser(network, chosen)
@@ -191,13 +184,13 @@ def test_a_state_of_the_cpu_goes_on_fused_on_a_gpu():
 
 
 def test_a_state_of_another_optimiser_or_of_other_groups_is_refused():
-    state = trained(nn.Linear(3, 2), settings(optimizer="sgd")).state_dict()
+    state = trained(nn.Linear(3, 2), network_settings(optimizer="sgd")).state_dict()
     for other in (
-        build_optimiser(nn.Linear(3, 2), settings(optimizer="adam")),
+        build_optimiser(nn.Linear(3, 2), network_settings(optimizer="adam")),
         build_optimiser(
-            nn.Linear(3, 2), settings(optimizer="sgd", weight_decay_skiplist=("bias",))
+            nn.Linear(3, 2), network_settings(optimizer="sgd", weight_decay_skiplist=("bias",))
         ),
-        build_optimiser(nn.Linear(3, 2, bias=False), settings(optimizer="sgd")),
+        build_optimiser(nn.Linear(3, 2, bias=False), network_settings(optimizer="sgd")),
     ):
         with pytest.raises(
             AsdfError, match=r"another optimiser.*network\.optimizer.*another paths\.system_folder"

@@ -7,8 +7,8 @@ from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName, list_networks
-from asdf.settings.sections import Sections
 from asdf.training.retention import average_networks, remove_networks
+from tests.unit.conftest import network_settings
 
 # Epochs 1 to 8 by their EER on the first validation set; epochs 5 and 2 are equally good.
 EERS = {1: 0.4, 2: 0.1, 3: 0.3, 4: 0.05, 5: 0.1, 6: 0.2, 7: 0.35, 8: 0.3}
@@ -24,10 +24,8 @@ def retained_epochs(system, selected=None, **network) -> list[int]:
     for epoch in EERS:
         (folder / f"epoch.{epoch}.pt").touch()
     (folder / "resume.pt").touch()
-    settings = Sections()
+    settings = network_settings(**network)
     settings.recipe.selected_epochs = selected
-    for name, value in network.items():
-        setattr(settings.network, name, value)
     remove_networks(Layout(system), settings, EVALUATIONS)
     assert (folder / "resume.pt").exists()
     return [name.position.epochs for name in list_networks(folder)]

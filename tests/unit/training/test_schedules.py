@@ -7,7 +7,8 @@ import pytest
 from asdf.training.optimisers import build_optimiser
 from asdf.training.progress import Progress
 from asdf.training.schedules import set_learning_rate, update_plateau
-from tests.unit.training.test_optimisers import Small, settings
+from tests.unit.conftest import network_settings
+from tests.unit.training.test_optimisers import Small
 
 
 def rate(chosen, size=100, **progress) -> float:
@@ -17,14 +18,14 @@ def rate(chosen, size=100, **progress) -> float:
 
 
 def test_constant_with_warm_up():
-    chosen = settings(schedule="constant", initial_learning_rate=0.2, warmup_steps=4)
+    chosen = network_settings(schedule="constant", initial_learning_rate=0.2, warmup_steps=4)
     assert [rate(chosen, step=step) for step in range(6)] == pytest.approx(
         [0.05, 0.1, 0.15, 0.2, 0.2, 0.2]
     )
 
 
 def test_the_cosine_goes_from_the_rate_to_the_least_by_turns_of_utterances():
-    chosen = settings(
+    chosen = network_settings(
         schedule="cosine", initial_learning_rate=0.2, min_learning_rate=0.02, max_epochs=4
     )
     for epochs, position in ((0, 0), (0, 50), (1, 25), (2, 0), (3, 99), (4, 0)):
@@ -35,14 +36,16 @@ def test_the_cosine_goes_from_the_rate_to_the_least_by_turns_of_utterances():
 
 
 def test_the_cosine_ends_with_max_steps_if_that_is_sooner():
-    chosen = settings(schedule="cosine", initial_learning_rate=0.2, max_epochs=1000, max_steps=10)
+    chosen = network_settings(
+        schedule="cosine", initial_learning_rate=0.2, max_epochs=1000, max_steps=10
+    )
     assert rate(chosen, step=5) == pytest.approx(0.1) and rate(chosen, step=10) == pytest.approx(
         0.0
     )
 
 
 def test_the_front_ends_rate_ends_as_far_below_its_own():
-    chosen = settings(
+    chosen = network_settings(
         schedule="cosine", initial_learning_rate=0.2, min_learning_rate=0.02, max_epochs=1
     )
     chosen.front_end.learning_rate = 0.01
@@ -56,7 +59,7 @@ def test_the_plateau_rule_of_the_original():
 
     Training ends after two in a row.
     """
-    chosen = settings(
+    chosen = network_settings(
         schedule="plateau",
         initial_learning_rate=0.8,
         min_loss_change_ratio=0.1,
@@ -87,7 +90,7 @@ def test_the_plateau_rule_of_the_original():
 
 
 def test_near_the_target_the_room_has_a_least_size():
-    chosen = settings(
+    chosen = network_settings(
         schedule="plateau", min_loss_change_ratio=0.1, target_loss=0.1, min_room_for_improvement=0.2
     )
     progress = Progress(training_loss=0.11)
@@ -99,5 +102,5 @@ def test_near_the_target_the_room_has_a_least_size():
 
 def test_other_schedules_note_the_loss_only():
     progress = Progress(training_loss=0.5)
-    assert update_plateau(settings(schedule="constant").network, progress, 0.7) == ""
+    assert update_plateau(network_settings(schedule="constant").network, progress, 0.7) == ""
     assert progress.training_loss == 0.7 and progress.learning_rate_factor == 1

@@ -13,12 +13,12 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.interchange import NetworkFile
-from asdf.settings.sections import Sections
 from asdf.training.instruments.clock import FORWARD
 from asdf.training.precision import choose_precision
 from asdf.training.progress import Progress, seed_step
 from asdf.training.step import Step
 from asdf.trials.trial_list import TrialList
+from tests.unit.conftest import network_settings
 
 SIZE = 11
 WAVEFORMS = torch.randn(SIZE, 6, generator=torch.Generator().manual_seed(1))
@@ -42,12 +42,15 @@ class Net(nn.Module):
 
 def make(dropout: float = 0.0, **network) -> Step:
     torch.manual_seed(0)
-    settings = Sections()
-    settings.network.optimizer, settings.network.schedule = "sgd", "constant"
-    settings.network.initial_learning_rate, settings.network.weight_decay = 1.0, 0.0
-    settings.network.class_weights = (0.1, 0.9)
-    for name, value in network.items():
-        setattr(settings.network, name, value)
+    chosen = {
+        "optimizer": "sgd",
+        "schedule": "constant",
+        "initial_learning_rate": 1.0,
+        "weight_decay": 0.0,
+        "class_weights": (0.1, 0.9),
+        **network,
+    }
+    settings = network_settings(**chosen)
     return Step(Net(dropout), UTTERANCES, settings, World())
 
 

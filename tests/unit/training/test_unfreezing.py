@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from torch import nn
 
@@ -19,7 +18,7 @@ from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
-from asdf.trials.lists import read_list
+from tests.recordings import noise_waveforms, write_recordings
 
 SIZE = 6  # three steps an epoch
 SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 2, 2, 16, True, 4, 2)
@@ -32,11 +31,7 @@ class Small(SSLDetector):
 
 @pytest.fixture
 def train(tmp_path):
-    rng = np.random.default_rng(1)
-    for index in range(SIZE):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 500), 16000)
-    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
-    utterances = read_list(tmp_path / "list.txt", tmp_path)
+    utterances = write_recordings(tmp_path, noise_waveforms([500] * SIZE))
 
     def train(
         start: str = "", stop: StopRequest | None = None, network_class=Small, **front_end

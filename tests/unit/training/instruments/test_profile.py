@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from asdf.data.datasets import TrainingClips
@@ -15,7 +14,6 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
@@ -23,8 +21,9 @@ from asdf.training.instruments.clock import BACKWARD, COMMUNICATION, DATA, FORWA
 from asdf.training.instruments.overlap import length_alone
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
-from asdf.trials.lists import read_list
+from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Normed
+from tests.unit.conftest import network_settings
 
 SIZE = 10  # five steps an epoch
 
@@ -41,19 +40,13 @@ class Records(Callback):
 @pytest.fixture
 def train(tmp_path, caplog, monkeypatch):
     """Train a fresh network, or go on from `start`; return the trainer and the steps' records."""
-    rng = np.random.default_rng(1)
-    for index in range(SIZE):
-        soundfile.write(tmp_path / f"{index}.wav", rng.uniform(-0.5, 0.5, 500), 16000)
-    (tmp_path / "list.txt").write_text("".join(f"{i}.wav {i % 2}\n" for i in range(SIZE)))
-    utterances = read_list(tmp_path / "list.txt", tmp_path)
+    utterances = write_recordings(tmp_path, noise_waveforms([500] * SIZE))
     monkeypatch.setattr(LOG, "propagate", True)
     caplog.set_level("INFO", LOG.name)
 
     def train(
         steps, start: str = "", evaluate=lambda network, name: {}, **network
     ) -> tuple[Trainer, list[dict]]:
-        settings = Sections()
-        settings.computing.profile_steps = steps
         chosen = {
             "optimizer": "adam",
             "initial_learning_rate": 0.01,
@@ -65,8 +58,8 @@ def train(tmp_path, caplog, monkeypatch):
             "max_epochs": 2,
             **network,
         }
-        for name, value in chosen.items():
-            setattr(settings.network, name, value)
+        settings = network_settings(**chosen)
+        settings.computing.profile_steps = steps
         torch.manual_seed(0)
         step = Step(Normed(settings), utterances, settings, World())
         clips = TrainingClips(
