@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -38,3 +40,10 @@ def read() -> Read:
         return read_known(choose(name), open_tree(folder))
 
     return read
+
+
+def move_into_tar(folder: Path, archive: Path, within: str) -> None:
+    """Move a folder into a tar, in which it is called `within`."""
+    with tarfile.open(archive, "w") as tar:
+        tar.add(folder, within)
+    shutil.rmtree(folder)

@@ -18,17 +18,11 @@ from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import Augmentation, RawBoost, SpeechActivity
-from tests.recordings import noise_waveforms, write_recordings
+from tests.unit.data.conftest import LENGTHS
 
 SIZE = 4000
-LENGTHS = np.array([6000, 1500, 4000])
 KEYS = [[(epoch, (epoch + place) % 3) for place in range(3)] for epoch in range(1, 6)]
 FAST = open_chain(Augmentation(("speed",), speed_probability=0.5), Path())
-
-
-@pytest.fixture
-def utterances(tmp_path):
-    return write_recordings(tmp_path, noise_waveforms(LENGTHS), labels=(1, 0, 0))
 
 
 def clips(utterances, on_device: bool, algo: int = 4, **changes) -> TrainingClips:

@@ -1,4 +1,4 @@
-"""The back ends: equal to the published networks, what learns, and what a score depends on."""
+"""What every back end has: what learns, what a score depends on, and the lengths it takes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ import pytest
 import torch
 
 from asdf.errors import UsageError
-from asdf.interchange import build_pretrained, load_detector_weights, load_layers
-from asdf.networks import (
-    SSL_SLS,
-    ASPBackEnd,
-    BackEnd,
-    MHFABackEnd,
-    Nes2NetXBackEnd,
-    SSLDetector,
-    fixed_samples,
-    scoring_length,
-)
-from tests.unit.networks.inspection import count_parameters, frozen_names, names_without_gradient
+from asdf.networks import BackEnd, SSLDetector, fixed_samples, scoring_length
+from tests.unit.networks.conftest import build
+from tests.unit.networks.inspection import frozen_names, names_without_gradient
 
 CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
+
+
 ANY_LENGTH = [name for name in CLASSES if name != "SSL_SLS"]
+
+
 EMBEDDINGS = {
     "SSL_AASIST": 160,
     "SSL_AASIST_L": 160,
@@ -29,125 +24,6 @@ EMBEDDINGS = {
     "SSL_SLS": 32,
     "SSL_Nes2NetX": 64,
 }
-
-
-@pytest.fixture
-def small(tiny):
-    tiny.back_end.mhfa_embedding = 24
-    tiny.back_end.sls_hidden = 32
-    tiny.back_end.sls_samples = 8000
-    return tiny
-
-
-def build(settings, name):
-    settings.network.network_class = f"asdf.networks.{name}"
-    torch.manual_seed(0)
-    return build_pretrained(settings)
-
-
-@pytest.mark.parametrize(
-    ("name", "pooling", "size"), [("mean", "mean", 512_039), ("astp", "attentive", 777_383)]
-)
-def test_nes2net_x_is_the_published_one(name, pooling, size, reference, recorded):
-    back_end = Nes2NetXBackEnd(1024, pooling=pooling).eval()
-    state = torch.load(reference(f"nes2net_x_{name}.pth"), weights_only=True, map_location="cpu")
-    load_layers(back_end, state, name)
-    expected = recorded(f"nes2net_x_{name}.npz")
-    with torch.no_grad():
-        _, logits = back_end(expected["features"].transpose(1, 2))
-    torch.testing.assert_close(logits, expected["logits"], atol=1e-5, rtol=0)
-    assert count_parameters(back_end) == size
-
-
-def test_a_published_nes2net_x_checkpoint_loads(small, reference, tmp_path):
-    small.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
-    small.back_end.nes2net_splits = (4, 2)
-    network = build(small, "SSL_Nes2NetX")
-    front_end = torch.load(reference("ssl_aasist.pth"), weights_only=True, map_location="cpu")
-    state = {}
-    for name, tensor in front_end.items():
-        if name.startswith("ssl_model.model."):
-            state[name] = tensor
-    back_end = {}
-    for name, tensor in network.back_end.state_dict().items():
-        back_end[name] = torch.randn_like(tensor.float())
-        state[f"Nested_Res2Net_TDNN.{name}"] = back_end[name]
-    torch.save(state, tmp_path / "published.pth")
-    load_detector_weights(network, tmp_path / "published.pth")
-    assert torch.equal(network.back_end.fc.weight, back_end["fc.weight"])
-    assert torch.equal(
-        network.back_end.Build_in_Res2Nets[2].bns[0].bias,
-        back_end["Build_in_Res2Nets.2.bns.0.bias"],
-    )
-
-
-def test_sls_is_the_published_one(small, reference, recorded):
-    small.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
-    small.back_end.sls_samples = 16000
-    small.back_end.sls_hidden = 64
-    network = build(small, "SSL_SLS").eval()
-    load_detector_weights(network, reference("sls.pth"))
-    expected = recorded("sls.npz")
-    with torch.no_grad():
-        _, logits = network(expected["waveforms"])
-    torch.testing.assert_close(logits, expected["log_probabilities"], atol=1e-5, rtol=0)
-
-
-def test_sls_has_the_published_size_by_default(tiny):
-    tiny.front_end.architecture = "wav2vec2_xlsr_300m"
-    with torch.device("meta"):
-        network = SSL_SLS(tiny)
-    shapes = {name: tuple(tensor.shape) for name, tensor in network.back_end.named_parameters()}
-    assert shapes["fc0.weight"] == (1, 1024)
-    assert shapes["fc1.weight"] == (1024, 22_847)
-    assert shapes["fc3.weight"] == (2, 1024)
-    assert network.fixed_samples == 64_600
-
-
-def test_attentive_statistics_are_their_formula():
-    torch.manual_seed(0)
-    back_end = ASPBackEnd(6, 5)
-    x = torch.randn(2, 9, 6)
-    embeddings, logits = back_end(x)
-    for row in range(2):
-        scores = back_end.attention(x[row]).flatten()
-        weights = scores.exp() / scores.exp().sum()
-        mean = weights @ x[row]
-        deviation = (weights @ (x[row] - mean) ** 2).sqrt()
-        expected = torch.cat([mean, deviation])
-        torch.testing.assert_close(embeddings[row], expected, atol=1e-5, rtol=0)
-        torch.testing.assert_close(logits[row], back_end.output(embeddings[row]))
-    assert torch.isfinite(back_end(x[:, :1])[0]).all()
-
-
-def sum_layers(states, weights):
-    """Add up the layers, each times its share by a softmax of `weights`."""
-    shares = weights.exp() / weights.exp().sum()
-    total = torch.zeros_like(states[0])
-    for weight, state in zip(shares, states, strict=True):
-        total = total + weight * state
-    return total
-
-
-def test_mhfa_is_its_formula():
-    torch.manual_seed(0)
-    states = [torch.randn(2, 9, 6) for _ in range(3)]
-    back_end = MHFABackEnd(6, 3, heads=4, compression=5, embedding=7)
-    back_end.weights_k.data = torch.tensor([0.3, -1.0, 2.0])
-    back_end.weights_v.data = torch.tensor([1.0, 0.0, -0.5])
-    keys = back_end.cmp_linear_k(sum_layers(states, back_end.weights_k))
-    values = back_end.cmp_linear_v(sum_layers(states, back_end.weights_v))
-    scores = back_end.att_head(keys).exp()
-    heads = []
-    for head in range(4):
-        score = scores[:, :, head]
-        attention = score / score.sum(dim=1, keepdim=True)
-        heads.append((attention[:, :, None] * values).sum(dim=1))
-    embeddings, logits = back_end(states)
-    torch.testing.assert_close(
-        embeddings, back_end.pooling_fc(torch.cat(heads, dim=1)), atol=1e-5, rtol=0
-    )
-    torch.testing.assert_close(logits, back_end.output(embeddings))
 
 
 @pytest.mark.parametrize("layer", ["last", 1])

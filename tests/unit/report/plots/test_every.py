@@ -1,0 +1,22 @@
+"""Every plot of the report of two runs."""
+
+import pytest
+
+from asdf.__main__ import main
+from tests.unit.report.folders import make_run
+
+pytest.importorskip("matplotlib", reason="needs the extra `report`")
+
+
+def test_every_plot_of_two_runs(tmp_path, capsys):
+    make_run(tmp_path / "net"), make_run(tmp_path / "other", shift=1.0)
+    words = ["report", str(tmp_path), "--output", str(tmp_path / "both.html"), "--replicates", "0"]
+    assert main([*words, "--plots", str(tmp_path / "figures")]) == 0
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    of_sets = ("det_{}", "eer_by_attack_{}", "eer_by_codec_{}", "scores_net_{}", "scores_other_{}")
+    by_attack = ("det_by_attack_net_{}", "det_by_attack_other_{}")
+    expected = {
+        form.format(name) for form in (*of_sets, *by_attack) for name in ("dev", "eval")
+    } | {"training"}
+    assert names == {f"{name}.{kind}" for name in expected for kind in ("pdf", "png")}
+    assert "15 plots, each as pdf and png" in capsys.readouterr().out

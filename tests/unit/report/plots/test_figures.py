@@ -1,0 +1,33 @@
+"""Files of figures are the same for the same numbers; what cannot be written is refused."""
+
+import sys
+
+import pytest
+
+from asdf.errors import UsageError
+from asdf.report.plots import det_plot, save_figure
+from tests.unit.report.plots.conftest import ONE
+
+pytest.importorskip("matplotlib", reason="needs the extra `report`")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")]
+)
+def test_the_same_numbers_give_the_same_file(tmp_path, suffix, magic):
+    for name in ("a", "b"):
+        save_figure(det_plot(ONE), tmp_path / f"{name}.{suffix}")
+    first, second = (tmp_path / f"a.{suffix}").read_bytes(), (tmp_path / f"b.{suffix}").read_bytes()
+    assert first.startswith(magic) and first == second
+
+
+def test_another_suffix_is_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(UsageError, match=r"plots are written as pdf, png, svg"):
+        save_figure(det_plot(ONE), tmp_path / "det.doc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UsageError, match=r"pip install 'asdf-antispoofing\[report\]'"):
+        det_plot(ONE)
