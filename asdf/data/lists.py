@@ -1,4 +1,4 @@
-"""The former home of lists: what code beside a recipe of version 0.1 imports from here."""
+"""The former home of lists: what code of a recipe of version 0.1 imports from here."""
 
 from __future__ import annotations
 

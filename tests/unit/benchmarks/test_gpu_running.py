@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-# Not installed: it lies beside asdf/ in the checkout.
+# Not installed: it lies next to asdf/ in the checkout.
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.gpu.groups import GROUPS, PATIENCE, Group, Setup

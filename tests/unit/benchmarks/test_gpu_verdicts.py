@@ -14,7 +14,7 @@ import torch
 
 from tests.conftest import ROOT
 
-# Not installed: it lies beside asdf/ in the checkout.
+# Not installed: it lies next to asdf/ in the checkout.
 sys.path.insert(0, str(ROOT))
 
 from asdf.settings.sections import Sections

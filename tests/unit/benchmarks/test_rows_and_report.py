@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# Not installed: it lies beside asdf/ in the checkout.
+# Not installed: it lies next to asdf/ in the checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from asdf.errors import AsdfError

@@ -12,7 +12,7 @@ import soundfile
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-# Not installed: it lies beside asdf/ in the checkout.
+# Not installed: it lies next to asdf/ in the checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from asdf.audio.rawboost import boost, draw
