@@ -112,7 +112,7 @@ def keep_features(
         StopRequest(),
     )
     identity = identity_of(feature_identity(network), corpus.utterances, corpus.lengths, settings)
-    return work.keep(FeatureCache(folder, identity, work.shape()))
+    return work.fill(FeatureCache(folder, identity, work.shape()))
 
 
 def epochs(

@@ -1,8 +1,8 @@
-"""Kept features: the files of a cache, when they are valid, and the dataset that reads them.
+"""Cached features: the files of a cache, when they are valid, and the dataset that reads them.
 
-Invariant: a cache lies in a folder whose name is the digest of all that its numbers depend on, and its manifest, which
-says so in full, is written after everything else is on disk. So neither features of other weights, recordings or
-settings nor those of a pass that was killed are ever taken.
+Invariant: a cache lies in a folder whose name is the digest of all that its numbers depend on, and
+its manifest, which says so in full, is written after everything else is on disk. So neither
+features of other weights, recordings or settings nor those of a pass that was killed are ever used.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ class FeatureCache:
     shape: tuple[int, ...]
 
     @property
-    def own(self) -> Path:
-        """The folder of this cache."""
+    def cache_folder(self) -> Path:
+        """The folder of this cache, whose name is the digest of its identity."""
         text = json.dumps(self.identity, sort_keys=True)
         return self.folder / hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def features(self) -> Path:
-        return self.own / "features.bin"
+        return self.cache_folder / "features.bin"
 
     @property
     def unfinished(self) -> Path:
-        return self.own / "features.part"
+        return self.cache_folder / "features.part"
 
     @property
     def finished_batches(self) -> Path:
         """Which batches of a pass that was stopped are in `unfinished`."""
-        return self.own / "stopped.json"
+        return self.cache_folder / "stopped.json"
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -75,32 +75,40 @@ class FeatureCache:
         return self.shape[0] * self.clip_bytes
 
     def is_whole(self) -> bool:
-        """Whether the features are there, all of them, and these."""
+        """Return whether the cache holds these features, and all of them."""
         try:
-            manifest = json.loads((self.own / "manifest.json").read_text(encoding="utf-8"))
-            return bool(manifest == self._manifest() and self.features.stat().st_size == self.bytes)
+            text = (self.cache_folder / "manifest.json").read_text(encoding="utf-8")
+            is_this = bool(json.loads(text) == self._manifest())
+            return is_this and self.features.stat().st_size == self.bytes
         except (OSError, ValueError):
             return False
 
     def conclude(self) -> None:
         """Declare the features in `unfinished`, which are on disk, whole."""
         self.unfinished.replace(self.features)
-        write_text(self.own / "manifest.json", json.dumps(self._manifest(), indent=1) + "\n")
+        write_text(
+            self.cache_folder / "manifest.json", json.dumps(self._manifest(), indent=1) + "\n"
+        )
         self.finished_batches.unlink(missing_ok=True)
 
     def check_space(self) -> None:
         """Raise an AsdfError where the features do not fit on the disk."""
-        place = next(folder for folder in (self.own, *self.own.parents) if folder.exists())
-        # What a stopped pass left takes its place already.
-        taken = self.unfinished.stat().st_blocks * 512 if self.unfinished.exists() else 0
-        free = shutil.disk_usage(place).free
-        if self.bytes - taken > free:
-            raise AsdfError(
-                f"the features of {self.shape[0]:,} clips take {in_bytes(self.bytes)}, and {self.folder} has "
-                f"{in_bytes(free)} left. Free some space (each folder there holds the features of one front end and "
-                "training list, and can be deleted: they are computed again when needed), choose another "
-                "paths.output_folder, a shorter network.train_clip_size, or front_end.cache_features = False."
-            )
+        folders = (self.cache_folder, *self.cache_folder.parents)
+        existing = next(folder for folder in folders if folder.exists())
+        taken = 0
+        if self.unfinished.exists():
+            # What a stopped pass left takes its space already.
+            taken = self.unfinished.stat().st_blocks * 512
+        free = shutil.disk_usage(existing).free
+        if self.bytes - taken <= free:
+            return
+        raise AsdfError(
+            f"the features of {self.shape[0]:,} clips take {in_bytes(self.bytes)}, and "
+            f"{self.folder} has {in_bytes(free)} left. Free some space (each folder there holds "
+            "the features of one front end and training list, and can be deleted: they are "
+            "computed again when needed), choose another paths.output_folder, a shorter "
+            "network.train_clip_size, or front_end.cache_features = False."
+        )
 
     def _manifest(self) -> dict[str, Any]:
         return {"identity": dict(self.identity), "shape": list(self.shape)}
@@ -113,10 +121,11 @@ def identity_of(
     settings: Sections,
     dtype: str = "float16",
 ) -> dict[str, Any]:
-    """All that the features of the training clips depend on.
+    """Return all that the features of the training clips depend on.
 
     Args:
-        front_end: what they depend on beside the waveforms (`asdf.networks.split.feature_identity`).
+        front_end: what they depend on in addition to the waveforms
+            (`asdf.networks.split.feature_identity`).
         lengths: of the utterances, in samples, after speech activity detection.
     """
     return {
@@ -132,21 +141,23 @@ def identity_of(
 
 
 def in_bytes(count: int) -> str:
-    """A number of bytes for a reader: '12.3 GB'."""
-    unit, size = next(
-        ((unit, size) for unit, size in (("GB", 1e9), ("MB", 1e6)) if count >= size), ("kB", 1e3)
-    )
-    return f"{count / size:,.1f} {unit}"
+    """Return a number of bytes for a reader: '12.3 GB'."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count / 1e3:,.1f} kB"
 
 
 class CachedFeatures(Dataset):
-    """The features of the training clips, from a memory-mapped file. Key: (epoch, utterance), as of `TrainingClips`.
+    """The features of the training clips, from a memory-mapped file.
 
-    They are the same in every epoch.
+    Keys are (epoch, utterance), as of `TrainingClips`; features are the same in every epoch.
     """
 
     def __init__(self, cache: FeatureCache) -> None:
-        self.path, self.shape, self.dtype = cache.features, cache.shape, cache.dtype
+        self.path = cache.features
+        self.shape = cache.shape
+        self.dtype = cache.dtype
         self._array: np.memmap[Any, Any] | None = None
 
     def __len__(self) -> int:

@@ -1,9 +1,10 @@
-"""The pass before training that computes the features of all training clips and keeps them.
+"""The pass before training that computes the features of all training clips and caches them.
 
-Invariant: the clips are divided into the same batches on any number of processes, so that the file is the same; and
-of two runs that need the same features one computes them while the other waits. A pass that was asked to stop goes on
-where it stopped; one that was killed begins anew, since what had reached the disk is not known. Features are computed
-in float32, as for scoring, whatever `computing.precision` says of training.
+Invariant: the clips are divided into the same batches on any number of processes, so that the file
+is the same; and of two runs that need the same features one computes them while the other waits. A
+pass that was stopped on request goes on where it stopped; one that was killed begins anew, since
+what had reached the disk is not known. Features are computed in float32, as for scoring, whatever
+`computing.precision` says of training.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ POLL_S = 5.0
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """A batch on its way from the device.
+class _ComputingBatch:
+    """A batch of features on its way from the device.
 
     Attributes:
         part: positions of its clips in the list.
-        block: gives the features as they are saved.
+        block: waits for the features as they are saved, and returns them.
     """
 
     part: range
@@ -60,9 +61,9 @@ class FeaturePass:
     """Computes the features of the training clips of `utterances`, unless a cache has them.
 
     Args:
-        front_end: from waveforms (batch, samples) to features (batch, frames, dimension), or a list of such tensors,
-            one a layer; on the world's device. A batch has up to as many samples as a scoring
-            batch on a CPU.
+        front_end: from waveforms (batch, samples) to features (batch, frames, dimension), or a list
+            of such tensors, one per layer; on the world's device. A batch has up to as many samples
+            as a scoring batch on a CPU.
         clips: reads waveforms by the keys (epoch, utterance).
     """
 
@@ -78,16 +79,17 @@ class FeaturePass:
         return max(1, batch_samples(self.settings) // self.settings.train_clip_size)
 
     def shape(self) -> tuple[int, ...]:
-        """The shape of the features of all clips."""
+        """Return the shape of the features of all clips."""
         blank = torch.zeros(1, self.settings.train_clip_size, device=self.world.device)
         return (len(self.utterances), *self._features(blank).shape[1:])
 
-    def keep(self, cache: FeatureCache) -> CachedFeatures:
-        """The features, from `cache`, computed first if they are not there.
+    def fill(self, cache: FeatureCache) -> CachedFeatures:
+        """Return the features from `cache`, computed first if it does not have them.
 
         Raises:
-            AsdfError: they do not fit on the disk, or into their number format; a recording cannot be read.
-            Stopped: a stop was asked for; what has been computed is kept.
+            AsdfError: they do not fit on the disk, or into their number format; a recording cannot
+                be read.
+            Stopped: a stop was requested; what has been computed is saved.
         """
         with ExitStack() as stack:
             if self._must_compute(cache, stack):
@@ -95,23 +97,22 @@ class FeaturePass:
         return CachedFeatures(cache)
 
     def _must_compute(self, cache: FeatureCache, stack: ExitStack) -> bool:
-        """Whether the features are to be computed by this run, which then holds the mark of the cache's folder."""
+        """Return whether this run is to compute the features; it then holds the folder's mark."""
 
         def look() -> str:
             if cache.is_whole():
                 return "whole"
             cache.check_space()
             try:
-                stack.enter_context(owner_mark(cache.own))
+                stack.enter_context(owner_mark(cache.cache_folder))
             except AsdfError as error:
-                if error.__cause__ is not None:  # the folder cannot be written: no one else's doing
+                # With a cause the folder cannot be written: that is not another run's doing.
+                if error.__cause__ is not None:
                     raise
                 return "taken"
             return "whole" if cache.is_whole() else "ours"
 
-        size = (
-            f"features of {len(self.utterances):,} clips: {in_bytes(cache.bytes)}, in {cache.own}"
-        )
+        size = f"features of {len(self.utterances):,} clips: {in_bytes(cache.bytes)}, in {cache.cache_folder}"
         waited = False
         while (state := self.world.run_on_main(look)) == "taken":
             if not waited:
@@ -123,42 +124,39 @@ class FeaturePass:
         return state == "ours"
 
     def _compute(self, cache: FeatureCache) -> None:
-        world, stop = self.world, self.stop
+        world = self.world
+        stop = self.stop
         done = world.run_on_main(lambda: self._prepare(cache))
-        own = [
-            batch for batch in range(world.rank, self._batches(), world.size) if batch not in done
-        ]
+        of_this_rank = range(world.rank, self._count_batches(), world.size)
+        local = [batch for batch in of_this_rank if batch not in done]
         finished = []
         with cache.unfinished.open("r+b", buffering=0) as file:
             blocks = track(
-                self._blocks(own, cache.dtype),
-                len(own),
+                self._blocks(local, cache.dtype),
+                len(local),
                 "computing features",
                 shown=world.is_main,
                 unit="batches",
             )
-            for batch, block in zip(own, blocks, strict=True):
-                with _told(cache.unfinished):
-                    _write_at(
-                        file.fileno(), block.tobytes(), batch * self.batch_size * cache.clip_bytes
-                    )
+            for batch, block in zip(local, blocks, strict=True):
+                position = batch * self.batch_size * cache.clip_bytes
+                with _write_errors_as_messages(cache.unfinished):
+                    _write_at(file.fileno(), block.tobytes(), position)
                 finished.append(batch)
                 if stop:
                     break
-            with _told(cache.unfinished):
+            with _write_errors_as_messages(cache.unfinished):
                 os.fsync(file.fileno())
         stopped = bool(world.sum([float(bool(stop))])[0])
         parts = world.gather(finished) or []
 
         def conclude() -> None:
-            batches = sorted({*done, *(batch for part in parts for batch in part)})
             if stopped:
-                write_text(
-                    cache.finished_batches,
-                    json.dumps({"batch_size": self.batch_size, "batches": batches}),
-                )
+                batches = sorted(set(done).union(*parts))
+                content = {"batch_size": self.batch_size, "batches": batches}
+                write_text(cache.finished_batches, json.dumps(content))
                 return
-            with _told(cache.features):
+            with _write_errors_as_messages(cache.features):
                 cache.conclude()
 
         world.run_on_main(conclude)
@@ -166,58 +164,43 @@ class FeaturePass:
             raise Stopped(world.agree(stop.reason), "while computing features")
 
     def _prepare(self, cache: FeatureCache) -> list[int]:
-        """Make room for the features, or take what a stopped pass left; the batches that are there."""
+        """Make room for the features, or take what a stopped pass left; return its batches."""
         try:
             left = json.loads(cache.finished_batches.read_text(encoding="utf-8"))
             batches: list[int] = left["batches"]
-            if (
-                left["batch_size"] == self.batch_size
-                and cache.unfinished.stat().st_size == cache.bytes
-            ):
-                LOG.info(
-                    "going on after %d of %d batches of features", len(batches), self._batches()
-                )
+            is_as_large = cache.unfinished.stat().st_size == cache.bytes
+            if left["batch_size"] == self.batch_size and is_as_large:
+                count = self._count_batches()
+                LOG.info("going on after %d of %d batches of features", len(batches), count)
                 return batches
         except (OSError, ValueError, KeyError):
+            # What is left cannot be used: the pass begins anew.
             pass
-        with _told(cache.unfinished):
+        with _write_errors_as_messages(cache.unfinished):
             cache.finished_batches.unlink(missing_ok=True)
             with cache.unfinished.open("wb") as file:
                 file.truncate(cache.bytes)
         return []
 
-    def _batches(self) -> int:
+    def _count_batches(self) -> int:
         return math.ceil(len(self.utterances) / self.batch_size)
 
     def _blocks(self, batches: list[int], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
-        indices = [
-            range(len(self.utterances))[batch * self.batch_size :][: self.batch_size]
-            for batch in batches
-        ]
-        begun: deque[_Begun] = deque()
-        waveforms = self.clips.batches([(1, index) for index in part] for part in indices)
-        for part, waveforms_BT in zip(indices, waveforms, strict=True):
+        parts = []
+        for batch in batches:
+            start = batch * self.batch_size
+            parts.append(range(start, min(start + self.batch_size, len(self.utterances))))
+        computing: deque[_ComputingBatch] = deque()
+        waveforms = self.clips.batches([(1, index) for index in part] for part in parts)
+        for part, waveforms_BT in zip(parts, waveforms, strict=True):
             features = self._features(waveforms_BT)
             block = fetch_later(features.to(getattr(torch, dtype.name)))
-            begun.append(_Begun(part, features, block))
+            computing.append(_ComputingBatch(part, features, block))
             # A GPU computes this batch while the one before is written.
-            if len(begun) > 1:
-                yield self._finished(begun.popleft())
-        if begun:
-            yield self._finished(begun.popleft())
-
-    def _finished(self, begun: _Begun) -> np.ndarray:
-        block = begun.block()
-        beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()
-        if any(beyond):
-            wrong = beyond.index(True)
-            name = self.utterances.ids[begun.part[wrong]]
-            raise AsdfError(
-                f"features of {name} are beyond what {block.numpy().dtype} holds: the largest is "
-                f"{float(begun.features[wrong].abs().max()):.3g}. Set front_end.cache_features = False, or another "
-                "front_end.layer."
-            )
-        return block.numpy()
+            if len(computing) > 1:
+                yield _finish_batch(computing.popleft(), self.utterances)
+        if computing:
+            yield _finish_batch(computing.popleft(), self.utterances)
 
     def _features(self, waveforms_BT: Tensor) -> Tensor:
         with torch.no_grad(), tf32(False):
@@ -225,17 +208,38 @@ class FeaturePass:
         return features if isinstance(features, Tensor) else torch.stack(features, dim=1)
 
 
+def _finish_batch(computing: _ComputingBatch, utterances: TrialList) -> np.ndarray:
+    """Wait for the features of a batch.
+
+    Raises:
+        AsdfError: some are beyond what their number format holds.
+    """
+    block = computing.block()
+    is_beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()
+    if any(is_beyond):
+        wrong = is_beyond.index(True)
+        name = utterances.ids[computing.part[wrong]]
+        largest = float(computing.features[wrong].abs().max())
+        raise AsdfError(
+            f"features of {name} are beyond what {block.numpy().dtype} holds: the largest is "
+            f"{largest:.3g}. Set front_end.cache_features = False, or another front_end.layer."
+        )
+    return block.numpy()
+
+
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _write_errors_as_messages(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
 
 
-def _write_at(file: int, data: bytes, place: int) -> None:
-    # Not through a memory map: on a full disk that would end the process instead of raising an error.
+def _write_at(file: int, data: bytes, position: int) -> None:
+    # Not through a memory map: on a full disk that would end the process instead of raising an
+    # error.
     rest = memoryview(data)
     while rest:
-        written = os.pwrite(file, rest, place)
-        rest, place = rest[written:], place + written
+        written = os.pwrite(file, rest, position)
+        rest = rest[written:]
+        position += written

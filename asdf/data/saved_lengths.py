@@ -1,4 +1,4 @@
-"""The file of measured lengths: `utterance samples`, apart by TABs, a line.
+"""The file of measured lengths: lines of `utterance samples`, separated by TABs.
 
 Where the recording was decoded to its end, the size and the time of change (ns) of its file follow.
 The last line has a checksum of those before it; files of ASDF's first version have none.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,37 +21,61 @@ from asdf.trials.trial_list import TrialList
 
 NOT_DECODED = -1
 
-Row = tuple[int, int, int]
-"""Samples; size and time of change of the file that was decoded to its end, or `NOT_DECODED` for both."""
-
 # Rows that are Python objects at a time; all of a long list would take gigabytes.
 _AT_ONCE = 1 << 12
 
-_CHECKSUM = b"\tchecksum\t"  # no utterance has an empty name
+# No utterance has an empty name.
+_CHECKSUM = b"\tchecksum\t"
+
+
+class Row(NamedTuple):
+    """What was measured of a recording.
+
+    Attributes:
+        samples: of speech.
+        size, changed: bytes and time of change (ns) of the file that was decoded to its end, or
+            `NOT_DECODED` for both.
+    """
+
+    samples: int
+    size: int
+    changed: int
 
 
 def write_table(path: Path, ids: Sequence[str], table: np.ndarray) -> None:
     """Write the rows `table` (N, 3) int64 of the utterances `ids`."""
     checksum = 0
     with atomic_write(path, "wb") as file:
-        for line in _lines(ids, table):
+        for line in _encode_rows(ids, table):
             checksum = zlib.crc32(line, checksum)
             file.write(line)
-        file.write(_CHECKSUM + b"%08x\n" % checksum)
+        file.write(_encode_checksum(checksum))
 
 
-def _lines(ids: Sequence[str], table: np.ndarray) -> Iterator[bytes]:
-    starts = range(0, len(table), _AT_ONCE)
-    rows = chain.from_iterable(table[start : start + _AT_ONCE].tolist() for start in starts)
-    for utterance, (samples, size, changed) in zip(ids, rows, strict=True):
-        decoded = "" if size == NOT_DECODED else f"\t{size}\t{changed}"
-        yield f"{utterance}\t{samples}{decoded}\n".encode("utf-8", "surrogateescape")
+def _encode_rows(ids: Sequence[str], table: np.ndarray) -> Iterator[bytes]:
+    for start in range(0, len(table), _AT_ONCE):
+        rows = table[start : start + _AT_ONCE].tolist()
+        for offset, (samples, size, changed) in enumerate(rows):
+            decoded = "" if size == NOT_DECODED else f"\t{size}\t{changed}"
+            yield _encode(f"{ids[start + offset]}\t{samples}{decoded}\n")
+
+
+def _encode_checksum(checksum: int) -> bytes:
+    return _CHECKSUM + b"%08x\n" % checksum
+
+
+def _encode(text: str) -> bytes:
+    # Names of files may be no UTF-8.
+    return text.encode("utf-8", "surrogateescape")
 
 
 def read_table(path: Path, utterances: TrialList) -> np.ndarray | None:
-    """What is saved in `path`, (N, 3) int64; None where nothing is, or what is there is damaged."""
+    """Read the rows that are saved in `path`: (N, 3) int64.
+
+    None where the file does not exist or, with a warning, where it is damaged.
+    """
     try:
-        return _table(path, utterances)
+        return _read_rows(path, utterances)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, OverflowError, AsdfError) as error:
@@ -59,8 +83,8 @@ def read_table(path: Path, utterances: TrialList) -> np.ndarray | None:
         return None
 
 
-def _table(path: Path, utterances: TrialList) -> np.ndarray:
-    """The table in the file `path`.
+def _read_rows(path: Path, utterances: TrialList) -> np.ndarray:
+    """Read the rows in the file `path`.
 
     Raises:
         OSError, ValueError, OverflowError, AsdfError: it cannot be read, is of other utterances, or
@@ -72,24 +96,28 @@ def _table(path: Path, utterances: TrialList) -> np.ndarray:
         for row, utterance in zip(table, utterances.ids, strict=True):
             line = file.readline()
             checksum = zlib.crc32(line, checksum)
-            name = f"{utterance}\t".encode("utf-8", "surrogateescape")
+            name = _encode(f"{utterance}\t")
             if not line.startswith(name):
                 raise ValueError(f"it does not hold the utterances of {utterances.name}")
-            numbers = [int(number) for number in line[len(name) :].split(b"\t")]
+            values = line[len(name) :]
+            numbers = [int(number) for number in values.split(b"\t")]
             if len(numbers) not in (1, 3) or numbers[0] < 0:
-                raise ValueError(f"{line[len(name) :].strip()!r} are no lengths")
+                raise ValueError(f"{values.strip()!r} are no lengths")
             row[: len(numbers)] = numbers
         stated = file.read(len(_CHECKSUM) + 10)
-    if stated:
-        if stated != _CHECKSUM + b"%08x\n" % checksum:
-            raise ValueError("its checksum is wrong")
-    else:
+    if not stated:
         _check_longest(table[:, 0], utterances)
+    elif stated != _encode_checksum(checksum):
+        raise ValueError("its checksum is wrong")
     return table
 
 
 def _check_longest(lengths: np.ndarray, utterances: TrialList) -> None:
-    """Raise an error if the longest utterance of a file without a checksum is longer than its recording."""
+    """Check the longest utterance of a file without a checksum.
+
+    Raises:
+        ValueError: its recording is shorter.
+    """
     longest = int(lengths.argmax())
     if lengths[longest] > audio_length(utterances.path(longest)):
         raise ValueError(f"{utterances.ids[longest]} is shorter than {lengths[longest]} samples")

@@ -106,7 +106,7 @@ def batch_samples(settings: Network, gpu_bytes: int = 0) -> int:
 
 
 def _cut_lengths(scored: np.ndarray, proportion: float) -> np.ndarray:
-    """Lower each length to the shortest one that costs it at most `proportion`, whole groups at a time."""
+    """Lower each length to the shortest one that costs it at most `proportion` of itself."""
     distinct, which = np.unique(scored, return_inverse=True)
     shortest = distinct[0]
     lowered = []

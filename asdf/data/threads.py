@@ -25,19 +25,19 @@ _POLL_S = 0.2
 
 
 class Threads:
-    """Threads that call functions in the order in which they are asked to."""
+    """Threads that call functions, in the order in which these are submitted."""
 
     def __init__(self, count: int) -> None:
-        self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._closed = False
         self.count = count
         for _ in range(count):
             threading.Thread(target=self._work, daemon=True).start()
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
-        """`function(*arguments)`, called when a thread is free."""
+        """Call `function(*arguments)` when a thread is free."""
         future: Future[Result] = Future()
-        self._asked.put((future, function, arguments))
+        self._tasks.put((future, function, arguments))
         return future
 
     def map(
@@ -46,29 +46,32 @@ class Threads:
         items: Iterable[Item],
         stop: StopRequest | None = None,
     ) -> Iterator[Result]:
-        """`function` of each of `items`, in order; ends early when a stop is asked for, whatever the threads do."""
-        begun: deque[Future[Result]] = deque()
+        """Yield `function` of each of `items`, in order.
+
+        It ends early when a stop is requested, whatever the threads do.
+        """
+        running: deque[Future[Result]] = deque()
         rest = iter(items)
-        # One that was not asked for is false, as is none.
+        # A stop that was not requested is false, as is None.
         while not stop:
-            for item in islice(rest, 4 * self.count - len(begun)):
-                begun.append(self.submit(function, item))
-            if not begun:
+            for item in islice(rest, 4 * self.count - len(running)):
+                running.append(self.submit(function, item))
+            if not running:
                 return
-            if wait([begun[0]], timeout=_POLL_S).done:
-                yield begun.popleft().result()
+            if wait([running[0]], timeout=_POLL_S).done:
+                yield running.popleft().result()
 
     def close(self) -> None:
-        """Begin nothing more; what a thread is at is not waited for."""
+        """Begin nothing more; what threads are at is not waited for."""
         self._closed = True
         for _ in range(self.count):
-            self._asked.put(None)
+            self._tasks.put(None)
 
     def _work(self) -> None:
-        while (asked := self._asked.get()) is not None:
-            self._call(*asked)
+        while (task := self._tasks.get()) is not None:
+            self._call(*task)
             # Arguments may be large: they must not stay until the next ones come.
-            del asked
+            del task
 
     def _call(
         self, future: Future[Result], function: Callable[..., Result], arguments: tuple[Any, ...]
@@ -84,7 +87,7 @@ class Threads:
 
 @contextmanager
 def threads(count: int) -> Iterator[Threads]:
-    """`count` threads that are let go of at the end of the block."""
+    """Start `count` threads, which are let go of at the end of the block."""
     pool = Threads(count)
     try:
         yield pool

@@ -142,7 +142,7 @@ def _feature_loader(
     identity = world.run_on_main(
         lambda: identity_of(feature_identity(network), utterances, lengths, settings)
     )
-    features = work.keep(FeatureCache(run.folders.features, identity, work.shape()))
+    features = work.fill(FeatureCache(run.folders.features, identity, work.shape()))
     workers = settings.computing.network_dataloader_workers
     return BatchLoader(features, workers, world, stop=run.stop)
 

@@ -1,1 +1,1 @@
-"""Score a trial list exactly once, on any number of processes."""
+"""One scorer: for a list exactly once on any number of processes, for recordings and windows."""

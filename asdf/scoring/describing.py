@@ -1,4 +1,4 @@
-"""What the log says of scoring before it begins."""
+"""What is logged of scoring before it begins."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from asdf.settings.sections import Sections
 def describe_scoring(settings: Sections, world: World) -> list[str]:
     """Describe precision and batches for the log, where they are not what every CPU does.
 
-    All processes come here together.
+    All processes call it together.
 
     Raises:
-        UsageError: a device has not the requested precision.
+        UsageError: a device does not have the requested precision.
     """
     lines = []
     requested = settings.computing.scoring_precision
@@ -27,7 +27,7 @@ def describe_scoring(settings: Sections, world: World) -> list[str]:
         samples = batch_samples(settings.network, gpu)
         factor = samples / settings.network.minibatch_size / settings.network.train_clip_size
         lines.append(
-            f"scoring in batches of up to {samples:,} samples: network.eval_minibatch_size_factor = 'auto' "
-            f"stands for {factor:.3g} on a GPU of {gpu / 1e9:.0f} GB"
+            f"scoring in batches of up to {samples:,} samples: network.eval_minibatch_size_factor "
+            f"= 'auto' stands for {factor:.3g} on a GPU of {gpu / 1e9:.0f} GB"
         )
     return lines

@@ -137,7 +137,7 @@ class FileScoring:
             yield from sorted(wanted, key=_first_index)
 
     def _plan_portion(self, files: list[File]) -> list[list[File]]:
-        """Divide files that are measured into batches of equal lengths, and long ones by themselves."""
+        """Divide measured files into batches of equal lengths; long ones are by themselves."""
         batches = []
         trials = []
         for file in files:

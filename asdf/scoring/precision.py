@@ -46,7 +46,9 @@ class ScoringPrecision:
 
     def describe(self) -> str:
         """Describe the precision for the log."""
-        return f"scoring in {self.name}" + (f": {self.reason}" if self.reason else "")
+        if not self.reason:
+            return f"scoring in {self.name}"
+        return f"scoring in {self.name}: {self.reason}"
 
 
 def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPrecision:
@@ -79,7 +81,7 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
 
 
 def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
-    """Choose one precision for all processes of `world`, which come here together.
+    """Choose one precision for all processes of `world`, which call it together.
 
     Raises:
         UsageError: on every rank, where the device of one refuses it.
@@ -93,12 +95,14 @@ def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
     every = world.gather((refusal, local.name, local.reason)) or []
 
     def decide() -> tuple[str, str]:
-        refusals = [text for text, _, _ in every if text]
-        if refusals:
-            raise UsageError(refusals[0])
-        # One process without TF32: a list is not scored in two precisions.
-        others = [(name, reason) for _, name, reason in every if reason]
-        return others[0] if others else (local.name, "")
+        for refusal, _, _ in every:
+            if refusal:
+                raise UsageError(refusal)
+        for _, name, reason in every:
+            # One process without TF32 is enough: a list is not scored in two precisions.
+            if reason:
+                return name, reason
+        return local.name, ""
 
     name, reason = world.run_on_main(decide)
     return ScoringPrecision(name, world.device, reason)

@@ -50,7 +50,10 @@ class Window:
 
 
 def is_silent(waveform: np.ndarray) -> bool:
-    """Return whether (T,) samples are all equal, or hardly move: an offset of the converter is no sound."""
+    """Return whether (T,) samples are all equal, or hardly move.
+
+    An offset of the converter is no sound.
+    """
     swing = (float(waveform.max()) - float(waveform.min())) / 2
     return swing < 10 ** (SILENCE_DB / 20)
 

@@ -94,7 +94,7 @@ def keep(utterances, settings, tmp_path):
             identity_of({}, utterances, LENGTHS, settings, dtype),
             work.shape(),
         )
-        return work.keep(cache), cache
+        return work.fill(cache), cache
 
     return keep
 
@@ -147,7 +147,10 @@ def test_features_are_computed_once_and_in_batches_of_the_list_s_order(keep):
     assert first.sizes == [2, 2, 2, 1]
     keep(second)
     assert second.sizes == [] and cache.features.read_bytes() == before
-    assert sorted(path.name for path in cache.own.iterdir()) == ["features.bin", "manifest.json"]
+    assert sorted(path.name for path in cache.cache_folder.iterdir()) == [
+        "features.bin",
+        "manifest.json",
+    ]
 
 
 def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, monkeypatch):
@@ -157,7 +160,7 @@ def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, 
         for name, value in network.items():
             setattr(sections.network, name, value)
         identity = identity_of({"weights": front_end}, utterances, lengths, sections, dtype)
-        return FeatureCache(Path(), identity, (1, 1, 1)).own
+        return FeatureCache(Path(), identity, (1, 1, 1)).cache_folder
 
     keys = [
         key(),
@@ -207,7 +210,7 @@ def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances
 )
 def test_a_cache_that_is_not_as_it_says_is_computed_anew(keep, utterances, harm):
     _, cache = keep()
-    manifest = cache.own / "manifest.json"
+    manifest = cache.cache_folder / "manifest.json"
     if harm == "no manifest":
         manifest.unlink()
     elif harm == "broken manifest":
@@ -241,7 +244,10 @@ def test_a_pass_that_was_stopped_goes_on_where_it_was(keep, utterances, looks):
         np.stack([features[1, index].samples for index in range(SIZE)]),
         expected(utterances, "float16"),
     )
-    assert sorted(path.name for path in cache.own.iterdir()) == ["features.bin", "manifest.json"]
+    assert sorted(path.name for path in cache.cache_folder.iterdir()) == [
+        "features.bin",
+        "manifest.json",
+    ]
 
 
 def test_a_stopped_pass_in_batches_of_another_size_begins_anew(keep, utterances):
@@ -271,9 +277,9 @@ def test_a_kill_after_a_stop_loses_only_what_came_between(keep, utterances):
 def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypatch):
     monkeypatch.setattr(feature_pass, "POLL_S", 0.0)
     _, cache = keep()
-    (cache.own / "manifest.json").rename(cache.own / "later")
+    (cache.cache_folder / "manifest.json").rename(cache.cache_folder / "later")
     other = ExitStack()
-    other.enter_context(owner_mark(cache.own))
+    other.enter_context(owner_mark(cache.cache_folder))
 
     class Other(StopRequest):
         """The other run, which is ready while this one looks for the third time whether to stop."""
@@ -283,7 +289,7 @@ def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypat
         def __bool__(self):
             self.looks += 1
             if self.looks == 3:
-                (cache.own / "later").rename(cache.own / "manifest.json")
+                (cache.cache_folder / "later").rename(cache.cache_folder / "manifest.json")
                 other.close()
             return False
 
@@ -295,9 +301,9 @@ def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypat
 
 def test_a_run_that_waits_for_another_can_be_stopped(keep):
     _, cache = keep()
-    (cache.own / "manifest.json").unlink()
+    (cache.cache_folder / "manifest.json").unlink()
     with (
-        owner_mark(cache.own),
+        owner_mark(cache.cache_folder),
         pytest.raises(Stopped, match="while another run computed the features"),
     ):
         keep(stop=After(1))

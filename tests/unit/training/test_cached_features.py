@@ -68,7 +68,7 @@ def train(tmp_path):
                 network.front_end_features, loader, utterances, net, world, StopRequest()
             )
             identity = identity_of(feature_identity(network), utterances, lengths, settings, dtype)
-            features = work.keep(FeatureCache(tmp_path / "features", identity, work.shape()))
+            features = work.fill(FeatureCache(tmp_path / "features", identity, work.shape()))
             # What follows reads no recording and computes no front end.
             network.front_end.forward = network.front_end.hidden_states = None
             loader = BatchLoader(features, 0, world)
