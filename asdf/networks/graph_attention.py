@@ -41,8 +41,8 @@ class GraphAttention(nn.Module):
     def forward(self, x_BNC: Tensor) -> Tensor:
         """Map (batch, nodes, dim_in) to (batch, nodes, dim_out)."""
         x_BNC = self.input_drop(x_BNC)
-        edges_BNND = _compute_edges(x_BNC, self.att_proj)
-        scores_BNN = (edges_BNND @ self.att_weight).squeeze(-1)
+        # The edges have no name: they take the most memory, and are freed at once when scoring.
+        scores_BNN = (_compute_edges(x_BNC, self.att_proj) @ self.att_weight).squeeze(-1)
         attention_BNN = F.softmax(scores_BNN / self.temperature, dim=-1)
         gathered_BNC = attention_BNN @ x_BNC
         x_BND = self.proj_with_att(gathered_BNC) + self.proj_without_att(x_BNC)
@@ -155,8 +155,8 @@ class GraphPool(nn.Module):
 
 def _compute_edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:
     """Return the projected product of every pair of nodes: (batch, nodes, nodes, values)."""
-    products_BNNC = x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1)
-    projected_BNND = projection(products_BNNC)
+    # The products have no name: without gradients they are freed before the last step.
+    projected_BNND = projection(x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1))
     return torch.tanh(projected_BNND)
 
 

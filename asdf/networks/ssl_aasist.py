@@ -53,10 +53,9 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         x_BCSN = F.selu(self.first_bn1(self.encoder(x_B1SN)))
         scores_BCSN = self.attention(x_BCSN)
         # One attention serves both graphs: over time for spectral nodes, over bands for temporal.
-        over_time_BCSN = scores_BCSN.softmax(dim=-1)
-        spectral_BCS = (x_BCSN * over_time_BCSN).sum(dim=-1)
-        over_bands_BCSN = scores_BCSN.softmax(dim=-2)
-        temporal_BCN = (x_BCSN * over_bands_BCSN).sum(dim=-2)
+        # The softmaxes have no names: without gradients each is freed before the next is made.
+        spectral_BCS = (x_BCSN * scores_BCSN.softmax(dim=-1)).sum(dim=-1)
+        temporal_BCN = (x_BCSN * scores_BCSN.softmax(dim=-2)).sum(dim=-2)
         spectral_BSC = spectral_BCS.transpose(1, 2)
         temporal_BNC = temporal_BCN.transpose(1, 2)
         return self.readout(spectral_BSC, temporal_BNC)
