@@ -101,6 +101,7 @@ class _Synchronised(Function):
     ) -> Tensor:
         x_BC = x_BC.contiguous()
         mean_C, invstd_C = _statistics(x_BC, eps)
+        # The count travels as a float with the rest: a second exchange would cost as much again.
         count_1 = mean_C.new_full((1,), x_BC.numel() // x_BC.shape[1])
         all_R = _gather(torch.cat([mean_C, invstd_C, count_1]))
         means_RC, invstds_RC, counts_R1 = all_R.split([len(mean_C), len(mean_C), 1], dim=1)
@@ -114,6 +115,7 @@ class _Synchronised(Function):
             eps,
             momentum,
         )
+        # CUDA's kernels take the counts as floats going forward, and as int32 going back.
         ctx.save_for_backward(x_BC, weight_C, mean_C, invstd_C, counts_R1[:, 0].to(torch.int32))
         return _normalise(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
 
@@ -176,6 +178,7 @@ def _combine(
             x_BC, means_RC, invstds_RC, running_mean_C, running_var_C, momentum, eps, counts_R
         )
         return mean_C, invstd_C
+    # In float64: squares of means that lie close together cancel.
     counts_R1 = counts_R[:, None].double()
     total = counts_R1.sum()
     mean_C = (means_RC * counts_R1).sum(dim=0) / total

@@ -49,6 +49,7 @@ def installed_torch() -> Build:
 
 def read_build(text: str) -> Build:
     """Return the build that torch's `version.py` describes."""
+    # Lines are such as `cuda: Optional[str] = '13.0'`; None stands without quotes.
     values = dict(re.findall(r"^(\w+)\b[^=\n]*= *'([^'\n]*)'", text, re.MULTILINE))
     platform = ""
     if values.get("cuda"):
@@ -60,6 +61,7 @@ def read_build(text: str) -> Build:
 
 def install_line(cuda: str) -> str:
     """Return the command that replaces torch by a build for `cuda`, such as 'cu126'."""
+    # --force-reinstall: to pip, a build of the same version for another CUDA is installed already.
     index = f"https://download.pytorch.org/whl/{cuda}"
     return f"pip install --force-reinstall {TORCH_PAIR} --index-url {index}"
 

@@ -51,6 +51,7 @@ def _control_groups(root: Path) -> Iterator[Path]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
+        # Version 1 has a hierarchy for each controller; version 2 has one, whose field is empty.
         if controllers and "cpu" not in controllers.split(","):
             continue
         names = _FIRST_VERSION if controllers else _SECOND_VERSION

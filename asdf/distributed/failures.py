@@ -32,6 +32,7 @@ def lost_contact(error: BaseException) -> bool:
     """Return whether `error` only says that another process of the group has gone."""
     if isinstance(error, dist.DistNetworkError):
         return True
+    # gloo raises plain RuntimeErrors, which only their texts tell apart.
     if not isinstance(error, RuntimeError):
         return False
     return any(sign in str(error) for sign in _SIGNS_OF_LOST_CONTACT)

@@ -29,6 +29,7 @@ def open_store(launch: Launch, timeout: timedelta) -> Any:
     Raises:
         AsdfError: rank 0 cannot listen at its address, or not all processes came within `timeout`.
     """
+    # An IPv6 address has colons, and only brackets part it from the port.
     address = f"[{launch.address}]" if ":" in launch.address else launch.address
     url = f"tcp://{address}:{launch.port}"
     try:
@@ -178,5 +179,6 @@ def _leave_together(store: Any, launch: Launch) -> None:
 
 def _exchange(store: Any, key: str, launch: Launch, answer: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the answers of all processes under `key`, in the order of ranks."""
+    # No barrier is needed: `get` waits until the other process has set its key.
     store.set(f"{key}/{launch.rank}", json.dumps(answer))
     return [json.loads(store.get(f"{key}/{rank}")) for rank in range(launch.size)]

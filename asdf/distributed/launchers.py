@@ -106,6 +106,7 @@ def _read_torch(environment: Mapping[str, str]) -> Launch | None:
     rank, size = numbers(environment, "RANK", "WORLD_SIZE")
     local_rank = number(environment, "LOCAL_RANK")
     local_size = number(environment, "LOCAL_WORLD_SIZE")
+    # RANK and WORLD_SIZE may be set by hand; this one torchrun alone sets.
     launcher = TORCHRUN if "TORCHELASTIC_RUN_ID" in environment else BY_HAND
     return Launch(rank, size, local_rank, local_size, launcher)
 
@@ -156,6 +157,7 @@ _READERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
 
 def _add_loopback(launch: Launch, job: str) -> Launch:
     """Add the address of rank 0 if all processes are on one node, and a port if `job` is a name."""
+    # On several nodes, each would take 127.0.0.1 for itself.
     if launch.local_size != launch.size:
         return launch
     port = name_port(job) if job else 0
@@ -164,6 +166,7 @@ def _add_loopback(launch: Launch, job: str) -> Launch:
 
 def _fill_gaps(launch: Launch, other: Launch) -> Launch:
     """Fill in what `launch` lacks from another launcher that states the same rank and size."""
+    # Both from one launcher: it need not count the processes of a node as another does.
     if launch.local_rank is None or launch.local_size is None:
         launch = replace(launch, local_rank=other.local_rank, local_size=other.local_size)
     address = launch.address or other.address
@@ -195,6 +198,7 @@ def _check_numbers(launch: Launch) -> None:
     ranks = [("rank", launch.rank, launch.size)]
     if launch.local_rank is not None and launch.local_size is not None:
         ranks.append(("local rank", launch.local_rank, launch.local_size))
+        # Written as a rank, so that one test serves: a local size lies in 1 ... size.
         ranks.append(("local size", launch.local_size - 1, launch.size))
     for what, value, size in ranks:
         if not 0 <= value < size:

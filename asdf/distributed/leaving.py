@@ -93,6 +93,7 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
             LOG.error(
                 "rank %d: another process of this run has ended; its own message says why", rank
             )
+        # Not `sys.exit`, which would end this thread only: the main one is stuck in the exchange.
         os._exit(1)
 
 

@@ -28,6 +28,7 @@ def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:
     Raises:
         AsdfError: the others did not come within `timeout_s`.
     """
+    # Not the number of the process, which another host or a restart may use again.
     process_id = uuid.uuid4().hex
     store.set(f"asdf/id/{rank}", process_id)
     until = time.monotonic() + timeout_s
@@ -51,6 +52,7 @@ def _offer_name(store: Any, size: int) -> str:
     if not store.check(keys):
         return ""
     ids = [store.get(key).decode() for key in keys]
+    # From the ids of all: a process that has started again makes it another name.
     name = hashlib.sha256("".join(ids).encode()).hexdigest()[:12]
     store.set("asdf/offer", " ".join([name, *ids]))
     confirmations = [f"asdf/confirmed/{name}/{rank}" for rank in range(1, size)]

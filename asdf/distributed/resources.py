@@ -68,5 +68,6 @@ def gpu_memory(device: torch.device) -> int:
 
 def smallest_gpu(world: World) -> int:
     """Return the memory of the smallest GPU of all processes in bytes, on every rank; 0 on CPUs."""
+    # Of all: batches that were sized by each rank's own GPU would depend on the rank.
     memories = world.gather(gpu_memory(world.device))
     return world.agree(min(memories or [0]))

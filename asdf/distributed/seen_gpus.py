@@ -90,6 +90,7 @@ def visible_gpus(root: Path = _ROOT, environment: Mapping[str, str] | None = Non
     if environment is None:
         environment = os.environ
     count = nvidia_gpus(root)
+    # ROCm heeds all three: CUDA's name as well, for programs that were written for CUDA.
     variables = ["CUDA_VISIBLE_DEVICES"]
     if not count:
         count = amd_gpus(root)

@@ -92,6 +92,7 @@ def _is_of_another_step(environment: Mapping[str, str]) -> bool:
     step_nodes = number(environment, "SLURM_STEP_NUM_NODES") or 1
     if job_nodes is not None and job_nodes < step_nodes:
         return True
+    # sbatch sets the job's variables anew and leaves the step's: these are old where they differ.
     tasks = environment.get("SLURM_NTASKS")
     if tasks is not None and tasks != environment.get("SLURM_STEP_NUM_TASKS", tasks):
         return True

@@ -33,6 +33,7 @@ class Stopped(Exception):
         super().__init__(f"{STOPPED} {reason} {when}; the same command goes on from there")
 
 
+# Of the process, as signals are: `asdf.distributed.failures` asks without a `StopRequest`.
 _received: set[int] = set()
 
 

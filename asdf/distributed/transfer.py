@@ -17,6 +17,7 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     """Return a tensor of the CPU on `device`; a GPU has it when the work queued before is done."""
     if device.type != "cuda":
         return tensor.to(device)
+    # torch hands the pinned memory to nobody else before the copy is done.
     return tensor.pin_memory().to(device, non_blocking=True)
 
 

@@ -49,5 +49,6 @@ def numbers(environment: Mapping[str, str], *names: str) -> list[int]:
 
 def name_port(job: str) -> int:
     """Return a port that all processes of a job get from its name, and most other jobs do not."""
+    # Not `hash`, which gives each process another number.
     digest = hashlib.sha256(job.encode()).digest()
     return _FIRST_PORT + int.from_bytes(digest[:4], "big") % _PORTS

@@ -89,8 +89,10 @@ class World:
                 outcome = _Outcome(result=function())
             except Exception as raised:
                 error = raised
+                # Of the project's errors alone, each rank surely has the class.
                 kind = type(raised) if isinstance(raised, AsdfError) else AsdfError
                 outcome = _Outcome(failure=kind, message=str(raised))
+        # Also after a failure: the others wait for it, and would wait until the timeout.
         outcome = self.agree(outcome)
         if error is not None:
             raise error
@@ -216,6 +218,7 @@ def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.d
         # The host computes little then, and the loader's workers need the cores.
         threads = 1
     else:
+        # torch would give each process all cores, and they would wait for each other.
         threads = max(1, usable_cores() // local_size)
     torch.set_num_threads(computing.threads or threads)
     return device

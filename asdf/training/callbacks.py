@@ -25,7 +25,8 @@ class Callback:
     """
 
     def __init__(self, settings: Sections, folder: Path) -> None:
-        self.settings, self.folder = settings, folder
+        self.settings = settings
+        self.folder = folder
 
     def on_start(self, step: int) -> None:
         """Before the first step; earlier starts of this run took `step` optimiser steps."""

@@ -52,6 +52,7 @@ def collect_checkpoint(
     Returns:
         What `write_checkpoint` takes, in the main rank's memory; None on the other ranks.
     """
+    # The parts of a divided network are gathered, in which all ranks take part.
     if not (world.is_main or is_sharded(network)):
         return None
     scaler_on_host = _queue_scaler(scaler, copies)
@@ -59,6 +60,7 @@ def collect_checkpoint(
         network, settings, optimiser_state=optimiser.state_dict(), progress=progress.state()
     )
     copied = NetworkFile(**copies.take(vars(file)))
+    # Only now: until `take` has waited, the scale may not have arrived on the host.
     copied.scaler_state = scaler_on_host.state_dict()
     return copied if world.is_main else None
 
@@ -121,6 +123,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
     if resume.exists():
         candidates.insert(0, resume)
     newest: Path | None = None
+    # A network without progress, such as an imported one, counts as older than any other.
     newest_step = -1
     for path in candidates:
         try:

@@ -49,6 +49,7 @@ def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
     model = DistributedDataParallel(
         _BareOrWhole(network),
         device_ids=ids,
+        # Gradients lie in the buckets themselves: no second copy of them is in memory.
         gradient_as_bucket_view=True,
         **_NO_BUFFERS,
     )

@@ -47,4 +47,5 @@ def _largest_value(optimiser: torch.optim.Optimizer) -> Tensor:
             parts.append(gradient)
     if not parts:
         parts.append(torch.zeros(1, device=parameters[0].device))
+    # Unlike a 2-norm it cannot overflow where every value is finite.
     return nn.utils.get_total_norm(parts, math.inf)

@@ -153,6 +153,7 @@ class GraphedPasses:
 
 def _host_draws() -> tuple[object, ...]:
     """Return the states of the host's random numbers, to be compared."""
+    # As text: the state is a dictionary with an array, and comparing those gives an array.
     numpy_state = repr(np.random.get_state(legacy=False))
     return bytes(torch.get_rng_state().numpy()), numpy_state, random.getstate()
 

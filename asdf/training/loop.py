@@ -1,5 +1,12 @@
 """The training loop: epochs, validation, checkpoints, and when it ends.
 
+What is decided when:
+- after each step inside an epoch: whether to evaluate, which first saves the network under a name
+  of its own; else whether to save a checkpoint for resuming; then whether to stop;
+- at the end of an epoch: whether the plateau schedule lowers the rate. The network is always saved;
+  then comes a requested stop, then the evaluation;
+- after an evaluation: whether training ends early, and which networks are removed.
+
 Invariant: all ranks take the same decisions. Whether to stop or to save is summed over the ranks
 with each step; whether an evaluation is due follows from the progress, which is the same on all of
 them.
@@ -9,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from torch import nn
 from tqdm import tqdm
@@ -16,7 +24,7 @@ from tqdm import tqdm
 from asdf.data.batches import Batch
 from asdf.data.decoders import log_fallbacks
 from asdf.data.loaders import BatchLoader
-from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import (
@@ -42,6 +50,21 @@ from asdf.training.step import Step
 # fraction) of each set, the same on all ranks; an empty result means that there is nothing to
 # validate on.
 Validate = Callable[[nn.Module, NetworkName], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class _Requests:
+    """What any rank requested with a step; the same on all ranks.
+
+    Attributes:
+        stop: that the run stops.
+        save: a checkpoint inside the epoch, as the last one is long ago.
+        settle: to conclude the last save, whose file is whole.
+    """
+
+    stop: bool = False
+    save: bool = False
+    settle: bool = False
 
 
 class Trainer:
@@ -90,21 +113,8 @@ class Trainer:
         """
         self.step.load_state(checkpoint)
         progress = Progress.from_state(checkpoint.progress)
-        if progress.list_digest != self.utterances.digest():
-            LOG.warning(
-                "the training list is not the one that the checkpoint was trained on: "
-                "its epoch begins anew"
-            )
-            progress.begin_epoch()
-        if progress.world_size != self.world.size:
-            LOG.warning(
-                "trained by %d processes so far, by %d from here on: every utterance is still used "
-                "once in this epoch, but the steps differ from those of an uninterrupted run",
-                progress.world_size,
-                self.world.size,
-            )
-        progress.world_size = self.world.size
-        progress.list_digest = self.utterances.digest()
+        self._adapt_to_this_run(progress)
+        # The steps of later evaluations are taken again, and evaluated again.
         progress.evaluations = [
             evaluation for evaluation in evaluations if evaluation.step <= progress.step
         ]
@@ -115,6 +125,25 @@ class Trainer:
         progress.finished = plateau_end(self.settings.network, progress)
         self.progress = progress
         self._stop_early()
+
+    def _adapt_to_this_run(self, progress: Progress) -> None:
+        """Adapt a checkpoint's progress to this run's list and processes; warn of differences."""
+        if progress.list_digest != self.utterances.digest():
+            LOG.warning(
+                "the training list is not the one that the checkpoint was trained on: "
+                "its epoch begins anew"
+            )
+            # A position in the order of another list would skip and repeat utterances.
+            progress.begin_epoch()
+        if progress.world_size != self.world.size:
+            LOG.warning(
+                "trained by %d processes so far, by %d from here on: every utterance is still used "
+                "once in this epoch, but the steps differ from those of an uninterrupted run",
+                progress.world_size,
+                self.world.size,
+            )
+        progress.world_size = self.world.size
+        progress.list_digest = self.utterances.digest()
 
     def run(self) -> None:
         """Train to the end.
@@ -130,6 +159,7 @@ class Trainer:
             self.profile.begin(self.progress.step)
             self.lines.begin_run(self.progress)
             with self.saving.running():
+                # A run that stopped at the end of an epoch saved its network without evaluating it.
                 self._evaluate_if_due()
                 while not self.finished():
                     self._train_epoch()
@@ -159,23 +189,17 @@ class Trainer:
         epoch = progress.epochs + 1
         start = progress.position
         self.step.begin_epoch(progress.epochs)
-        clips = self._read_clips(epoch, start)
+        clips = self.loader.unboosted_batches(self._clip_keys(epoch, start))
         self.step.clock.restart()
         self.saving.timer.restart()
         self.lines.begin_epoch(progress)
-        stop = False
+        requests = _Requests()
         with self._progress_bar(epoch, start) as bar:
             for window in plan.windows(epoch, start):
-                flags = [float(bool(self.stop)), *self.saving.flags()]
-                self.profile.before_step(progress.step + 1)
-                taken = self.step.take(window, clips, progress, flags)
-                stop, late, settled = (flag > 0 for flag in taken.flags)
-                if settled:
-                    self.saving.settle()
-                bar.update()
-                self.lines.log_if_due(progress, taken.learning_rate, bar)
+                requests = self._take_step(window, clips, bar)
+                # After the last window `_end_epoch` decides: only then is the epoch's loss known.
                 if window.end < plan.size:
-                    self._inside_epoch(stop, late)
+                    self._inside_epoch(requests)
                     if self.finished():
                         return
                 self.profile.after_step(progress.step)
@@ -183,15 +207,26 @@ class Trainer:
         log_fallbacks(
             f"training, epoch {epoch}", decoded, self.utterances, plan.size - start, self.world
         )
-        self._end_epoch(stop)
+        self._end_epoch(requests.stop)
 
-    def _read_clips(self, epoch: int, start: int) -> Iterator[Batch]:
-        """Yield this rank's minibatches of the epoch from position `start` on."""
-        windows = self.plan.windows(epoch, start)
-        shares = (share for window in windows for share in window.shares)
-        return self.loader.unboosted_batches(
-            [(epoch, index) for index in share.utterances.tolist()] for share in shares
-        )
+    def _take_step(self, window: Window, clips: Iterator[Batch], bar: tqdm) -> _Requests:
+        progress = self.progress
+        flags = [float(bool(self.stop)), *self.saving.flags()]
+        self.profile.before_step(progress.step + 1)
+        taken = self.step.take(window, clips, progress, flags)
+        # A flag is summed over the ranks: that of one rank counts for all.
+        requests = _Requests(*(ranks > 0 for ranks in taken.flags))
+        if requests.settle:
+            self.saving.settle()
+        bar.update()
+        self.lines.log_if_due(progress, taken.learning_rate, bar)
+        return requests
+
+    def _clip_keys(self, epoch: int, start: int) -> Iterator[list[tuple[int, int]]]:
+        """Yield the keys of this rank's minibatches of the epoch from position `start` on."""
+        for window in self.plan.windows(epoch, start):
+            for share in window.shares:
+                yield [(epoch, index) for index in share.utterances.tolist()]
 
     def _progress_bar(self, epoch: int, start: int) -> tqdm:
         is_shown = self.world.is_main and sys.stderr.isatty()
@@ -204,16 +239,17 @@ class Trainer:
             disable=not is_shown,
         )
 
-    def _inside_epoch(self, stop: bool, late: bool) -> None:
+    def _inside_epoch(self, requests: _Requests) -> None:
         """Evaluate, save or stop after a step that is not the last of its epoch."""
         intervals = self.settings.network
         step = self.progress.step
         if _divides(intervals.evaluation_interval_steps, step) or self.finished():
+            # Not to `RESUME`, which the next save replaces: an evaluated network may be chosen.
             self.saving.save(self.progress.network_name(), self.progress)
             self._evaluate_if_due()
-        elif stop or late or _divides(intervals.checkpoint_interval_steps, step):
+        elif requests.stop or requests.save or _divides(intervals.checkpoint_interval_steps, step):
             self.saving.save(RESUME, self.progress)
-        if stop and not self.finished():
+        if requests.stop and not self.finished():
             raise self._stopped()
 
     def _end_epoch(self, stop: bool) -> None:
@@ -242,6 +278,7 @@ class Trainer:
         self.world.broadcast_buffers(self.step.network)
         with self.step.whole_network() as network:
             eers = self.validate(network, progress.network_name())
+        # Networks are removed below: the newest one has to be whole on the disk before that.
         self.saving.settle()
         if eers:
             evaluation = Evaluation(

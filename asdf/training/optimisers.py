@@ -63,8 +63,9 @@ class _OwnedParameter:
 
     def matches(self, parts: tuple[str, ...]) -> bool:
         """Return whether the name or the owner contains one of `parts`, in upper or lower case."""
-        texts = (self.name.lower(), self.owner.lower())
-        return any(part.lower() in text for part in parts for text in texts)
+        name = self.name.lower()
+        owner = self.owner.lower()
+        return any(part.lower() in name or part.lower() in owner for part in parts)
 
 
 class _GroupKey(NamedTuple):
@@ -121,6 +122,7 @@ def _group_parameters(network: nn.Module, settings: Sections) -> list[Group]:
 
 def _owned_parameters(network: nn.Module) -> Iterator[_OwnedParameter]:
     """Yield each parameter once, with the first module that owns it."""
+    # Modules may share one. torch's optimisers refuse a parameter that is in two groups.
     seen: set[int] = set()
     for prefix, module in network.named_modules():
         for name, parameter in module.named_parameters(recurse=False):

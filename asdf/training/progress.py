@@ -130,5 +130,5 @@ def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)
-    np.random.seed(number % 2**32)
+    np.random.seed(number % 2**32)  # numpy takes 32 bits, torch 64
     random.seed(number)

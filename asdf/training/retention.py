@@ -86,6 +86,7 @@ def _mean_weights(
         weights = read_checkpoint(layout.network_file(other), mapped=True).state
         for name in sums:
             sums[name] += weights[name].double()
+    # Counters, such as batch norm's of its batches, have no mean that is a whole number.
     mean = dict(first)
     for name, total in sums.items():
         mean[name] = (total / len(names)).to(first[name].dtype)

@@ -103,6 +103,7 @@ class Saving:
         began = time.monotonic()
         if self._save is not None:
             self._log_if_writing(self._save)
+        # The thread may still read the pinned memory that the next copies go to.
         self.settle()
         checkpoint = self._collect(progress)
         path = self._layout.network_file(name)
@@ -142,6 +143,7 @@ class Saving:
         step = self._step
         # Running statistics differ between the ranks; a file has those of the main one.
         self._world.broadcast_buffers(step.network)
+        # Queued with the tensors, so that one wait serves them and the check of the last step.
         last = self._copies.queue(step.last.numbers())
         checkpoint = collect_checkpoint(
             step.network,
@@ -160,6 +162,7 @@ class Saving:
         assert save.writing is not None  # this is the main rank
         self.timer.note_writing(save.writing.result())
         if save.ends_epoch:
+            # Not before the epoch's network is whole: until then this is the newest checkpoint.
             self._layout.network_file(RESUME).unlink(missing_ok=True)
 
     def _log_if_writing(self, save: _Save) -> None:

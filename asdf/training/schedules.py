@@ -69,6 +69,7 @@ def _warmup_factor(training: Network, progress: Progress) -> float:
     """Return a linear rise to 1 over the first `network.warmup_steps` steps."""
     if not training.warmup_steps:
         return 1.0
+    # From the first step on, which would change nothing at a rate of 0.
     return min(1.0, (progress.step + 1) / training.warmup_steps)
 
 
@@ -81,6 +82,7 @@ def update_plateau(training: Network, progress: Progress, loss: float) -> str:
         A line for the log, or ''.
     """
     previous = progress.training_loss
+    # Whatever the schedule: network files hold it, and a resumed run may be set to 'plateau'.
     progress.training_loss = loss
     if training.schedule != "plateau" or previous is None:
         return ""

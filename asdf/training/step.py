@@ -179,6 +179,7 @@ class Step:
         """
         training = self.settings.network
         rate = set_learning_rate(self.optimiser, training, progress, len(self.utterances))
+        # Every rank knows the labels of the whole window, so the ranks need not add up their parts.
         weight = self.loss.normaliser(self.labels[window.utterances])
         losses = self._backward(window, clips, weight, progress.step)
         with self.clock.part(COMMUNICATION):
@@ -188,6 +189,7 @@ class Step:
             last_failed = not self.last.is_sound(last_numbers)
             numbers = [local_loss, float(is_broken), float(last_failed), *flags]
             loss, broken_ranks, failed_ranks, *summed_flags = self.world.sum(numbers)
+        # First: a NaN gradient has broken the weights, so that these losses are NaN only from it.
         if failed_ranks:
             raise AsdfError(self.last.complaint())
         if broken_ranks:
@@ -199,6 +201,7 @@ class Step:
             self.scaler.step(self.optimiser)
             self.scaler.update()
             self.last.note(f"step {progress.step + 1} ({self._describe(window)})", norm)
+            # To None, not to zero: `GraphedPasses` needs each step to begin without gradients.
             self.optimiser.zero_grad(set_to_none=True)
         progress.step += 1
         progress.position = window.end
@@ -244,6 +247,7 @@ class Step:
                 compile_errors_as_usage_errors(self.settings.computing.compile),
             ):
                 with self.clock.part(FORWARD):
+                    # Fillers, which come last, are computed for batch norm and weigh nothing.
                     share_losses = passes.forward(waveforms, labels)[: share.counted]
                     parts.append(share_losses.detach())
                     if is_last:

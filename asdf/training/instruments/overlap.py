@@ -40,6 +40,7 @@ def length_alone(
     for change, following in pairwise(changes):
         open_intervals[change.set_number] += change.step
         what_count, without_count, inside_count = open_intervals
+        # A count may be -1 for no time at all: of an interval without length, the end sorts first.
         if what_count > 0 and without_count <= 0 and inside_count > 0:
             total += following.time - change.time
     return total

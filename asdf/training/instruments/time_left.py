@@ -61,6 +61,7 @@ def steps_left(training: Network, plan: TrainingPlan, progress: Progress) -> int
 
 def duration(seconds: float) -> str:
     """Return the two units that matter: '45 s', '12 min', '3 h 20 min', '2 d 5 h'."""
+    # From 59.5 on, rounding would give '60 s'.
     if seconds < 59.5:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
