@@ -75,8 +75,10 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("compare", __doc__)
-    parser.add_argument("first", metavar="RUN_A", type=Path)
-    parser.add_argument("second", metavar="RUN_B", type=Path)
+    parser.add_argument("first", metavar="RUN_A", type=Path, help="system folder of a run")
+    parser.add_argument(
+        "second", metavar="RUN_B", type=Path, help="that of the run to compare with it"
+    )
     parser.add_argument(
         "--networks", nargs=2, metavar=("A", "B"), help="networks to compare, such as epoch.20"
     )

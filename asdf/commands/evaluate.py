@@ -213,9 +213,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--submission", type=Path, metavar="OUT", help="write the scores in a challenge's format"
     )
-    parser.add_argument(
-        "--format", choices=FORMATS, help=f"format of the submission: {', '.join(FORMATS)}"
-    )
+    parser.add_argument("--format", choices=FORMATS, help="format of the submission")
     return parser
 
 

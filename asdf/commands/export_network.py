@@ -1,4 +1,4 @@
-"""A network of ASDF in the layouts that other programs load.
+"""Write a network of ASDF in a layout that other programs load.
 
     python -m asdf export net.pt --format ssl_anti_spoofing out.pth   SSL_Anti-spoofing, SLS, ...
     python -m asdf export net.pt --format aasist AASIST.pth           the authors' AASIST, AASIST-L
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.import_network import check_new
+from asdf.commands.options import command_parser
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 
@@ -68,13 +69,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m asdf export",
-        usage="python -m asdf export NETWORK --format FORMAT OUT [--samples N] "
-        "[--network-folder FOLDER]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    usage = "NETWORK --format FORMAT OUT [--samples N] [--network-folder FOLDER]"
+    parser = command_parser("export", __doc__, usage)
     parser.add_argument("network", type=Path, metavar="NETWORK", help="a network file of ASDF")
     parser.add_argument(
         "--format", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS)

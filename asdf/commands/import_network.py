@@ -1,4 +1,4 @@
-"""A detector in any known layout, as a network of ASDF.
+"""Turn a detector in any known layout into a network of ASDF.
 
     python -m asdf import LA_model.pth net.pt               published by SSL_Anti-spoofing
     python -m asdf import AASIST-L.pth net.pt               raw-waveform AASIST or AASIST-L
@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asdf.commands.options import command_parser
 from asdf.commands.outputs import check_file, show
 from asdf.errors import UsageError
 
@@ -99,12 +100,8 @@ def check_new(out: Path) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m asdf import",
-        usage="python -m asdf import FILE OUT [section.name=value ...] [--network-folder FOLDER]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    usage = "FILE OUT [section.name=value ...] [--network-folder FOLDER]"
+    parser = command_parser("import", __doc__, usage)
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="a detector in any of these layouts"
     )

@@ -1,4 +1,4 @@
-"""Many configs of a recipe side by side: each GPU has one run at a time until all are done.
+"""Run many configs of a recipe side by side: each GPU has one run at a time until all are done.
 
     python -m asdf launch RUN.PY net larger_net                  on all GPUs
     python -m asdf launch RUN.PY net larger_net --gpus 2,3       on two of them

@@ -1,4 +1,4 @@
-"""The known networks: their sizes, what they cost, and which recordings they take.
+"""List the known networks: their sizes, what they cost, and which recordings they take.
 
     python -m asdf networks                               with an XLS-R front end of 300 M
     python -m asdf networks --front-end wav2vec2_base     with another front end
@@ -10,10 +10,10 @@ length cuts or repeats. Nothing is downloaded, and no weights are made.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from asdf.commands.options import command_parser
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
@@ -48,21 +48,18 @@ class Row:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table; 0.
+    """Print the table; return 0.
 
     Raises:
         UsageError: no such front end, or no clip to speak of.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m asdf networks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("networks", __doc__, "[--front-end NAME] [--seconds S]")
+    architecture = Sections().front_end.architecture
     parser.add_argument(
         "--front-end",
         metavar="NAME",
-        default=Sections().front_end.architecture,
-        help="as front_end.architecture",
+        default=architecture,
+        help=f"a value of front_end.architecture ({architecture})",
     )
     parser.add_argument(
         "--seconds", type=float, metavar="S", default=4.0, help="length of the clip (4)"

@@ -78,7 +78,8 @@ def named_systems(words: Sequence[str]) -> list[System]:
     Raises:
         UsageError: two systems have the same name, or a name is empty.
     """
-    stated_names, paths = [], []
+    stated_names = []
+    paths = []
     for word in words:
         name, path = _split_name(word)
         stated_names.append(name)
