@@ -23,6 +23,7 @@ def runs_in(paths: Iterable[Path]) -> list[RunFolder]:
     Raises:
         AsdfError: a folder does not exist, or is neither.
     """
+    # A run that is named twice, itself and by the folder above it, counts once.
     runs: dict[RunFolder, None] = {}
     for path in paths:
         folders = [path]

@@ -28,7 +28,7 @@ HEAT_STEPS = (0.5, 1, 2, 5, 10, 20, 30, 40)
 """EERs in % at which the colour of a cell changes."""
 
 _LABEL = 18
-# So few values are a small table, which has room next to the DET curves.
+# A table of up to this many values has room next to the DET curves.
 _SMALL = 6
 
 

@@ -92,7 +92,9 @@ def _eer_courses(evaluations: Iterable[Evaluation]) -> dict[str, list[float]]:
             continue
         for set_name, eer in evaluation.eers.items():
             if is_finite_number(eer):
-                courses.setdefault(set_name, []).extend([evaluation.epoch, round(100 * eer, 6)])
+                # Rounded: the binary tail of a product is long, and no plot shows it.
+                percent = round(100 * eer, 6)
+                courses.setdefault(set_name, []).extend([evaluation.epoch, percent])
     return courses
 
 

@@ -56,6 +56,7 @@ def det_range(eers: Sequence[float]) -> DetRange:
     if eers and max(eers) > 35:
         high = 97.0
         ticks = [*ticks, *HIGH_TICKS]
+    # Below the lowest mark, so that a curve that ends there does not lie on the frame.
     return DetRange(0.8 * low, high, ticks)
 
 
@@ -113,6 +114,7 @@ def _first_and_last_of_cells(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
     cells = np.rint(np.stack([x, y]) * _CELLS)
     is_another_cell = (np.diff(cells) != 0).any(axis=0)
     enters = np.concatenate([[True], is_another_cell])
+    # The True that `enters` begins with comes last here: a curve leaves its last cell.
     leaves = np.roll(enters, -1)
     return np.flatnonzero(enters | leaves)
 
@@ -237,6 +239,7 @@ def thinned(x: Sequence[float], y: Sequence[float], max_points: int = 600) -> li
     ys = np.asarray(y, np.float64)
     if xs.size <= max_points:
         return interleaved(xs, ys)
+    # A set: in a stretch without a slope, the lowest and the highest point are one.
     retained = {0, xs.size - 1}
     # Two points of each stretch, so that a spike in either direction stays.
     for stretch in np.array_split(np.arange(xs.size), max_points // 2):

@@ -184,6 +184,7 @@ def _course_frame(courses: Sequence[Sequence[float]], title: str, label: str) ->
     if not epochs:
         return None
     # Room beyond the last epoch and the highest value, so that their marks are whole.
+    # Not zero: the only records may be those of epoch 0, and losses may all be 0.
     last = max(epochs) * 1.04 or 1.0
     top = max(0.0, *values) * 1.05 or 1.0
     bottom = min(0.0, *values) * 1.05
@@ -209,6 +210,7 @@ def _draw_histogram(measured: Measurement, label: str, low: float, high: float) 
         frame.inside.append(line(index, outline))
     threshold = measured.summary.result.eer_threshold
     frame.inside.append(Path(frame.path([threshold, 0, threshold, top]), "threshold"))
+    # The minus of numbers: a hyphen is half as wide, and easily missed.
     text = f"{threshold:.4g}".replace("-", "−")
     frame.labels.append(_threshold_label(text, frame.x(threshold)))
     words = f"Scores of {label}, bona fide and spoofs; threshold of the EER {text}"

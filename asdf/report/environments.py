@@ -16,6 +16,7 @@ from asdf.trials.run_folder import RunFolder
 # The last start of each of so few runs is shown opened.
 _FEW_RUNS = 3
 _COMMIT_DIGITS = 9
+_DAY_CHARACTERS = len("2026-01-02")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
     versions = []
     hosts = []
     for record in records:
-        days.append(_text(record.get("started"))[: len("2026-01-02")])
+        # The day is enough here: each start is shown with its time further down.
+        days.append(_text(record.get("started"))[:_DAY_CHARACTERS])
         versions.append(_mapping(record.get("versions")).get("asdf-antispoofing"))
         hosts.append(record.get("host"))
     parts = [
@@ -149,6 +151,7 @@ def _changed_files(record: Mapping[str, Any]) -> list[str]:
 
 
 def _first_to_last(days: Iterable[str]) -> str:
+    # Days as ISO 8601 has them are in order as texts.
     ordered = sorted(filter(None, days))
     return " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:]))
 

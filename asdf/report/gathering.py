@@ -33,6 +33,7 @@ from asdf.trials.trial_list import TrialList
 _MAX_VALUES = 64
 _MAX_CURVES = 800
 _LABEL = 28
+# Conditions may be hundreds, and their intervals are only shown where the pointer rests.
 _CONDITION_REPLICATES = 200
 
 
@@ -103,6 +104,7 @@ class Gathered:
 
     def on(self, set_name: str) -> list[Measurement]:
         """Return the measurements on a set, the lowest EER first."""
+        # A stable sort: equal EERs stay in the order in which the runs were named.
         return sorted(self.in_order_of_runs(set_name), key=_eer_of)
 
     def summaries_on(self, set_name: str) -> list[Summary]:

@@ -31,6 +31,7 @@ _GAP_PT = 12.1
 # How much wider a bold number is.
 _BOLD_PT = 5.0
 _NO_MARKUP = str.maketrans("", "", "\\{}")
+# Each kind counts as its widest letter in Computer Modern: too wide is safe, too narrow is not.
 _WIDE = "mwMW@%—…"
 _NARROW = "ijlt.,;:'|!()[] -"
 
@@ -142,6 +143,7 @@ def _footnote(text: str) -> str:
 
 def _tabular(rows: Sequence[Sequence[str]]) -> str:
     head, *body = rows
+    # \noindent: the indent of a paragraph would push a full table over the margin.
     alignment = "l" + "r" * (len(head) - 1)
     lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
     lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]

@@ -38,6 +38,7 @@ def numbered(names: Sequence[str]) -> list[str]:
     for name in names:
         other = name
         number = 1
+        # Not a count of equal names: a system may itself be called 'net #2'.
         while other in result:
             number += 1
             other = f"{name} #{number}"

@@ -83,6 +83,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         sections.append(_set_section(gathered, index, set_name))
     page = render(
         "page.html",
+        # blob: a plot becomes a PNG by way of an image that the page has made itself.
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src blob:; base-uri 'none'",
         title=title or _default_title(gathered),
@@ -117,6 +118,7 @@ def render(template: str, **values: Any) -> str:
     environment = Environment(
         loader=PackageLoader("asdf.report", "page"),
         autoescape=True,
+        # A name that a template spells otherwise ends in an error, not in a gap on the page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

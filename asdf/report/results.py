@@ -58,6 +58,7 @@ def main_sentences(gathered: Gathered) -> list[MainSentence]:
 
 
 def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
+    # Sorted by EER, so the first is the lowest; whether by chance, its rank says.
     best = gathered.on(set_name)[0]
     summary = best.summary
     system = best.system

@@ -60,5 +60,6 @@ def _mean_cell(values: Sequence[float]) -> Cell:
     if len(values) < 2:
         return Cell(ABSENT)
     mean = float(np.mean(values))
+    # ddof=1: these seeds are a sample of all that might have been drawn.
     deviation = float(np.std(values, ddof=1))
     return Cell(f"{mean:.2f} ± {deviation:.2f}", mean)

@@ -56,6 +56,10 @@ _LOOK: dict[Any, Any] = {
 }
 
 
+# What keeps the date out of a file; matplotlib writes none into a PNG.
+_UNDATED: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
+
 def styled(plot: Plot) -> Plot:
     """Return `plot` in the look of the project, whatever the user's own matplotlibrc says."""
 
@@ -80,6 +84,7 @@ def new_figure(
     width: float = COLUMN_INCHES, height: float = 2.8, **grid: Any
 ) -> tuple[Figure, Any]:
     """Return a figure of that size in inches and its axes; `grid` goes to `Figure.subplots`."""
+    # Not pyplot, which holds on to every figure and may look for a display.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -119,6 +124,5 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
             f"{path}: plots are written as {', '.join(FORMATS)}. Give the file one of these "
             "suffixes."
         )
-    undated: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
     with atomic_write(path, "wb") as file:
-        figure.savefig(file, format=kind, metadata=undated)
+        figure.savefig(file, format=kind, metadata=_UNDATED.get(kind, {}))

@@ -29,6 +29,7 @@ def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = ""
     percents = 100 * np.array(rates, dtype=np.float64)
     width = max(COLUMN_INCHES, 1.2 + 0.7 * len(systems))
     figure, axes = new_figure(width, 0.9 + 0.24 * len(conditions.values))
+    # At least 1 %: among systems without errors, 0.02 % should not look like the worst of all.
     highest = np.nanmax(percents, initial=1.0)
     image = axes.imshow(percents, cmap="Blues", vmin=0, vmax=highest, aspect="auto")
     for (row, column), percent in np.ndenumerate(percents):

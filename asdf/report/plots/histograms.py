@@ -27,6 +27,7 @@ def score_histograms(counts: Histogram, threshold: float | None = None, title: s
     spoofs = {name: attack for name, attack in counts.spoof.items() if name}
     spoofs = spoofs or {"spoof": counts.spoof[""]}
     rows = len(spoofs)
+    # squeeze=False: one row, too, is an array of axes.
     figure, grid = new_figure(
         COLUMN_INCHES, 0.9 + 0.6 * rows, nrows=rows, sharex=True, squeeze=False
     )
@@ -56,6 +57,7 @@ def _draw_class(
     axes: Any, counts: Sequence[int], edges: Floats, label: str, colour: str, hatch: str = ""
 ) -> None:
     """Draw the density of a class: its shares over the width of the bins."""
+    # A class without trials has a density of 0.
     trials = sum(counts) or 1
     widths = np.diff(edges)
     density = np.asarray(counts) / trials / widths
