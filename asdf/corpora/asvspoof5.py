@@ -43,6 +43,7 @@ def _audio_folders(tree: Tree, subset: str) -> tuple[str, ...]:
     whole = first_there(tree, (folder, f"ASVspoof5_{subset}/{folder}", f"audio/{folder}"))
     if whole is not None:
         return (whole,)
+    # One letter: the archives of flac_E_eval are called flac_E_aa.tar and so on.
     set_letter = folder[len("flac_")]
     parts = []
     for letter in _PARTS:

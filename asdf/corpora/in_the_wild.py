@@ -13,6 +13,7 @@ _INNER = "release_in_the_wild"
 
 
 def _read(tree: Tree, subset: str) -> Reading:
+    # Where there is neither, the message names the path that the distribution has.
     meta = first_there(tree, ("meta.csv", f"{_INNER}/meta.csv")) or f"{_INNER}/meta.csv"
     trials = read_from(tree, meta)
     home = meta.removesuffix("meta.csv")

@@ -93,6 +93,7 @@ def files_in(tree: Tree, folder: str) -> list[str]:
 
 def is_recording(name: str) -> bool:
     """Whether a file of this name holds speech."""
+    # Of a name without a dot this is the last character, which is no suffix.
     return name[name.rfind(".") :].lower() in AUDIO_SUFFIXES
 
 

@@ -87,6 +87,7 @@ def _read_meta(
     for _, line in lines:
         row = dict(zip(names, line.split("|"), strict=False))
         rows[_file_name(row["path"].strip().replace("\\", "/"))] = row
+    # min() of either set: the same files that are missing give the same note on every machine.
     missing = rows.keys() - existing
     if missing:
         notes.append(

@@ -100,6 +100,7 @@ def choose(name: str) -> Chosen:
         UsageError: no such corpus, no such subset, or a subset is missing; the message names those
             that exist.
     """
+    # Aliases first: to recipes of the original, `asvspoof19` and `for` are the training sets.
     key, _, subset = ALIASES.get(name, name).partition(":")
     if key not in KNOWN:
         near = get_close_matches(name, known_names(), n=1)

@@ -28,6 +28,7 @@ _ORIGINALS = ("ljspeech-1.", "jsut_ver")
 
 
 def _read(tree: Tree, subset: str) -> Reading:
+    # Where there is neither, the tree may be that folder itself.
     home = first_there(tree, (_AUDIO, f"WaveFake/{_AUDIO}")) or ""
     audio = join_name(home, subset)
     ids = []

@@ -214,7 +214,8 @@ def _replicate_metrics(blocks: Blocks, weights: Weights, cost: DetectionCost) ->
 
 
 def _interval(value: float, drawn: Floats, level: float) -> Interval:
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    tail = (1 - level) / 2
+    low, high = np.quantile(drawn, [tail, (1 + level) / 2])
     return Interval(value, float(low), float(high))
 
 

@@ -138,14 +138,16 @@ def fit_llr(
         raise AsdfError(
             "all scores are alike: there is nothing to calibrate. Did the training diverge?"
         )
-    sizes = np.repeat([bona_fide.size, spoof.size], [bona_fide.size, spoof.size])
+    class_sizes = [bona_fide.size, spoof.size]
+    sizes = np.repeat(class_sizes, class_sizes)
     is_bona_fide = np.arange(scores.size) < bona_fide.size
     margin = np.zeros(scores.size)
     # Apart the wrong way round, too: the fit has to end before its slope can be refused.
     if bona_fide.min() >= spoof.max() or spoof.min() >= bona_fide.max():
         margin = 1 / (sizes + 2)
+    standardised = (scores - centre) / spread
     slope, intercept = _minimise(
-        inputs=np.stack([(scores - centre) / spread, np.ones(scores.size)], axis=1),
+        inputs=np.stack([standardised, np.ones(scores.size)], axis=1),
         targets=np.where(is_bona_fide, 1 - margin, margin),
         weights=np.where(is_bona_fide, prior, 1 - prior) / sizes,
         shift=math.log(prior / (1 - prior)),
@@ -155,7 +157,9 @@ def fit_llr(
             "higher scores do not mean bona fide in these scores: they cannot be calibrated. Check "
             "the labels, and that the scores are of this network's bona fide logit."
         )
-    return slope / spread, intercept - slope * centre / spread
+    scale = slope / spread
+    offset = intercept - slope * centre / spread
+    return scale, offset
 
 
 def eer_threshold(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
@@ -164,7 +168,8 @@ def eer_threshold(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
     It lies halfway between the last score that is rejected and the next one.
     """
     _, rejected = eer(bona_fide, spoof)
-    scores = np.concatenate([as_scores("bona fide", bona_fide), as_scores("spoof", spoof)])
+    classes = [as_scores("bona fide", bona_fide), as_scores("spoof", spoof)]
+    scores = np.concatenate(classes)
     accepted = scores[scores > rejected]
     if not accepted.size:
         return float(np.nextafter(rejected, np.inf))

@@ -84,8 +84,10 @@ def act_dcf(
     Raises:
         AsdfError: a class is empty, or a score is not finite.
     """
-    frr = np.mean(as_scores("bona fide", bona_fide) < cost.threshold)
-    far = np.mean(as_scores("spoof", spoof) >= cost.threshold)
+    bona_fide = as_scores("bona fide", bona_fide)
+    spoof = as_scores("spoof", spoof)
+    frr = np.mean(bona_fide < cost.threshold)
+    far = np.mean(spoof >= cost.threshold)
     misses = cost.miss_weight * frr
     false_alarms = cost.false_alarm_weight * far
     return float((misses + false_alarms) / cost.default)
@@ -100,8 +102,10 @@ def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
         AsdfError: a class is empty, or a score is not finite.
     """
     # logaddexp(0, x) is log(1 + exp(x)) that does not overflow for large x.
-    miss = np.logaddexp(0, -as_scores("bona fide", bona_fide)).mean()
-    false_alarm = np.logaddexp(0, as_scores("spoof", spoof)).mean()
+    bona_fide = as_scores("bona fide", bona_fide)
+    spoof = as_scores("spoof", spoof)
+    miss = np.logaddexp(0, -bona_fide).mean()
+    false_alarm = np.logaddexp(0, spoof).mean()
     return float((miss + false_alarm) / 2 / np.log(2))
 
 
@@ -123,7 +127,9 @@ def min_cllr_of(curve: DetCurve) -> float:
     bona_fide, spoof = pools.reshape(-1, 2).T
     all_bona_fide = curve.bona_fide.size
     all_spoof = curve.spoof.size
-    ratio = (bona_fide / all_bona_fide) / (spoof / all_spoof)
+    bona_fide_share = bona_fide / all_bona_fide
+    spoof_share = spoof / all_spoof
+    ratio = bona_fide_share / spoof_share
     misses = bona_fide * np.log1p(1 / ratio)
     false_alarms = spoof * np.log1p(ratio)
     miss = misses.sum() / all_bona_fide

@@ -69,11 +69,10 @@ def asv_rates_at(asv: AsvScores, threshold: float) -> AsvRates:
     """Return the rates of an ASV system that accepts scores from `threshold` on."""
     # Targets and nontargets were checked when their EER was computed, the spoofs were not.
     spoof = as_scores("ASV spoof", asv.spoof)
-    return AsvRates(
-        miss=float(np.mean(asv.target < threshold)),
-        false_alarm=float(np.mean(asv.nontarget >= threshold)),
-        spoof_false_alarm=float(np.mean(spoof >= threshold)),
-    )
+    miss = np.mean(asv.target < threshold)
+    false_alarm = np.mean(asv.nontarget >= threshold)
+    spoof_false_alarm = np.mean(spoof >= threshold)
+    return AsvRates(float(miss), float(false_alarm), float(spoof_false_alarm))
 
 
 def min_tdcf_legacy(
@@ -179,15 +178,17 @@ def t_eer_of(asv: AsvScores, cm: DetCurve) -> float:
     # Ratios of 0 to 0 are NaN, which is turned into the largest gap below.
     with np.errstate(divide="ignore", invalid="ignore"):
         asv_ratio = tandem.false_alarm / tandem.spoof_false_alarm
-        cm_ratio = cm.far[cm_index] / (1 - cm.frr[cm_index])
-        gap = np.where(is_allowed, np.abs(asv_ratio - cm_ratio), np.inf)
+        cm_false_alarm = cm.far[cm_index]
+        cm_ratio = cm_false_alarm / (1 - cm.frr[cm_index])
+        gap = np.abs(asv_ratio - cm_ratio)
+    gap = np.where(is_allowed, gap, np.inf)
     best = int(np.argmin(np.nan_to_num(gap, nan=np.inf)))
     if not np.isfinite(gap[best]):
         raise AsdfError(
             "the t-EER is not defined: no ASV threshold misses fewer targets than it accepts "
             "impostors."
         )
-    return float(tandem.spoof_false_alarm[best] * cm.far[cm_index[best]])
+    return float(tandem.spoof_false_alarm[best] * cm_false_alarm[best])
 
 
 def _equal_tandem_rates(tandem: _TandemCurve, cm: DetCurve) -> npt.NDArray[np.intp]:

@@ -25,6 +25,8 @@ from asdf.trials.score_file import Scores, score_texts
 from asdf.trials.trial_list import TrialList, bare_name, values_at
 
 FORMATS = ("asvspoof2019", "asvspoof2021", "asvspoof5")
+# Between the two columns of the formats that have two.
+_SEPARATORS = {"asvspoof2021": " ", "asvspoof5": "\t"}
 _SHOWN = 5
 
 
@@ -61,10 +63,10 @@ def write_submission(
 def _format_lines(kind: str, names: Sequence[str], scores: Scores) -> list[str]:
     """Return the line of each trial, in the order of the scores."""
     texts = list(score_texts(scores.scores))
-    if kind == "asvspoof5":
-        return [f"{name}\t{text}\n" for name, text in zip(names, texts, strict=True)]
-    if kind == "asvspoof2021":
-        return [f"{name} {text}\n" for name, text in zip(names, texts, strict=True)]
+    if kind in _SEPARATORS:
+        separator = _SEPARATORS[kind]
+        pairs = zip(names, texts, strict=True)
+        return [f"{name}{separator}{text}\n" for name, text in pairs]
     if kind != "asvspoof2019":
         raise ValueError(f"{kind!r} is none of {FORMATS}")
     lines = []
