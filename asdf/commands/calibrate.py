@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> int:
     cost = _cost(args)
     if args.out:
         check_file(args.out)
+    # Before the scores are read: standard input can be read once only.
     check_inputs([args.scores, args.protocol])
     scores = read_system_scores(args.scores, read_protocol_option(args), args.ignore_others)
     # From here on torch is needed, which takes seconds to import.
@@ -111,6 +112,7 @@ def _cost(args: argparse.Namespace) -> DetectionCost | None:
     chosen = {name: value for name, value in options.items() if value is not None}
     if not chosen:
         return None
+    # Not the last one given: the user may believe that costs move the threshold at the EER.
     if args.at_eer:
         raise UsageError("--at-eer and costs are two different thresholds: give one of them.")
     if not np.isfinite(list(chosen.values())).all():
@@ -141,6 +143,7 @@ def _describe(path: Path, scores: Scores, calibration: Calibration) -> str:
     from asdf.trials.how_scored import in_precision
     from asdf.trials.scored_files import how_scored
 
+    # The same scores that the map was fitted to: what they show is optimistic.
     both = (scores.bona_fide, scores.spoof)
     bona_fide_llrs = calibration.llr(scores.bona_fide)
     spoof_llrs = calibration.llr(scores.spoof)

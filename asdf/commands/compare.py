@@ -99,6 +99,7 @@ def _compare(args: argparse.Namespace) -> Comparison:
     second = chosen_network(runs[1], requested[1])
     results: list[ResultDifference] = []
     refused: list[str] = []
+    # A run that has not scored yet still has settings to compare.
     if first is not None and second is not None:
         results, refused = different_results(*runs, (first, second), args.replicates)
     return Comparison(
@@ -190,7 +191,8 @@ def _notes(results: Sequence[ResultDifference]) -> list[str]:
     drawn = sorted({"speakers" if result.by_speakers else "trials" for result in results})
     notes = [f"  paired bootstrap over {' or '.join(drawn)}, two-sided"]
     for result in results:
-        first, second = result.first_scored, result.second_scored
+        first = result.first_scored
+        second = result.second_scored
         if not result.of_one_length:
             lengths = f"A {first.describe()}, B {second.describe()}"
             notes.append(f"  {result.set} was scored from different lengths ({lengths}), which")
@@ -208,6 +210,7 @@ def _cells(
     assert difference.p_value is not None
     low = f"{unit * difference.low:+.{digits}f}"
     high = f"{unit * difference.high:+.{digits}f}"
+    # Error rates and costs: the lower one is better.
     better = "B is better" if difference.value < 0 else "A is better"
     significant = difference.p_value < SIGNIFICANT
     return (

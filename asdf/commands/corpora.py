@@ -105,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _is_list(name: str) -> bool:
+    # A corpus's name means the corpus, even where a file has it; './asvspoof5' means the file.
     return name.split(":", 1)[0] not in {*KNOWN, *ALIASES} and Path(name).is_file()
 
 
@@ -113,6 +114,7 @@ def _subsets(name: str) -> list[Chosen]:
     corpus = KNOWN.get(name)
     if corpus is None or not corpus.subsets:
         return [choose(name)]
+    # 'all' holds the other subsets: to check each of them would read every trial twice.
     if "all" in corpus.subsets:
         return [Chosen(name, "all")]
     return [Chosen(name, subset) for subset in corpus.subsets]
@@ -166,6 +168,7 @@ def _details(name: str) -> str:
 
 def _check(part: Chosen | Path, args: argparse.Namespace, screen: TextIO, alone: bool) -> int:
     name = part.name if isinstance(part, Chosen) else str(part)
+    # Before the minutes that a large corpus takes.
     show(f"{name}: reading ...", sys.stderr)
     try:
         utterances, reading, tree = _read(part, args.folder)
@@ -222,6 +225,7 @@ def _classes(labels: np.ndarray) -> str:
 def _describe_column(reading: Reading, column: str) -> str:
     """Return a column's values with their numbers of trials; of speakers only their number."""
     trials_of = counts(reading.trials, column)
+    # The empty value is that of trials for which the column says nothing.
     trials_of.pop("", None)
     if column == "speaker" or len(trials_of) > _MAX_VALUES:
         return f"{len(trials_of):,} of them"

@@ -48,6 +48,7 @@ def main(arguments: list[str]) -> int:
         )
     check_file(args.output)
     check_inputs([*args.scores, args.protocol])
+    # matplotlib takes seconds to load: mistakes in the options come first.
     from asdf.report.plots import det_plot, save_figure
 
     curves = _curves(args)

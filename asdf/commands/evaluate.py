@@ -91,6 +91,7 @@ def _summarise(
     for system in systems:
         scored = how_scored(system.path)
         if stated_length:
+            # The user's word counts: files of other programs say nothing, or what a default was.
             scored = replace(scored, length=stated_length)
         scores = read_system_scores(system.path, protocol, args.ignore_others)
         with _bar(system.name) as progress:
@@ -150,6 +151,7 @@ def _print(
     screen: TextIO,
 ) -> None:
     """Show the tables on `screen`, and on stderr, after each table, what looks wrong in it."""
+    # Nobody asked for the default: a file without attacks is no reason to warn.
     requested_columns = columns if args.by else ()
     for index, summary in enumerate(summaries):
         # An empty line parts the table of one system from the next.
@@ -235,6 +237,7 @@ def _check(args: argparse.Namespace, systems: Sequence[System]) -> None:
     check_inputs(inputs)
     read = {path.resolve() for path in inputs if str(path) != STREAM}
     written = [path.resolve() for path in _outputs(args) if path and not is_stdout(path)]
+    # Compared resolved: two spellings of one path are one file.
     if len(set(written)) < len(written) or read.intersection(written):
         raise UsageError(
             "an output would overwrite another output or an input: give each a file of its own."
@@ -255,6 +258,7 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
         return ("attack",)
     words = [word.strip() for word in requested.split(",")]
     names = tuple(word for word in words if word)
+    # The attack can be in the score file itself, so it needs no protocol.
     existing = dict.fromkeys(("attack", *(trials.columns if trials else ())))
     unknown = [name for name in names if name not in existing]
     if unknown:

@@ -28,6 +28,7 @@ from asdf.commands.import_network import check_new
 from asdf.commands.options import command_parser
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
+from asdf.settings.sections import FRAME_SAMPLES
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("ssl_anti_spoofing", "aasist", "onnx", "torchscript", "safetensors", "hub")
 GRAPHS = ("onnx", "torchscript")
-_ONE_FRAME = 400
 
 
 def main(arguments: list[str]) -> int:
@@ -51,8 +51,9 @@ def main(arguments: list[str]) -> int:
         raise UsageError(
             f"--samples is for {' and '.join(GRAPHS)}; {args.format} has no fixed length."
         )
-    if args.samples is not None and args.samples < _ONE_FRAME:
-        raise UsageError(f"--samples: at least {_ONE_FRAME}, which is one frame.")
+    if args.samples is not None and args.samples < FRAME_SAMPLES:
+        raise UsageError(f"--samples: at least {FRAME_SAMPLES}, which is one frame.")
+    # Before the network is read, which takes the longest.
     check_new(args.out)
     # From here on torch is needed, which takes seconds to import.
     from asdf.interchange import read_network
@@ -136,6 +137,7 @@ def _write_hub(args: argparse.Namespace, network: nn.Module, file: NetworkFile) 
     from asdf.interchange import measured_eers, model_card_text, write_hub_folder
     from asdf.networks.build import summary
 
+    # Resolved: the folder may be given as '.', which is no name for a card.
     name = args.out.resolve().name
     eers = measured_eers(args.network, file)
     card = model_card_text(name, file, file.to_sections(), summary(network).total, eers)

@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> int:
     read = recognise(args.file, chosen)
     source = str(args.file)
     network = build_for(read.settings, read.state, source, args.network_folder)
+    # Loaded before anything is written: what does not fit leaves no file.
     load_layers(network, read.state, source)
     file = NetworkFile.from_network(
         network, read.settings, calibration=read.calibration, evaluation=read.evaluation
@@ -73,6 +74,7 @@ def settings_of_words(words: list[str]) -> Mapping[str, Any]:
     from asdf.settings.mistakes import Collector, raise_all
 
     mistakes = Collector()
+    # The reader of a recipe's command line: settings are written alike in both.
     steps = override_steps([_quote_architecture(word) for word in words], mistakes)
     raise_all(mistakes.mistakes)
     return {step.setting: step.value for step in steps}
@@ -128,6 +130,7 @@ def _report(read: Recognised, network: nn.Module, out: Path) -> str:
     from asdf.networks.build import summary
 
     lines = [f"recognised: {read.layout}", *read.notes, f"layers mapped: {len(read.state)}"]
+    # Every layer appears in one line or the other, so that nothing is lost in silence.
     for reason, names in read.left_out.items():
         lines.append(f"left out, {reason}: {by_module(names)} ({len(names)})")
     if not read.left_out:

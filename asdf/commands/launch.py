@@ -59,8 +59,10 @@ def main(arguments: list[str]) -> int:
     args = _parser().parse_intermixed_args(arguments)
     recipe = Path(args.recipe).resolve()
     if not recipe.is_file():
+        # The folder of a recipe is what people name first.
         suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
         raise UsageError(f"{args.recipe} is no file: name the run.py of a recipe{suggestion}")
+    # Under srun every task would launch all the runs, in the same folders.
     _refuse_several_launchers(read_launch())
     slots = _slots(args.gpus, args.slots)
     jobs = _jobs(recipe, args.words, slots, args.processes_per_run, args.slots is not None)
@@ -78,6 +80,7 @@ def main(arguments: list[str]) -> int:
     show(summary(jobs))
     if interrupted:
         return 130
+    # A requested stop is no failure: the same command goes on.
     return int(any(job.state == "failed" for job in jobs))
 
 
@@ -109,6 +112,7 @@ def _slots(gpus: str | None, count: int | None) -> Slots:
     if count is not None and count < 1:
         raise UsageError(f"--slots {count}: at least one run at a time is needed.")
     if count is None and (gpus is not None or visible):
+        # A scheduler may have given this job only some of the machine's GPUs.
         shown = os.environ.get(visibility_variable(), os.environ.get("CUDA_VISIBLE_DEVICES"))
         return Slots(choose_gpus(gpus, visible, shown), are_gpus=True)
     return Slots([str(number) for number in range(count or 1)], are_gpus=False)
@@ -146,6 +150,7 @@ def _jobs(
     """
     command = parse_command_line(words, "")
     _refuse_launchers_settings(command.overrides)
+    # A run sees only the GPUs of its slots, counted from 0: its config's numbers would miss them.
     overrides = [*command.overrides, "computing.gpu_ids=None"]
     if cpu_is_meant and not slots.are_gpus:
         overrides.append("computing.use_gpu=False")
@@ -169,6 +174,7 @@ def _jobs(
             _check_cpu(config, computing)
         gpus = _count_gpus(config, computing, slots)
         job_overrides = list(overrides)
+        # As counted now: a config that is edited before its run starts must not take more slots.
         if processes is None:
             job_overrides.append(f"computing.processes={computing.processes}")
         if not slots.are_gpus and computing.threads is None:

@@ -26,6 +26,7 @@ def text_stream(outputs: Sequence[Path | None]) -> TextIO:
     Raises:
         UsageError: two outputs go to standard output.
     """
+    # `is_stdout` also knows /dev/stdout, and the file that the shell redirected it to.
     streamed = [str(path) for path in outputs if path is not None and is_stdout(path)]
     if len(streamed) > 1:
         raise UsageError(

@@ -49,7 +49,9 @@ def main(arguments: list[str]) -> int:
         for_plots=args.plots is not None,
         on_start=show_error,
     )
+    # Before the page: without matplotlib this ends with an error, and no page looks complete.
     plots = _write_plots(args.plots, gathered) if args.plots else 0
+    # The page shows how to make it again.
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
     write_text(output, report_page(gathered, args.title, command))
     for folded in fold_findings(gathered.findings):

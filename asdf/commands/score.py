@@ -71,7 +71,9 @@ def main(arguments: list[str]) -> int:
     args = parser(__doc__).parse_args(arguments)
     window = window_option(args)
     check_options(args)
+    # Here already: two outputs on standard output are refused before hours of scoring.
     screen = text_stream([args.csv, args.json, args.scores])
+    # To a file: decoders seek, and a pipe cannot.
     with _saved_standard_input(args.recordings) as (names, stdin_path):
         return _score(args, names, stdin_path, window, screen)
 
@@ -98,9 +100,11 @@ def _score(
     # Checking the recordings decoded some already; each is to be counted once.
     fallbacks.take()
     detector = _open_detector(args, window)
+    # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     heading = _heading(detector, args.network, args.threshold, are_trials)
     show(heading.scores, sys.stderr)
+    # What a journal has to agree with: anything that changes a score belongs here.
     work = {
         "scores": heading.scores,
         "length": [detector.length.min_samples, detector.length.max_samples],
@@ -166,6 +170,7 @@ def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:
     show_error(
         f"stopped by {cause}: {results.done} of {count} recordings are done; {how_to_continue}"
     )
+    # 128 plus the signal's number, as shells report it.
     return 143 if isinstance(stop, Terminated) else 130
 
 
@@ -176,6 +181,7 @@ def _termination_is_an_interrupt() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         raise Terminated
 
+    # Schedulers send SIGTERM before they kill; Python would end without closing anything.
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
@@ -211,6 +217,7 @@ def _heading(
     from asdf.commands.score_result_files import Heading
     from asdf.trials.how_scored import in_precision
 
+    # The column is named by it, so that no reader takes raw scores for LLRs.
     kind = "score" if detector.calibration is None else "llr"
     decision = ""
     if threshold is not None:

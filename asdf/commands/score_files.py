@@ -98,6 +98,7 @@ def named_systems(words: Sequence[str]) -> list[System]:
 
 def _split_name(word: str) -> tuple[str | None, Path]:
     name, sign, path = word.partition("=")
+    # Folders of experiments are often called such as lr=0.1, so a `=` alone says little.
     if not sign or "/" in name or Path(word).exists():
         return None, Path(word)
     return name.strip(), Path(path)
@@ -121,6 +122,7 @@ def read_protocol_option(args: argparse.Namespace) -> Protocol:
     whole = read_protocol(args.protocol)
     if not args.subset:
         return Protocol(whole, whole)
+    # The whole is kept too: a scored trial of another subset is no stranger, and not refused.
     return Protocol(choose_subset(whole, args.subset, args.protocol), whole)
 
 

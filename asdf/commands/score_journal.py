@@ -49,15 +49,18 @@ class Journal:
         """
         self.path = output.resolve().parent / f".{output.name}.progress"
         self.known = 0
+        # One number per recording: a list may name millions.
         self._offsets = array("q", [-1]) * count
         header = json.dumps(dict(work)).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: what was written is with the kernel, and outlives a killed process.
             self._file = self.path.open("a+b", buffering=0)
             self._lock(output)
             self.begins_anew = not self._read_entries(header, is_valid)
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
+        # A second file object: reading must not move the position of the one that writes.
         self._reader = self.path.open("rb")
 
     def __contains__(self, index: int) -> bool:
@@ -80,6 +83,7 @@ class Journal:
             written = self._file.write(line)
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
+        # A full disk may take a part of the line, without an error.
         if written != len(line):
             self._file.truncate(offset)
             raise AsdfError(write_advice(self.path, OSError("the disk is full")))
@@ -98,6 +102,7 @@ class Journal:
 
     def _lock(self, output: Path) -> None:
         try:
+            # A lock, not a file that says so: it ends with its process, however that ends.
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
@@ -115,6 +120,7 @@ class Journal:
             if first != header:
                 self._file.truncate(0)
                 self._file.write(header)
+                # A new file is empty: it held no other work.
                 return not first
             offset = len(header)
             for line in file:
@@ -131,6 +137,7 @@ class Journal:
 
 def _parse_entry(line: bytes) -> Entry | None:
     """Return the entry of a whole line; None for a torn or damaged line."""
+    # It was being written when the process was killed.
     if not line.endswith(b"\n"):
         return None
     try:
@@ -156,6 +163,7 @@ class Passing:
         return index in self._entries
 
     def __getitem__(self, index: int) -> Entry:
+        # Popped: nothing else will ask for it, and a list may have millions.
         return self._entries.pop(index)
 
     def add(self, index: int, entry: Entry) -> None:
@@ -174,6 +182,7 @@ def digest_of(path: Path) -> str:
         OSError: it cannot be read.
     """
     digest = hashlib.sha256()
+    # Sorted: folders list their files in any order.
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file():
             digest.update(os.fsencode(file.relative_to(path)) + b"\0")
@@ -183,6 +192,7 @@ def digest_of(path: Path) -> str:
 
 def stamp_of(path: str) -> list[int]:
     """Return what changes when a recording does: its size and time of change, or its archive's."""
+    # A recording in an archive has a path below the archive's, which alone exists.
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):
             status = os.stat(candidate)  # noqa: PTH116

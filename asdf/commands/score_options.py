@@ -92,6 +92,7 @@ def window_option(args: argparse.Namespace) -> tuple[float, float] | None:
         if args.hop is not None:
             raise UsageError("--hop is the distance between windows: give --window too.")
         return None
+    # Half a window: whatever is shorter than that lies whole in some window.
     hop = args.window / 2 if args.hop is None else args.hop
     in_samples(args.window, hop)
     return args.window, hop
@@ -104,6 +105,7 @@ def check_options(args: argparse.Namespace) -> None:
         UsageError: the network is a recording, or the threshold no number.
     """
     network = Path(args.network)
+    # The most likely slip is found here, before the seconds that importing torch takes.
     if network.suffix.lower() in AUDIO_SUFFIXES and not network.is_dir():
         raise UsageError(
             f"{network} is a recording; the network comes first: "

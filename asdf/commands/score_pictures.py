@@ -39,28 +39,39 @@ def text_plot(windows: Sequence[WindowScore], threshold: float | None = None) ->
     """Draw the windows' scores as columns of blocks; the threshold is a dotted row."""
     low, high = _score_range(windows, threshold)
     scores = [window.score for window in windows]
+    # Of nearly equal numbers of windows; the lowest of each is drawn.
     columns = np.array_split(scores, min(_COLUMNS, len(windows)))
     columns_per_window = min(_MAX_WINDOW_COLUMNS, _COLUMNS // len(columns))
-    # In eighths of a row; at least one, so that every window shows.
-    heights = [max(1, round((c.min() - low) / (high - low) * 8 * _ROWS)) for c in columns]
+    heights = []
+    for column in columns:
+        height = round((column.min() - low) / (high - low) * 8 * _ROWS)
+        # In eighths of a row; at least one, so that every window shows.
+        heights.append(max(1, height))
     dotted_row = -1
     if threshold is not None:
         dotted_row = min(_ROWS - 1, int((threshold - low) / (high - low) * _ROWS))
     labels = {_ROWS - 1: f"{high:.2f}", 0: f"{low:.2f}"}
     lines = []
     for row in reversed(range(_ROWS)):
-        cells = ""
-        for height in heights:
-            filled_eighths = min(8, max(0, height - 8 * row))
-            cells += _BLOCKS[filled_eighths] * columns_per_window
+        cells = _draw_row(row, heights, columns_per_window)
         if row == dotted_row:
             cells = cells.replace(" ", "·")
         lines.append(f"  {labels.get(row, ''):>9} | {cells}".rstrip())
     end = clock(windows[-1].end_s)
     width = len(columns) * columns_per_window
+    # The label ends below the last column; 4 is the width of '0:00'.
     end_column = max(width - 4, len(end) + 1)
     lines.append(f"  {'':>9}   0:00{end:>{end_column}}")
     return "\n".join(lines)
+
+
+def _draw_row(row: int, heights: Sequence[int], columns_per_window: int) -> str:
+    """Return a row of the text, the lowest one being 0; `heights` are in eighths of a row."""
+    cells = ""
+    for height in heights:
+        filled_eighths = min(8, max(0, height - 8 * row))
+        cells += _BLOCKS[filled_eighths] * columns_per_window
+    return cells
 
 
 def svg_plot(
@@ -164,13 +175,18 @@ def _score_range(windows: Sequence[WindowScore], threshold: float | None) -> tup
     values = [window.score for window in windows]
     if threshold is not None:
         values.append(threshold)
-    low, high = min(values), max(values)
-    return (low, high) if high > low else (low - 1, high + 1)
+    low = min(values)
+    high = max(values)
+    # A single score, or equal ones: a range of zero cannot be divided by.
+    if low == high:
+        return low - 1, high + 1
+    return low, high
 
 
 def _round_values(low: float, high: float) -> list[float]:
     """Return a few round numbers from `low` to `high`."""
     step = 10 ** np.floor(np.log10((high - low) / 4))
+    # 1, 2 or 5 times a power of ten, as one would label an axis by hand.
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 6)
     first = int(np.ceil(low / step))
     last = int(high // step)
@@ -179,6 +195,7 @@ def _round_values(low: float, high: float) -> list[float]:
 
 def clock(time_s: float) -> str:
     """Write a time as minutes and seconds, with a decimal below 10 s."""
+    # Clips of a few seconds have windows of parts of a second.
     if time_s < 10:
         return f"0:{time_s:04.1f}".removesuffix(".0")
     return f"{round(time_s) // 60}:{round(time_s) % 60:02d}"

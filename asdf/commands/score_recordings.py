@@ -40,6 +40,7 @@ class Recordings(Sequence[Recording]):
         self.paths: list[str] = []
         self._names: list[str] = []
         self._labels = array("b")
+        # As text: a million `Path` objects take several times the memory.
         self._known: set[str] = set()
 
     def add(self, recording: Recording) -> None:
@@ -143,6 +144,7 @@ def _audio_files(folder: Path) -> Iterator[Path]:
         )
 
     for parent, folders, files in os.walk(folder, onerror=refuse):
+        # In place, which os.walk follows: the order is the same on every file system.
         folders.sort()
         for name in sorted(files):
             if Path(name).suffix.lower() in AUDIO_SUFFIXES and not name.startswith("._"):
@@ -159,6 +161,7 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         if first.rpartition(" ")[2] not in ("0", "1"):
             yield from (Recording(folder / line) for line in chain([first], lines))
             return
+        # `read_list` opens the file again, to check all of it.
         lines.close()
         utterances = read_list(path, folder)
     except AsdfError as error:

@@ -114,6 +114,7 @@ class JsonTable:
         """Write the heading."""
         self._file = file
         self._between = "\n"
+        # The object is left open: entries are written as they come, in any number.
         opened = json.dumps(asdict(heading), indent=2).removesuffix("\n}")
         file.write(opened + ',\n  "recordings": [')
 
@@ -143,6 +144,7 @@ def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
         first = f"{table.stem} - {Path(line.path).stem}"
         name = first
         number = 1
+        # Recordings of two folders may have one name: neither picture may replace the other.
         while name in names:
             number += 1
             name = f"{first} ({number})"
@@ -159,6 +161,7 @@ def _cell(value: float | None) -> str:
 
 def _entry(line: Line) -> dict[str, Any]:
     result = line.result
+    # Always there, null if not known, so that a reader need not ask for each key.
     entry: dict[str, Any] = {
         "path": line.path,
         "score": result.score,

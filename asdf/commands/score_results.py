@@ -93,12 +93,14 @@ class Results:
         self._stdin_path = stdin_path
         self._next = 0
         self._next_writing = 1
+        # Only a score file needs all of them at the end.
         self._raw = array("d", [0.0]) * (len(recordings) if outputs.scores else 0)
         self.failed = 0
         self._entries = self._open_entries(work)
         self._streams = ExitStack()
         self._live: list[tuple[IO[str], CsvTable | JsonTable]] = []
         for path, kind in outputs.tables():
+            # A pipe gets each row as it is known: it cannot be written again.
             if is_stream(path):
                 file = self._streams.enter_context(atomic_write(path))
                 self._live.append((file, kind(file, heading)))
@@ -108,6 +110,7 @@ class Results:
         if output is None:
             return Passing()
         network = digest_of(Path(self._heading.network))
+        # By content: a network that was trained further under its old name begins anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
         journal = Journal(output, work, len(self._recordings), self._still_holds)
         for path in filter(None, (self._outputs.csv, self._outputs.json, self._outputs.scores)):
@@ -154,6 +157,7 @@ class Results:
         """Show the next results, up to the first that is not known yet."""
         while self._next < len(self._recordings) and self._next in self._entries:
             index = self._next
+            # Read once: `Passing` gives an entry away.
             line = self._line(index)
             self._next += 1
             self._screen.show(line)
@@ -164,6 +168,7 @@ class Results:
             if self._raw and line.result.raw is not None:
                 self._raw[index] = line.result.raw
         if self.done >= self._next_writing:
+            # Doubling: all rewriting together costs no more than twice the last table.
             self._next_writing = 2 * self.done
             self._write_tables(complete=False)
 
@@ -194,6 +199,7 @@ class Results:
             )
         if isinstance(self._entries, Journal):
             self._write_pictures()
+            # Last: until the outputs are written it is the only copy of the scores.
             self._entries.remove()
 
     def close(self) -> None:
@@ -230,6 +236,7 @@ class Results:
                 yield self._line(index)
 
     def _write_tables(self, complete: bool) -> None:
+        # Without a file there is nothing to write again, and entries are gone once shown.
         if not isinstance(self._entries, Journal):
             return
         for path, kind in self._outputs.tables():

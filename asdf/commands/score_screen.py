@@ -9,6 +9,7 @@ from asdf.commands.score_pictures import clock, text_plot
 from asdf.commands.score_result_files import Heading, Line
 from asdf.text import printable
 
+# On standard error; the lines and tables have all of them.
 _REMARKS_SHOWN = 20
 
 
@@ -54,12 +55,14 @@ class Screen:
         """Write a line to standard error."""
         from tqdm import tqdm
 
+        # Around the bar, which a plain print would tear apart.
         tqdm.write(printable(text), file=sys.stderr)
 
     def _write(self, text: str) -> None:
         from tqdm import tqdm
 
         tqdm.write(text, file=self._stream)
+        # Another program may read the lines as they come.
         self._stream.flush()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import UsageError
+from asdf.settings.weights_names import BUNDLE
 
 # A relative path that is typed starts in the current folder; one in a config in the recipe's.
 _TYPED_PATHS = ("paths.output_folder", "paths.database_folder", "front_end.weights")
@@ -86,7 +87,8 @@ def _from_here(override: str) -> str:
     """Make a relative path absolute: it is meant from the current folder, not from the recipe's."""
     name, _, value = override.partition("=")
     path = value.strip().strip("'\"")
-    relative = path and path != "None" and not path.startswith(("/", "$", "~", "torchaudio:"))
-    if name.strip() in _TYPED_PATHS and relative:
+    # A variable and a home folder are expanded later, to paths that do not depend on this folder.
+    is_relative = path not in ("", "None") and not path.startswith(("/", "$", "~", BUNDLE))
+    if name.strip() in _TYPED_PATHS and is_relative:
         return f"{name.strip()}={str(Path.cwd() / path)!r}"
     return override

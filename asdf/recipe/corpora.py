@@ -145,8 +145,7 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
         hint = f" It knows {', '.join([*corpora, *KNOWN])}."
     raise UsageError(
         f"the recipe knows no corpus {name!r}.{hint} Your own are declared at the top of its "
-        "run.py; "
-        "'python -m asdf corpora' lists the others."
+        "run.py; 'python -m asdf corpora' lists the others."
     )
 
 

@@ -31,6 +31,7 @@ from asdf.training.callbacks import find_callbacks
 from asdf.trials.lists import check_files
 from asdf.trials.trial_list import TrialList
 
+# A launch may have hundreds of processes, one line each.
 _SHOWN_DEVICES = 16
 _SEE_BELOW = "PROBLEM, see below"
 

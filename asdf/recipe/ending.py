@@ -32,9 +32,8 @@ from asdf.runs.streams import (
 _WAITED_TOO_LONG = (
     "another process kept this one waiting for longer than computing.timeout_s. Was one stopped or "
     "killed, or does one read from a disk that hangs? Look at the messages of the other ranks "
-    "above "
-    "and at the memory of the machines. Give computing.timeout_s more seconds if a step or a stage "
-    "just takes that long."
+    "above and at the memory of the machines. Give computing.timeout_s more seconds if a step or a "
+    "stage just takes that long."
 )
 
 
@@ -99,6 +98,7 @@ def _report(error: BaseException) -> int:
     # Torch names an operation that is not deterministic, not the setting that forbids it.
     error = explain_refusal(error) or error
     if isinstance(error, KeyboardInterrupt):
+        # As shells report a program that Ctrl-C ended.
         return 130
     if isinstance(error, NobodyReadsError):  # `run.py --list | head`: nobody reads on
         return 0
@@ -155,5 +155,6 @@ def _report_mistake(error: AsdfError, rank: int) -> None:
             LOG.error("error: %s", error)
         else:
             show_error(f"error: {error}")
+    # Before torch is loaded all ranks check the same things: rank 0 speaks for them.
     elif "torch" in sys.modules and not error.reported_by_main:
         LOG.error("[rank %d] error: %s", rank, error)

@@ -147,6 +147,7 @@ class Run:
         utterances = join(parts)
         shortest = self.settings.network.min_train_utterance_length_in_samples
         longest = self.settings.network.max_train_utterance_length_in_samples
+        # Speech activity detection may leave nothing of a recording, and no clip can be cut of it.
         fits = (lengths >= shortest) & (lengths > 0)
         if longest is not None:
             fits &= lengths <= longest

@@ -1,4 +1,4 @@
-"""Which networks `recipe.selected_epochs` means; no torch here, so that a dry run can say so."""
+"""Which networks `recipe.selected_epochs` means; without torch, so that a dry run is quick."""
 
 from __future__ import annotations
 
@@ -13,35 +13,48 @@ from asdf.settings.sections import Sections
 
 
 def select_networks(settings: Sections, layout: Layout) -> list[str]:
-    """Return the file names of the networks that `recipe.selected_epochs` names.
-
-    It has numbers, 'best', 'average' and 'last'; None is the last epoch.
+    """Return the file names of the chosen networks, each once.
 
     Raises:
-        AsdfError: there is no such network; the message names those that there are.
+        AsdfError: there is no such network; the message names those that exist.
     """
     folder = layout.networks
-    resume = settings.network.resume_epoch
-    chosen: Sequence[int | str] | None = settings.recipe.selected_epochs
-    if chosen is None:
-        chosen = [-resume] if isinstance(resume, int) and resume < 0 else ["last"]
-    names = list(dict.fromkeys(_file_name(epoch, layout) for epoch in chosen))
+    # Two choices may be the same network: the best is often the last one.
+    names = list(dict.fromkeys(_file_name(epoch, layout) for epoch in _chosen_epochs(settings)))
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise AsdfError(
-            f"{folder} holds no {', '.join(missing)}. {describe_networks(folder)} "
-            "Choose with recipe.selected_epochs."
+            f"{folder} holds no {', '.join(missing)}. {describe_networks(folder)} Choose with "
+            "recipe.selected_epochs."
         )
     return names
 
 
+def _chosen_epochs(settings: Sections) -> Sequence[int | str]:
+    """Return `recipe.selected_epochs`; None means the epoch that was only scored, or the last."""
+    chosen = settings.recipe.selected_epochs
+    if chosen is not None:
+        return chosen
+    resume = settings.network.resume_epoch
+    if isinstance(resume, int) and resume < 0:
+        return [-resume]
+    return ["last"]
+
+
 def check_choices(settings: Sections) -> None:
-    """Raise a UsageError when a network is requested that these settings' training won't make."""
+    """Refuse to choose a network that training with these settings will not make.
+
+    Raises:
+        UsageError: says which one, and what it would need.
+    """
     recipe = settings.recipe
     average = settings.network.average_best_networks
+    # Without training here the networks of earlier runs count, which `select_networks` looks for.
     if not recipe.execute_stage(1) or scores_only(settings):
         return
-    chosen = (recipe.selected_epochs or ()) if recipe.execute_stage(2) else ()
+    chosen: Sequence[int | str] = ()
+    if recipe.execute_stage(2):
+        chosen = recipe.selected_epochs or ()
     if "average" in chosen and not average:
         raise UsageError(
             "recipe.selected_epochs names 'average', but network.average_best_networks is 0."
@@ -55,6 +68,7 @@ def check_choices(settings: Sections) -> None:
 
 
 def _file_name(epoch: int | str, layout: Layout) -> str:
+    """Return the file of an epoch's number, of 'best', 'average' or 'last'."""
     if isinstance(epoch, int):
         return NetworkName.after_epoch(epoch).file
     if epoch == "average":

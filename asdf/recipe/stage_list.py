@@ -42,6 +42,7 @@ def read_stages(run_file: Path) -> dict[int, Stage] | None:
     for call in _stage_calls(tree):
         number = _argument(call, 0, "number")
         function = _argument(call, 1, "function")
+        # True is an int as well, and no number of a stage.
         if not isinstance(number, ast.Constant) or type(number.value) is not int:
             return None
         if function is None:

@@ -249,6 +249,7 @@ def _starting_point(run: Run) -> str | None:
     folder = run.folders.networks
     if epoch == "auto":
         return "auto"
+    # The position, not the number: epoch.3.step.50 is overwritten by training from epoch 2.
     later = []
     for name in list_networks(folder):
         if name.position is not None and name.position > (epoch, 0):
@@ -259,8 +260,7 @@ def _starting_point(run: Run) -> str | None:
         raise AsdfError(
             f"network.resume_epoch = {epoch} would overwrite {', '.join(later[:4])} in {folder}. "
             "Use 'auto' to go on from the newest, choose another paths.system_folder, or move "
-            "these "
-            "networks away."
+            "these networks away."
         )
     if epoch == 0:
         return None

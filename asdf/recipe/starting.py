@@ -29,9 +29,11 @@ _LATER = (
 
 def become_torchrun(settings: list[Sections], launch: Launch) -> None:
     """Become torchrun when several processes are requested and nobody has started them yet."""
+    # The first stands for all: configs of different numbers were refused (`find_problems`).
     processes = settings[0].computing.processes
     if processes == 1 or launch.size > 1 or launch.is_in_torch_world:
         return
+    # --standalone takes a free port, so that several runs can share a machine.
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     # In this process, so that its number, signals and exit status stay those of the command.
     os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])
@@ -55,6 +57,7 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
     del compared["paths"], compared["computing"]
     differs = (configs, compared) != world.agree((configs, compared))
     words = " ".join(configs)
+    # All ranks take part in each exchange: one that went on would leave the others waiting.
     words_of_others = world.gather(words if differs else "") or []
     count = world.sum([float(differs)])[0]
     if count == 0:

@@ -41,6 +41,7 @@ def _modules_in(recipe_folder: Path, modules: Iterable[str]) -> set[Path]:
     """Return the user's modules in the recipe's folder: all that are loaded, and `modules`."""
     # Those that no chosen stage needs are not loaded, but named in a setting.
     candidates = {recipe_folder / f"{module.replace('.', '/')}.py" for module in modules}
+    # A copy: another thread may import something meanwhile.
     for module in list(sys.modules):
         path = _file_of(module)
         if path:

@@ -146,6 +146,7 @@ def read_evaluations(layout: Layout) -> list[Evaluation]:
         return _recover_evaluations(layout, f"cannot be read ({error})")
     if isinstance(records, list):
         evaluations = evaluations_in(records)
+        # A list with one damaged record might leave out the best network.
         if len(evaluations) == len(records):
             return evaluations
     return _recover_evaluations(layout, "is no list of evaluations")
@@ -153,6 +154,7 @@ def read_evaluations(layout: Layout) -> list[Evaluation]:
 
 def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:
     """Return the evaluations that metrics.jsonl holds; `damage` says why they are needed."""
+    # Not begun anew: without its history the run would choose and remove other networks.
     evaluations = metrics_evaluations(read_json_lines(layout.metrics))
     if not evaluations:
         raise AsdfError(

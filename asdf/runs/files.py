@@ -48,6 +48,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     try:
         path = path.resolve()  # a link stays one
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A name of its own: processes that write the same path do not mix what they write.
         unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         # 0o666 less the user's umask: tempfile would not give that, and the umask cannot be read
         # without changing it for all threads.
@@ -114,6 +115,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def _open(descriptor: int, mode: str) -> IO[Any]:
     if "b" in mode:
         return os.fdopen(descriptor, mode)
+    # The same bytes on every system, as digests and comparisons of outputs need.
     return os.fdopen(descriptor, mode, encoding="utf-8", newline="\n")
 
 

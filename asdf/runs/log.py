@@ -96,5 +96,6 @@ def log_to_file(path: Path) -> Iterator[None]:
         yield
     finally:
         LOG.removeHandler(handler)
+        # That the disk is full was reported when a line could not be written.
         with suppress(OSError):
             handler.close()

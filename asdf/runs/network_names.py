@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _SUFFIX = ".pt"
+# Not \d, which takes the digits of every script.
 _NUMBERED = re.compile(r"epoch\.([0-9]+)(?:\.step\.([0-9]+))?")
 _SHOWN = 8
 
@@ -61,6 +62,7 @@ class NetworkName:
         epoch, step = numbers.groups()
         if step is None:
             return TrainingPosition(int(epoch), 0)
+        # A step of the fourth epoch comes after three whole ones.
         return TrainingPosition(int(epoch) - 1, int(step))
 
 
@@ -70,6 +72,7 @@ AVERAGE = NetworkName("average")
 
 def in_order(names: list[NetworkName]) -> list[NetworkName]:
     """Return the names in the order of training, then 'average' and others alphabetically."""
+    # By their numbers: among texts epoch.10 comes before epoch.2.
     numbered = [name for name in names if name.position is not None]
     others = [name for name in names if name.position is None]
     return sorted(numbered, key=_position_of) + sorted(others, key=str)

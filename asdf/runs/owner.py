@@ -56,6 +56,7 @@ def owner_mark(folder: Path) -> Iterator[None]:
         yield
     finally:
         ended.set()
+        # First: the beat touches the file that is closed below.
         if beat.is_alive():
             beat.join()
         # Removed while it is still locked: nobody else can have taken it over.
@@ -123,14 +124,14 @@ def _open_mark(path: Path) -> IO[str]:
         return os.open(name, flags | os.O_NOFOLLOW, 0o666)
 
     try:
+        # a+: makes the mark if need be, and never empties that of a living owner.
         return open(path, "a+", encoding="utf-8", opener=opener)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
         raise AsdfError(
             f"{path} is a link, and a run writes the mark of its owner there: it would overwrite "
-            "what the link leads "
-            "to. Remove the link, and see who may write in that folder."
+            "what the link leads to. Remove the link, and see who may write in that folder."
         ) from None
 
 
@@ -152,6 +153,7 @@ def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
         return
     seen = os.fstat(file.fileno()).st_mtime
     # The age is judged by watching, not by the clock: the clocks of two hosts need not agree.
+    # No difference between two clocks explains such an age.
     if time.time() - seen > 10 * STILL_S:
         return
     LOG.info(
@@ -171,6 +173,7 @@ def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
 
 def _beat(file: IO[str], ended: threading.Event) -> None:
     while not ended.wait(BEAT_S):
+        # By its descriptor: at the path there may be the mark of a later owner.
         os.utime(file.fileno())
 
 
@@ -189,6 +192,7 @@ def _is_dead(owner: dict[str, str]) -> bool:
         os.kill(int(owner["process"]), 0)
     except ProcessLookupError:
         return True
+    # A damaged mark, or the process of another user: not known to be gone.
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return False
     return False
@@ -209,9 +213,8 @@ def _read(file: IO[str]) -> dict[str, str]:
 def _refusal(path: Path, owner: dict[str, str]) -> str:
     return (
         f"another run is at work in {path.parent}: process {owner.get('process', '?')} on "
-        f"{owner.get('host', '?')}, "
-        f"started {owner.get('start', '?')}. Wait for it, stop it, or give this run another "
-        "paths.system_folder."
+        f"{owner.get('host', '?')}, started {owner.get('start', '?')}. Wait for it, stop it, or "
+        "give this run another paths.system_folder."
     )
 
 

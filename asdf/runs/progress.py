@@ -57,6 +57,7 @@ def track(
                 is_due = done % lines_every == 0
             else:
                 is_due = now - last_line >= _seconds_between_lines(now - started)
+            # After the last item the result itself says that all is done.
             if is_due and done < total:
                 last_line = now
                 rate = done / (now - started)

@@ -69,6 +69,7 @@ def append_record(path: Path, record: dict[str, Any]) -> None:
 
 def update_record(path: Path, values: Mapping[str, Any]) -> None:
     """Add `values` to the record of the last start."""
+    # The record of the start may have been damaged or removed meanwhile.
     *earlier, last = _read_records(path) or [{}]
     _write_records(path, [*earlier, {**last, **values}])
 
@@ -131,6 +132,7 @@ def _run_git(folder: Path, *words: str) -> list[str]:
         ["git", "--no-optional-locks", "-C", str(folder), *words],
         capture_output=True,
         text=True,
+        # A checkout on a disk that hangs must not keep the run waiting.
         timeout=20,
     )
     if finished.returncode:

@@ -35,5 +35,6 @@ def _sequence(seed: int, purpose: tuple[int | str, ...]) -> np.random.SeedSequen
 
 def _number(key: int | str) -> int:
     if isinstance(key, str):
+        # Not hash(), which differs between processes.
         return zlib.crc32(key.encode())
     return int(key)

@@ -25,6 +25,7 @@ STDIN = 0
 STDOUT = 1
 STDERR = 2
 _NAMES = {STDIN: "standard input", STDOUT: "standard output", STDERR: "standard error"}
+# As many as Linux follows in one path.
 _MAX_LINKS = 40
 
 
@@ -102,6 +103,7 @@ def descriptor_of(path: str | os.PathLike[str]) -> int | None:
         return STDOUT
     path = Path(path)
     try:
+        # Link by link: resolve() would go past /dev/fd/1 to the file that is open there.
         for _ in range(_MAX_LINKS):
             folder = path.parent.resolve()
             if str(folder) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
@@ -170,6 +172,7 @@ class _ErrorFile(io.FileIO):
 def _checked_stream(
     stream: io.TextIOWrapper, kind: type[_OutputFile] | type[_ErrorFile]
 ) -> io.TextIOWrapper:
+    # closefd: Python's own stream has the same descriptor, and outlives this object.
     buffer: Any = kind(kind.descriptor, "w", closefd=False)
     # Python run with -u has no buffer here either.
     if not stream.write_through:
@@ -197,6 +200,7 @@ def _occupy(descriptor: int, mode: int) -> None:
 
 def _redirected_to(path: Path) -> int | None:
     """Return the standard stream that is redirected to the file at `path`, if any."""
+    # Outputs that are thrown away together do not mix.
     if not path.exists() or path.samefile(os.devnull):
         return None
     status = path.stat()

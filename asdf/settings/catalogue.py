@@ -34,6 +34,7 @@ def catalogue() -> dict[str, Known]:
     """Return every setting by its full name, in the order of `sections.py`."""
     known = {}
     for section, kind in section_types().items():
+        # The fields have their types as texts: `from __future__ import annotations` leaves them so.
         hints = get_type_hints(kind)
         for entry in fields(kind):
             setting = Known(section, entry.name, hints[entry.name], entry.default, entry.metadata)

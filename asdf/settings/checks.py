@@ -100,6 +100,7 @@ def _fit_union(annotation: Any, value: Any) -> Any:
 
 
 def _is_meant_as(member: Any, value: Any) -> bool:
+    # A tuple's own complaint names the element that does not fit.
     if get_origin(member) is tuple:
         return True
     return isinstance(member, type) and _is(value, member)
@@ -155,6 +156,7 @@ def _hint(annotation: Any, value: Any) -> str:
 
 def _numbers_in(value: Any) -> list[int | float]:
     values = value if isinstance(value, tuple) else (value,)
+    # Words among numbers, such as 'best' among epochs, have no range.
     return [number for number in values if _is(number, int | float)]
 
 

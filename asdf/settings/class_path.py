@@ -95,6 +95,7 @@ def _look_in_file(file: Path, class_name: str, setting: str, module: str) -> Non
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
         raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
+    # At any depth: a class may be defined under an `if` or a `try`; '*' may bring any name.
     names = _names_in(tree)
     if class_name not in names and "*" not in names:
         raise _no_class(f"{setting}: module {module}", class_name, _classes_in(tree))
@@ -213,6 +214,7 @@ def _searched_first(folder: Path | None) -> Iterator[None]:
     try:
         yield
     finally:
+        # In place: other modules may hold this very list.
         sys.path[:] = before
 
 

@@ -33,6 +33,7 @@ def application_order(name: str, blocks: Mapping[str, Block]) -> list[str]:
         if current in backwards or current not in blocks:
             continue
         backwards[current] = None
+        # Reversed, as a stack gives back the last first: the nearest parent is visited next.
         stack += reversed(blocks[current].parents)
     return list(backwards)[::-1]
 

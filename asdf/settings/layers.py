@@ -141,6 +141,7 @@ def _read_override(override: str, collector: Collector) -> Assignment | None:
 
 def _is_bare_string(known: Known, text: str) -> bool:
     """Whether `text` is meant as a string: the shell took its quotes, or nobody wrote any."""
+    # What begins with a quote or a bracket is a literal with a mistake in it, no bare string.
     return takes_string(known.annotation) and text != "" and text[0] not in "'\"([{"
 
 

@@ -79,6 +79,7 @@ def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
         elif not equals or not TARGET.fullmatch(target.strip()):
             yield Line("other", number, bare.strip(), comment.strip())
         else:
+            # From the whole line, not from `bare`: a '#' inside a string begins no comment.
             value_start = start + raw.index("=") + 1
             line, end = _read_value(
                 text, value_start, target.strip(), Location(file, number), collector

@@ -80,6 +80,7 @@ def _wrap(text: str, indent: str) -> list[str]:
         WIDTH,
         initial_indent=indent + further,
         subsequent_indent=indent + further + _STEP * bool(further),
+        # Names of configs and options such as --dry-run stay whole, to be copied.
         break_on_hyphens=False,
     )
 

@@ -17,6 +17,7 @@ from typing import Any
 from asdf.settings.mistakes import Complaint
 from asdf.settings.tokens import KINDS, scan
 
+# As many as the largest float has; no setting takes a larger number.
 MAX_BITS = 1024
 MAX_LENGTH = 100_000
 
@@ -49,6 +50,7 @@ def parse_literal(text: str) -> Any:
             warnings.simplefilter("ignore")
             tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
+        # Python may name the line after the last one, or none at all.
         line = min(max(error.lineno or 1, 1) - 1, text.count("\n"))
         raise Complaint(f"Python cannot read it ({error.msg}); {KINDS}", line) from None
     except (ValueError, MemoryError, RecursionError):
@@ -80,6 +82,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _evaluate_number(node: ast.expr) -> int | float:
+    # True + 1 is 2 in Python; in a config it is a slip.
     value = _evaluate(node)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Complaint("only numbers can be calculated with", node.lineno - 1)
@@ -96,6 +99,7 @@ def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | 
         raise Complaint("division by zero", line) from None
     except ArithmeticError:
         raise Complaint("the number is out of range", line) from None
+    # What Python makes of (-8) ** 0.5.
     if isinstance(result, complex):
         raise Complaint("the root of a negative number is no number", line)
     number: int | float = _bounded(result, node)

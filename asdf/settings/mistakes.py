@@ -15,6 +15,7 @@ from pathlib import PurePath
 from asdf.errors import UsageError
 from asdf.text import closest, lines_and_more, shorten
 
+# More names than these are no help in a message.
 FEW = 12
 MAX_SHOWN = 30
 
@@ -54,6 +55,7 @@ class Mistake:
 
     location: Location
     text: str
+    # Not compared: mistakes of the same text are one, whoever works out its advice.
     advice: Advice | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -95,11 +97,13 @@ class SettingsError(UsageError):
     """All mistakes of configs, their files and the overrides: by file and line, each once."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        # Each config of the command that inherits a line has found its mistake again.
         unique = list(dict.fromkeys(mistakes))
         files = [mistake.location.file for mistake in unique]
 
         def order(mistake: Mistake) -> tuple[bool, int, int]:
             location = mistake.location
+            # Files in the order in which they were read, then what has no lines: the command line.
             return location.line is None, files.index(location.file), location.line or 0
 
         self.mistakes = tuple(sorted(unique, key=order))
@@ -112,6 +116,7 @@ class SettingsError(UsageError):
         return f"{len(self.mistakes):,} mistakes in the settings:{lines}"
 
 
+# An AttributeError too, so that hasattr() and getattr() with a default work on settings.
 class UnknownName(UsageError, AttributeError):
     """Code read, or assigned to, a setting or section that does not exist."""
 

@@ -37,6 +37,7 @@ def explain(config: Config, what: str) -> str:
 
 def account(config: Config) -> str:
     """Return the settings that a config and its layers set, and where; the rest are defaults."""
+    # Defaults are steps as well, but nobody wrote them anywhere.
     assigned = {step.setting for step in config.log if step.location is not None}
     names = [name for name in catalogue() if name in assigned]
     rest = len(catalogue()) - len(names)
@@ -56,6 +57,7 @@ def render_snapshot(config: Config) -> str:
             lines.append("")
         # Every setting has at least one step: its default.
         *overridden, final = _steps_of(config, name)
+        # The expanded value: a variable may be another one where the file is read again.
         text = f"{name} = {config.values[name]!r}  # {_source(final)}"
         if overridden:
             earlier = [f"{step.value!r} ({_source(step)})" for step in reversed(overridden)]

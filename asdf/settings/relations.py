@@ -63,6 +63,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     if sections.computing.cuda_graphs:
         yield from _graph_contradictions(sections)
     yield from _chain_contradictions(sections)
+    # What only training minds does not keep a command that only scores from running.
     if sections.recipe.execute_stage(1):
         yield from _clip_contradictions(sections)
         if sections.front_end.cache_features:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from asdf.settings.mistakes import UnknownName, nearest
 
+# 25 ms: what a frame of wav2vec 2.0 sees. Its convolutions give nothing for fewer samples.
+FRAME_SAMPLES = 400
+
 # The highest values accepted for what takes memory, processes or time as it grows. They are far
 # beyond any use: what they refuse is a slip of the pen, before it costs a terabyte of memory or
 # starts a million processes.
@@ -238,7 +241,7 @@ class Network(KnownNames):
         16000,
         "length of a training example",
         unit="samples",
-        at_least=400,
+        at_least=FRAME_SAMPLES,
         at_most=MAX_CLIP_SAMPLES,
     )
     clip_position: Literal["random", "start"] = setting(
@@ -271,14 +274,14 @@ class Network(KnownNames):
         16000,
         "shorter utterances are repeated up to this length",
         unit="samples",
-        at_least=400,
+        at_least=FRAME_SAMPLES,
         at_most=MAX_CLIP_SAMPLES,
     )
     max_evaluation_utterance_length_in_samples: int = setting(
         1000000,
         "longer utterances are cut",
         unit="samples",
-        at_least=400,
+        at_least=FRAME_SAMPLES,
         at_most=MAX_UTTERANCE_SAMPLES,
     )
     max_cut_proportion: float = setting(
@@ -496,7 +499,7 @@ class BackEnd(KnownNames):
         64600,
         "SSL_SLS: the only length it takes; network.train_clip_size has to equal it",
         unit="samples",
-        at_least=400,
+        at_least=FRAME_SAMPLES,
         at_most=MAX_CLIP_SAMPLES,
     )
     sls_hidden: int = setting(
@@ -530,6 +533,7 @@ class BackEnd(KnownNames):
 class RawBoost(KnownNames):
     """RawBoost augmentation of training examples (Tak et al., ICASSP 2022)."""
 
+    # All names below are those of the authors' code, so that published values can be copied.
     enabled: bool = setting(False, "augment training examples")
     applyingRatio: float = setting(
         0.8, "proportion of the examples that are augmented", at_least=0, at_most=1

@@ -41,6 +41,7 @@ _BLANK_LINE = re.compile(r"[ \t\f]*(?:\n|\Z)")
 
 _STARTS = {"string", "number", "name", "open"}
 _ENDS = {"string", "number", "name", "close"}
+# As JSON and YAML write them.
 _SPELLINGS = {"true": "True", "false": "False", "none": "None", "null": "None"}
 
 

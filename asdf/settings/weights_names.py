@@ -18,6 +18,7 @@ def missing_weights(path: Path) -> str:
     """
     reason = f"there is no file {path}: check front_end.weights."
     name = f"{path.parent.name}/{path.name}"
+    # Such a path is of a file that is missing, not the name of a model.
     if path.suffix in _CHECKPOINTS or path.parent.exists() or not _HUB_NAME.fullmatch(name):
         return reason
     return (
