@@ -51,20 +51,20 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--report", type=Path, nargs="+", metavar="JSON", help="write RESULTS.md and results.svg"
     )
-    given = parser.parse_args(arguments)
-    unknown = [name for name in given.names if name not in NAMES]
+    args = parser.parse_args(arguments)
+    unknown = [name for name in args.names if name not in NAMES]
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    if given.report:
+    if args.report:
         try:
-            print(*write_report(given.report, Path(__file__).parent), sep="\n")
+            print(*write_report(args.report, Path(__file__).parent), sep="\n")
         except AsdfError as error:
             parser.error(str(error))
         return 0
-    results = run(given.names or list(NAMES), given.quick)
-    if given.json:
-        write_text(given.json, json.dumps(results, indent=1) + "\n")
-    return 1 if any("failed" in one for one in results["benchmarks"].values()) else 0
+    results = run(args.names or list(NAMES), args.quick)
+    if args.json:
+        write_text(args.json, json.dumps(results, indent=1) + "\n")
+    return 1 if any("failed" in benchmark for benchmark in results["benchmarks"].values()) else 0
 
 
 def run(names: list[str], quick: bool) -> dict[str, Any]:
@@ -72,14 +72,14 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
     machine = describe_machine()
     keep_freed_memory()  # as every run does; peers in the same process have it too
     print(headline(machine) + ("; quick: these numbers mean nothing" if quick else ""))
-    found: dict[str, Any] = {}
-    for place, name in enumerate(names, 1):
-        tell(f"[{place} of {len(names)}] {name} ...")
+    results: dict[str, Any] = {}
+    for position, name in enumerate(names, 1):
+        tell(f"[{position} of {len(names)}] {name} ...")
         start = time.perf_counter()
         module = import_module(f"benchmarks.{name}")
         about = (module.__doc__ or "").strip()
         rows: list[Row] = []
-        found[name] = {"about": about, "rows": []}
+        results[name] = {"about": about, "rows": []}
         try:
             for row in module.rows(quick):
                 rows.append(row)
@@ -88,15 +88,15 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
                     f"{'not measured' if row.ratio is None else f'{row.ratio:.2f}'}"
                 )
         except Exception as error:  # one that fails must not take the others' results with it
-            found[name]["failed"] = f"{type(error).__name__}: {error}"
-            tell(f"    failed: {found[name]['failed']}")
-        found[name]["rows"] = [row.as_json() for row in rows]
-        found[name]["seconds"] = round(time.perf_counter() - start, 1)
+            results[name]["failed"] = f"{type(error).__name__}: {error}"
+            tell(f"    failed: {results[name]['failed']}")
+        results[name]["rows"] = [row.as_json() for row in rows]
+        results[name]["seconds"] = round(time.perf_counter() - start, 1)
         print(
-            f"\n{name}: {about.splitlines()[0]} ({found[name]['seconds']:g} s)\n{aligned(rows)}",
+            f"\n{name}: {about.splitlines()[0]} ({results[name]['seconds']:g} s)\n{aligned(rows)}",
             flush=True,
         )
-    return {"machine": machine, "quick": quick, "benchmarks": found}
+    return {"machine": machine, "quick": quick, "benchmarks": results}
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ def chart(bars: Sequence[Bar]) -> str:
             f'<text class="soft" x="{x(tick):.1f}" y="{_TOP - 14}" '
             f'text-anchor="middle">{tick:g}</text>'
         )
-    for place, bar in enumerate(bars):
-        y = _TOP + _LINE * place
+    for position, bar in enumerate(bars):
+        y = _TOP + _LINE * position
         left, right = sorted((x(1), x(bar.ratio)))
         wide = max(right - left, 1)
         kind = "met" if bar.ratio >= bar.target else "missed"

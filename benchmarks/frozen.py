@@ -79,11 +79,11 @@ def _on(
             position="start",
         )
         start = time.perf_counter()
-        kept = keep_features(network, clips, corpus, settings, world, Path(folder))
+        cached = keep_features(network, clips, corpus, settings, world, Path(folder))
         first_pass = time.perf_counter() - start
         times = in_turns(
             {
-                "asdf": epochs(network, kept, corpus, settings, world, from_features=True),
+                "asdf": epochs(network, cached, corpus, settings, world, from_features=True),
                 "peer": epochs(network, clips, corpus, settings, world, from_features=False),
             },
             rounds,

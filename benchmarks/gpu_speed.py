@@ -134,7 +134,7 @@ def _epochs(peak: float) -> list[str]:
     """Of the first of `WORKS`, on one GPU."""
     rates = [rate(WORKS[0], peak, utilisation) for utilisation in UTILISATIONS]
     return [
-        "–".join(dict.fromkeys(f"{clips / one / 3600:.2g} h" for one in rates)) for clips in CLIPS
+        "–".join(dict.fromkeys(f"{clips / rate / 3600:.2g} h" for rate in rates)) for clips in CLIPS
     ]
 
 

@@ -84,7 +84,9 @@ def _batches(corpus: TemporaryCorpus, rounds: int) -> Iterator[Row]:
         functions[f"asdf {workers}"] = _epochs(corpus, workers)
         functions[f"field {workers}"] = lambda loader=field[workers]: [None for _ in loader]  # type: ignore[misc]
     times = in_turns(functions, rounds)
-    rates = {name: [len(paths) / one for one in seconds] for name, seconds in times.items()}
+    rates = {
+        name: [len(paths) / duration for duration in seconds] for name, seconds in times.items()
+    }
     for workers in (0, 1):
         what, asdf = f"batches, {workers} workers", rates[f"asdf {workers}"]
         yield compared(
@@ -107,8 +109,8 @@ def _epochs(corpus: TemporaryCorpus, workers: int) -> Callable[[], None]:
         number = next(epochs)
         order = np.random.default_rng(number).permutation(size).tolist()
         keys = [
-            [(number, index) for index in order[place : place + MINIBATCH]]
-            for place in range(0, size, MINIBATCH)
+            [(number, index) for index in order[position : position + MINIBATCH]]
+            for position in range(0, size, MINIBATCH)
         ]
         for _ in loader.batches(keys):
             pass
@@ -130,7 +132,8 @@ def _crops(corpus: TemporaryCorpus, rounds: int) -> Row:
 
     times = in_turns({"asdf": crops, "whole": whole}, rounds)
     rates = {
-        name: [len(corpus.lengths) / one for one in seconds] for name, seconds in times.items()
+        name: [len(corpus.lengths) / duration for duration in seconds]
+        for name, seconds in times.items()
     }
     what = f"{CROP_S} s out of {LONG_S} s"
     return compared(

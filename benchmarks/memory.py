@@ -56,10 +56,10 @@ def rows(quick: bool) -> Iterator[Row]:
         yield compared(what, "MiB", used["recomputed"], PEER, used["kept"], target=HALF)
     what = "whole step, wav2vec2_xlsr_300m + AASIST, 14 x 4.0 s, bf16, cuda"
     if torch.cuda.is_available():
-        kept, recomputed = (
+        retained, recomputed = (
             gpu_peak_mib("wav2vec2_xlsr_300m", 14, recompute) for recompute in (False, True)
         )
-        yield compared(what, "MiB", [recomputed], PEER, [kept])
+        yield compared(what, "MiB", [recomputed], PEER, [retained])
     else:
         yield unmeasured(what, "MiB", PEER, "no CUDA device")
     for precision, recompute in ((p, r) for p in ("fp32", "bf16") for r in (False, True)):
@@ -77,7 +77,7 @@ def large_network_gb(samples: int, precision: str, recompute: bool) -> float:
     """Return GB of a step of `LARGE`, computed from networks of its width with 1 and 2 layers."""
     layers = Architecture.from_text(LARGE).layers
 
-    def kept(recompute: bool, layers: int) -> float:
+    def retained(recompute: bool, layers: int) -> float:
         """Return bytes for n layers and LARGE_BATCH utterances; linear in either."""
         by_layers = []
         for few in (1, 2):
@@ -85,10 +85,10 @@ def large_network_gb(samples: int, precision: str, recompute: bool) -> float:
             by_layers.append(two + (four - two) / 2 * (LARGE_BATCH - 2))
         return by_layers[0] + (by_layers[1] - by_layers[0]) * (layers - 1)
 
-    activations = kept(recompute, layers)
+    activations = retained(recompute, layers)
     if recompute:
         # One layer's activations are there again during its backward pass.
-        activations += kept(False, 2) - kept(False, 1)
+        activations += retained(False, 2) - retained(False, 1)
     with torch.device("meta"):
         parameters = sum(
             parameter.numel() for parameter in build_network(make_settings(LARGE, 1)).parameters()
@@ -107,9 +107,9 @@ def saved_bytes(layers: int, batch: int, samples: int, precision: str, recompute
     held: dict[int, Tensor] = {}
 
     def hold(tensor: Tensor) -> Tensor:
-        place = tensor.untyped_storage().data_ptr()
-        if place not in weights:
-            held[place] = tensor  # so that no later tensor gets its address
+        address = tensor.untyped_storage().data_ptr()
+        if address not in weights:
+            held[address] = tensor  # so that no later tensor gets its address
         return tensor
 
     waveforms, _ = make_batch(batch, samples)

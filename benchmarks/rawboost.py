@@ -139,4 +139,4 @@ def _audiomentations(waveform: np.ndarray, quick: bool) -> Row:
 
 
 def _ms(seconds: list[float]) -> list[float]:
-    return [1000 * one for one in seconds]
+    return [1000 * duration for duration in seconds]

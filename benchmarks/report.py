@@ -39,10 +39,10 @@ def write_report(files: Sequence[Path], folder: Path) -> list[Path]:
     bars = []
     for result in results:
         parts.append(f"## {headline(result['machine'])}\n")
-        for name, one in result["benchmarks"].items():
-            rows = [Row(**row) for row in one["rows"]]
-            failed = f"It failed: {one['failed']}\n" if "failed" in one else ""
-            parts.append(f"### {name}\n\n{one['about']}\n\n{failed}{markdown(rows)}\n")
+        for name, benchmark in result["benchmarks"].items():
+            rows = [Row(**row) for row in benchmark["rows"]]
+            failed = f"It failed: {benchmark['failed']}\n" if "failed" in benchmark else ""
+            parts.append(f"### {name}\n\n{benchmark['about']}\n\n{failed}{markdown(rows)}\n")
             bars += [
                 Bar(
                     f"{row.what} ({row.against})",

@@ -44,8 +44,8 @@ def copied_by_a_fork(function: Callable[[], Any]) -> int | None:
         os.write(writing, str(_kib("/proc/self/smaps_rollup", "Private_Dirty") - before).encode())
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as told:
-        copied = told.read()
+    with os.fdopen(reading) as pipe:
+        copied = pipe.read()
     os.waitpid(child, 0)
     return max(0, int(copied)) * 1024
 

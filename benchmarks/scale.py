@@ -82,11 +82,11 @@ def table(rows: Sequence[Row], machine: dict[str, Any]) -> str:
     for row in rows:
         if row.what == LOAD:
             continue
-        times, memory, place = row.note.split("; ")
+        times, memory, location = row.note.split("; ")
         seconds, _, at = times.partition(" s at ")
         sizes, few = at.partition(" clips")[0].split(" / "), "multiplied" in at
         what = row.what + (" *" if few else "")
-        lines.append([what, place, *seconds.split(" / "), number(row.asdf), memory])
+        lines.append([what, location, *seconds.split(" / "), number(row.asdf), memory])
     heads = ["what", "when: where", *(f"{size}, s" for size in sizes), "µs a clip", "memory a clip"]
     load = next(
         (f"; load average {number(row.asdf)} at the start" for row in rows if row.what == LOAD), ""
@@ -109,8 +109,8 @@ def write_docs(result: dict[str, Any], path: Path) -> None:
         AsdfError: the result has no such benchmark, it failed or was a quick run, or the page lacks
         the marks.
     """
-    found = result["benchmarks"].get("scale", {})
-    if result["quick"] or "failed" in found or not found:
+    scale = result["benchmarks"].get("scale", {})
+    if result["quick"] or "failed" in scale or not scale:
         raise AsdfError(
             "this result holds no whole run of 'scale'. Run "
             "`python -m benchmarks scale --json OUT` "
@@ -123,7 +123,7 @@ def write_docs(result: dict[str, Any], path: Path) -> None:
         raise AsdfError(
             f"{path} lacks the lines {BEGIN!r} and {END!r}, between which the table is put."
         )
-    made = table([Row(**row) for row in found["rows"]], result["machine"])
+    made = table([Row(**row) for row in scale["rows"]], result["machine"])
     write_text(path, f"{before}{begin}\n\n{made}\n\n{end}{after}")
 
 
@@ -173,9 +173,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m benchmarks.scale", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--write-docs", nargs="?", const="", required=True, metavar="JSON")
-    given = parser.parse_args(arguments)
-    if given.write_docs:
-        result = json.loads(Path(given.write_docs).read_text(encoding="utf-8"))
+    args = parser.parse_args(arguments)
+    if args.write_docs:
+        result = json.loads(Path(args.write_docs).read_text(encoding="utf-8"))
     else:
         from benchmarks.__main__ import run
 

@@ -214,10 +214,10 @@ def _walk(plan: TrainingPlan) -> int:
 def _look_at_all(names: Sequence[str]) -> None:
     """Each once, in random order."""
     order = np.random.default_rng(0).permutation(len(names))
-    for place in range(
+    for position in range(
         0, len(order), 1 << 16
     ):  # in parts: a list of all indices would be memory of its own
-        for index in order[place : place + (1 << 16)].tolist():
+        for index in order[position : position + (1 << 16)].tolist():
             names[index]
 
 

@@ -61,7 +61,7 @@ def quantile_lengths(count: int) -> list[int]:
     """Samples at `count` evenly spaced quantiles of the durations."""
     normal = NormalDist(np.log(3.0), 0.45)
     seconds = [float(np.exp(normal.inv_cdf((i + 0.5) / count))) for i in range(count)]
-    return [int(RATE * min(max(one, 0.5), 13.0)) for one in seconds]
+    return [int(RATE * min(max(duration, 0.5), 13.0)) for duration in seconds]
 
 
 def _on(
@@ -108,8 +108,8 @@ def busiest(network: nn.Module, device: torch.device, shown: int = 4) -> str:
     cuda = device.type == "cuda"
     averages = record.key_averages()
     times = {
-        one.key: float(one.self_device_time_total if cuda else one.self_cpu_time_total)
-        for one in averages
+        average.key: float(average.self_device_time_total if cuda else average.self_cpu_time_total)
+        for average in averages
     }
     whole = sum(times.values())
     most = sorted(times, key=lambda name: -times[name])[:shown]
@@ -148,7 +148,9 @@ def scoring_ways(
 
     @torch.inference_mode()
     def fixed() -> np.ndarray:
-        batches = [paths[place : place + together] for place in range(0, len(paths), together)]
+        batches = [
+            paths[position : position + together] for position in range(0, len(paths), together)
+        ]
         return np.concatenate(
             [
                 _scores(network, [cut_or_tile(_read(path), SAMPLES) for path in batch], device)

@@ -31,7 +31,8 @@ def rows(quick: bool) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as name:
         folder = Path(name)
         make_demo_corpus(
-            folder / "corpus", sets=tuple(replace(one, speakers=2, pairs=4) for one in DEMO_SETS)
+            folder / "corpus",
+            sets=tuple(replace(demo_set, speakers=2, pairs=4) for demo_set in DEMO_SETS),
         )
         command = [sys.executable, str(RECIPE / "run.py"), "quickstart"]
         times = in_turns(

@@ -28,11 +28,11 @@ def speed(setup: Setup) -> Iterable[Line]:
     if setup.gpus < 2:
         yield _needs_two("efficiency of several GPUs")
         return
-    one = measure(case_of(setup)).utterances_per_s
+    alone = measure(case_of(setup)).utterances_per_s
     for gpus in sorted({2, setup.gpus}):
         result = measure(case_of(setup), processes=gpus)
         yield from lines_of(f"{gpus} GPUs", replace(result, is_xlsr_aasist=False))
-        what, share = f"{gpus} GPUs: efficiency", result.utterances_per_s / (gpus * one)
+        what, share = f"{gpus} GPUs: efficiency", result.utterances_per_s / (gpus * alone)
         yield measured(what, share) if setup.quick else at_least(what, share, EFFICIENCY)
 
 

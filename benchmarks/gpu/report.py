@@ -91,9 +91,9 @@ def _without_names(value: Any) -> Any:
     if isinstance(value, str):
         return _clean(value)
     if isinstance(value, list):
-        return [_without_names(one) for one in value]
+        return [_without_names(item) for item in value]
     if isinstance(value, dict):
-        return {key: _without_names(one) for key, one in value.items()}
+        return {key: _without_names(entry) for key, entry in value.items()}
     return value
 
 

@@ -71,15 +71,15 @@ def killed_beside_whole(setup: Setup, name: str, settings: dict[str, Any]) -> st
     if killed.status == 0:
         return "the run that was to be killed ended by itself"
     resumed = runs.run("killed", {**RUN, **settings})
-    return _beside(resumed, *(_last_network(runs.networks(one)) for one in ("killed", "whole")))
+    return _beside(resumed, *(_last_network(runs.networks(name)) for name in ("killed", "whole")))
 
 
-def _beside(resumed: Ended, one: Path | None, other: Path | None) -> str:
-    if resumed.status or one is None or other is None:
+def _beside(resumed: Ended, first: Path | None, other: Path | None) -> str:
+    if resumed.status or first is None or other is None:
         return last_line(resumed)
     if "going on from" not in resumed.output:
         return "the second run began anew"
-    return SAME if same_weights(one, other) else OTHER
+    return SAME if same_weights(first, other) else OTHER
 
 
 def _last_network(folder: Path) -> Path | None:
@@ -88,20 +88,20 @@ def _last_network(folder: Path) -> Path | None:
     return files[-1] if files else None
 
 
-def same_weights(one: Path, other: Path) -> bool:
+def same_weights(this: Path, other: Path) -> bool:
     """Whether two network files hold the same bits."""
     first, second = (
         torch.load(path, map_location="cpu", weights_only=True)["model_state_dict"]
-        for path in (one, other)
+        for path in (this, other)
     )
     return first.keys() == second.keys() and all(
         _same_bits(first[name], second[name]) for name in first
     )
 
 
-def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _same_bits(first: torch.Tensor, other: torch.Tensor) -> bool:
     """Equal to the last bit; NaN equals itself."""
-    return one.dtype == other.dtype and one.numpy().tobytes() == other.numpy().tobytes()
+    return first.dtype == other.dtype and first.numpy().tobytes() == other.numpy().tobytes()
 
 
 CHECKS: dict[str, Check] = {

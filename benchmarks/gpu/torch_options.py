@@ -68,8 +68,8 @@ def _changed_exchange(change: Callable[[Any], None], **options: Any) -> Iterator
     original: Any = DistributedDataParallel
 
     class Changed(original):
-        def __init__(self, *args: Any, **given: Any) -> None:
-            super().__init__(*args, **given, **options)
+        def __init__(self, *args: Any, **arguments: Any) -> None:
+            super().__init__(*args, **arguments, **options)
             change(self)
 
     # The step takes the class by its name in this module.

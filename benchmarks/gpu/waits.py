@@ -38,9 +38,12 @@ def step_with(name: str, **more: Any) -> AsdfSteps:
     return step
 
 
-def in_words(places: Counter[str]) -> str:
-    """Waits and their places, as '1 in distributed/transfer.py'."""
-    return ", ".join(f"{count} in {place}" for place, count in sorted(places.items())) or "none"
+def in_words(locations: Counter[str]) -> str:
+    """Waits and where they are, as '1 in distributed/transfer.py'."""
+    return (
+        ", ".join(f"{count} in {location}" for location, count in sorted(locations.items()))
+        or "none"
+    )
 
 
 def of_step(name: str, **more: Any) -> Line:
@@ -49,7 +52,7 @@ def of_step(name: str, **more: Any) -> Line:
     with Waits() as waits:
         step()
     options = "".join(f", {key.partition('.')[2]} {value}" for key, value in more.items())
-    return equal(f"{name}{options}: waits of a step", in_words(waits.places), ONCE)
+    return equal(f"{name}{options}: waits of a step", in_words(waits.locations), ONCE)
 
 
 def every_network(setup: Setup) -> Iterable[Line]:
@@ -89,7 +92,7 @@ def scoring(setup: Setup) -> Iterable[Line]:
             World(device=device),
             StopRequest(),
         )
-    yield equal("scoring: waits of a list of 6 batches", in_words(waits.places), ONCE)
+    yield equal("scoring: waits of a list of 6 batches", in_words(waits.locations), ONCE)
 
 
 def detector(setup: Setup) -> Iterable[Line]:
@@ -101,7 +104,7 @@ def detector(setup: Setup) -> Iterable[Line]:
     scorer.score_array(batch)
     with Waits() as waits:
         scorer.score_array(batch)
-    yield equal("Detector: waits of a batch", in_words(waits.places), ONCE)
+    yield equal("Detector: waits of a batch", in_words(waits.locations), ONCE)
 
 
 CHECKS: dict[str, Check] = {

@@ -5,7 +5,7 @@ torch reports waits of copies, of values that are read and of streams. Events an
 
     with Waits() as waits:
         step()
-    waits.places        {'distributed/transfer.py': 1}
+    waits.locations     {'distributed/transfer.py': 1}
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Waits:
     """Counts waits by the file of ASDF that they come from."""
 
     def __init__(self) -> None:
-        self.places: collections.Counter[str] = collections.Counter()
+        self.locations: collections.Counter[str] = collections.Counter()
         self._warnings = warnings.catch_warnings()
         self._replaced: list[tuple[Any, str, Callable[..., Any]]] = []
 
@@ -68,5 +68,5 @@ class Waits:
 
     def _note(self) -> None:
         paths = [frame.filename for frame in traceback.extract_stack()]
-        own = [path.removeprefix(_PACKAGE) for path in paths if path.startswith(_PACKAGE)]
-        self.places[own[-1] if own else "torch"] += 1
+        paths_of_asdf = [path.removeprefix(_PACKAGE) for path in paths if path.startswith(_PACKAGE)]
+        self.locations[paths_of_asdf[-1] if paths_of_asdf else "torch"] += 1

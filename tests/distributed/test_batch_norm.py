@@ -52,8 +52,8 @@ def work(rank: int, processes: int, folder: str) -> None:
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=processes
     )
     layers = synchronise_batch_norm(network())
-    own = minibatch(processes).split(SIZES[:processes])[rank]
-    torch.save(outcome(layers, own), f"{folder}/{rank}.pt")
+    local = minibatch(processes).split(SIZES[:processes])[rank]
+    torch.save(outcome(layers, local), f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
 

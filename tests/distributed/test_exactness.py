@@ -31,12 +31,12 @@ def step_losses(system: Path) -> dict[int, float]:
     return {line["step"]: line["loss"] for line in metrics(system) if line["kind"] == "step"}
 
 
-def assert_equal_runs(one: Path, other: Path) -> None:
+def assert_equal_runs(this: Path, other: Path) -> None:
     """Networks, to the last bit of weights, optimiser and progress, score files and metrics."""
-    networks = sorted(path.name for path in (one / "networks").glob("epoch.*.pt"))
+    networks = sorted(path.name for path in (this / "networks").glob("epoch.*.pt"))
     assert networks == sorted(path.name for path in (other / "networks").glob("epoch.*.pt"))
     for name in networks:
-        first = torch.load(one / "networks" / name, weights_only=True)
+        first = torch.load(this / "networks" / name, weights_only=True)
         second = torch.load(other / "networks" / name, weights_only=True)
         for key in ("model_state_dict", "optimizer_state_dict"):
             torch.testing.assert_close(first[key], second[key], rtol=0, atol=0)
@@ -44,13 +44,13 @@ def assert_equal_runs(one: Path, other: Path) -> None:
             first["progress"] == second["progress"]
             and first["training_loss"] == second["training_loss"]
         )
-    scores = sorted(path.relative_to(one) for path in (one / "scores").rglob("*.txt"))
+    scores = sorted(path.relative_to(this) for path in (this / "scores").rglob("*.txt"))
     assert scores and scores == sorted(
         path.relative_to(other) for path in (other / "scores").rglob("*.txt")
     )
     for path in scores:
-        assert (one / path).read_bytes() == (other / path).read_bytes()
-    assert metrics(one) == metrics(other)
+        assert (this / path).read_bytes() == (other / path).read_bytes()
+    assert metrics(this) == metrics(other)
 
 
 def test_two_processes_take_the_steps_of_one(recipe, capsys):
@@ -67,14 +67,16 @@ def test_two_processes_take_the_steps_of_one(recipe, capsys):
         "recipe.end_stage=1",
     )
     alone = recipe.call(capsys, "debug", "undropped", *options)
-    one = recipe.output.rename(recipe.folder / "one")
-    two = recipe.run("debug", "undropped", *options, processes=2)
-    assert alone.status == 0 and two.status == 0, alone.output + two.output
-    assert "rank 1 of 2" in two.output and "4 of the 8 utterances of a minibatch" in two.output
+    first = recipe.output.rename(recipe.folder / "one")
+    second = recipe.run("debug", "undropped", *options, processes=2)
+    assert alone.status == 0 and second.status == 0, alone.output + second.output
+    assert (
+        "rank 1 of 2" in second.output and "4 of the 8 utterances of a minibatch" in second.output
+    )
     steps = "16 utterances per optimiser step ({} per process and minibatch, {} processes, 2 minib"
-    assert steps.format(8, 1) in alone.output and steps.format(4, 2) in two.output
+    assert steps.format(8, 1) in alone.output and steps.format(4, 2) in second.output
     for system, tolerance in (("system1", 1e-6), ("undropped", 1e-4)):
-        folders = (one / system, recipe.system(system))
+        folders = (first / system, recipe.system(system))
         losses, same = (step_losses(folder) for folder in folders)
         assert list(losses) == [1, 2, 3, 4, 5, 6]
         assert same == pytest.approx(losses, rel=0, abs=max(1e-5, tolerance))

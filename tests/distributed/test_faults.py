@@ -76,10 +76,10 @@ def test_torchrun_restarts_go_on_from_the_newest_checkpoint(recipe, tmp_path):
     outcome = recipe.run_command(command, TEST_KILL_ONCE=str(tmp_path / "killed"), TEST_KILL="1:6")
     assert outcome.status == 0, outcome.output
     assert "going on from resume.pt" in outcome.output
-    one, other = (
+    first, other = (
         recipe.system(name) / "networks" / "epoch.3.pt" for name in ("whole", "restarted")
     )
-    states = [torch.load(path, weights_only=True)["model_state_dict"] for path in (one, other)]
+    states = [torch.load(path, weights_only=True)["model_state_dict"] for path in (first, other)]
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
 
 
@@ -172,12 +172,12 @@ def test_a_kill_while_the_thread_writes_leaves_the_file_before_and_loses_no_bit(
     assert "going on from resume.pt: epoch 0, step 2" in again.output
     assert not list(networks.glob(".*.part"))
     assert recipe.call(capsys, *options, "paths.system_folder=whole").status == 0
-    one, other = (
+    first, other = (
         torch.load(recipe.system(name) / "networks" / "epoch.3.pt", weights_only=True)
         for name in ("killed", "whole")
     )
     for part in ("model_state_dict", "optimizer_state_dict"):
-        torch.testing.assert_close(one[part], other[part], rtol=0, atol=0)
+        torch.testing.assert_close(first[part], other[part], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import signal
 import torch
 
 CONFIG = """
-kept < debug
+cached < debug
 network.network_class = 'asdf.networks.SSL_ASP'
 network.clip_position = 'start'
 network.optimizer = 'sgd'
@@ -33,14 +33,14 @@ def networks(recipe, system):
 
 def test_runs_on_kept_features_go_on_exactly_and_are_those_of_the_frozen_front_end(recipe, capsys):
     recipe.add_configs(CONFIG)
-    whole = recipe.call(capsys, "kept", "recipe.validation_sets=('demo-dev',)")
+    whole = recipe.call(capsys, "cached", "recipe.validation_sets=('demo-dev',)")
     assert whole.status == 0, whole.output
     assert (
         "features of 26 clips: 39.9 kB, in" in whole.output
         and "computing them once" in whole.output
     )
     assert "epoch.2 on demo-dev: EER" in whole.output
-    resumed = ("kept", "paths.system_folder=resumed")
+    resumed = ("cached", "paths.system_folder=resumed")
     assert recipe.call(capsys, *resumed, "network.max_steps=3").status == 0
     outcome = recipe.call(capsys, *resumed)
     assert (
@@ -50,18 +50,18 @@ def test_runs_on_kept_features_go_on_exactly_and_are_those_of_the_frozen_front_e
         networks(recipe, "resumed"), networks(recipe, "system1"), rtol=0, atol=0
     )
     uncached = recipe.call(
-        capsys, "kept", "front_end.cache_features=False", "paths.system_folder=uncached"
+        capsys, "cached", "front_end.cache_features=False", "paths.system_folder=uncached"
     )
     assert uncached.status == 0, uncached.output
-    near, kept = (networks(recipe, name)["model_state_dict"] for name in ("uncached", "system1"))
-    torch.testing.assert_close(near, kept, rtol=1e-3, atol=1e-4)
+    near, cached = (networks(recipe, name)["model_state_dict"] for name in ("uncached", "system1"))
+    torch.testing.assert_close(near, cached, rtol=1e-3, atol=1e-4)
 
 
 def test_a_run_that_has_ended_computes_no_features_again(recipe, capsys):
     recipe.add_configs(CONFIG)
-    assert recipe.call(capsys, "kept").status == 0
+    assert recipe.call(capsys, "cached").status == 0
     shutil.rmtree(recipe.output / "features")
-    again = recipe.call(capsys, "kept")
+    again = recipe.call(capsys, "cached")
     assert again.status == 0 and "training ended: network.max_epochs = 2" in again.output, (
         again.output
     )
@@ -71,15 +71,15 @@ def test_a_run_that_has_ended_computes_no_features_again(recipe, capsys):
 def test_two_processes_keep_the_same_features_and_train_alike(recipe, capsys):
     """Minibatch 8 on one process, 4 on two; the pass has batches of 16 in both."""
     recipe.add_configs(CONFIG)
-    one = recipe.call(capsys, "kept", "network.minibatch_size=8")
-    assert one.status == 0, one.output
+    outcome = recipe.call(capsys, "cached", "network.minibatch_size=8")
+    assert outcome.status == 0, outcome.output
     alone = (recipe.output / "features").rename(recipe.output / "alone")
     options = (
         "network.minibatch_size=4",
         "network.eval_minibatch_size_factor=4",
         "paths.system_folder=two",
     )
-    two = recipe.run("kept", *options, processes=2)
+    two = recipe.run("cached", *options, processes=2)
     assert two.status == 0, two.output
     [first], [second] = caches(alone), caches(recipe.output / "features")
     assert first.name == second.name
@@ -121,7 +121,7 @@ def test_a_killed_pass_leaves_no_cache_and_a_stopped_one_goes_on(recipe, capsys)
     (recipe.folder / "signalled.py").write_text(SIGNALLED)
     one_clip_a_batch = ("network.minibatch_size=1", "network.eval_minibatch_size_factor=1")
     options = (
-        "kept",
+        "cached",
         *one_clip_a_batch,
         "network.network_class=signalled.Signalled",
         "network.max_epochs=1",
@@ -135,29 +135,29 @@ def test_a_killed_pass_leaves_no_cache_and_a_stopped_one_goes_on(recipe, capsys)
         "stopped by signal SIGTERM while computing features; the same command goes on"
         in stopped.output
     )
-    [kept] = features.glob("*/stopped.json")
-    assert caches(features) == [] and json.loads(kept.read_text())["batches"] == [0, 1, 2, 3]
+    [part] = features.glob("*/stopped.json")
+    assert caches(features) == [] and json.loads(part.read_text())["batches"] == [0, 1, 2, 3]
     last = recipe.call(capsys, *options)
     assert last.status == 0 and "going on after 4 of 26 batches of features" in last.output, (
         last.output
     )
-    assert len(caches(features)) == 1 and not kept.exists()
+    assert len(caches(features)) == 1 and not part.exists()
 
 
 def test_what_cannot_be_kept_is_refused_before_any_work(recipe, capsys):
     recipe.add_configs(CONFIG)
     outcome = recipe.call(
-        capsys, "kept", "front_end.frozen=False", "network.clip_position='random'"
+        capsys, "cached", "front_end.frozen=False", "network.clip_position='random'"
     )
     assert outcome.status == 2
     for setting, value in (("front_end.frozen", "True"), ("network.clip_position", "'start'")):
         assert f"({setting} = {value}), not {setting} = " in outcome.output
     for network_class in ("small_networks.Plain", "asdf.networks.AASIST"):
-        outcome = recipe.call(capsys, "kept", f"network.network_class={network_class}")
+        outcome = recipe.call(capsys, "cached", f"network.network_class={network_class}")
         assert outcome.status == 2
         assert (
             f"{network_class.rpartition('.')[2]} is not known to have a front end" in outcome.output
         )
     assert not (recipe.output / "features").exists() and not (recipe.output / "sad").exists()
-    outcome = recipe.call(capsys, "kept", "--dry-run")
+    outcome = recipe.call(capsys, "cached", "--dry-run")
     assert f"its features are saved in {recipe.output / 'features'}" in outcome.output

@@ -37,9 +37,9 @@ def test_three_processes_unfreeze_together_and_resume_exactly(recipe):
     first, second = (torch.load(folder / "epoch.2.pt", weights_only=True) for folder in folders)
     for key in ("model_state_dict", "optimizer_state_dict"):
         torch.testing.assert_close(first[key], second[key], rtol=0, atol=0)
-    one, two = (
+    before, after = (
         torch.load(folders[0] / f"epoch.{n}.pt", weights_only=True)["model_state_dict"]
         for n in (1, 2)
     )
     layers = "front_end.model.encoder.transformer.layers.0.feed_forward.output_dense.weight"
-    assert not torch.equal(one[layers], two[layers])
+    assert not torch.equal(before[layers], after[layers])

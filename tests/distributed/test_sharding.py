@@ -146,8 +146,8 @@ def train(
         progress.begin_epoch()
         step.begin_epoch(epoch - 1)
         for window in plan.windows(epoch):
-            own = (Batch(clips[share.utterances]) for share in window.shares)
-            step.take(window, own, progress, [])
+            local = (Batch(clips[share.utterances]) for share in window.shares)
+            step.take(window, local, progress, [])
         progress.epochs = epoch
     world.broadcast_buffers(step.network)
     parts = (step.network, step.optimiser, step.scaler, progress, settings)
@@ -187,10 +187,10 @@ def refused_gradient(world: World) -> str:
     try:
         for window in plan.windows(1):
             ones = (torch.ones(len(share.utterances), SAMPLES) for share in window.shares)
-            own = (Batch(clip.double()) for clip in ones)
+            local = (Batch(clip.double()) for clip in ones)
             if not step.last.numbers():
                 hook = output.register_post_accumulate_grad_hook(spoil)
-            step.take(window, own, Progress(), [])
+            step.take(window, local, Progress(), [])
             hook.remove()
     except AsdfError as error:
         return str(error)
@@ -290,24 +290,24 @@ def test_a_number_that_is_not_finite_is_seen_whoever_holds_it(results, processes
     assert results[processes]["refused"].startswith("the gradient of step 1 (")
 
 
-def assert_close(one: Any, other: Any, where: str) -> None:
+def assert_close(this: Any, other: Any, where: str) -> None:
     """The same names in the same order, and the same numbers up to 1e-6."""
     if isinstance(other, torch.Tensor):
-        assert type(one) is torch.Tensor and one.untyped_storage().nbytes() == one.nbytes
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6, msg=lambda m: f"{where}: {m}")
+        assert type(this) is torch.Tensor and this.untyped_storage().nbytes() == this.nbytes
+        torch.testing.assert_close(this, other, rtol=1e-5, atol=1e-6, msg=lambda m: f"{where}: {m}")
     elif isinstance(other, dict):
         names = [name for name in other if name != "settings"]
-        assert [name for name in one if name != "settings"] == names, where
+        assert [name for name in this if name != "settings"] == names, where
         for name in names:
-            assert_close(one[name], other[name], f"{where}, {name}")
+            assert_close(this[name], other[name], f"{where}, {name}")
     elif isinstance(other, list | tuple):
-        assert len(one) == len(other), where
-        for position, (first, second) in enumerate(zip(one, other, strict=True)):
+        assert len(this) == len(other), where
+        for position, (first, second) in enumerate(zip(this, other, strict=True)):
             assert_close(first, second, f"{where}[{position}]")
     elif isinstance(other, float):
-        assert one == pytest.approx(other, rel=1e-6, abs=1e-6), where
+        assert this == pytest.approx(other, rel=1e-6, abs=1e-6), where
     else:
-        assert one == other, where
+        assert this == other, where
 
 
 def test_one_process_keeps_the_network_whole(caplog) -> None:

@@ -51,10 +51,10 @@ def acceptance(null_gpu, tmp_path):
         assert path.exists(), done.stderr
         report = json.loads(path.read_text())
         assert report["state"] == "finished" and done.stdout.endswith(f"{path}\n")
-        found = {}
+        lines = {}
         for group in report["groups"]:
-            found[group["name"]] = {line["what"]: line for line in group["lines"]}
-        return done.returncode, found
+            lines[group["name"]] = {line["what"]: line for line in group["lines"]}
+        return done.returncode, lines
 
     return run
 
@@ -65,21 +65,21 @@ def verdicts(lines: dict[str, dict], part: str = "") -> set[str]:
 
 @pytest.mark.timeout(900)
 def test_all_of_it_runs_and_only_values_fail(acceptance):
-    status, found = acceptance(GROUPS)
+    status, lines = acceptance(GROUPS)
     assert status == 1
-    assert list(found) == GROUPS
-    kernels = found["machine"]["torch has kernels for GPU 0, Null GPU"]
+    assert list(lines) == GROUPS
+    kernels = lines["machine"]["torch has kernels for GPU 0, Null GPU"]
     assert kernels["verdict"] == "PASS" and kernels["value"].startswith("9.0 in sm_75")
-    assert verdicts(found["values"], "from the CPU") == {"FAIL"}
-    assert verdicts(found["values"], "published") == {"FAIL"}
-    assert verdicts(found["rawboost"], "difference") == {"FAIL"}
-    assert len(found["waits"]) == 9 and verdicts(found["waits"]) == {"PASS"}
-    assert len(found["counts"]) == 3 and verdicts(found["counts"]) == {"PASS"}
+    assert verdicts(lines["values"], "from the CPU") == {"FAIL"}
+    assert verdicts(lines["values"], "published") == {"FAIL"}
+    assert verdicts(lines["rawboost"], "difference") == {"FAIL"}
+    assert len(lines["waits"]) == 9 and verdicts(lines["waits"]) == {"PASS"}
+    assert len(lines["counts"]) == 3 and verdicts(lines["counts"]) == {"PASS"}
     for name in ("2 clips, bf16", "2 clips, fp16", "2 clips, fp32", "3 clips"):
-        assert found["steps"][f"{name}: operations of a step"]["value"] > 1000
-        busy = found["steps"][f"{name}: busy share"]
+        assert lines["steps"][f"{name}: operations of a step"]["value"] > 1000
+        busy = lines["steps"][f"{name}: busy share"]
         assert (busy["verdict"], busy["reason"]) == ("NOT RUN", "this GPU has no clock")
     for group in ("steps", "memory", "options"):
-        assert "FAIL" not in verdicts(found[group]), found[group]
-    assert verdicts(found["processes"]) == {"NOT RUN"}
-    assert verdicts(found["sharding"]) == {"NOT RUN"}
+        assert "FAIL" not in verdicts(lines[group]), lines[group]
+    assert verdicts(lines["processes"]) == {"NOT RUN"}
+    assert verdicts(lines["sharding"]) == {"NOT RUN"}

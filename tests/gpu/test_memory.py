@@ -63,26 +63,26 @@ def training_peak(case: dict[str, Any], processes: int = 1) -> int:
 
 def scoring_peaks(case: dict[str, Any]) -> list[int]:
     settings = settings_of(case)
-    found = scoring_memory(settings, settings.front_end.architecture)
-    return [found.weights + WORKSPACE + batch.activations for batch in found.batches]
+    memory = scoring_memory(settings, settings.front_end.architecture)
+    return [memory.weights + WORKSPACE + batch.activations for batch in memory.batches]
 
 
 def test_the_memory_that_is_computed_is_what_the_allocator_holds(on_null_gpu):
     measured = on_null_gpu("measure_memory", json.dumps([case.settings for case in CASES]))
-    for case, found in zip(CASES, measured, strict=True):
+    for case, memory in zip(CASES, measured, strict=True):
         computed = training_peak(case.settings)
-        assert computed == pytest.approx(found["training"], rel=WITHIN), case
+        assert computed == pytest.approx(memory["training"], rel=WITHIN), case
         if case.gib is not None:
             assert round(computed / GIB, 1) == case.gib, case
-        assert scoring_peaks(case.settings) == pytest.approx(found["scoring"], rel=WITHIN), case
+        assert scoring_peaks(case.settings) == pytest.approx(memory["scoring"], rel=WITHIN), case
 
 
 def test_the_memory_of_several_processes_has_buckets_of_gradients_or_parts_of_the_network(
     on_null_gpu,
 ):
     measured = on_null_gpu("measure_memory", json.dumps(SEVERAL), processes=2)
-    for case, found in zip(SEVERAL, measured, strict=True):
-        assert training_peak(case, 2) == pytest.approx(found["training"], rel=WITHIN_PARTS), case
+    for case, memory in zip(SEVERAL, measured, strict=True):
+        assert training_peak(case, 2) == pytest.approx(memory["training"], rel=WITHIN_PARTS), case
 
 
 def test_a_dry_run_says_what_lets_a_training_fit_into_the_gpu_that_is_there(recipe, null_gpu):

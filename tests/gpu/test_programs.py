@@ -18,8 +18,8 @@ recipe.selected_epochs = ('last',)
 network.minibatch_size = 4
 network.max_epochs = 1
 
-kept < small
-paths.system_folder = 'kept'
+cached < small
+paths.system_folder = 'cached'
 network.network_class = 'asdf.networks.SSL_ASP'
 network.clip_position = 'start'
 front_end.frozen = True
@@ -80,7 +80,7 @@ def test_two_devices_run_all_stages_and_one_goes_on_with_them(quick, null_gpu):
 @pytest.mark.parametrize(
     ("config", "epochs", "said"),
     [
-        ("kept", 1, "computing them once"),
+        ("cached", 1, "computing them once"),
         ("boosted", 2, "precision fp16 with loss scaling"),
     ],
 )

@@ -36,11 +36,11 @@ def test_a_batch_takes_no_more_than_a_quarter_of_the_memory(on_null_gpu, gigabyt
     """The allocator's, without cuDNN's workspaces; a GPU of 16 GB gets the batch of a CPU."""
     cases = [[*XLS_R, "fp32", 14, 64600], [*XLS_R, "bf16", 14, 64600], [*RAW, "fp32", 14, 64600]]
     results = on_null_gpu("measure_scoring", json.dumps(cases), gigabytes=gigabytes)
-    assert [one["recordings"] for one in results] == [recordings] * 3
-    for one in results:
-        share = one["memory"] / 4 if gigabytes > 16 else 6e9
-        assert one["batch"] <= share
-        assert one["weights"] + one["batch"] < one["memory"]
+    assert [result["recordings"] for result in results] == [recordings] * 3
+    for result in results:
+        share = result["memory"] / 4 if gigabytes > 16 else 6e9
+        assert result["batch"] <= share
+        assert result["weights"] + result["batch"] < result["memory"]
 
 
 def test_a_batch_that_does_not_fit_names_the_setting(null_gpu):

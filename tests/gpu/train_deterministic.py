@@ -71,8 +71,8 @@ def take_steps(case: dict[str, object]) -> dict[str, object]:
         except RuntimeError as error:
             refused = str(error)
         main = world.is_main
-    found = {"within": within, "after": read_flags(), "refused": refused, "main": main}
-    return {**found, "laid_out": laid_out}
+    flags = {"within": within, "after": read_flags(), "refused": refused, "main": main}
+    return {**flags, "laid_out": laid_out}
 
 
 def main() -> None:

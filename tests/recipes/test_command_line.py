@@ -216,15 +216,15 @@ def test_stages_one_by_one_do_what_all_do_in_one(recipe, capsys):
             {"sad", "networks", "results"} & present - ({"results"} if stage < 3 else set())
         )
     assert written[0] >= {"sad"}
-    one, other = recipe.system("whole"), recipe.system()
+    first, other = recipe.system("whole"), recipe.system()
     for path in (
         "scores/epoch.2/demo-dev.txt",
         "scores/epoch.2/demo-eval.txt",
         "results/results.txt",
     ):
-        assert (one / path).read_bytes() == (other / path).read_bytes()
+        assert (first / path).read_bytes() == (other / path).read_bytes()
     results = json.loads((other / "results" / "results.json").read_text())
-    assert results == json.loads((one / "results" / "results.json").read_text())
+    assert results == json.loads((first / "results" / "results.json").read_text())
 
 
 def test_a_stage_whose_input_is_not_there(recipe, capsys):

@@ -183,11 +183,11 @@ def test_a_frozen_front_end_stays_and_the_rest_learns(recipe, capsys):
         == 0
     )
     networks = recipe.system() / "networks"
-    one, two = (
+    first, second = (
         torch.load(networks / f"epoch.{n}.pt", weights_only=True)["model_state_dict"]
         for n in (1, 2)
     )
-    changed = {name for name in one if not torch.equal(one[name], two[name])}
+    changed = {name for name in first if not torch.equal(first[name], second[name])}
     assert changed == {"output.weight", "output.bias"}
 
 

@@ -23,24 +23,24 @@ def test_the_users_own_code_is_in_the_record_and_in_a_comparison(recipe, capsys)
     first = network.read_bytes()
     network.write_bytes(first + b"\n# another loss\n")
     assert recipe.call(capsys, *words, "paths.system_folder=b").status == 0
-    [one] = json.loads((recipe.system("a") / "environment.json").read_text())
+    [this] = json.loads((recipe.system("a") / "environment.json").read_text())
     [other] = json.loads((recipe.system("b") / "environment.json").read_text())
-    assert one["recipe_git"]["branch"] == "trunk" and one["recipe_git"]["changed"] == []
-    assert one["recipe_git"]["untracked"] == ["small_networks.py"]
-    assert one["git"] != one["recipe_git"]
-    assert one["libraries"] == {"cuda": None, "cudnn": None, "nccl": None, "driver": None}
+    assert this["recipe_git"]["branch"] == "trunk" and this["recipe_git"]["changed"] == []
+    assert this["recipe_git"]["untracked"] == ["small_networks.py"]
+    assert this["git"] != this["recipe_git"]
+    assert this["libraries"] == {"cuda": None, "cudnn": None, "nccl": None, "driver": None}
     digests = [hashlib.sha256(text).hexdigest() for text in (first, network.read_bytes())]
-    assert [record["code"]["small_networks.py"] for record in (one, other)] == digests
-    assert set(one["code"]) == {
+    assert [record["code"]["small_networks.py"] for record in (this, other)] == digests
+    assert set(this["code"]) == {
         "run.py",
         "configs/init_config.py",
         "configs/run_configs.py",
         "small_networks.py",
     }
     assert (recipe.system("a") / "code" / "small_networks.py").read_bytes() == first
-    peak = one["peak_memory_mb"]["rank 0"]
+    peak = this["peak_memory_mb"]["rank 0"]
     assert list(peak) == ["host", "gpu"] and peak["host"] > 50 and peak["gpu"] is None
-    assert one["ended"] >= one["started"]
+    assert this["ended"] >= this["started"]
     capsys.readouterr()
     assert main(["compare", str(recipe.system("a")), str(recipe.system("b"))]) == 0
     shown = capsys.readouterr().out

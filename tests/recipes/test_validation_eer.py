@@ -33,11 +33,11 @@ def eers_of_score_files(system) -> dict[str, float]:
     paths = (system / "scores").glob("*/demo-train.txt")
     networks = json.loads((system / "networks" / "evaluations.json").read_text())
     order = [record["network"].removesuffix(".pt") for record in networks]
-    found = {}
+    eers = {}
     for path in sorted(paths, key=lambda path: order.index(path.parent.name)):
         scores = read_scores(path)
-        found[f"{path.parent.name}.pt"] = eer(scores.bona_fide, scores.spoof)[0]
-    return found
+        eers[f"{path.parent.name}.pt"] = eer(scores.bona_fide, scores.spoof)[0]
+    return eers
 
 
 def records(path) -> dict[str, float]:

@@ -30,10 +30,10 @@ class Job:
 
     def show(self, name: str) -> str:
         """A field of `scontrol show job`, which knows a job also when it has ended."""
-        found = re.search(
+        match = re.search(
             rf"\b{name}=(.*?)(?= [A-Z]\S*=|\s*$)", _run("scontrol", "-o", "show", "job", self.id)
         )
-        return found[1] if found else ""
+        return match[1] if match else ""
 
     @property
     def state(self) -> str:

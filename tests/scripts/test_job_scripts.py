@@ -129,8 +129,8 @@ def test_a_failure_is_the_failure_of_the_job(lab, stub):
         ["computing.gpu_ids=None", "a"]
     ]
     assert mixed.wait().status == 2 and "write -- between" in mixed.output
-    one = lab.submit("roihu_one_node.sh", ["--partition=gpu"], "fail", **stub)
-    assert one.wait().state == "FAILED" and one.status == 1  # torchrun's own
+    single = lab.submit("roihu_one_node.sh", ["--partition=gpu"], "fail", **stub)
+    assert single.wait().state == "FAILED" and single.status == 1  # torchrun's own
 
 
 def test_a_job_that_cannot_be_requeued_is_submitted_anew_up_to_the_cap(lab, stub):

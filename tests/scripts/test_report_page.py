@@ -109,8 +109,8 @@ def test_curves_are_drawn_point_by_point(opened):
     assert [curve.get_attribute("data-curve") for curve in curves] == ["large", "small", "third"]
     sent = data(opened)["sets"]["dev"]
     x_of = {}
-    for curve, one in zip(curves, sent, strict=True):
-        drawn, rates = points(curve.get_attribute("d")), one["curves"][""]
+    for curve, system in zip(curves, sent, strict=True):
+        drawn, rates = points(curve.get_attribute("d")), system["curves"][""]
         assert len(drawn) == len(rates) // 2
         assert rates[:2] == [100, 0]
         assert rates[-2:] == [0, 100]
@@ -296,8 +296,8 @@ def test_plots_have_words_and_headings_are_in_order(opened):
     ]
     assert len(labels) == 2 * (1 + 3) + 3
     eers = [
-        f"{100 * one:.2f}"
-        for one in (data(opened)["sets"]["dev"][i]["eer"][""] / 100 for i in range(3))
+        f"{100 * rate:.2f}"
+        for rate in (data(opened)["sets"]["dev"][i]["eer"][""] / 100 for i in range(3))
     ]
     assert (
         labels[0] == f"DET curves on dev. large: EER {eers[0]} %; small: EER {eers[1]} %; "
@@ -313,8 +313,8 @@ def test_the_pointer_reads_out_rates_and_threshold(opened):
     mark = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det .marker")
     ActionChains(opened).move_to_element(mark).perform()
     read = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det .read tspan")
-    one = data(opened)["sets"]["dev"][0]
-    rates, thresholds = one["curves"][""], one["thresholds"][""]
+    system = data(opened)["sets"]["dev"][0]
+    rates, thresholds = system["curves"][""], system["thresholds"][""]
     points_in_words = [
         [
             "large",
@@ -361,9 +361,9 @@ def test_histograms_have_one_range_and_name_their_threshold(opened):
         ticks.add(tuple(text.text for text in texts))
     assert len(drawings) == 3
     assert len(ticks) == 1
-    one = data(opened)["sets"]["dev"][0]
+    system = data(opened)["sets"]["dev"][0]
     label = drawings[0].find_element(By.CSS_SELECTOR, ".halo").text
-    assert label == f"{one['threshold']:.4g}".replace("-", "−")
+    assert label == f"{system['threshold']:.4g}".replace("-", "−")
 
 
 def test_values_are_copied_with_their_intervals_in_brackets(opened):

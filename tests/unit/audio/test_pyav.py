@@ -113,10 +113,10 @@ def test_a_file_shorter_than_its_header_says_is_refused(
     assert audio_length(path) >= 32000
     for length in (len(whole) // 2, len(whole) * 9 // 10, len(whole) - 2):
         path.write_bytes(whole[:length])
-        with pytest.raises(AsdfError) as refused:
+        with pytest.raises(AsdfError) as caught:
             audio_length(path)
         promised = f"({len(whole):,} bytes are promised by the header, {length:,} are there)"
-        assert f"{path} cannot be decoded to its end {promised}" in str(refused.value)
+        assert f"{path} cannot be decoded to its end {promised}" in str(caught.value)
 
 
 def test_a_live_recording_of_unknown_size_is_read(tmp_path: Path) -> None:

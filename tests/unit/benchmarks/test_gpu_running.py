@@ -39,9 +39,9 @@ def run_group(tmp_path: Path, name: str, budget_s: float) -> list:
 
 def test_every_check_has_its_lines_whatever_the_others_do(tmp_path):
     lines = run_group(tmp_path, "broken_checks", 60)
-    found = [(line.what, line.verdict) for line in lines]
+    outcomes = [(line.what, line.verdict) for line in lines]
     sound = [("one", PASS), ("three", FAIL)]
-    assert found == [
+    assert outcomes == [
         *sound,
         ("before", PASS),
         ("raises", FAIL),
@@ -115,15 +115,15 @@ def test_ctrl_c_keeps_what_was_found_and_ends_what_runs(tmp_path):
 
 def processes_with(word: str) -> list[str]:
     """Command lines of other processes that have this word."""
-    found = []
+    outcomes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
         if word in words and path.parent.name != str(os.getpid()):
-            found.append(words)
-    return found
+            outcomes.append(words)
+    return outcomes
 
 
 def test_the_error_of_a_process_is_said_and_not_torchruns():

@@ -173,4 +173,4 @@ def test_the_file_names_neither_the_machine_nor_its_user(tmp_path):
     assert reasons[3] == "cannot read '<checkout>/asdf' at 3 / 4 of it"
     assert report["counts"] == {PASS: 1, FAIL: 5, NOT_RUN: 0}
     assert "  PASS    left = 1.00 (target <= 2)" in report["report"]
-    assert report["report"][-1] == "not begun: " + ", ".join(one.name for one in GROUPS[1:])
+    assert report["report"][-1] == "not begun: " + ", ".join(group.name for group in GROUPS[1:])

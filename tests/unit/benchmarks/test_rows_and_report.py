@@ -82,8 +82,10 @@ def test_numbers_have_three_digits() -> None:
 
 def _result(folder: Path, name: str, rows: list[Row], quick: bool = False) -> Path:
     path = folder / name
-    one = {"about": "What it does.", "seconds": 1.0, "rows": [row.as_json() for row in rows]}
-    path.write_text(json.dumps({"machine": MACHINE, "quick": quick, "benchmarks": {"start": one}}))
+    benchmark = {"about": "What it does.", "seconds": 1.0, "rows": [row.as_json() for row in rows]}
+    path.write_text(
+        json.dumps({"machine": MACHINE, "quick": quick, "benchmarks": {"start": benchmark}})
+    )
     return path
 
 

@@ -103,9 +103,9 @@ def test_scoring_one_at_a_time_gives_the_same_scores() -> None:
     settings.computing.network_dataloader_workers = 0
     settings.network.min_evaluation_utterance_length_in_samples = 400
     network = nets.make_network(settings).eval()
-    with temporary_corpus(4, 1.0) as one:
+    with temporary_corpus(4, 1.0) as corpus_of_4:
         ways = scoring.scoring_ways(
-            network, one.utterances, one.lengths, settings, torch.device("cpu")
+            network, corpus_of_4.utterances, corpus_of_4.lengths, settings, torch.device("cpu")
         )
         scores = {name: way() for name, way in ways.items()}
     assert_allclose(scores["asdf"], scores["single"], atol=1e-5)
@@ -129,15 +129,15 @@ def test_kept_features_train_as_computed_ones_do() -> None:
             seed=0,
             position="start",
         )
-        kept = frozen.keep_features(
+        cached = frozen.keep_features(
             network, clips, corpus, settings, world, corpus.utterances.folder
         )
         losses = []
-        for items in (kept, clips):
+        for items in (cached, clips):
             network.load_state_dict(nets.make_network(settings).state_dict())
             losses.append(
                 frozen.epochs(
-                    network, items, corpus, settings, world, from_features=items is kept
+                    network, items, corpus, settings, world, from_features=items is cached
                 )()
             )
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)

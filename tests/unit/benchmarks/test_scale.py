@@ -42,10 +42,8 @@ MEMORY = [
 
 
 def _rows() -> list[Row]:
-    found = [
-        scale.compared_sizes((1000, 2000, 10_000), costs) for costs in (LINEAR, SQUARE, MEMORY)
-    ]
-    return [Row(scale.LOAD, "processes", "", 0.5), *found]
+    rows = [scale.compared_sizes((1000, 2000, 10_000), costs) for costs in (LINEAR, SQUARE, MEMORY)]
+    return [Row(scale.LOAD, "processes", "", 0.5), *rows]
 
 
 def test_a_ratio_tells_what_is_linear() -> None:
@@ -78,8 +76,8 @@ def test_the_table_has_a_column_for_each_size() -> None:
 
 
 def _result(**more: object) -> dict:
-    one = {"about": "What it does.", "seconds": 1.0, "rows": [asdict(row) for row in _rows()]}
-    return {"machine": MACHINE, "quick": False, "benchmarks": {"scale": one}, **more}
+    benchmark = {"about": "What it does.", "seconds": 1.0, "rows": [asdict(row) for row in _rows()]}
+    return {"machine": MACHINE, "quick": False, "benchmarks": {"scale": benchmark}, **more}
 
 
 def test_the_page_keeps_all_that_is_outside_the_marks(tmp_path: Path) -> None:
@@ -112,11 +110,11 @@ def test_the_page_of_the_project_has_the_marks() -> None:
 
 
 def test_everything_runs_on_a_tiny_corpus(tmp_path: Path) -> None:
-    found = list(scale_costs.costs(60, tmp_path))
-    assert len({cost.what for cost in found}) == len(found) == 20
-    timed = [cost.what for cost in found if cost.seconds is None]
+    rows = list(scale_costs.costs(60, tmp_path))
+    assert len({cost.what for cost in rows}) == len(rows) == 20
+    timed = [cost.what for cost in rows if cost.seconds is None]
     assert timed == ["copies of the list"]
-    few = {cost.what for cost in found if cost.from_few}
+    few = {cost.what for cost in rows if cost.from_few}
     assert few == {"bootstrap of 1,000", "look for the files", "index an archive"}
     assert scale_costs.gather(60) is not None
 

@@ -39,16 +39,19 @@ def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
     before = torch.load(network, weights_only=True)
     status, out, _ = run(capsys, network, scores)
     assert status == 0
-    found = asdf.Detector(network, "cpu").calibration
-    assert found == calibrate(BONA_FIDE, SPOOF)
-    assert found.spoof_prior is None
+    calibration = asdf.Detector(network, "cpu").calibration
+    assert calibration == calibrate(BONA_FIDE, SPOOF)
+    assert calibration.spoof_prior is None
     after = torch.load(network, weights_only=True)
-    assert after.pop("calibration") == found.content()
+    assert after.pop("calibration") == calibration.content()
     assert after.keys() == before.keys()
     assert after["progress"] == {"epochs": 3}
     for name, tensor in before["model_state_dict"].items():
         assert torch.equal(after["model_state_dict"][name], tensor)
-    raised, lowered = cllr(BONA_FIDE, SPOOF), cllr(found.llr(BONA_FIDE), found.llr(SPOOF))
+    raised, lowered = (
+        cllr(BONA_FIDE, SPOOF),
+        cllr(calibration.llr(BONA_FIDE), calibration.llr(SPOOF)),
+    )
     assert f"Cllr {raised:.4f} bits before, {lowered:.4f} after" in out
     assert lowered < raised
     assert "60 bona fide, 140 spoof" in out
@@ -79,11 +82,11 @@ def test_costs_give_their_bayes_threshold(capsys, tmp_path, network, scores):
     status, _, _ = run(capsys, network, scores, "--out", out, "--prior", "0.1", "--cost-miss", "2")
     assert status == 0
     assert network.read_bytes() == content
-    found = asdf.Detector(out, "cpu").calibration
-    assert found == calibrate(
+    calibration = asdf.Detector(out, "cpu").calibration
+    assert calibration == calibrate(
         BONA_FIDE, SPOOF, DetectionCost(spoof_prior=0.1, miss=2, false_alarm=10)
     )
-    assert found.threshold == pytest.approx(math.log(0.1 * 10 / (0.9 * 2)))
+    assert calibration.threshold == pytest.approx(math.log(0.1 * 10 / (0.9 * 2)))
 
 
 def test_calibrating_again_replaces_the_first(capsys, tmp_path, scores):
@@ -123,8 +126,8 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
 )
 def test_mistakes(capsys, network, scores, options, status, message):
     content = network.read_bytes()
-    found, _, errors = run(capsys, network, scores, *options)
-    assert found == status
+    result, _, errors = run(capsys, network, scores, *options)
+    assert result == status
     assert message in errors
     assert network.read_bytes() == content
 

@@ -34,8 +34,8 @@ def corpus(tmp_path: Path) -> Path:
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     status = main(["corpora", *map(str, arguments)])
-    told = capsys.readouterr()
-    return status, told.out, told.err
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
 
 
 def test_the_names_and_what_each_corpus_needs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ def test_the_names_and_what_each_corpus_needs(capsys: pytest.CaptureFixture[str]
         "all 181,566 trials" in out
     )
     assert "everything 117,985 trials (0 bona fide), or any system of it" in out
-    assert all(f"needs {one.needs}" in out for one in KNOWN.values())
+    assert all(f"needs {corpus.needs}" in out for corpus in KNOWN.values())
     assert "\nasvspoof19-dev          asvspoof19:dev\n" in out
 
 
@@ -162,7 +162,7 @@ def test_a_list_of_ones_own(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "message"),
     [
         (["asvspoof21"], 2, "error: there is no corpus 'asvspoof21'. Did you mean"),
         (
@@ -189,8 +189,8 @@ def test_a_mistake(
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     status: int,
-    told: str,
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found, out, err = run(capsys, *arguments)
-    assert (found, out) == (status, "") and told in err
+    result, out, err = run(capsys, *arguments)
+    assert (result, out) == (status, "") and message in err

@@ -77,11 +77,11 @@ def test_the_digits_of_the_official_packages(capsys):
         "A12": "0.3429", "A13": "0.3022", "A14": "0.2852", "A15": "0.2682", "A16": "0.8149",
         "A17": "1.7452", "A18": "3.0898", "A19": "0.7096",
     }  # fmt: skip
-    found = {
+    values = {
         name: f"{float(value(out, name)):.{len(digits.split('.')[1])}f}"
         for name, digits in expected.items()
     }
-    assert found == expected
+    assert values == expected
     assert "71237: 7355 bona fide, 63882 spoof" in out
 
 
@@ -203,7 +203,7 @@ def test_systems_of_different_trials_are_warned_of(capsys, tmp_path):
 
 def test_submission(capsys, tmp_path, scores, protocol):
     out = tmp_path / "submission.tsv"
-    status, told, _ = run(
+    status, message, _ = run(
         capsys,
         scores,
         "--protocol",
@@ -216,7 +216,7 @@ def test_submission(capsys, tmp_path, scores, protocol):
         "asvspoof5",
     )
     assert status == 0
-    assert f"written to {out}: 90 scores in the format asvspoof5" in told
+    assert f"written to {out}: 90 scores in the format asvspoof5" in message
     lines = out.read_text().splitlines()
     assert lines[0] == "filename\tcm-score"
     assert [line.split("\t")[0] for line in lines[1:]] == NAMES
@@ -313,9 +313,9 @@ def test_systems_have_the_names_that_they_are_given(capsys, tmp_path):
     out = tmp_path / "out.json"
     words = [f"XLS-R + AASIST={files[0]}", files[1], "--replicates", "0", "--json", out]
     assert run(capsys, *words)[0] == 0
-    assert [one["system"] for one in json.loads(out.read_text())] == ["XLS-R + AASIST", "dev"]
+    assert [result["system"] for result in json.loads(out.read_text())] == ["XLS-R + AASIST", "dev"]
     assert run(capsys, *files, "--replicates", "0", "--json", out)[0] == 0
-    assert [one["system"] for one in json.loads(out.read_text())] == ["first", "second"]
+    assert [result["system"] for result in json.loads(out.read_text())] == ["first", "second"]
     status, _, err = run(capsys, f"a={files[0]}", f"a={files[1]}")
     assert status == 2
     assert "'a' is the name of several systems" in err
@@ -336,8 +336,8 @@ def test_the_scored_length_is_said_or_read_or_not_known(capsys, tmp_path):
     path = tmp_path / "dev.txt"
     path.write_text("a 1 1.5\nb 0 0.5\n")
     assert "  scored         not known\n" in run(capsys, path, "--replicates", "0")[1]
-    told = run(capsys, path, "--replicates", "0", "--scored-length", "66800")[1]
-    assert "  scored         first 66,800 samples\n" in told
+    message = run(capsys, path, "--replicates", "0", "--scored-length", "66800")[1]
+    assert "  scored         first 66,800 samples\n" in message
     write_how_scored(path, HowScored(PUBLISHED))
     assert "first 64,600 samples" in run(capsys, path, "--replicates", "0")[1]
     other = tmp_path / "other.txt"

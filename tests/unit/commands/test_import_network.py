@@ -100,13 +100,13 @@ def test_lengths_that_are_given_count_more_than_the_published_ones(reference, ru
     least, most = (
         f"network.{name}_evaluation_utterance_length_in_samples" for name in ("min", "max")
     )
-    for given, lengths, said in (
+    for options, lengths, said in (
         ([f"{least}=16000", f"{most}=1000000"], (16000, 1000000), None),
         ([f"{most}=32000"], (32000, 32000), "scored: first 32,000 samples"),
         ([f"{least}=80000"], (80000, 80000), "scored: first 80,000 samples"),
         ([f"{least}=16000"], (16000, 64600), "scored: whole, up to 4.0375 s"),
     ):
-        status, out, _ = run(*words, *given)
+        status, out, _ = run(*words, *options)
         assert status == 0
         assert scored_lengths(tmp_path / "net.pt") == lengths
         assert ("scored" not in out) if said is None else (said in out)
@@ -360,7 +360,7 @@ def test_a_hostile_safetensors_file_is_reported(run, tmp_path):
 
 def test_help(run, capsys):
     for command in ("import", "export"):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as caught:
             main([command, "--help"])
-        assert ended.value.code == 0
+        assert caught.value.code == 0
         assert f"python -m asdf {command} " in capsys.readouterr().out

@@ -65,16 +65,16 @@ def test_each_run_is_told_its_place_on_top_of_its_config(recipe):
         "two < debug\npaths.system_folder = 'two'\n"
         "computing.processes = 2\ncomputing.threads = None"
     )
-    one, two = _jobs(recipe.folder / "run.py", ["debug", "two", "recipe.seed=3"], GPUS, None)
-    assert one.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=1"]
-    assert two.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=2"]
-    assert (one.slots_needed, two.slots_needed) == (1, 2)
-    assert two.system == recipe.system("two")
+    first, second = _jobs(recipe.folder / "run.py", ["debug", "two", "recipe.seed=3"], GPUS, None)
+    assert first.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=1"]
+    assert second.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=2"]
+    assert (first.slots_needed, second.slots_needed) == (1, 2)
+    assert second.system == recipe.system("two")
     (wide,) = _jobs(recipe.folder / "run.py", ["debug"], GPUS, 2)
     assert (
         wide.slots_needed == 2
         and wide.overrides[-1] == "computing.processes=2"
-        and wide.digest != one.digest
+        and wide.digest != first.digest
     )
     # On the CPU the cores are shared out, where the config does not say how many threads there are.
     (shared,) = _jobs(recipe.folder / "run.py", ["two"], CPU, None)
@@ -116,7 +116,7 @@ def test_help_needs_no_torch():
         "try:\n    main(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code\n"
         "assert 'torch' not in sys.modules\n"
     )
-    for words, told in ((["--help"], "launch"), (["launch", "--help"], "--processes-per-run")):
+    for words, expected in ((["--help"], "launch"), (["launch", "--help"], "--processes-per-run")):
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        assert told in done.stdout
+        assert expected in done.stdout

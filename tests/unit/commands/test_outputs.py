@@ -24,9 +24,9 @@ def test_the_text_goes_to_stderr_where_an_output_goes_to_stdout(tmp_path):
 
 
 def test_two_outputs_on_stdout_are_refused():
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError) as caught:
         text_stream([Path("-"), None, Path("/dev/stdout")])
-    assert str(error.value) == (
+    assert str(caught.value) == (
         "2 outputs go to standard output (-, /dev/stdout) and would be mixed: write all but one to "
         "a file."
     )

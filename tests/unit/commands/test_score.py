@@ -91,7 +91,7 @@ def test_one_line_a_recording_in_order(folder, score, network):
 def test_trial_scores_are_of_as_much_as_the_protocol_hears(folder, score, network):
     values = trials(network, folder)
     (folder / "list.txt").write_text("".join(f"{name} 1\n" for name in NAMES))
-    told = (
+    message = (
         "trial scores of whole recordings up to 16,000 samples (1 s), of longer ones the beginning"
     )
     cut = "only the first 1.00 s of 1.25 s are scored"
@@ -101,7 +101,7 @@ def test_trial_scores_are_of_as_much_as_the_protocol_hears(folder, score, networ
         assert [line.split("\t")[1] for line in lines] == [f"{value:.4f}" for value in values]
         assert lines[4].split("\t")[2:] == [cut]
         assert [line for line in errors.splitlines() if "asdf" not in line] == [
-            told,
+            message,
             f"{lines[4].split(chr(9))[0]}: {cut}",
         ]
 
@@ -122,14 +122,16 @@ def test_silence_and_short_recordings_have_no_verdict(folder, score):
     assert lines[1].split("\t")[3] == remarks[1]
     assert f"recordings/g.wav: {remarks[1]}" in errors
     rows = list(csv.DictReader((folder.parent / "out.csv").open()))
-    assert [(row["verdict"], row["remark"]) for row in rows] == [("", told) for told in remarks]
+    assert [(row["verdict"], row["remark"]) for row in rows] == [
+        ("", message) for message in remarks
+    ]
     assert [(row["seconds"], row["seconds_scored"]) for row in rows] == [
         ("1.25",) * 2,
         ("0.05",) * 2,
     ]
     written = json.loads((folder.parent / "out.json").read_text())
     assert [(entry["verdict"], entry["remark"]) for entry in written["recordings"]] == [
-        (None, told) for told in remarks
+        (None, message) for message in remarks
     ]
     assert written["complete"] is True
 
@@ -200,7 +202,7 @@ def test_the_precision_stands_in_every_output_and_no_two_are_mixed(folder, score
     scored = {
         result.index: result.score for result in detector.score_many(folder / n for n in NAMES)
     }
-    assert [float(row["score"]) for row in rows] == [scored[place] for place in range(5)]
+    assert [float(row["score"]) for row in rows] == [scored[position] for position in range(5)]
 
 
 def test_what_was_begun_in_another_precision_begins_anew(folder, score, monkeypatch):
@@ -263,8 +265,8 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
         )
         windows = detector.score_over_time(folder / name, 0.25, 0.125)
         parts = [part for part in rows if part["path"] == row["path"] and part["start_s"]]
-        for kept in (entry["windows"], parts):
-            assert [(float(w["start_s"]), float(w["end_s"]), float(w["score"])) for w in kept] == [
+        for shown in (entry["windows"], parts):
+            assert [(float(w["start_s"]), float(w["end_s"]), float(w["score"])) for w in shown] == [
                 (w.start_s, w.end_s, w.score) for w in windows
             ]
     assert sum("█" in line for line in lines) > 2
@@ -306,7 +308,7 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     folder, score, network, tmp_path
 ):
     (folder / "list.txt").write_text(
-        "".join(f"{name} {int(place < 2)}\n" for place, name in enumerate(NAMES))
+        "".join(f"{name} {int(position < 2)}\n" for position, name in enumerate(NAMES))
     )
     path = write_small_network(
         tmp_path / "c.pt", settings(), calibration=Calibration(2.0, 1.0, 0.5).content()

@@ -9,7 +9,10 @@ from asdf.scoring.scored import WindowScore
 
 
 def windows(*scores: float) -> list[WindowScore]:
-    return [WindowScore(2.0 * place, 2.0 * place + 4, score) for place, score in enumerate(scores)]
+    return [
+        WindowScore(2.0 * position, 2.0 * position + 4, score)
+        for position, score in enumerate(scores)
+    ]
 
 
 def test_text_plot():
@@ -69,6 +72,6 @@ def test_the_lowest_window_and_the_threshold_are_named():
     assert "lowest: -1.25 at 0:02" in texts
     assert "threshold 0.5" in texts
     assert "score (higher: more bona fide)" in texts
-    (mark,) = [one for one in root.iter(f"{space}circle") if one.get("fill") == "none"]
+    (mark,) = [circle for circle in root.iter(f"{space}circle") if circle.get("fill") == "none"]
     # The second window, whose middle is at 4 of 8 s, at the bottom of the plot.
     assert (mark.get("cx"), mark.get("cy")) == ("422.0", "200.0")

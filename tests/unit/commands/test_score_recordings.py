@@ -23,8 +23,8 @@ def tree(tmp_path):
     return tmp_path
 
 
-def names(found, base):
-    return [str(recording.path.relative_to(base)) for recording in found]
+def names(recordings, base):
+    return [str(recording.path.relative_to(base)) for recording in recordings]
 
 
 def test_a_folder_is_searched_to_the_bottom(tree):
@@ -38,8 +38,10 @@ def test_a_folder_is_searched_to_the_bottom(tree):
 
 
 def test_named_twice_is_scored_once(tree):
-    found = find_recordings([str(tree / "b" / "2.flac"), str(tree / "b"), str(tree / "cover.jpg")])
-    assert names(found, tree) == ["b/2.flac", "b/1.WAV", "b/c/3.opus", "cover.jpg"]
+    recordings = find_recordings(
+        [str(tree / "b" / "2.flac"), str(tree / "b"), str(tree / "cover.jpg")]
+    )
+    assert names(recordings, tree) == ["b/2.flac", "b/1.WAV", "b/c/3.opus", "cover.jpg"]
 
 
 def test_lists_of_paths_and_lists_with_labels(tree):

@@ -91,8 +91,8 @@ def test_nothing_is_lost_however_it_ends(held):
     shown, _, errors = stop_after(process, 3, signal.SIGTERM)
     assert process.returncode == 143
     assert shown[0].startswith(b"in/00.wav\t")
-    told = errors.splitlines()[-1]
-    assert told == (
+    message = errors.splitlines()[-1]
+    assert message == (
         f"stopped by SIGTERM: 5 of {COUNT} recordings are done; the same command goes on from there"
     )
     assert len(rows()) == 5
@@ -133,8 +133,8 @@ def test_without_a_file_lines_come_at_once_and_ctrl_c_ends_it(held):
     shown, _, errors = stop_after(process, 2, signal.SIGINT)
     assert process.returncode == 130
     assert [line.split(b"\t")[0] for line in shown] == [b"in/00.wav", b"in/01.wav"]
-    told = errors.splitlines()[-1]
-    assert told == (
+    message = errors.splitlines()[-1]
+    assert message == (
         f"stopped by Ctrl-C: 2 of {COUNT} recordings are done; "
         "with --csv or --json the same command would go on from there"
     )

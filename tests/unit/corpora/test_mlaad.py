@@ -20,21 +20,21 @@ HEADER = (
 
 
 def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Read) -> None:
-    one, two = "fake/de/facebook_mms-tts-deu", "fake/en/tts models vits"
+    first, second = "fake/de/facebook_mms-tts-deu", "fake/en/tts models vits"
     root = lay(
         {
-            f"{one}/meta.csv": HEADER
+            f"{first}/meta.csv": HEADER
             # A path of another system, a quote without an end, a recording that does not exist.
             + "./fake/en/elsewhere/a.wav|de_DE/by_book/x.wav|de|False|1.5|MMS|facebook/mms|VITS|"
             + '"Ja\n'
             + "./fake/de/facebook_mms-tts-deu/gone.wav|y.wav|de|False|1.5|MMS|facebook/mms|VITS|"
             + "Nein\n"
         },
-        f"{one}/a.wav\n{one}/._a.wav\n{one}/b.WAV\n{two}/c.wav",
+        f"{first}/a.wav\n{first}/._a.wav\n{first}/b.WAV\n{second}/c.wav",
     )
     utterances, reading = read("mlaad", root)
     assert (
-        utterances.ids == [f"{one}/a.wav", f"{one}/b.WAV", f"{two}/c.wav"]
+        utterances.ids == [f"{first}/a.wav", f"{first}/b.WAV", f"{second}/c.wav"]
         and not utterances.labels.any()
     )
     assert utterances.columns == {
@@ -47,12 +47,12 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
         "architecture": ["VITS", "", ""],
     }
     assert list(reading.notes) == [
-        f"{one}/meta.csv names recordings that are not there: 1, such as gone.wav",
-        f"{one}/meta.csv says nothing of recordings that are there: 1, such as b.WAV",
-        f"{two} has no meta.csv, so no columns from it; recordings: 1",
+        f"{first}/meta.csv names recordings that are not there: 1, such as gone.wav",
+        f"{first}/meta.csv says nothing of recordings that are there: 1, such as b.WAV",
+        f"{second} has no meta.csv, so no columns from it; recordings: 1",
     ]
     english, reading = read("mlaad:en", root)
-    assert english.ids == [f"{two}/c.wav"] and compare_with_disk(
+    assert english.ids == [f"{second}/c.wav"] and compare_with_disk(
         reading, open_tree(root)
     ) == OnDisk([], [])
     with pytest.raises(AsdfError, match="no recordings of a language 'fr'"):

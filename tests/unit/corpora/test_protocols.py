@@ -190,9 +190,9 @@ def test_what_does_not_fit_is_named_with_file_and_line(
     tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "labels").write_text(text, encoding="utf-8")
-    with pytest.raises(AsdfError) as error:
+    with pytest.raises(AsdfError) as caught:
         read_protocol(tmp_path / "labels")
-    assert str(error.value).startswith(str(tmp_path / "labels")) and message in str(error.value)
+    assert str(caught.value).startswith(str(tmp_path / "labels")) and message in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -78,9 +78,9 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
     ],
 )
 def test_a_mistake_in_a_name_is_answered_with_known_names(name: str, message: str) -> None:
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError) as caught:
         choose(name)
-    assert str(error.value) == message
+    assert str(caught.value) == message
 
 
 def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> None:
@@ -90,9 +90,9 @@ def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> Non
     assert find_tree(KNOWN["in-the-wild"], base).root == base / "In-the-Wild"
     assert find_tree(KNOWN["mlaad"], base).root == base / "MLAAD"
     assert find_tree(KNOWN["mlaad"], base / "MLAAD", itself=True).root == base / "MLAAD"
-    with pytest.raises(AsdfError) as error:
+    with pytest.raises(AsdfError) as caught:
         find_tree(KNOWN["asvspoof5"], base)
-    message = str(error.value)
+    message = str(caught.value)
     assert message.startswith(
         f"ASVspoof 5, track 1 is not in {base}: it needs ASVspoof5_protocols.tar.gz and"
     )

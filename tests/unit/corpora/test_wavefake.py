@@ -38,10 +38,10 @@ def test_wavefake(lay: Lay, read: Read, home: str) -> None:
         "source": [SYSTEMS[name][0] for name in systems],
         "language": [SYSTEMS[name][2] for name in systems],
     }
-    one, _ = read("wavefake:jsut_multi_band_melgan", root)
-    assert one.ids == [f"{home}jsut_multi_band_melgan/gen 1.wav"] and one.columns["language"] == [
-        "ja"
-    ]
+    melgan, _ = read("wavefake:jsut_multi_band_melgan", root)
+    assert melgan.ids == [f"{home}jsut_multi_band_melgan/gen 1.wav"] and melgan.columns[
+        "language"
+    ] == ["ja"]
     with pytest.raises(AsdfError, match="no recordings of a system 'jsut'"):
         read("wavefake:jsut", root)
     # What the vocoders were trained on is no spoof.

@@ -43,18 +43,18 @@ def test_batches_are_those_of_the_loaders_way(utterances, algo):
     torch.testing.assert_close(whole, single, rtol=0, atol=1e-5)
     # What is left as it is, is left so to the bit.
     plain = read(clips(utterances, True, algo, enabled=False))
-    kept = [
+    unchanged = [
         torch.equal(a, b)
-        for one, two in zip(whole, plain, strict=True)
-        for a, b in zip(one, two, strict=True)
+        for batch, plain_batch in zip(whole, plain, strict=True)
+        for a, b in zip(batch, plain_batch, strict=True)
     ]
-    assert 0 < sum(kept) < 10
+    assert 0 < sum(unchanged) < 10
     same = [
         torch.equal(a, b)
-        for one, two in zip(single, plain, strict=True)
-        for a, b in zip(one, two, strict=True)
+        for batch, plain_batch in zip(single, plain, strict=True)
+        for a, b in zip(batch, plain_batch, strict=True)
     ]
-    assert kept == same
+    assert unchanged == same
 
 
 def test_workers_that_live_on_change_no_sample(utterances, monkeypatch):
@@ -92,9 +92,9 @@ def test_an_item_is_the_clip_and_what_was_drawn_for_it(utterances):
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_broken_recording_comes_out_as_its_own_message(utterances, workers):
     utterances.path(1).write_bytes(b"no audio")
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         read(clips(utterances, True), workers)
-    assert str(told.value).startswith(f"{utterances.path(1)} is not audio")
+    assert str(caught.value).startswith(f"{utterances.path(1)} is not audio")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -108,5 +108,5 @@ def test_batches_are_boosted_on_a_gpu_while_it_is_at_work(utterances, workers):
         assert batch.device.type == "cuda"
         boosted.append(batch.clone())  # the memory is free for a later copy from here on
     torch.testing.assert_close(
-        [one.cpu() for one in boosted], read(clips(utterances, False)), rtol=0, atol=1e-4
+        [batch.cpu() for batch in boosted], read(clips(utterances, False)), rtol=0, atol=1e-4
     )

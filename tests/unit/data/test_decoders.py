@@ -79,12 +79,12 @@ def test_lengths_tell_what_they_decoded(utterances, tmp_path, log) -> None:
     measure_lengths(utterances, OFF, tmp_path, World())
     assert log == []  # the headers of FLACs suffice
     measure_lengths(utterances, SpeechActivity(mode="on"), tmp_path, World())
-    told = (
+    message = (
         "measuring mine: 2 of 6 recordings were decoded by FFmpeg (PyAV), because libsndfile cannot"
     )
-    assert log == [told]
+    assert log == [message]
     measure_lengths(utterances, SpeechActivity(mode="on"), tmp_path, World())
-    assert log == [told]
+    assert log == [message]
 
 
 class Mean(nn.Module):

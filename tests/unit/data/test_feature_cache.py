@@ -313,16 +313,16 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
     keep, monkeypatch, tmp_path
 ):
     full = type("Usage", (), {"free": SIZE * 800 - 1})
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
     front_end = Counting()
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         keep(front_end)
     said = (
         f"the features of 7 clips take 5.6 kB, and {tmp_path / 'features'} has 5.6 kB left. "
         "Free some space"
     )
-    assert str(told.value).startswith(said) and "front_end.cache_features = False" in str(
-        told.value
+    assert str(caught.value).startswith(said) and "front_end.cache_features = False" in str(
+        caught.value
     )
     assert front_end.sizes == [] and not (tmp_path / "features").exists()
     full.free += 1
@@ -383,15 +383,17 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
     )
     keys = [[(1, 4), (1, 0)], [(2, 6)]]
     for workers in (0, 2):
-        one, two = BatchLoader(features, workers, World()).batches(keys)
-        assert one.dtype == torch.float16 and one.shape == (2, 4, 100) and two.shape == (1, 4, 100)
-        assert np.array_equal(one[0].numpy(), features[1, 4].samples) and np.array_equal(
-            two[0].numpy(), features[1, 6].samples
+        pair, last = BatchLoader(features, workers, World()).batches(keys)
+        assert (
+            pair.dtype == torch.float16 and pair.shape == (2, 4, 100) and last.shape == (1, 4, 100)
+        )
+        assert np.array_equal(pair[0].numpy(), features[1, 4].samples) and np.array_equal(
+            last[0].numpy(), features[1, 6].samples
         )
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({}, []),
         ({"rawboost.enabled": True, "rawboost.algo": 0}, []),
@@ -423,14 +425,14 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
         ),
     ],
 )
-def test_settings_under_which_features_change_are_refused(settings, change, told):
+def test_settings_under_which_features_change_are_refused(settings, change, message):
     assign(settings, change)
     refused = []
     for contradiction in contradictions(settings):
         if contradiction.first == CACHE:
             why = contradiction.relation.removeprefix("needs ").removesuffix(", not")
             refused.append(f"{contradiction.second}: {why}")
-    assert refused == told
+    assert refused == message
     settings.front_end.cache_features = False
     assert CACHE not in {contradiction.first for contradiction in contradictions(settings)}
 
@@ -450,9 +452,9 @@ def test_a_batch_is_computed_while_the_one_before_is_written(keep, monkeypatch):
     """On a GPU, which is asked for a batch before the host waits for the one before."""
     front_end, write, begun = Counting(), feature_pass._write_at, []
 
-    def note(file, data, place):
+    def note(file, data, position):
         begun.append(len(front_end.sizes))
-        write(file, data, place)
+        write(file, data, position)
 
     monkeypatch.setattr(feature_pass, "_write_at", note)
     keep(front_end)

@@ -129,9 +129,9 @@ def test_recordings_moved_to_another_folder_need_no_new_measurement(utterances, 
 def test_all_broken_recordings_are_in_one_message_and_nothing_is_written(utterances, tmp_path):
     (tmp_path / "a.wav").write_bytes(b"")
     (tmp_path / "b.wav").write_bytes(b"this is no audio")
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         measure_lengths(utterances, OFF, tmp_path / "sad", World())
-    text = str(told.value)
+    text = str(caught.value)
     assert text.startswith("2 of the 3 recordings of mine cannot be used:")
     assert f"{tmp_path / 'a.wav'} is empty" in text and f"{tmp_path / 'b.wav'} is not audio" in text
     assert not (tmp_path / "sad").exists()
@@ -206,9 +206,9 @@ def test_recordings_that_do_not_decode_to_their_ends_are_found_before_training(
     damaged(tmp_path / "c.wav")
     if measured_before:
         assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == [64000, 10000, 64000]
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         measure_lengths(utterances, OFF, tmp_path, World(), check=True)
-    text = str(told.value)
+    text = str(caught.value)
     assert text.startswith("2 of the 3 recordings of mine cannot be used:\n  ")
     assert all(
         f"{tmp_path / name} cannot be decoded to its end" in text for name in ("a.wav", "c.wav")

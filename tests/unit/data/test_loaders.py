@@ -48,9 +48,9 @@ def test_clips_of_any_format_are_the_same_from_a_worker(tmp_path, rawboost, sad)
         ("ogg", 16000, 1),
     ]
     rng, names = np.random.default_rng(1), []
-    for place, (suffix, rate, channels) in enumerate(kinds):
+    for position, (suffix, rate, channels) in enumerate(kinds):
         for seconds in (0.05, 0.25, 0.6):
-            names.append(f"{place}-{seconds}.{suffix}")
+            names.append(f"{position}-{seconds}.{suffix}")
             noise = rng.uniform(-0.5, 0.5, (int(seconds * rate), channels))
             soundfile.write(
                 tmp_path / names[-1], noise, rate, subtype="FLOAT" if suffix == "wav" else None
@@ -61,9 +61,9 @@ def test_clips_of_any_format_are_the_same_from_a_worker(tmp_path, rawboost, sad)
     data = TrainingClips(utterances, lengths, 4000, rawboost, sad, 0)
     order = np.random.default_rng(2).permutation(len(names)).tolist()
     keys = [
-        [(epoch, index) for index in order[place : place + 5]]
+        [(epoch, index) for index in order[position : position + 5]]
         for epoch in (1, 2)
-        for place in range(0, 15, 5)
+        for position in range(0, 15, 5)
     ]
     alone = list(BatchLoader(data, 0, World()).batches(keys))
     read = list(BatchLoader(data, 1, World()).batches(keys))
@@ -72,14 +72,14 @@ def test_clips_of_any_format_are_the_same_from_a_worker(tmp_path, rawboost, sad)
 
 
 @pytest.mark.parametrize(
-    ("asked", "ranks", "workers", "cores"),
+    ("requested", "ranks", "workers", "cores"),
     [(10, 1, 6, 6), (4, 1, 4, 6), (10, 4, 1, 1), (0, 1, 0, 6), (10, 9, 1, 1)],
 )
 def test_no_more_workers_than_cores_of_the_process(
-    utterances, monkeypatch, asked, ranks, workers, cores
+    utterances, monkeypatch, requested, ranks, workers, cores
 ):
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 6)
-    loader = BatchLoader(clips(utterances), asked, World(local_size=ranks))
+    loader = BatchLoader(clips(utterances), requested, World(local_size=ranks))
     assert (loader.workers, loader.cores) == (workers, cores)
 
 
@@ -94,16 +94,16 @@ def test_batches_reach_a_gpu_whole_while_it_is_at_work(utterances):
             matrix @ matrix
         sums.append(batch.double().sum())  # the memory is free for a later copy from here on
     assert torch.stack(sums).cpu().tolist() == pytest.approx(
-        [float(one.double().sum()) for one in expected]
+        [float(batch.double().sum()) for batch in expected]
     )
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_broken_recording_comes_out_as_its_own_message(utterances, workers):
     utterances.path(1).write_bytes(b"no audio")
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         list(BatchLoader(clips(utterances), workers, World()).batches([[(1, 0)], [(1, 1), (1, 2)]]))
-    assert str(told.value).startswith(f"{utterances.path(1)} is not audio")
+    assert str(caught.value).startswith(f"{utterances.path(1)} is not audio")
 
 
 SIGNALLED = """
@@ -198,9 +198,9 @@ def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_asked_to_s
     batches = loader.batches([[0], [1], [2]])
     assert next(batches).tolist() == [[0.0] * 4]
     stop.reason = "a test"
-    with pytest.raises(Stopped) as told:
+    with pytest.raises(Stopped) as caught:
         next(batches)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "stopped by a test while a recording could not be read (its disk or file server does not "
         "answer), and nothing since the last checkpoint is saved; the same command goes on from "
         "there"

@@ -43,10 +43,10 @@ def test_an_error_is_raised_where_its_result_is_asked_for():
 
 
 def test_items_are_asked_for_as_they_are_worked_on():
-    asked = []
+    requested = []
     with threads(1) as pool:
-        next(pool.map(abs, (asked.append(item) or item for item in range(10**6))))
-    assert len(asked) < 10
+        next(pool.map(abs, (requested.append(item) or item for item in range(10**6))))
+    assert len(requested) < 10
 
 
 def test_a_stop_ends_it_while_a_thread_hangs():

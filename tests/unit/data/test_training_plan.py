@@ -32,8 +32,8 @@ def test_every_utterance_has_one_turn(size, minibatch, interval, ranks, steps):
     plans = [TrainingPlan(size, minibatch, interval, ranks, rank, seed=3) for rank in range(ranks)]
     assert {plan.steps_per_epoch() for plan in plans} == {steps}
     windows = [counted(plan, 2) for plan in plans]
-    assert {len(one) for one in windows} == {steps}
-    turns = [i for one in windows for window in one for i in window]
+    assert {len(epoch) for epoch in windows} == {steps}
+    turns = [i for epoch in windows for window in epoch for i in window]
     assert sorted(turns) == list(range(size))
 
 

@@ -63,9 +63,9 @@ def test_which_gpus_a_build_serves(capability, kernels, has):
 def test_a_gpu_without_kernels_is_refused_with_the_build_that_has_them(
     capability, kernels, platform, advice
 ):
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as caught:
         check_kernels("Tesla X", capability, kernels, Build("2.14.1", platform))
-    assert str(refused.value) == (
+    assert str(caught.value) == (
         f"Tesla X has compute capability {capability[0]}.{capability[1]}, and the installed torch "
         f"2.14.1 ({platform}) has kernels for {', '.join(kernels)} only. {advice}; or compute on "
         "the CPU with computing.use_gpu=False."

@@ -60,10 +60,10 @@ def test_the_narrowest_quota_counts(eight, tmp_path, files, count):
 
 
 def test_affinity_counts_where_it_is_narrower(tmp_path):
-    one = min(os.sched_getaffinity(0))
+    core = min(os.sched_getaffinity(0))
     root = write(tmp_path, {**V2, "sys/fs/cgroup/cpu.max": "900000 100000\n"})
     code = (
-        f"import os; os.sched_setaffinity(0, [{one}]); from pathlib import Path\n"
+        f"import os; os.sched_setaffinity(0, [{core}]); from pathlib import Path\n"
         f"from asdf.distributed.cores import usable_cores; print(usable_cores(Path({str(root)!r})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

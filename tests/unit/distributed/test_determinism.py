@@ -83,11 +83,11 @@ def test_a_workspace_that_torch_refuses_is_refused_before_any_work(monkeypatch):
 
 def test_an_operation_that_torch_refuses_is_named_with_the_setting():
     numbers = torch.zeros(3)
-    with deterministic(True), pytest.raises(RuntimeError) as refused:
+    with deterministic(True), pytest.raises(RuntimeError) as caught:
         numbers.put_(torch.tensor([0, 0]), torch.ones(2))
-    explained = explain_refusal(refused.value)
+    explained = explain_refusal(caught.value)
     assert re.search(r"computing.deterministic = True, .* put_ on", str(explained))
-    passed_on = AsdfError(str(refused.value))
+    passed_on = AsdfError(str(caught.value))
     passed_on.reported_by_main = True
     assert explain_refusal(passed_on).reported_by_main
     assert explain_refusal(RuntimeError("out of memory")) is None

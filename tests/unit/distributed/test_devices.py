@@ -54,9 +54,9 @@ def test_no_usable_gpu_means_the_cpu():
 )  # fmt: skip
 def test_a_mapping_that_cannot_be_is_shown_with_the_mistake(monkeypatch, ids, local_size, said):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as caught:
         choose_device(Computing(gpu_ids=ids), 0, local_size, gpus=4)
-    assert said in str(refused.value) and "CUDA_VISIBLE_DEVICES is 4,5,6,7" in str(refused.value)
+    assert said in str(caught.value) and "CUDA_VISIBLE_DEVICES is 4,5,6,7" in str(caught.value)
 
 
 CUDA = Build("2.14.1+cu130", "CUDA 13.0")
@@ -152,9 +152,9 @@ NO_GPU = (
     ],
 )
 def test_a_gpu_that_cannot_be_used_ends_the_run_with_the_reason(computing, seen, said):
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as caught:
         usable_gpus(computing, seen)
-    assert said in str(refused.value)
+    assert said in str(caught.value)
 
 
 def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so():

@@ -38,8 +38,8 @@ def test_local_ranks_count_the_processes_of_a_host(monkeypatch):
     hosts = ["n1", "n2", "n1", "n2", "n2"]
 
     def agree(store, launch):
-        own = {"host": hosts[launch.rank], "known": False}
-        answers = joining._exchange(store, "host", launch, own)
+        local = {"host": hosts[launch.rank], "known": False}
+        answers = joining._exchange(store, "host", launch, local)
         return joining._count_on_host(launch, [answer["host"] for answer in answers])
 
     launches = on_all(agree, 5)
@@ -49,12 +49,16 @@ def test_local_ranks_count_the_processes_of_a_host(monkeypatch):
 
 def test_processes_of_one_host_agree_and_known_ranks_stay():
     launches = on_all(agree_on_local_ranks, 3)
-    assert [(one.local_rank, one.local_size) for one in launches] == [(0, 3), (1, 3), (2, 3)]
+    assert [(launch.local_rank, launch.local_size) for launch in launches] == [
+        (0, 3),
+        (1, 3),
+        (2, 3),
+    ]
 
     def known(store, launch):
         return agree_on_local_ranks(store, Launch(launch.rank, 2, 1 - launch.rank, 2))
 
-    assert [one.local_rank for one in on_all(known, 2)] == [1, 0]
+    assert [launch.local_rank for launch in on_all(known, 2)] == [1, 0]
 
 
 def agree_with(choices):
@@ -157,17 +161,17 @@ def test_gpus_are_told_apart_by_uuid_and_position():
 def test_a_main_process_that_cannot_listen_or_is_not_reached_says_what_to_set():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        with pytest.raises(joining.AsdfError) as refused:
+        with pytest.raises(joining.AsdfError) as caught:
             joining.open_store(Launch(0, 2, 0, 2, "srun", "127.0.0.1", port), SECOND)
-        assert str(refused.value).startswith(
+        assert str(caught.value).startswith(
             f"rank 0 of 2 (started by srun) did not meet the others at 127.0.0.1:{port}: "
         )
-        assert "set MASTER_PORT to a free one" in str(refused.value)
+        assert "set MASTER_PORT to a free one" in str(caught.value)
     # Bound, so that no other program takes the port, and nobody listens there.
-    with socket.socket() as bound, pytest.raises(joining.AsdfError) as refused:
+    with socket.socket() as bound, pytest.raises(joining.AsdfError) as caught:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         joining.open_store(Launch(1, 2, 1, 2, "srun", "127.0.0.1", port), SECOND)
-    assert str(refused.value).startswith(
+    assert str(caught.value).startswith(
         f"rank 1 of 2 (started by srun) did not reach rank 0 at 127.0.0.1:{port} within 1 s: "
     )

@@ -106,9 +106,9 @@ def test_what_each_launcher_says(environment, launch):
 
 
 def test_a_step_of_one_task_is_one_process_that_may_start_several():
-    one = {**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1",
+    step = {**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1",
            "SLURM_GTIDS": "0", "SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_NODEID": "0"}  # fmt: skip
-    launch = read_launch(one)
+    launch = read_launch(step)
     assert (launch.size, launch.is_in_torch_world) == (1, False)
     assert read_launch({"RANK": "0", "WORLD_SIZE": "1"}).is_in_torch_world
 
@@ -177,9 +177,9 @@ def test_what_is_typed_in_a_terminal_of_srun_runs_once(monkeypatch):
     ],
 )
 def test_what_is_incomplete_or_contradictory_is_refused_with_the_reason(environment, said):
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as caught:
         read_launch(environment)
-    assert said in str(refused.value)
+    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from asdf.distributed.world import World
 def test_the_smallest_gpu_counts_for_every_process(monkeypatch):
     assert gpu_memory(torch.device("cpu")) == smallest_gpu(World()) == 0
     monkeypatch.setattr(resources, "gpu_memory", lambda device: 85)
-    main = SimpleNamespace(device=None, gather=lambda own: [own, 42], agree=lambda value: value)
+    main = SimpleNamespace(device=None, gather=lambda local: [local, 42], agree=lambda value: value)
     assert smallest_gpu(main) == 42
-    other = SimpleNamespace(device=None, gather=lambda own: None, agree=lambda value: 42)
+    other = SimpleNamespace(device=None, gather=lambda local: None, agree=lambda value: 42)
     assert smallest_gpu(other) == 42

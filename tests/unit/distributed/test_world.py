@@ -24,10 +24,10 @@ def alone(monkeypatch):
 
 
 def test_a_world_of_one_opens_no_process_group():
-    with open_world(Computing(use_gpu=False, threads=1)) as one:
-        assert (one.rank, one.size, one.is_main, one.device.type) == (0, 1, True, "cpu")
+    with open_world(Computing(use_gpu=False, threads=1)) as world:
+        assert (world.rank, world.size, world.is_main, world.device.type) == (0, 1, True, "cpu")
         assert not dist.is_initialized() and torch.get_num_threads() == 1
-        line = one.describe()
+        line = world.describe()
         assert line.startswith("rank 0 of 1: host ") and line.endswith("device cpu")
 
 
@@ -38,17 +38,17 @@ def test_threads_are_shared_out_among_the_processes_of_a_node(monkeypatch):
 
 
 def test_what_one_says_is_agreed_gathered_and_summed():
-    one = World()
-    assert one.agree({"a": 1}) == {"a": 1} and one.gather("x") == ["x"]
-    assert one.sum([0.1, 2]) == [0.1, 2.0] and one.run_on_main(lambda: 5) == 5
-    one.barrier()
+    world = World()
+    assert world.agree({"a": 1}) == {"a": 1} and world.gather("x") == ["x"]
+    assert world.sum([0.1, 2]) == [0.1, 2.0] and world.run_on_main(lambda: 5) == 5
+    world.barrier()
 
 
 def test_a_failure_on_the_main_rank_is_its_own_exception():
     for error in (UsageError("wrong"), ZeroDivisionError("by zero")):
-        with pytest.raises(type(error)) as raised:
+        with pytest.raises(type(error)) as caught:
             World().run_on_main(lambda error=error: (_ for _ in ()).throw(error))
-        assert raised.value is error
+        assert caught.value is error
 
 
 def test_backends_that_cannot_work_here_are_refused():

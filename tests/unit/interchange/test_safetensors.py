@@ -94,9 +94,9 @@ def test_tensors_that_are_not_aligned_are_read(tmp_path):
 )
 def test_headers_that_do_not_fit_are_refused(header, data, tmp_path):
     path = raw(tmp_path / "x.safetensors", header, data)
-    with pytest.raises(AsdfError) as refused:
+    with pytest.raises(AsdfError) as caught:
         read_safetensors(path)
-    message = str(refused.value)
+    message = str(caught.value)
     assert message.startswith(f"weights file {path} cannot be read: ")
     assert "damaged or cut short" in message
     assert "\x1b" not in message and "\n" not in message and len(message) < 600

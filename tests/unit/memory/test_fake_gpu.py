@@ -32,8 +32,8 @@ def test_a_backward_pass_needs_what_autograd_keeps_for_it():
         weights = counted.now
         assert weights == WIDTH * WIDTH * FLOAT
         output = torch.relu(layer(torch.ones(ROWS, WIDTH)))
-        kept = 2 * NUMBERS * FLOAT  # input and output; what is between them has ended
-        assert counted.now == weights + kept
+        saved = 2 * NUMBERS * FLOAT  # input and output; what is between them has ended
+        assert counted.now == weights + saved
         output.sum().backward()
         del output
         assert counted.now == 2 * weights

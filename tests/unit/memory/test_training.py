@@ -35,19 +35,19 @@ def in_blocks(size: int) -> int:
 def test_what_lies_there_between_steps(optimiser, moments):
     settings = settings_of("SSL_ASP")
     settings.network.optimizer = optimiser
-    found = computed(settings, processes=2)
+    memory = computed(settings, processes=2)
     network = build_network(settings)
-    assert (found.parameters, found.trained) == (
+    assert (memory.parameters, memory.trained) == (
         summary(network).total,
         summary(network).trainable,
     )
-    bytes_of = [in_blocks(4 * one.numel()) for one in network.parameters()]
-    buffers = [in_blocks(one.numel() * one.element_size()) for one in network.buffers()]
-    assert found.weights == sum(bytes_of) + sum(buffers)
-    assert found.buckets == sum(bytes_of)
+    bytes_of = [in_blocks(4 * parameter.numel()) for parameter in network.parameters()]
+    buffers = [in_blocks(buffer.numel() * buffer.element_size()) for buffer in network.buffers()]
+    assert memory.weights == sum(bytes_of) + sum(buffers)
+    assert memory.buckets == sum(bytes_of)
     counts_of_steps = BLOCK * len(bytes_of) if optimiser != "sgd" else 0
-    assert found.moments == moments * sum(bytes_of) + counts_of_steps
-    assert found.between == found.weights + found.moments + found.buckets
+    assert memory.moments == moments * sum(bytes_of) + counts_of_steps
+    assert memory.between == memory.weights + memory.moments + memory.buckets
 
 
 def test_processes_divide_weights_and_moments_of_a_network_that_is_sharded():
@@ -60,16 +60,16 @@ def test_processes_divide_weights_and_moments_of_a_network_that_is_sharded():
 
 
 def activations(settings: Sections) -> int:
-    found = computed(settings)
-    return found.peak - found.between - 2 * WORKSPACE
+    memory = computed(settings)
+    return memory.peak - memory.between - 2 * WORKSPACE
 
 
 def test_a_frozen_front_end_holds_less_and_recomputing_too():
     whole = activations(settings_of("SSL_ASP"))
     recomputed = activations(settings_of("SSL_ASP", gradient_checkpointing=True))
     frozen = activations(settings_of("SSL_ASP", frozen=True))
-    kept = activations(settings_of("SSL_ASP", frozen=True, cache_features=True))
-    assert kept < recomputed / 5 and recomputed < whole / 3 and frozen < whole / 2
+    retained = activations(settings_of("SSL_ASP", frozen=True, cache_features=True))
+    assert retained < recomputed / 5 and recomputed < whole / 3 and frozen < whole / 2
     assert computed(settings_of("SSL_ASP", frozen=True)).trained == 8_706
 
 
@@ -88,11 +88,11 @@ def test_activations_grow_with_the_minibatch_of_a_process_and_shrink_in_bf16():
 
 def test_gradients_of_earlier_minibatches_lie_there_in_the_next_ones():
     settings = settings_of("SSL_ASP")
-    one = computed(settings)
+    first = computed(settings)
     settings.network.optimizer_step_interval = 2
-    two = computed(settings)
+    second = computed(settings)
     settings.network.optimizer_step_interval = 5
-    assert one.peak < two.peak == computed(settings).peak <= one.peak + one.weights
+    assert first.peak < second.peak == computed(settings).peak <= first.peak + first.weights
 
 
 def test_a_layer_that_may_be_dropped_counts():
@@ -101,28 +101,34 @@ def test_a_layer_that_may_be_dropped_counts():
 
 def test_scoring_takes_the_weights_and_its_largest_batch():
     settings = settings_of("SSL_ASP")
-    found = scoring_memory(settings, "tiny")
+    memory = scoring_memory(settings, "tiny")
     settings.network.eval_minibatch_size_factor = 4.0
     wider = scoring_memory(settings, "tiny")
-    assert found.weights == wider.weights == computed(settings_of("SSL_ASP")).weights
+    assert memory.weights == wider.weights == computed(settings_of("SSL_ASP")).weights
     # 4 clips of 8,000 samples, at the least length of 16,000; and the longest recording.
-    assert [(one.utterances, one.samples) for one in found.batches] == [(4, 16000), (1, 1000000)]
+    assert [(batch.utterances, batch.samples) for batch in memory.batches] == [
+        (4, 16000),
+        (1, 1000000),
+    ]
     large = scoring_memory(settings_of("SSL_ASP"), "tiny", gpu_bytes=16 * 2**30)
-    assert [one.utterances for one in large.batches] == [81, 1]
-    assert [(one.utterances, one.samples) for one in wider.batches] == [(8, 16000), (1, 1000000)]
-    assert wider.batches[0].activations == pytest.approx(2 * found.batches[0].activations, rel=0.1)
-    assert found.worst is found.batches[1]
+    assert [batch.utterances for batch in large.batches] == [81, 1]
+    assert [(batch.utterances, batch.samples) for batch in wider.batches] == [
+        (8, 16000),
+        (1, 1000000),
+    ]
+    assert wider.batches[0].activations == pytest.approx(2 * memory.batches[0].activations, rel=0.1)
+    assert memory.worst is memory.batches[1]
 
 
 def test_a_network_of_one_length_is_scored_in_that():
     settings = settings_of("SSL_SLS")
     settings.back_end.sls_samples = 64600
-    found = scoring_memory(settings, "tiny")
-    assert [(one.utterances, one.samples) for one in found.batches] == [(1, 64600)]
+    memory = scoring_memory(settings, "tiny")
+    assert [(batch.utterances, batch.samples) for batch in memory.batches] == [(1, 64600)]
 
 
 def test_a_large_network_takes_no_memory():
     settings = settings_of("SSL_ASP")
     settings.network.minibatch_size = 1
-    found = training_memory(settings, "wav2vec2_xlsr_2b")
-    assert found.parameters > 2_000_000_000 and found.between > 24 * 10**9
+    memory = training_memory(settings, "wav2vec2_xlsr_2b")
+    assert memory.parameters > 2_000_000_000 and memory.between > 24 * 10**9

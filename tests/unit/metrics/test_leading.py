@@ -17,7 +17,7 @@ NEAR = Scores(IDS, LABELS, NOISE + 3 * LABELS + 0.3 * RNG.normal(size=600))
 
 
 def leading(*systems: Scores, replicates: int = 200) -> dict[str, int]:
-    results = [evaluate(one) for one in systems]
+    results = [evaluate(system) for system in systems]
     return leaders(results, lambda index: (systems[index], None), replicates)
 
 

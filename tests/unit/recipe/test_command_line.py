@@ -38,9 +38,9 @@ def test_no_config_and_an_unknown_option(capsys):
             UsageError, match=r"no config named\. Use: run\.py CONFIG .*run\.py --list shows them"
         ):
             parse(*words)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as caught:
         parse("a", "--dryrun-please")
-    assert ended.value.code == 2 and "--dryrun-please" in capsys.readouterr().err
+    assert caught.value.code == 2 and "--dryrun-please" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,9 @@ def test_a_list_gets_columns_from_a_protocol_where_there_is_one(tmp_path):
     corpus = Corpus("list.txt", protocol="protocol.txt")
     assert corpus.read("x", tmp_path).columns == {}
     (tmp_path / "protocol.txt").write_text(PROTOCOL)
-    found = corpus.read("x", tmp_path)
-    assert found.ids == ["flac/b.flac", "flac/a.flac", "flac/c.flac"]
-    assert found.columns == {"speaker": ["S2", "S1", ""], "attack": ["A01", "-", ""]}
+    trials = corpus.read("x", tmp_path)
+    assert trials.ids == ["flac/b.flac", "flac/a.flac", "flac/c.flac"]
+    assert trials.columns == {"speaker": ["S2", "S1", ""], "attack": ["A01", "-", ""]}
     (tmp_path / "protocol.txt").write_text(PROTOCOL.replace("- bonafide", "A02 spoof"))
     with pytest.raises(
         AsdfError, match=r"flac/a\.flac is bona fide in the list x, and spoof in .*protocol\.txt"

@@ -57,12 +57,14 @@ def test_conditions_and_the_pooled_result():
 
 def test_an_attack_called_pooled_keeps_its_own_result():
     attacks = ["-"] * 4 + ["pooled"] * 3 + ["b"] * 2
-    one = summarise("a", "", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=0)
-    rate = {condition.value: condition.result.eer for condition in one.conditions}["pooled"]
-    head, row = cells(to_latex([one]))[-2:]
+    system = summarise(
+        "a", "", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=0
+    )
+    rate = {condition.value: condition.result.eer for condition in system.conditions}["pooled"]
+    head, row = cells(to_latex([system]))[-2:]
     assert head == ["System", "b", "'pooled'", "pooled"]
     assert row[2:] == [f"{100 * rate:.2f}", "22.50"]
-    assert rate != one.result.eer
+    assert rate != system.result.eer
 
 
 def test_the_scored_length_is_named():

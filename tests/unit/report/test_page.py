@@ -123,7 +123,7 @@ def test_it_is_nested_rightly_and_ids_are_its_own(page):
     ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = {attributes["href"] for name, attributes in reader.tags if name == "a"}
-    assert targets == {f"#{one}" for one in ids if one != "data"}
+    assert targets == {f"#{anchor}" for anchor in ids if anchor != "data"}
     levels = [int(name[1]) for name, _ in reader.tags if re.fullmatch("h[1-6]", name)]
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
@@ -334,7 +334,7 @@ def test_only_the_best_of_many_systems_are_ticked(tmp_path):
     ]
     page = report_page(gather(runs_in(runs), replicates=0))
     data = data_of(page)
-    eers = {one["system"]: one["eer"][""] for one in data["sets"]["dev"]}
+    eers = {result["system"]: result["eer"][""] for result in data["sets"]["dev"]}
     assert data["systems"] == sorted(eers, key=eers.get)
     assert data["ticked"] == data["systems"][:8]
     assert page[: page.index("<script")].count('class="histogram"') == 8
@@ -352,7 +352,9 @@ def test_published_results_are_those_of_the_same_trials():
     for name, known in KNOWN_SETS.items():
         assert comparable(name, known.trials.bona_fide, known.trials.spoof) is known
         assert comparable(name, known.trials.bona_fide, known.trials.spoof + 1) is None
-        assert [one.eer for one in known.results] == sorted(one.eer for one in known.results)
+        assert [result.eer for result in known.results] == sorted(
+            result.eer for result in known.results
+        )
     assert comparable("asvspoof21-la", 14_816, 133_360) is None
 
 

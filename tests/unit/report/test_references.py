@@ -55,7 +55,9 @@ COUNTS = {
 @pytest.mark.parametrize("name", TABLE)
 def test_every_number_is_that_of_its_paper(name):
     known = KNOWN_SETS[name]
-    shown = {one.system: (one.eer, one.min_tdcf, one.scored) for one in known.results}
+    shown = {
+        result.system: (result.eer, result.min_tdcf, result.scored) for result in known.results
+    }
     assert shown == TABLE[name]
     assert (known.trials.bona_fide, known.trials.spoof) == COUNTS[name]
 
@@ -69,11 +71,11 @@ def test_only_results_of_the_same_length_are_next_to_ours():
     known = KNOWN_SETS["asvspoof21-la:eval"]
 
     def systems(scored):
-        return [one.system for one in of_the_same_length(known, scored)]
+        return [result.system for result in of_the_same_length(known, scored)]
 
     assert systems(PUBLISHED) == ["XLS-R + AASIST", "Nes2Net-X", "XLS-R + SLS"]
     assert systems(_66800) == ["XLSR-Mamba", "XLS-R + Conformer-TCM"]
     assert systems(ScoredLength(16000, 1_000_000)) == systems(None) == []
     in_the_wild = KNOWN_SETS["in-the-wild"]
     whole = of_the_same_length(in_the_wild, ScoredLength(16000, 1_000_000))
-    assert [one.system for one in whole] == ["Nes2Net-X"]
+    assert [result.system for result in whole] == ["Nes2Net-X"]

@@ -125,7 +125,9 @@ def test_an_attack_called_as_the_pooled_result_is_not_it():
         summarise(n, "", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=0)
         for n in "ab"
     ]
-    rates = {one.value: f"{100 * one.result.eer:.9f}" for one in both[0].conditions}
+    rates = {
+        condition.value: f"{100 * condition.result.eer:.9f}" for condition in both[0].conditions
+    }
     rows = rows_of(summary_text(both[0]))
     assert rows["'pooled'"][0][0] == rates["pooled"]
     assert rows["pooled"][0][0] == "22.500000000"
@@ -146,8 +148,11 @@ def test_json_has_all_digits():
     }
     assert first["intervals_95"]["speakers"] is None
     assert [
-        (one["column"], one["value"], one["against"], one["eer"]) for one in first["conditions"]
-    ] == [("attack", one.value, "all", one.result.eer) for one in FIRST.conditions]
+        (condition["column"], condition["value"], condition["against"], condition["eer"])
+        for condition in first["conditions"]
+    ] == [
+        ("attack", condition.value, "all", condition.result.eer) for condition in FIRST.conditions
+    ]
     assert first["means"] == {"attack": asdict(FIRST.average("attack"))}
     assert first["warnings"] == [finding.message for finding in FIRST.findings]
 
@@ -175,7 +180,7 @@ def test_json_and_csv_name_the_scored_length():
     first, second = json.loads(to_json([FIRST, SECOND]))
     assert first["scored_length"] is None
     assert second["scored_length"] == {"min_samples": 64600, "max_samples": 64600}
-    assert [one["scoring_precision"] for one in (first, second)] == [None, "bf16"]
+    assert [item["scoring_precision"] for item in (first, second)] == [None, "bf16"]
     rows = list(csv.DictReader(io.StringIO(to_csv([FIRST, SECOND]))))
     assert [row["scoring_precision"] for row in (rows[0], rows[4])] == ["not known", "bf16"]
     assert [rows[0]["scored_length"], rows[4]["scored_length"]] == [

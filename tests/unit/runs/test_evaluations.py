@@ -92,9 +92,9 @@ def test_without_a_replacement_one_message_says_what_to_do(layout):
     path.write_text('[{"step": 12}]')
     for text in ('{"kind": "step"}\n', None):
         metrics.write_text(text) if text else metrics.unlink()
-        with pytest.raises(AsdfError) as refused:
+        with pytest.raises(AsdfError) as caught:
             read_evaluations(layout)
-        assert str(refused.value) == (
+        assert str(caught.value) == (
             f"{path} is no list of evaluations, and {metrics} has no evaluations to replace them. "
             "Get the file from a backup, or remove it: the networks then count as not evaluated, "
             "and none of them can be the best."

@@ -59,9 +59,9 @@ def test_a_folder_of_a_run_is_in_order(tmp_path):
 @pytest.mark.parametrize("name", FILES)
 def test_a_folder_in_the_place_of_a_file(tmp_path, name):
     (tmp_path / name).mkdir(parents=True)
-    with pytest.raises(AsdfError) as refused:
+    with pytest.raises(AsdfError) as caught:
         check_layout(Layout(tmp_path))
-    assert str(refused.value) == (
+    assert str(caught.value) == (
         f"{tmp_path / name} is a folder, and a run writes a file there. Move it away, or give this "
         "run another "
         "paths.system_folder."
@@ -71,10 +71,10 @@ def test_a_folder_in_the_place_of_a_file(tmp_path, name):
 def test_files_in_the_places_of_folders_are_all_named(tmp_path):
     for name in FOLDERS:
         (tmp_path / name).write_text("")
-    with pytest.raises(AsdfError) as refused:
+    with pytest.raises(AsdfError) as caught:
         check_layout(Layout(tmp_path))
     for name in FOLDERS:
-        assert f"{tmp_path / name} is a file, and a run writes a folder there" in str(refused.value)
+        assert f"{tmp_path / name} is a file, and a run writes a folder there" in str(caught.value)
 
 
 def test_what_killed_runs_left_is_removed_but_for_what_another_run_may_be_writing(tmp_path):

@@ -57,12 +57,12 @@ def test_the_mark_names_its_owner_and_goes_with_it(tmp_path):
 def test_a_second_run_is_refused_by_host_process_and_start(tmp_path):
     first = hold(tmp_path)
     mark = json.loads((tmp_path / "owner.json").read_text())
-    with pytest.raises(AsdfError) as refused, owner_mark(tmp_path):
+    with pytest.raises(AsdfError) as caught, owner_mark(tmp_path):
         pass
     assert f"process {first.pid} on {socket.gethostname()}, started {mark['start']}" in str(
-        refused.value
+        caught.value
     )
-    assert "another paths.system_folder" in str(refused.value)
+    assert "another paths.system_folder" in str(caught.value)
     assert json.loads((tmp_path / "owner.json").read_text()) == mark
     first.communicate("")
     with owner_mark(tmp_path):
@@ -158,9 +158,9 @@ def test_a_link_in_the_place_of_the_mark_is_not_followed(tmp_path):
     for target in ("victim.txt", "not_there.txt"):
         link.unlink(missing_ok=True)
         link.symlink_to(tmp_path / target)
-        with pytest.raises(AsdfError) as refused, owner_mark(tmp_path / "system"):
+        with pytest.raises(AsdfError) as caught, owner_mark(tmp_path / "system"):
             pass
-        assert str(refused.value) == (
+        assert str(caught.value) == (
             f"{link} is a link, and a run writes the mark of its owner there: it would overwrite "
             "what the link leads "
             "to. Remove the link, and see who may write in that folder."

@@ -186,9 +186,9 @@ def test_known_files_give_no_result_and_change_no_batch(recordings, network_file
     rest = list(detector.score_many(paths, is_known=known.__contains__))
     assert sorted(result.index for result in rest) == [5, 7, 8, 9, 10, 11]
     assert {result.index: result.score for result in rest} == {
-        place: score for place, score in expected.items() if place not in known
+        position: score for position, score in expected.items() if position not in known
     }
-    first = len({paths[place] for place in range(4)})
+    first = len({paths[position] for position in range(4)})
     assert batches == whole[first:]
 
 

@@ -25,7 +25,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
 
 
 @pytest.mark.parametrize(
-    ("asked", "capability", "name", "line"),
+    ("requested", "capability", "name", "line"),
     [
         ("fp32", None, "fp32", "scoring in fp32"),
         ("tf32", None, "fp32", "scoring in fp32: tf32 not used: it needs a GPU"),
@@ -41,9 +41,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
         ("bf16", (9, 0), "bf16", "scoring in bf16"),
     ],
 )
-def test_what_a_device_computes_in(monkeypatch, asked, capability, name, line):
+def test_what_a_device_computes_in(monkeypatch, requested, capability, name, line):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    chosen = choose_scoring_precision(asked, GPU if capability else CPU)
+    chosen = choose_scoring_precision(requested, GPU if capability else CPU)
     assert (chosen.name, chosen.describe()) == (name, line)
 
 

@@ -67,9 +67,9 @@ def one_by_one(network, utterances) -> np.ndarray:
 
 def test_each_trial_has_the_bona_fide_logit_of_its_whole_length(utterances):
     network = plain()
-    found = scores(network, utterances)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, one_by_one(network, utterances), atol=1e-5)
+    result = scores(network, utterances)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, one_by_one(network, utterances), atol=1e-5)
 
 
 def test_the_score_does_not_depend_on_batch_size_or_order(utterances):
@@ -152,9 +152,9 @@ class BrokenFor(Plain):
 
 
 def test_scores_that_are_not_finite_are_an_error_that_names_the_trials(utterances):
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         scores(BrokenFor(Sections()), utterances)
-    text = str(told.value)
+    text = str(caught.value)
     assert text.startswith("2 of the 8 scores of mine are not finite numbers, first: 0.wav, 2.wav.")
     assert "No score file has been written" in text
 

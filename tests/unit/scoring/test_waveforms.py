@@ -17,9 +17,9 @@ def test_any_rate_is_read_as_a_file_is(tmp_path, rate):
     soundfile.write(tmp_path / "a.wav", NOISE.astype(np.float32), rate, subtype="FLOAT")
     expected = read_audio(tmp_path / "a.wav")
     for array in (NOISE, NOISE.T, NOISE.astype(np.float32)):
-        found = as_waveform(array, rate)
-        assert found.dtype == np.float32
-        assert_allclose(found, expected, atol=1e-6)
+        waveform = as_waveform(array, rate)
+        assert waveform.dtype == np.float32
+        assert_allclose(waveform, expected, atol=1e-6)
 
 
 def test_integers_have_their_own_full_scale():

@@ -93,17 +93,17 @@ def test_many_whole_recordings(detector, recordings, long):
 def test_a_trial_that_is_a_part_of_its_recording_is_said_so(detector, long, caplog):
     with caplog.at_level(logging.WARNING, "asdf"):
         trial = detector.score(long)
-    told = "only the first 0.50 s of 1.19 s are scored"
-    assert caplog.messages == [f"{long}: {told}"]
+    message = "only the first 0.50 s of 1.19 s are scored"
+    assert caplog.messages == [f"{long}: {message}"]
     (result,) = detector.score_many([long])
-    assert (result.score, result.remark) == (pytest.approx(trial, abs=1e-5), told)
+    assert (result.score, result.remark) == (pytest.approx(trial, abs=1e-5), message)
     assert (result.seconds, result.seconds_scored, result.judged) == (19000 / 16000, 0.5, True)
     caplog.clear()
     exact = read_audio(long)[:MOST]
     assert detector.score(exact, 16000) == pytest.approx(trial, abs=1e-5)
     assert caplog.messages == []
     detector.score(read_audio(long), 16000)
-    assert caplog.messages == [f"an array: {told}"]
+    assert caplog.messages == [f"an array: {message}"]
 
 
 @pytest.mark.parametrize("level", [0.0, 0.25, "dither"])
@@ -112,13 +112,13 @@ def test_silence_has_no_verdict(detector, tmp_path, level):
     if level == "dither":
         samples = np.random.default_rng(0).choice([-2, -1, 0, 1, 2], 20000) / 32768
     soundfile.write(tmp_path / "silence.wav", samples, 16000)
-    told = "not judged: digital silence (nothing above -80 dB of full scale)"
+    message = "not judged: digital silence (nothing above -80 dB of full scale)"
     whole = detector.score_whole(tmp_path / "silence.wav")
-    assert (whole.judged, whole.remark) == (False, told)
+    assert (whole.judged, whole.remark) == (False, message)
     assert whole.score is not None
     (trial,) = detector.score_many([tmp_path / "silence.wav"])
     assert not trial.judged
-    assert trial.remark == f"{told}; only the first 0.50 s of 1.25 s are scored"
+    assert trial.remark == f"{message}; only the first 0.50 s of 1.25 s are scored"
 
 
 def test_quiet_speech_is_no_silence(detector, tmp_path):

@@ -181,5 +181,5 @@ def test_what_a_divided_network_goes_without(
         return
     with pytest.raises(SettingsError) as caught:
         Settings().read_configs("runs.py", ["a"])
-    found = f"runs.py:2: computing.shard_network = True (init.py:1) {message} (runs.py:2)"
-    assert str(caught.value) == found
+    result = f"runs.py:2: computing.shard_network = True (init.py:1) {message} (runs.py:2)"
+    assert str(caught.value) == result

@@ -49,13 +49,13 @@ def train(tmp_path):
         loader = BatchLoader(clips, 0, World())
         layout = Layout(tmp_path / system)
         folder = layout.networks
-        asked = StopRequest() if stop is None else stop
+        requested = StopRequest() if stop is None else stop
         trainer = Trainer(
             step,
             loader=loader,
             layout=layout,
             validate=lambda *_: {},
-            stop=asked,
+            stop=requested,
             callbacks=CallbackGroup([], [], World()),
         )
         if start:

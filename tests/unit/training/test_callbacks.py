@@ -46,7 +46,7 @@ def test_a_resumed_run_takes_out_what_it_does_again(tmp_path):
     with metrics.path.open("a") as file:
         file.write('no json\n{"kind": "step"}\n{"kind": "step", "step": 3')
     MetricsFile(Sections(), tmp_path).on_start(4)
-    assert [(one["kind"], one["step"]) for one in records(tmp_path)] == [
+    assert [(record["kind"], record["step"]) for record in records(tmp_path)] == [
         ("step", 2),
         ("step", 4),
         ("evaluation", 4),
@@ -58,7 +58,7 @@ def test_a_run_that_goes_on_after_its_end_has_one_end(tmp_path):
         metrics = MetricsFile(Sections(), tmp_path)
         metrics.on_start(min(last, 4))
         metrics.on_end({"step": last, "epoch": last / 4, "reason": "x"})
-    assert [(one["kind"], one["step"]) for one in records(tmp_path)] == [("end", 8)]
+    assert [(record["kind"], record["step"]) for record in records(tmp_path)] == [("end", 8)]
 
 
 def test_an_evaluation_that_is_done_again_has_one_line(tmp_path):
@@ -71,7 +71,9 @@ def test_an_evaluation_that_is_done_again_has_one_line(tmp_path):
     resumed.on_start(4)
     resumed.on_evaluation({**EVALUATION, "eer": {"dev": 0.125}})
     resumed.on_evaluation({**EVALUATION, "step": 8})
-    assert [(one["kind"], one["step"], one.get("eer")) for one in records(tmp_path)] == [
+    assert [
+        (record["kind"], record["step"], record.get("eer")) for record in records(tmp_path)
+    ] == [
         ("evaluation", 2, {"dev": 0.25}),
         ("step", 4, None),
         ("evaluation", 4, {"dev": 0.125}),

@@ -156,15 +156,17 @@ def test_the_newest_checkpoint_is_the_one_of_most_steps(tmp_path):
 
 
 def test_a_damaged_checkpoint_is_passed_over_aloud(tmp_path, monkeypatch):
-    told = []
-    monkeypatch.setattr(checkpoints.LOG, "warning", lambda text, *what: told.append(text % what))
+    messages = []
+    monkeypatch.setattr(
+        checkpoints.LOG, "warning", lambda text, *what: messages.append(text % what)
+    )
     save(tmp_path / "epoch.1.pt", Progress(epochs=1, step=10))
     save(tmp_path / "epoch.2.pt", Progress(epochs=2, step=20))
     whole = (tmp_path / "epoch.2.pt").read_bytes()
     (tmp_path / "epoch.2.pt").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "resume.pt").write_bytes(b"")
     assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
-    assert len(told) == 2 and "resume.pt" in told[0] and "epoch.2.pt" in told[1]
+    assert len(messages) == 2 and "resume.pt" in messages[0] and "epoch.2.pt" in messages[1]
     (tmp_path / "epoch.1.pt").write_bytes(b"x")
     with pytest.raises(
         AsdfError, match=r"none of the 3 networks in .* can be read\. They are left as"
@@ -191,12 +193,12 @@ def test_a_full_disk_leaves_the_old_network(tmp_path, limit):
     path = tmp_path / "epoch.1.pt"
     write_checkpoint(path, NetworkFile({}))
     before = path.read_bytes()
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", FULL, str(path), str(limit)], capture_output=True, text=True
     )
-    assert told.returncode == 0 and told.stderr == "", told.stderr
-    assert told.stdout.startswith(
+    assert completed.returncode == 0 and completed.stderr == "", completed.stderr
+    assert completed.stdout.startswith(
         f"cannot write {path}: File too large. What was there before is unchanged."
     )
-    assert "a run goes on from the newest checkpoint" in told.stdout
+    assert "a run goes on from the newest checkpoint" in completed.stdout
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

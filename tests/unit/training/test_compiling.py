@@ -66,9 +66,9 @@ def test_a_network_owns_its_parameters_once():
 def test_a_missing_compiler_is_said_in_one_message():
     import torch._inductor.config as inductor
 
-    with inductor.patch({"cpp.cxx": ("/no/such/g++",)}), pytest.raises(UsageError) as told:
+    with inductor.patch({"cpp.cxx": ("/no/such/g++",)}), pytest.raises(UsageError) as caught:
         trained(True, minibatch=5)
-    text = str(told.value)
+    text = str(caught.value)
     assert (
         text.startswith("the network could not be compiled: No working C++ compiler found")
         and "\n" not in text
@@ -87,9 +87,9 @@ class Wrong(Net):
 
 def test_what_cannot_be_traced_is_said_with_its_explanation_and_its_place():
     compiled = Compiled(Wrong(), SIZE)
-    with pytest.raises(UsageError) as told, compile_errors_as_usage_errors(True):
+    with pytest.raises(UsageError) as caught, compile_errors_as_usage_errors(True):
         compiled(WAVEFORMS[:SIZE])
-    text = str(told.value)
+    text = str(caught.value)
     assert text.startswith("the network could not be compiled: RuntimeError when making fake tens")
     assert "Dynamo failed to run FX node" in text and "a and b must have same reduction" in text
     assert (

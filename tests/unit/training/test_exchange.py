@@ -42,9 +42,9 @@ class Net(nn.Module):
 
 def layout(model) -> list[list[str]]:
     """The names of the parameters in the order in which they lie in each bucket."""
-    names = {id(one): name for name, one in model.module.network.named_parameters()}
+    names = {id(parameter): name for name, parameter in model.module.network.named_parameters()}
     buckets = model.reducer._get_zeros_like_grad_buckets()
-    return [[names[id(one)] for one in bucket.parameters()] for bucket in buckets]
+    return [[names[id(parameter)] for parameter in bucket.parameters()] for bucket in buckets]
 
 
 def take_step(model) -> list[list[str]]:

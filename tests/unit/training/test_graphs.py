@@ -32,9 +32,9 @@ def test_several_processes_are_refused():
     computing = Computing(cuda_graphs=True)
     check_one_process(computing, 1)
     check_one_process(Computing(), 4)
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as caught:
         check_one_process(computing, 4)
-    assert str(refused.value) == (
+    assert str(caught.value) == (
         "computing.cuda_graphs = True and 4 processes do not go together: where one process "
         "fails, the others would wait without end inside a graph. Set computing.cuda_graphs = "
         "False, or train with one process."

@@ -31,9 +31,9 @@ def test_a_gradient_that_is_not_finite_is_named_by_the_next_step(network):
     step, progress = make(**network), Progress()
     names = take_until(step, progress, 2)
     window = list(PLAN.windows(1))[2]
-    with pytest.raises(AsdfError) as raised:
+    with pytest.raises(AsdfError) as caught:
         step.take(window, iter([Batch(WAVEFORMS[window.utterances])]), progress, [])
-    assert str(raised.value).startswith(
+    assert str(caught.value).startswith(
         f"the gradient of step 2 ({', '.join(names)}) is not a finite number, although its loss is."
     )
     assert progress.step == 2

@@ -84,7 +84,7 @@ def test_an_overflow_in_the_first_step_leaves_no_trace(name):
     scaler.scale(network(torch.full((1, 3), torch.inf)).sum()).backward()
     scaler.step(optimiser)
     assert all(parameter.eq(1).all() for parameter in network.parameters())
-    assert all(not kept.any() for state in optimiser.state.values() for kept in state.values())
+    assert all(not moment.any() for state in optimiser.state.values() for moment in state.values())
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_going_on_may_change_whether_the_optimiser_is_fused(name, order):
                 optimiser.step()
                 optimiser.zero_grad()
             state = optimiser.state_dict()
-        assert name == "sgd" or [float(one["step"]) for one in state["state"].values()] == [6, 6]
+        assert name == "sgd" or [float(item["step"]) for item in state["state"].values()] == [6, 6]
         return network
 
     changed, same = train(*order), train(None, None)
@@ -177,10 +177,10 @@ def test_a_state_of_the_cpu_goes_on_fused_on_a_gpu():
     optimiser = build_optimiser(network, chosen)
     load_optimiser_state(optimiser, state)
     assert optimiser.param_groups[0]["fused"] is True
-    assert {one["step"].device.type for one in optimiser.state.values()} == {"cuda"}
+    assert {state["step"].device.type for state in optimiser.state.values()} == {"cuda"}
     network(torch.ones(4, 3).cuda()).sum().backward()
     optimiser.step()
-    assert {float(one["step"]) for one in optimiser.state.values()} == {2.0}
+    assert {float(state["step"]) for state in optimiser.state.values()} == {2.0}
 
 
 def test_a_state_of_another_optimiser_or_of_other_groups_is_refused():

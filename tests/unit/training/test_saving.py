@@ -133,17 +133,17 @@ def test_what_needs_the_file_waits_for_it(train, monkeypatch, tmp_path):
         callbacks=[Looking(None, folder)],
         evaluate=evaluate,
     )
-    one, two, list_of_eers = "epoch.1.pt", "epoch.2.pt", "evaluations.json"
+    first, second, list_of_eers = "epoch.1.pt", "epoch.2.pt", "evaluations.json"
     assert views == [
         ("checkpoint resume.pt", "resume.pt"),
         ("scoring", "resume.pt"),
-        ("checkpoint epoch.1.pt", one),
-        ("evaluation 5", one),
-        ("checkpoint resume.pt", one, list_of_eers, "resume.pt"),
-        ("checkpoint resume.pt", one, list_of_eers, "resume.pt"),
-        ("checkpoint epoch.2.pt", one, two, list_of_eers),
-        ("evaluation 10", one, two, list_of_eers),
-        ("end", two, list_of_eers),
+        ("checkpoint epoch.1.pt", first),
+        ("evaluation 5", first),
+        ("checkpoint resume.pt", first, list_of_eers, "resume.pt"),
+        ("checkpoint resume.pt", first, list_of_eers, "resume.pt"),
+        ("checkpoint epoch.2.pt", first, second, list_of_eers),
+        ("evaluation 10", first, second, list_of_eers),
+        ("end", second, list_of_eers),
     ]
 
 

@@ -123,9 +123,9 @@ def test_a_loss_that_is_not_finite_names_its_utterances_and_changes_nothing():
     waveforms[wrong] = torch.nan
     step, progress = make(), Progress(step=4)
     before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
-    with pytest.raises(AsdfError) as told:
+    with pytest.raises(AsdfError) as caught:
         take(step, plan, progress, waveforms)
-    text = str(told.value)
+    text = str(caught.value)
     assert text.startswith("the loss of step 5 is not a finite number for 2 utterances: ")
     assert (
         f"{wrong[0]}.wav, {wrong[1]}.wav. Nothing was saved" in text
@@ -181,7 +181,7 @@ def test_a_checkpoint_without_the_state_of_an_optimiser_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("asked", "capability", "dtype", "reason"),
+    ("requested", "capability", "dtype", "reason"),
     [
         ("auto", None, None, "precision fp32: no GPU"),
         ("fp16", None, None, "precision fp32: fp16 not used: it needs a GPU"),
@@ -210,9 +210,9 @@ def test_a_checkpoint_without_the_state_of_an_optimiser_is_refused():
         ("fp32", (9, 0), None, "precision fp32, as requested"),
     ],
 )
-def test_the_precision_and_its_reason(monkeypatch, asked, capability, dtype, reason):
+def test_the_precision_and_its_reason(monkeypatch, requested, capability, dtype, reason):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    chosen = choose_precision(asked, torch.device("cuda" if capability else "cpu"))
+    chosen = choose_precision(requested, torch.device("cuda" if capability else "cpu"))
     assert (chosen.dtype, chosen.reason) == (dtype, reason)
 
 
@@ -224,8 +224,8 @@ def test_a_divided_network_is_not_trained_in_fp16_by_itself(monkeypatch):
 
 
 def test_autocast_is_on_with_a_reduced_precision_only():
-    for asked, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
-        with choose_precision(asked, torch.device("cpu")).autocast():
+    for requested, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
+        with choose_precision(requested, torch.device("cpu")).autocast():
             assert nn.Linear(2, 2)(torch.ones(1, 2)).dtype == dtype
 
 

@@ -132,12 +132,12 @@ def test_the_digest_does_not_depend_on_where_the_recordings_lie(write, tmp_path)
 def test_missing_files_are_counted_and_named_over_all_lists(write, tmp_path):
     (tmp_path / "audio").mkdir()
     (tmp_path / "audio" / "a.flac").touch()
-    one = read_list(write("audio/a.flac 1\naudio/b.flac 0\n"), tmp_path, "one")
+    first = read_list(write("audio/a.flac 1\naudio/b.flac 0\n"), tmp_path, "one")
     names = [f"nowhere/{i:02d}.flac" for i in range(13)]
-    two = read_list(write("".join(f"{name} 1\n" for name in names)), tmp_path, "two")
-    check_files([one.select(np.array([0]))])
+    second = read_list(write("".join(f"{name} 1\n" for name in names)), tmp_path, "two")
+    check_files([first.select(np.array([0]))])
     with pytest.raises(AsdfError) as caught:
-        check_files([one, two])
+        check_files([first, second])
     text = str(caught.value)
     assert (
         "1 of the 2 files of one are not in" in text

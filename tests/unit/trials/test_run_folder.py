@@ -125,10 +125,10 @@ def test_differences_of_two_runs(tmp_path):
     ):
         chosen_network(first, "epoch.7")
     (result,), refused = different_results(first, second, ("epoch.10", "epoch.10"), replicates=200)
-    one, other = (run.scores("epoch.10", "dev") for run in (first, second))
+    this, other = (run.scores("epoch.10", "dev") for run in (first, second))
     assert not result.by_speakers and not refused
-    assert result.first.eer == eer(one.bona_fide, one.spoof)[0]
-    assert result.difference == paired_test(one, other, replicates=200)
+    assert result.first.eer == eer(this.bona_fide, this.spoof)[0]
+    assert result.difference == paired_test(this, other, replicates=200)
     assert result.difference.eer.value < -0.1 and result.difference.eer.p_value < 0.05
 
 
@@ -144,9 +144,9 @@ def test_whole_speakers_are_drawn_where_they_are_known(tmp_path):
     first, second = map(open_run_folder, folders)
     assert speakers_of(first.scores("average", "dev"), second.trials("dev")) == SPEAKERS
     (result,), _ = different_results(first, second, ("average", "average"), replicates=100)
-    one, other = (run.scores("average", "dev") for run in (first, second))
+    this, other = (run.scores("average", "dev") for run in (first, second))
     assert result.by_speakers
-    assert result.difference == paired_test(one, other, speakers=SPEAKERS, replicates=100)
+    assert result.difference == paired_test(this, other, speakers=SPEAKERS, replicates=100)
 
 
 def test_an_unknown_speaker_leaves_the_trials_to_be_drawn(tmp_path):
@@ -210,12 +210,12 @@ def test_a_set_that_cannot_be_tested_does_not_hide_the_others(tmp_path, capsys):
         write_scores(folder / "scores" / "epoch.10" / "two.txt", IDS[:2], [0, 0], [1, 2])
     out = tmp_path / "differences.json"
     assert main(["compare", *map(str, folders), "--replicates", "20", "--json", str(out)]) == 1
-    told = capsys.readouterr()
-    assert "error: one: the systems were not scored on the same trials (4 and 4; " in told.err
-    assert "error: two: there is no bona fide trial" in told.err
-    assert [line.split()[0] for line in told.out.splitlines() if "EER %" in line] == ["dev"]
+    captured = capsys.readouterr()
+    assert "error: one: the systems were not scored on the same trials (4 and 4; " in captured.err
+    assert "error: two: there is no bona fide trial" in captured.err
+    assert [line.split()[0] for line in captured.out.splitlines() if "EER %" in line] == ["dev"]
     content = json.loads(out.read_text())
-    assert [one["set"] for one in content["results"]] == ["dev"]
+    assert [result["set"] for result in content["results"]] == ["dev"]
     assert [message[:3] for message in content["not_tested"]] == ["one", "two"]
 
 

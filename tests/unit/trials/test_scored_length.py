@@ -68,7 +68,7 @@ def test_what_is_said_of_files_of_others():
 def test_it_is_read_as_it_was_written(tmp_path, scored, precision):
     path, way = tmp_path / "dev.txt", HowScored(scored, precision)
     write_how_scored(path, way)
-    assert [one.name for one in tmp_path.iterdir()] == ["dev.scored.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["dev.scored.json"]
     assert read_how_scored(path) == way
     remove_how_scored(path)
     remove_how_scored(path)
@@ -108,7 +108,7 @@ def test_the_precision_is_named_where_it_is_not_fp32():
     ],
 )
 def test_precisions_that_differ_are_named(precisions, named):
-    assert different_precisions(HowScored(None, one) for one in precisions) == named
+    assert different_precisions(HowScored(None, precision) for precision in precisions) == named
 
 
 def test_of_a_run_of_the_first_version_the_settings_say_it(tmp_path):

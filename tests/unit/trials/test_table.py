@@ -63,9 +63,9 @@ def test_what_would_not_be_read_back_is_not_written(tmp_path: Path, value: str) 
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "t.tsv").write_text(text, encoding="utf-8")
-    with pytest.raises(AsdfError) as error:
+    with pytest.raises(AsdfError) as caught:
         read_trials(tmp_path / "t.tsv")
-    assert str(error.value).startswith(str(tmp_path / "t.tsv")) and message in str(error.value)
+    assert str(caught.value).startswith(str(tmp_path / "t.tsv")) and message in str(caught.value)
 
 
 def test_a_table_is_known_by_its_first_line() -> None:

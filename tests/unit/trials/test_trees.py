@@ -112,9 +112,9 @@ def test_where_one_may_not_look_is_told(base: Path) -> None:
 
 
 def test_what_is_not_there(base: Path) -> None:
-    for place in (base / "none", base / "tar" / "LA" / "none", base / "tar" / "LA.tar" / "none"):
-        with pytest.raises(AsdfError, match=f"there is no folder {place}"):
-            open_tree(place)
+    for path in (base / "none", base / "tar" / "LA" / "none", base / "tar" / "LA.tar" / "none"):
+        with pytest.raises(AsdfError, match=f"there is no folder {path}"):
+            open_tree(path)
 
 
 def test_a_tree_is_sent_to_another_process(base: Path) -> None:
@@ -128,7 +128,7 @@ def lists(base: Path):
     (base / "list.txt").write_text(
         "".join(f"LA/{name} {index % 2}\n" for index, name in enumerate(AUDIO))
     )
-    return [read_list(base / "list.txt", base / place, "mine") for place in ("folder", "tar")]
+    return [read_list(base / "list.txt", base / kind, "mine") for kind in ("folder", "tar")]
 
 
 def test_recordings_are_found_and_missed_alike(base: Path, lists) -> None:
@@ -137,10 +137,10 @@ def test_recordings_are_found_and_missed_alike(base: Path, lists) -> None:
         f"LA/{AUDIO[0]} 1\nLA/train/flac/c.flac 0\nLA/none/a.flac 0\nLA/train/flac 0\n"
     )
     messages = []
-    for place in ("folder", "tar"):
+    for kind in ("folder", "tar"):
         with pytest.raises(AsdfError) as caught:
-            check_files([read_list(base / "more.txt", base / place, "mine").select(np.arange(3))])
-        messages.append(str(caught.value).replace(f"{base / place}", "BASE"))
+            check_files([read_list(base / "more.txt", base / kind, "mine").select(np.arange(3))])
+        messages.append(str(caught.value).replace(f"{base / kind}", "BASE"))
     assert messages[0] == messages[1] and "2 of the 3 files of mine are not in BASE" in messages[0]
     inside = read_list(
         base / "list.txt", base / "tar" / "LA.tar", "mine"

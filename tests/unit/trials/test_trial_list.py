@@ -32,15 +32,15 @@ def test_a_list_made_as_in_version_0_1_is_the_same_list(tmp_path: Path) -> None:
 
 
 def test_a_packed_list_names_the_same_recordings(tmp_path):
-    one = TrialList(
+    first = TrialList(
         ["a.wav", "b.wav"],
         np.array([1, 0], np.int8),
         name="one",
         folder=tmp_path / "1",
         columns={"speaker": ["x", "y"]},
     )
-    two = TrialList(["c.wav"], np.array([1], np.int8), name="two", folder=tmp_path / "2")
-    for whole in (one, join([one, two]), join([one, two]).select(np.array([2, 0]))):
+    second = TrialList(["c.wav"], np.array([1], np.int8), name="two", folder=tmp_path / "2")
+    for whole in (first, join([first, second]), join([first, second]).select(np.array([2, 0]))):
         packed = whole.packed()
         assert [packed.path(i) for i in range(len(packed))] == [
             whole.path(i) for i in range(len(whole))
@@ -49,11 +49,11 @@ def test_a_packed_list_names_the_same_recordings(tmp_path):
 
 
 def test_joined_lists_can_be_joined(tmp_path):
-    one, two = (
+    first, second = (
         TrialList(["a.wav"], np.zeros(1, np.int8), name=name, folder=tmp_path / name)
         for name in ("a", "b:c")
     )
-    both = join([join([one, two]), one])
+    both = join([join([first, second]), first])
     assert both.ids == ["a+b:c:a:a.wav", "a+b:c:b:c:a.wav", "a:a.wav"]
     assert [both.path(i) for i in range(3)] == [
         tmp_path / name / "a.wav" for name in ("a", "b:c", "a")
@@ -61,9 +61,9 @@ def test_joined_lists_can_be_joined(tmp_path):
 
 
 def test_joined_lists_keep_their_files_apart(tmp_path):
-    one = TrialList(["a.flac", "b.flac"], [1, 0], name="one", folder=tmp_path / "one")
-    two = TrialList(["a.flac"], [0], name="two", folder=tmp_path / "two")
-    both = join([one, two])
+    first = TrialList(["a.flac", "b.flac"], [1, 0], name="one", folder=tmp_path / "one")
+    second = TrialList(["a.flac"], [0], name="two", folder=tmp_path / "two")
+    both = join([first, second])
     assert both.ids == ["one:a.flac", "one:b.flac", "two:a.flac"] and both.labels.tolist() == [
         1,
         0,
@@ -80,11 +80,11 @@ def test_joined_lists_keep_their_files_apart(tmp_path):
 
 def test_names_that_are_no_text_have_a_digest(tmp_path):
     """Corpora that are read from their folders may hold such."""
-    one, other = (
+    first, other = (
         TrialList([f"a{last}.flac"], np.ones(1, np.int8), name="l", folder=tmp_path)
         for last in ("\udcff", "\udcfe")
     )
-    assert one.digest() != other.digest()
+    assert first.digest() != other.digest()
 
 
 @pytest.mark.parametrize(

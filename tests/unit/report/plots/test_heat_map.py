@@ -15,8 +15,8 @@ def condition(value: str, eer: float) -> Condition:
 
 
 def test_a_heat_map_shows_its_numbers():
-    one = {"A01": condition("A01", 0.01), "A02": condition("A02", 0.5)}
-    two = {"A01": condition("A01", 0.2)}
-    figure = heat_map(ConditionTable("attack", ["A01", "A02"], [one, two]), ["one", "two"])
+    first = {"A01": condition("A01", 0.01), "A02": condition("A02", 0.5)}
+    second = {"A01": condition("A01", 0.2)}
+    figure = heat_map(ConditionTable("attack", ["A01", "A02"], [first, second]), ["one", "two"])
     assert [text.get_text() for text in figure.axes[0].texts] == ["1.00", "20.00", "50.00"]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["A01", "A02"]

@@ -118,7 +118,7 @@ def test_the_table_adds_up(train, tmp_path, caplog):
     assert list(rows) == [*PARTS, "total"] and "steps 2 to 4, rank 0 of 1 on cpu" in text
     *parts, (total, percent) = rows.values()
     assert sum(ms for ms, _ in parts) == pytest.approx(total, abs=0.004) and total > 0
-    assert sum(one for _, one in parts) == pytest.approx(100, abs=0.4) and percent == 100
+    assert sum(share for _, share in parts) == pytest.approx(100, abs=0.4) and percent == 100
     for part in (DATA, FORWARD, BACKWARD, OPTIMISER):
         assert rows[part][0] > 0
         assert rows[part][1] == pytest.approx(100 * rows[part][0] / total, abs=0.1)
@@ -130,9 +130,9 @@ def test_profiling_changes_no_number(train):
     plain, expected = train(None)
     for name, weight in plain.step.network.state_dict().items():
         assert torch.equal(profiled.step.network.state_dict()[name], weight)
-    assert [one["loss"] for one in records] == [one["loss"] for one in expected] and len(
-        records
-    ) == 10
+    assert [record["loss"] for record in records] == [
+        record["loss"] for record in expected
+    ] and len(records) == 10
 
 
 def test_a_profile_ends_with_its_epoch_and_before_an_evaluation(train, tmp_path):
@@ -177,7 +177,7 @@ def test_steps_in_the_wrong_order_are_refused(train):
 
 def test_every_record_tells_the_proportion_of_waiting(train):
     _, records = train(None)
-    assert all(0 < one["data_wait"] < 1 for one in records)
+    assert all(0 < record["data_wait"] < 1 for record in records)
 
 
 @pytest.mark.parametrize(
