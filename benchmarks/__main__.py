@@ -14,7 +14,7 @@ import benchmarks
 from asdf.distributed.allocator import keep_freed_memory
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
-from benchmarks.harness import tell
+from benchmarks.harness import log_line
 from benchmarks.machine import describe_machine, headline
 from benchmarks.report import write_report
 from benchmarks.rows import Row
@@ -74,7 +74,7 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
     print(headline(machine) + ("; quick: these numbers mean nothing" if quick else ""))
     results: dict[str, Any] = {}
     for position, name in enumerate(names, 1):
-        tell(f"[{position} of {len(names)}] {name} ...")
+        log_line(f"[{position} of {len(names)}] {name} ...")
         start = time.perf_counter()
         module = import_module(f"benchmarks.{name}")
         about = (module.__doc__ or "").strip()
@@ -83,13 +83,13 @@ def run(names: list[str], quick: bool) -> dict[str, Any]:
         try:
             for row in module.rows(quick):
                 rows.append(row)
-                tell(
+                log_line(
                     f"    {row.what}, {row.against}: "
                     f"{'not measured' if row.ratio is None else f'{row.ratio:.2f}'}"
                 )
         except Exception as error:  # one that fails must not take the others' results with it
             results[name]["failed"] = f"{type(error).__name__}: {error}"
-            tell(f"    failed: {results[name]['failed']}")
+            log_line(f"    failed: {results[name]['failed']}")
         results[name]["rows"] = [row.as_json() for row in rows]
         results[name]["seconds"] = round(time.perf_counter() - start, 1)
         print(

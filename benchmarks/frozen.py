@@ -79,7 +79,7 @@ def _on(
             position="start",
         )
         start = time.perf_counter()
-        cached = keep_features(network, clips, corpus, settings, world, Path(folder))
+        cached = cache_features(network, clips, corpus, settings, world, Path(folder))
         first_pass = time.perf_counter() - start
         times = in_turns(
             {
@@ -93,7 +93,7 @@ def _on(
     return compared(what, "s", times["asdf"], PEER, times["peer"], target=target, note=note)
 
 
-def keep_features(
+def cache_features(
     network: SSLDetector,
     clips: Dataset,
     corpus: TemporaryCorpus,

@@ -49,7 +49,7 @@ def seconds_of(function: Callable[[], Any], calls: int = 1) -> float:
 
 
 def run_module(module: str, *words: str, processes: int = 1, **variables: str) -> str:
-    """The last line that `python -m module words...` prints, in a process of its own.
+    """The last line that `python -m module words...` prints, in a separate process.
 
     Args:
         processes: more than one are started by torchrun.
@@ -84,7 +84,7 @@ def has(*packages: str) -> bool:
     return all(importlib.util.find_spec(package) is not None for package in packages)
 
 
-def tell(line: str) -> None:
+def log_line(line: str) -> None:
     """Say how far things are, where it does not mix with the table."""
     print(line, file=sys.stderr, flush=True)
 

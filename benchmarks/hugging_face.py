@@ -60,7 +60,7 @@ class TransformersDetector(nn.Module):
         return {"loss": F.cross_entropy(logits.float(), labels), "logits": logits}
 
 
-def steps_beside_trainer(
+def compare_steps_with_trainer(
     settings: Sections,
     batch: tuple[Tensor, Tensor],
     asdf: Callable[[], Any],

@@ -17,7 +17,7 @@ _LINUX = sys.platform.startswith("linux")
 
 
 def settled() -> int | None:
-    """Bytes resident now, without what is only kept in reserve; the peak counts from here."""
+    """Bytes resident now, without what is only held in reserve; the peak counts from here."""
     if not _LINUX:
         return None
     gc.collect()

@@ -1,7 +1,7 @@
 """The host's work that grows with the clips: at ASVspoof 5's sizes, and at 10 million clips.
 
 The number is microseconds a clip at the largest size, beside those at the smallest: a ratio near 1
-is linear. Each thing is done once, in a process of its own for each size, with lists that name no
+is linear. Each thing is done once, in a separate process for each size, with lists that name no
 real recording. The note has the seconds of all three sizes, the memory that a clip takes, and when
 and where a run pays it. Two processes gather.
 

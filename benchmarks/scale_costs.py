@@ -216,7 +216,7 @@ def _look_at_all(names: Sequence[str]) -> None:
     order = np.random.default_rng(0).permutation(len(names))
     for position in range(
         0, len(order), 1 << 16
-    ):  # in parts: a list of all indices would be memory of its own
+    ):  # in parts: a list of all indices would take more memory
         for index in order[position : position + (1 << 16)].tolist():
             names[index]
 
@@ -242,7 +242,7 @@ def _measured(what: str, when: str, where: str, function: Callable[[], T]) -> tu
 
 
 def _of_few(what: str, when: str, where: str, function: Callable[[], Any], times: float) -> Cost:
-    """What a call would cost for so many times as much."""
+    """What a call would cost for that many times as much."""
     seconds = _measured(what, when, where, function)[0].seconds
     return Cost(what, when, where, None if seconds is None else seconds * times, from_few=True)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.harness import has, in_turns
-from benchmarks.hugging_face import steps_beside_trainer
+from benchmarks.hugging_face import compare_steps_with_trainer
 from benchmarks.nets import AsdfSteps, PlainSteps, make_batch, make_network, make_settings
 from benchmarks.rows import Row, compared, unmeasured
 
@@ -55,14 +55,14 @@ def rows(quick: bool) -> Iterator[Row]:
     """Seconds a step."""
     samples = QUICK_SAMPLES if quick else SAMPLES
     for case in QUICK if quick else CPU:
-        yield beside_plain(case, samples, torch.device("cpu"))
+        yield compare_with_plain_loop(case, samples, torch.device("cpu"))
     for case in QUICK[:1] if quick else CPU[1:3]:
-        yield beside_trainer(case, samples, torch.device("cpu"))
+        yield compare_with_trainer(case, samples, torch.device("cpu"))
     yield from _on_gpu()
 
 
-def beside_plain(case: Case, samples: int, device: torch.device) -> Row:
-    """ASDF's step beside the plain loop's."""
+def compare_with_plain_loop(case: Case, samples: int, device: torch.device) -> Row:
+    """ASDF's step next to the plain loop's."""
     settings = make_settings(case.architecture, case.minibatch, samples, case.precision)
     # One network serves both in turns, so that it lies at the same place in memory.
     network, batch = make_network(settings, device), make_batch(case.minibatch, samples, device)
@@ -89,15 +89,15 @@ def beside_plain(case: Case, samples: int, device: torch.device) -> Row:
     )
 
 
-def beside_trainer(case: Case, samples: int, device: torch.device) -> Row:
-    """ASDF's step beside the Trainer's; a row without numbers where that is not installed."""
+def compare_with_trainer(case: Case, samples: int, device: torch.device) -> Row:
+    """ASDF's step next to the Trainer's; a row without numbers where that is not installed."""
     what = case.what(samples, device.type)
     if not has("transformers", "accelerate"):
         return unmeasured(what, "s", TRAINER, "transformers and accelerate are not installed")
     settings = make_settings(case.architecture, case.minibatch, samples, case.precision)
     batch = make_batch(case.minibatch, samples, device)
     asdf = AsdfSteps(settings, make_network(settings, device), *batch)
-    times = steps_beside_trainer(settings, batch, asdf, case.precision, case.rounds)
+    times = compare_steps_with_trainer(settings, batch, asdf, case.precision, case.rounds)
     note = "the peer's front end is transformers' Wav2Vec2Model of the same sizes; same AASIST head"
     return compared(what, "s", times["asdf"], TRAINER, times["trainer"], note=note)
 
@@ -128,6 +128,6 @@ def _on_gpu() -> Iterator[Row]:
     )
     del functions, network
     torch.cuda.empty_cache()
-    yield beside_plain(GPU, SAMPLES, device)
+    yield compare_with_plain_loop(GPU, SAMPLES, device)
     torch.cuda.empty_cache()
-    yield beside_trainer(GPU, SAMPLES, device)
+    yield compare_with_trainer(GPU, SAMPLES, device)

@@ -64,5 +64,5 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def _noted(rows: Sequence[Row]) -> list[Row]:
-    """Rows that were measured and have something to tell."""
+    """Rows that were measured and have something to show."""
     return [row for row in rows if row.note and row.asdf is not None]

@@ -122,7 +122,7 @@ class RecipeFolder:
         )
 
     def run(self, *words: str, processes: int = 1, **variables: str) -> Outcome:
-        """In processes of its own."""
+        """In separate processes."""
         return self.run_command(self.command(*words, processes=processes), **variables)
 
     def run_command(self, command: list[str], **variables: str) -> Outcome:

@@ -12,7 +12,7 @@ users. Exit status: 0, 1 where a line is FAIL, 2 where there is no GPU, 130 wher
 
     command.py      the command line
     groups.py       the groups of checks, their time budgets, the sizes of what they compute
-    running.py      runs each group in a process of its own, so that none can end or spoil another
+    running.py      runs each group in a separate process, so that none can end or spoil another
     worker.py       is that process
     verdict.py      a line, and what makes it PASS or FAIL
     report.py       the file

@@ -1,4 +1,4 @@
-"""Cases of training steps, each measured in processes of its own (`measure.py`).
+"""Cases of training steps, each measured in separate processes (`measure.py`).
 
 Where a GPU may be used by one process at a time only, whoever waits for such processes must not
 hold it.

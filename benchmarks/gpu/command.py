@@ -16,7 +16,7 @@ from benchmarks.gpu.groups import GROUPS, Group, Setup
 from benchmarks.gpu.report import NAME, counts, title, totals, write_report
 from benchmarks.gpu.running import GroupRun, Outcome
 from benchmarks.gpu.verdict import FAIL
-from benchmarks.harness import tell
+from benchmarks.harness import log_line
 
 NO_GPU, STOPPED = 2, 130
 
@@ -67,11 +67,11 @@ class _Run:
         from benchmarks.gpu.machine import describe
 
         self._machine = describe()
-        tell(self._machine["line"])
+        log_line(self._machine["line"])
         before = signal.signal(signal.SIGTERM, _interrupt)
         try:
             for position, group in enumerate(self._groups, 1):
-                tell(f"\n[{position} of {len(self._groups)}] {group.name}: {group.about}")
+                log_line(f"\n[{position} of {len(self._groups)}] {group.name}: {group.about}")
                 self._run_group(group)
                 self._write("running")
             state = "finished"
@@ -92,14 +92,14 @@ class _Run:
         try:
             for line in run.lines():
                 outcome.lines.append(line)
-                tell(f"  {line.text()}")
+                log_line(f"  {line.text()}")
         except KeyboardInterrupt:
             outcome.lines += run.give_up("stopped by the user")
             raise
         finally:
             run.end()
             outcome.seconds = time.monotonic() - began
-        tell(f"  {title(outcome)}")
+        log_line(f"  {title(outcome)}")
 
     def _write(self, state: str) -> None:
         write_report(self._path, self._machine, self._setup.quick, self._outcomes, state)

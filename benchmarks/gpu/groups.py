@@ -79,7 +79,7 @@ QUICK = Sizes("tiny", 8000, (2, 3), 2, 6, 1, 3)
 
 @dataclass(frozen=True)
 class Setup:
-    """What every check is given.
+    """What every check gets.
 
     Attributes:
         folder: for what checks write; it goes away at the end.

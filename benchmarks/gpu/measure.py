@@ -99,7 +99,7 @@ def _seconds(step: Callable[[], float]) -> tuple[float, float]:
 
 
 def measured(case: Case) -> tuple[Measured | str, bool]:
-    """A case in a world of its own, or why it failed; and whether this is the main rank."""
+    """A case in a separate world, or why it failed; and whether this is the main rank."""
     settings = settings_of(case)
     with open_world(settings.computing) as world, chosen(case.options):
         try:

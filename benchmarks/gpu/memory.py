@@ -27,11 +27,11 @@ def recipe(setup: Setup) -> Iterable[Line]:
     results = measure_all(cases)
     for name, result in zip(names, results, strict=True):
         if isinstance(result, Measured):
-            yield _beside_count(name, result, setup)
+            yield _compare_count(name, result, setup)
     yield from failures(names, results)
 
 
-def _beside_count(name: str, result: Measured, setup: Setup) -> Line:
+def _compare_count(name: str, result: Measured, setup: Setup) -> Line:
     what, reserved = f"{name}: peak of a step", f"{result.reserved_gib:.2f} GiB reserved"
     if result.dtype != "bfloat16":
         return not_run(what, f"this GPU computes it in {result.dtype}")

@@ -20,7 +20,7 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from benchmarks.corpus import temporary_corpus
 from benchmarks.gpu.null_table import BEFORE, NOW, SCORING, table, write_results
-from benchmarks.harness import ROOT, tell
+from benchmarks.harness import ROOT, log_line
 
 _CLASS = "network.network_class"
 _XLSR = {"front_end.architecture": "wav2vec2_xlsr_300m", "network.minibatch_size": 14}
@@ -110,7 +110,7 @@ def count_all() -> dict[str, Any]:
 def _count_cases(cases: Sequence[Case], gpus: int) -> dict[str, Any]:
     results = {}
     for case in cases:
-        tell(f"{case.name} ...")
+        log_line(f"{case.name} ...")
         words = ["tests.gpu.count_training", json.dumps([case.settings])]
         (result,) = _on_null_gpus(gpus, *words)
         result["waits_of_step"] = sum(result["waits"].values())
@@ -119,7 +119,7 @@ def _count_cases(cases: Sequence[Case], gpus: int) -> dict[str, Any]:
 
 
 def _count_scoring() -> dict[str, float]:
-    tell("scoring ...")
+    log_line("scoring ...")
     with temporary_corpus(8, 1.0) as corpus:
         waits = _on_null_gpus(1, "tests.gpu.count_scoring", str(corpus.utterances.folder))
     return {name: sum(places.values()) for name, places in waits.items() if name in SCORING}

@@ -51,7 +51,7 @@ def saved_count(name: str, kind: str) -> float:
 
 
 def table(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Version 0.1 beside now, in Markdown."""
+    """Version 0.1 next to now, in Markdown."""
     lines = [
         "| a training step | waits of the host | operations | calls of NCCL | peak, GiB |",
         "|---|---:|---:|---:|---:|",
@@ -105,7 +105,7 @@ def section() -> str:
 
 
 def write_results(path: Path) -> None:
-    """Put the section into RESULTS.md, in the place of the one that is there or at the end."""
+    """Put the section into RESULTS.md, instead of the present one, or at the end."""
     text = path.read_text(encoding="utf-8")
     head, _, rest = text.partition(_BEGIN)
     tail = rest.partition(f"{_END}\n")[2]

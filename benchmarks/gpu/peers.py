@@ -9,7 +9,7 @@ import torch
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.verdict import Line, at_least, measured, not_run
 from benchmarks.rows import Row
-from benchmarks.step import Case, beside_plain, beside_trainer
+from benchmarks.step import Case, compare_with_plain_loop, compare_with_trainer
 
 NO_BF16 = "the GPU does not compute in bf16"
 
@@ -19,7 +19,7 @@ def plain_loop(setup: Setup) -> Iterable[Line]:
     if torch.cuda.get_device_capability() < (8, 0):
         yield not_run("speed over a plain PyTorch loop", NO_BF16)
         return
-    yield as_line(beside_plain(_case(setup), setup.sizes.samples, _device()), setup)
+    yield as_line(compare_with_plain_loop(_case(setup), setup.sizes.samples, _device()), setup)
 
 
 def trainer(setup: Setup) -> Iterable[Line]:
@@ -27,7 +27,7 @@ def trainer(setup: Setup) -> Iterable[Line]:
     if torch.cuda.get_device_capability() < (8, 0):
         yield not_run("speed over Hugging Face Trainer", NO_BF16)
         return
-    yield as_line(beside_trainer(_case(setup), setup.sizes.samples, _device()), setup)
+    yield as_line(compare_with_trainer(_case(setup), setup.sizes.samples, _device()), setup)
 
 
 def _case(setup: Setup) -> Case:

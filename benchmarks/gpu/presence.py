@@ -1,4 +1,4 @@
-"""Which settings this version has: a check of one that is not there says NOT RUN."""
+"""Which settings this version has: a check of a missing one says NOT RUN."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def takes_value(name: str, value: str) -> bool:
 
 
 def missing(name: str) -> str:
-    """The reason of a check that needs a setting which is not there."""
+    """The reason of a check that needs a setting which does not exist."""
     return f"this version has no {name}"
 
 

@@ -24,7 +24,7 @@ END_LIMIT_S = 60.0
 
 
 def speed(setup: Setup) -> Iterable[Line]:
-    """Utterances/s of two and of all GPUs, beside so many times one."""
+    """Utterances/s of two and of all GPUs, next to that many times one."""
     if setup.gpus < 2:
         yield _needs_two("efficiency of several GPUs")
         return
@@ -37,7 +37,7 @@ def speed(setup: Setup) -> Iterable[Line]:
 
 
 def scores(setup: Setup) -> Iterable[Line]:
-    """The score file of all GPUs beside that of one."""
+    """The score file of all GPUs and that of one."""
     what = "1 GPU and all GPUs write the same score file"
     if setup.gpus < 2:
         yield _needs_two(what)
@@ -48,7 +48,7 @@ def scores(setup: Setup) -> Iterable[Line]:
 
 
 def batch_norm(setup: Setup) -> Iterable[Line]:
-    """Our batch norm over two GPUs beside torch's SyncBatchNorm."""
+    """Our batch norm over two GPUs next to torch's SyncBatchNorm."""
     what = "batch norm over 2 GPUs: difference from torch's"
     if setup.gpus < 2:
         yield _needs_two(what)

@@ -21,7 +21,7 @@ TRAINING_LIMIT = 10.0
 SCORING_LIMIT = 1.0
 
 
-def beside_cpu(setup: Setup) -> Iterable[Line]:
+def compare_with_cpu(setup: Setup) -> Iterable[Line]:
     """Both at the same time; the CPU's takes one thread."""
     runs = QuickstartRuns(setup, "quickstart")
     epochs: dict[str, Any] = {"network.max_epochs": setup.sizes.epochs}
@@ -84,4 +84,4 @@ def _make_corpus(runs: QuickstartRuns) -> None:
         raise RuntimeError(last_line(run))
 
 
-CHECKS: dict[str, Check] = {"beside the CPU": beside_cpu, "precisions": precisions}
+CHECKS: dict[str, Check] = {"beside the CPU": compare_with_cpu, "precisions": precisions}

@@ -1,4 +1,4 @@
-"""RawBoost on the GPU beside the host: the same waveforms, and ms per batch."""
+"""RawBoost on the GPU and on the host: the same waveforms, and ms per batch."""
 
 from __future__ import annotations
 

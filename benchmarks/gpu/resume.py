@@ -35,7 +35,7 @@ KILLED_AFTER = "7"
 def as_it_is(setup: Setup) -> Iterable[Line]:
     """With the kernels that torch takes by itself."""
     what = "killed and resumed, as it is"
-    result = killed_beside_whole(setup, "resume", {})
+    result = compare_killed_with_whole(setup, "resume", {})
     if result in (SAME, OTHER):
         yield stated(what, result, "a GPU promises nothing here")
     else:
@@ -48,7 +48,7 @@ def deterministic(setup: Setup) -> Iterable[Line]:
     if not has_setting(SETTING):
         yield not_run(what, missing(SETTING), SAME)
         return
-    yield equal(what, killed_beside_whole(setup, "deterministic", {SETTING: True}), SAME)
+    yield equal(what, compare_killed_with_whole(setup, "deterministic", {SETTING: True}), SAME)
 
 
 def cost(setup: Setup) -> Iterable[Line]:
@@ -61,7 +61,7 @@ def cost(setup: Setup) -> Iterable[Line]:
     yield measured(what, fixed, "ms", f"{100 * (fixed / free - 1):+.1f} %")
 
 
-def killed_beside_whole(setup: Setup, name: str, settings: dict[str, Any]) -> str:
+def compare_killed_with_whole(setup: Setup, name: str, settings: dict[str, Any]) -> str:
     """SAME or OTHER, or why there is nothing to compare."""
     runs = QuickstartRuns(setup, name)
     whole = runs.run("whole", {**RUN, **settings})
@@ -71,10 +71,10 @@ def killed_beside_whole(setup: Setup, name: str, settings: dict[str, Any]) -> st
     if killed.status == 0:
         return "the run that was to be killed ended by itself"
     resumed = runs.run("killed", {**RUN, **settings})
-    return _beside(resumed, *(_last_network(runs.networks(name)) for name in ("killed", "whole")))
+    return _compare(resumed, *(_last_network(runs.networks(name)) for name in ("killed", "whole")))
 
 
-def _beside(resumed: Ended, first: Path | None, other: Path | None) -> str:
+def _compare(resumed: Ended, first: Path | None, other: Path | None) -> str:
     if resumed.status or first is None or other is None:
         return last_line(resumed)
     if "going on from" not in resumed.output:

@@ -1,4 +1,4 @@
-"""Runs groups of checks, each in a process of its own.
+"""Runs groups of checks, each in a separate process.
 
 Invariant: whatever a check does (raise, crash, hang, break the device), every check after it and
 every group still runs, and every check has at least one line. A process that ends before its time

@@ -17,7 +17,7 @@ SETTING = "computing.scoring_precision"
 def score(
     setup: Setup, name: str, precision: str = "fp32", processes: int = 1
 ) -> tuple[dict[str, Any], bytes]:
-    """Score a list in processes of their own: what `scoring_run` says, and the file."""
+    """Score a list in separate processes: what `scoring_run` says, and the file."""
     path = setup.new_folder("scores") / f"{name}.txt"
     sizes = setup.sizes
     words = (str(path), sizes.architecture, str(sizes.trials), precision)

@@ -229,7 +229,7 @@ def test_the_second_run_in_a_system_folder_is_refused(recipe, capsys):
     assert process.wait(PATIENCE_S) == 0
 
 
-def test_two_runs_beside_each_other(recipe):
+def test_two_runs_at_the_same_time(recipe):
     processes = [
         recipe.start(
             "debug", "network.max_epochs=1", f"paths.system_folder={name}", "computing.processes=2"

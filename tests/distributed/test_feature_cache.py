@@ -31,7 +31,9 @@ def networks(recipe, system):
     return {key: content[key] for key in ("model_state_dict", "optimizer_state_dict")}
 
 
-def test_runs_on_kept_features_go_on_exactly_and_are_those_of_the_frozen_front_end(recipe, capsys):
+def test_runs_on_cached_features_go_on_exactly_and_are_those_of_the_frozen_front_end(
+    recipe, capsys
+):
     recipe.add_configs(CONFIG)
     whole = recipe.call(capsys, "cached", "recipe.validation_sets=('demo-dev',)")
     assert whole.status == 0, whole.output
@@ -68,7 +70,7 @@ def test_a_run_that_has_ended_computes_no_features_again(recipe, capsys):
     assert not (recipe.output / "features").exists()
 
 
-def test_two_processes_keep_the_same_features_and_train_alike(recipe, capsys):
+def test_two_processes_cache_the_same_features_and_train_alike(recipe, capsys):
     """Minibatch 8 on one process, 4 on two; the pass has batches of 16 in both."""
     recipe.add_configs(CONFIG)
     outcome = recipe.call(capsys, "cached", "network.minibatch_size=8")
@@ -144,7 +146,7 @@ def test_a_killed_pass_leaves_no_cache_and_a_stopped_one_goes_on(recipe, capsys)
     assert len(caches(features)) == 1 and not part.exists()
 
 
-def test_what_cannot_be_kept_is_refused_before_any_work(recipe, capsys):
+def test_what_cannot_be_cached_is_refused_before_any_work(recipe, capsys):
     recipe.add_configs(CONFIG)
     outcome = recipe.call(
         capsys, "cached", "front_end.frozen=False", "network.clip_position='random'"

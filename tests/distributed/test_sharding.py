@@ -114,7 +114,7 @@ def make_step(
     utterances = TrialList([f"{i}.wav" for i in range(SIZE)], labels, name="noise")
     step = Step(network.train(), utterances, settings, world)
     if start is not None:
-        # Training would change the tensors that it was given.
+        # Training would change the tensors that it got.
         checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
         fill_network(step.network, checkpoint)
         step.load_state(checkpoint)

@@ -29,7 +29,7 @@ def count_gpus(shown: str, root: Path) -> list[int]:
 
 
 def count_what_is_shown() -> dict[str, list[int]]:
-    """On a machine with four; each in a process of its own, since torch counts once."""
+    """On a machine with four; each in a separate process, since torch counts once."""
     with (
         tempfile.TemporaryDirectory() as folder,
         get_context("fork").Pool(1, maxtasksperchild=1) as pool,
@@ -41,7 +41,7 @@ def count_what_is_shown() -> dict[str, list[int]]:
 
 
 def describe(cores: int) -> dict[str, object]:
-    """What a run takes of so many cores, and of the GPU."""
+    """What a run takes of n cores, and of the GPU."""
     loaders.usable_cores = worlds.usable_cores = lambda: cores
     computing = Computing()
     with worlds.open_world(computing) as world:

@@ -76,7 +76,7 @@ def test_two_devices_run_all_stages_and_one_goes_on_with_them(quick, null_gpu):
     assert (quick.system("quickstart") / "results" / "report.html").exists()
 
 
-# In processes of their own: what another network has left in memory may be no network's output.
+# In separate processes: what another network has left in memory may be no network's output.
 @pytest.mark.parametrize(
     ("config", "epochs", "said"),
     [
@@ -84,7 +84,7 @@ def test_two_devices_run_all_stages_and_one_goes_on_with_them(quick, null_gpu):
         ("boosted", 2, "precision fp16 with loss scaling"),
     ],
 )
-def test_what_is_done_beside_a_step_runs_from_the_first_stage_to_the_last(
+def test_what_is_done_next_to_a_step_runs_from_the_first_stage_to_the_last(
     quick, null_gpu, config, epochs, said
 ):
     outcome = run_to_the_end(quick, config, **null_gpu())

@@ -31,7 +31,7 @@ def call(recipe, capsys):
         ),
     ],
 )
-def test_what_is_missing_is_told_before_any_work(
+def test_what_is_missing_is_reported_before_any_work(
     recipe, call, corpus, monkeypatch, words, message, dry
 ):
     monkeypatch.setattr("asdf.audio.silero._PACKAGE", "silero-vad-of-nobody")

@@ -322,7 +322,7 @@ def test_a_start_from_0_never_overwrites_networks(own):
     )
 
 
-def test_an_epoch_to_go_on_from_that_is_not_there(own):
+def test_an_epoch_to_go_on_from_that_does_not_exist(own):
     trained(own)
     message = own.refusal("network.resume_epoch=7")
     assert (
@@ -394,7 +394,7 @@ def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
 
 
 @pytest.mark.parametrize("name", ["networks", "log.txt", "metrics.jsonl"])
-def test_what_lies_in_the_place_of_a_file_or_folder_is_named(own, name):
+def test_what_lies_instead_of_a_file_or_folder_is_named(own, name):
     path = own.recipe.system() / name
     path.parent.mkdir(parents=True)
     path.mkdir() if "." in name else path.write_text("")

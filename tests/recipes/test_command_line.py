@@ -227,7 +227,7 @@ def test_stages_one_by_one_do_what_all_do_in_one(recipe, capsys):
     assert results == json.loads((first / "results" / "results.json").read_text())
 
 
-def test_a_stage_whose_input_is_not_there(recipe, capsys):
+def test_a_stage_whose_input_does_not_exist(recipe, capsys):
     outcome = recipe.call(capsys, "debug", "recipe.start_stage=2")
     assert (
         outcome.status == 1
@@ -249,7 +249,7 @@ def test_the_settings_are_those_of_init_config_after_an_error(recipe, capsys):
     assert not (recipe.system() / "owner.json").exists()
 
 
-def test_epochs_are_chosen_and_kept(recipe, capsys):
+def test_epochs_are_chosen_and_retained(recipe, capsys):
     retention = (
         "network.keep_last_networks=1",
         "network.keep_best_networks=1",

@@ -20,7 +20,7 @@ SSL = (
 
 
 def dry_run(recipe, *words):
-    """Status, standard output and standard error of a dry run in a process of its own."""
+    """Status, standard output and standard error of a dry run in a separate process."""
     command = recipe.command(*words, "--dry-run")
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     return done.returncode, done.stdout, done.stderr

@@ -1,4 +1,4 @@
-"""A front end of another kind, in a file of the recipe's folder: all that front ends do, it does."""
+"""A front end of another kind, in a file next to the recipe: all that front ends do, it does."""
 
 import torch
 

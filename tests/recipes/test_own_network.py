@@ -107,7 +107,7 @@ def own(recipe, capsys, *words):
     return recipe.call(capsys, "own", *words)
 
 
-def test_it_trains_scores_and_is_told_of_everything(recipe, capsys):
+def test_it_trains_scores_and_is_notified_of_everything(recipe, capsys):
     outcome = own(recipe, capsys)
     assert outcome.status == 0, outcome.output
     assert len(read_scores(recipe.system() / "scores" / "epoch.1" / "demo-eval.txt")) == 8
@@ -226,7 +226,7 @@ def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
         assert "stage 0" not in outcome.output  # nothing is measured first
 
 
-def test_a_dry_run_finds_what_is_not_there_without_running_it(recipe, capsys):
+def test_a_dry_run_finds_what_does_not_exist_without_running_it(recipe, capsys):
     own(recipe, capsys, "--dry-run")
     (recipe.folder / "loud.py").write_text(
         "print('it runs')\nfrom torch.nn import Linear as Other\n"

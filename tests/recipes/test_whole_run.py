@@ -44,7 +44,7 @@ def test_all_stages_write_what_they_say(recipe, capsys):
     assert not list(system.rglob("*.part"))
 
 
-def test_the_precision_of_scores_is_beside_each_eer(recipe, capsys):
+def test_the_precision_of_scores_is_next_to_each_eer(recipe, capsys):
     quick = "computing.scoring_precision=bf16"
     outcome = recipe.call(capsys, "debug", quick, "network.max_epochs=1", "recipe.end_stage=2")
     assert outcome.status == 0, outcome.output

@@ -57,7 +57,7 @@ class Job:
         _run("scancel", self.id)
 
     def wait(self, restarts: int = 0) -> "Job":
-        """Wait until the job has ended for good, having been requeued so many times."""
+        """Wait until the job has ended for good, having been requeued this many times."""
         for _ in range(restarts):
             self.wait_until(
                 lambda: (

@@ -40,7 +40,7 @@ def recording() -> np.ndarray:
 
 
 @installed
-def test_it_tells_speech_from_loud_noise(recording: np.ndarray) -> None:
+def test_it_distinguishes_speech_from_loud_noise(recording: np.ndarray) -> None:
     mask = speech_mask(recording, SILERO)
     assert mask.shape == recording.shape and mask.dtype == bool
     parts = [mask[a:b].mean() for a, b in ((0, 16000), (16000, 48000), (50000, 64000))]

@@ -90,7 +90,7 @@ with open(sys.argv[1] + "/log.txt", "wb") as log:
 """
 
 
-def test_ctrl_c_keeps_what_was_found_and_ends_what_runs(tmp_path):
+def test_ctrl_c_retains_the_results_and_ends_what_runs(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", STOPPED, str(tmp_path)],
         cwd=ROOT,

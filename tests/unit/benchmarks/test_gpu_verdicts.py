@@ -76,7 +76,7 @@ def test_published_logits_pass_on_the_cpu(tmp_path):
     assert values.published_on(CPU, tmp_path).verdict == NOT_RUN
 
 
-def test_a_network_passes_beside_itself_and_a_changed_one_fails():
+def test_a_network_passes_next_to_itself_and_a_changed_one_fails():
     line = values.fp32_on(CPU, "SSL_MHFA")
     assert (line.verdict, line.value) == (PASS, 0.0)
     network, changed = build("SSL_MHFA"), build("SSL_MHFA")
@@ -137,7 +137,7 @@ def test_a_step_has_its_share_of_the_peak_and_of_the_time():
     assert used.verdict == FAIL
 
 
-def test_settings_that_are_not_there_are_known():
+def test_settings_that_do_not_exist_are_known():
     assert presence.has_setting("computing.tf32") and presence.takes_value(
         "computing.scoring_precision", "tf32"
     )

@@ -113,7 +113,7 @@ def test_scoring_one_at_a_time_gives_the_same_scores() -> None:
     assert np.abs(scores["fixed"] - scores["single"]).max() > 1e-5
 
 
-def test_kept_features_train_as_computed_ones_do() -> None:
+def test_cached_features_train_as_computed_ones_do() -> None:
     settings = nets.make_settings("tiny", 2, samples=6000)
     settings.front_end.frozen, settings.network.clip_position = True, "start"
     settings.computing.network_dataloader_workers = 0
@@ -129,7 +129,7 @@ def test_kept_features_train_as_computed_ones_do() -> None:
             seed=0,
             position="start",
         )
-        cached = frozen.keep_features(
+        cached = frozen.cache_features(
             network, clips, corpus, settings, world, corpus.utterances.folder
         )
         losses = []

@@ -46,7 +46,7 @@ def _rows() -> list[Row]:
     return [Row(scale.LOAD, "processes", "", 0.5), *rows]
 
 
-def test_a_ratio_tells_what_is_linear() -> None:
+def test_a_ratio_shows_what_is_linear() -> None:
     _, linear, square, memory = _rows()
     assert linear.asdf == pytest.approx(10) and linear.peer == pytest.approx(10)
     assert linear.ratio == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""`python -m asdf corpora`: what it tells of the corpora, and of one that is checked."""
+"""`python -m asdf corpora`: what it says of the corpora, and of a checked one."""
 
 from __future__ import annotations
 

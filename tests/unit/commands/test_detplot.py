@@ -50,7 +50,7 @@ def test_systems_on_the_trials_of_a_protocol(scores, tmp_path, capsys):
     assert labels(out) == ["net: EER 0.00 %", "other: EER 100.00 %"]
 
 
-def test_attacks_of_the_score_file_where_the_protocol_tells_none(scores, tmp_path):
+def test_attacks_of_the_score_file_where_the_protocol_has_none(scores, tmp_path):
     protocol, out = tmp_path / "protocol.tsv", tmp_path / "det.svg"
     rows = "".join(f"U{i}\t{int(i < 3)}\t\n" for i in range(1, 5))
     protocol.write_text(f"utterance\tlabel\tattack\n{rows}")
@@ -79,7 +79,7 @@ def test_an_attack_called_as_the_system_keeps_its_own_curve(tmp_path):
     assert labels(out) == ["A07: EER 50.00 %", "'A07': EER 0.00 %", "A08: EER 75.00 %"]
 
 
-def test_systems_have_the_names_that_they_are_given(scores, tmp_path):
+def test_systems_have_the_names_of_the_arguments(scores, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "net.txt").write_text(KEYED)
     out = tmp_path / "det.svg"

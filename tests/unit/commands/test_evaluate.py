@@ -299,13 +299,13 @@ def test_unknown_columns_and_subsets_name_those_there_are(capsys, scores, protoc
     assert "eval, progress" in err
 
 
-def test_without_labels_the_protocol_is_asked_for(capsys, scores):
+def test_without_labels_the_protocol_is_requested(capsys, scores):
     status, _, err = run(capsys, scores)
     assert status == 1
     assert "there is no label in 'E_000" in err
 
 
-def test_systems_have_the_names_that_they_are_given(capsys, tmp_path):
+def test_systems_have_the_names_of_the_arguments(capsys, tmp_path):
     for folder in ("first", "second"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "dev.txt").write_text("a 1 1.5\nb 0 0.5\n")

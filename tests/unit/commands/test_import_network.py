@@ -95,7 +95,7 @@ def test_a_longer_recording_has_the_published_logit(name, reference, run, tmp_pa
         )
 
 
-def test_lengths_that_are_given_count_more_than_the_published_ones(reference, run, tmp_path):
+def test_lengths_that_are_set_count_more_than_the_published_ones(reference, run, tmp_path):
     words = ["import", reference("AASIST-L.pth"), tmp_path / "net.pt"]
     least, most = (
         f"network.{name}_evaluation_utterance_length_in_samples" for name in ("min", "max")

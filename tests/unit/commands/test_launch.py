@@ -42,13 +42,13 @@ def launch(recipe, capsys, *words):
         (("network.max_epochs=1",), "no config named"),
     ],
 )
-def test_mistakes_are_told_before_anything_starts(recipe, capsys, words, message):
+def test_mistakes_are_reported_before_anything_starts(recipe, capsys, words, message):
     words = words if "--slots" in words else (*words, "--slots", "2")
     status, error = launch(recipe, capsys, *words)
     assert status == 2 and message in error
 
 
-def test_a_recipe_that_is_not_there(recipe, capsys):
+def test_a_recipe_that_does_not_exist(recipe, capsys):
     assert main(["launch", str(recipe.folder), "debug"]) == 2
     assert f"{recipe.folder / 'run.py'}?" in capsys.readouterr().err
 
@@ -60,7 +60,7 @@ def test_a_run_wider_than_the_gpus_named(recipe, capsys):
         _jobs(recipe.folder / "run.py", ["debug"], GPUS, 3)
 
 
-def test_each_run_is_told_its_place_on_top_of_its_config(recipe):
+def test_each_run_is_assigned_its_gpus_on_top_of_its_config(recipe):
     recipe.add_configs(
         "two < debug\npaths.system_folder = 'two'\n"
         "computing.processes = 2\ncomputing.threads = None"

@@ -408,7 +408,7 @@ def test_names_that_are_no_text_and_names_that_are_formulas(folder, score):
 
 
 def test_help_has_examples():
-    """In a process of its own, as a user sees it."""
+    """In a separate process, as a user sees it."""
     done = subprocess.run(
         [sys.executable, "-m", "asdf", "score", "--help"], capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""`python -m asdf score` in processes of its own: stopped, killed, in a pipe."""
+"""`python -m asdf score` in separate processes: stopped, killed, in a pipe."""
 
 import csv
 import json

@@ -62,7 +62,7 @@ def test_suffixes_in_capitals_are_found_and_foreign_files_are_not(lay: Lay, read
         check_files([utterances])
 
 
-def test_a_tar_of_it_beside_other_corpora_has_the_same_ids(lay: Lay, tmp_path: Path) -> None:
+def test_a_tar_of_it_next_to_other_corpora_has_the_same_ids(lay: Lay, tmp_path: Path) -> None:
     files = {
         f"{PROTOCOLS}.train.trn.txt": LA19,
         f"{FLAC19}/LA_T_1.flac": "one",
@@ -81,7 +81,7 @@ def test_a_tar_of_it_beside_other_corpora_has_the_same_ids(lay: Lay, tmp_path: P
     check_files([packed])
 
 
-def test_a_tar_of_the_audio_beside_unpacked_protocols(lay: Lay, read: Read) -> None:
+def test_a_tar_of_the_audio_next_to_unpacked_protocols(lay: Lay, read: Read) -> None:
     root = lay({f"{PROTOCOLS}.train.trn.txt": LA19}, f"{FLAC19}/LA_T_1.flac\n{FLAC19}/LA_T_2.FLAC")
     move_into_tar(
         root / "LA/ASVspoof2019_LA_train",

@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_named_with_file_and_line(
     assert str(caught.value).startswith(str(tmp_path / "labels")) and message in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(AsdfError, match=r"cannot read .*none"):
         read_protocol(tmp_path / "none")
 

@@ -112,7 +112,7 @@ def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> Non
         ("spoofceleb", "metadata/train.csv", "metadata"),
     ],
 )
-def test_a_folder_that_a_corpus_is_told_by_stands_for_it(
+def test_a_folder_that_a_corpus_is_recognised_by_stands_for_it(
     lay: Lay, name: str, mark: str, folder: str
 ) -> None:
     base = lay(empty=mark)

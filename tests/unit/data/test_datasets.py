@@ -59,7 +59,7 @@ def test_speech_activity_detection_comes_before_the_crop(tmp_path):
     assert np.array_equal(WholeUtterances(utterances, sad)[0, 6400].samples, np.tile(clip, 2))
 
 
-def test_a_whole_utterance_has_as_many_samples_as_asked_for(utterances):
+def test_a_whole_utterance_has_as_many_samples_as_requested(utterances):
     data = WholeUtterances(utterances, OFF)
     whole = read_audio(utterances.path(1))
     assert np.array_equal(data[1, 1500].samples, whole) and np.array_equal(

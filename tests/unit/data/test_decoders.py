@@ -65,7 +65,7 @@ def clips(utterances: TrialList):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_pass_counts_each_recording_once(utterances, monkeypatch, workers: int) -> None:
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
-    read_audio(utterances.path(1))  # noted before the workers are forked: not theirs to tell
+    read_audio(utterances.path(1))  # noted before the workers are forked: not theirs to log
     loader = BatchLoader(clips(utterances), workers, World())
     expected = {str(utterances.path(index)) for index in BY_FFMPEG}
     for _ in range(2):
@@ -75,7 +75,7 @@ def test_a_pass_counts_each_recording_once(utterances, monkeypatch, workers: int
     assert loader.decoded_by_ffmpeg == set()
 
 
-def test_lengths_tell_what_they_decoded(utterances, tmp_path, log) -> None:
+def test_lengths_log_what_they_decoded(utterances, tmp_path, log) -> None:
     measure_lengths(utterances, OFF, tmp_path, World())
     assert log == []  # the headers of FLACs suffice
     measure_lengths(utterances, SpeechActivity(mode="on"), tmp_path, World())
@@ -94,7 +94,7 @@ class Mean(nn.Module):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_scoring_tells_what_it_decoded(utterances, log, monkeypatch, workers: int) -> None:
+def test_scoring_logs_what_it_decoded(utterances, log, monkeypatch, workers: int) -> None:
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
     settings = Sections()
     settings.network.min_evaluation_utterance_length_in_samples = 6000
@@ -125,7 +125,7 @@ def test_the_line_counts_the_recordings_of_the_list_alone(utterances, log) -> No
     ]
 
 
-def test_what_was_taken_is_not_told_again(utterances) -> None:
+def test_what_was_taken_is_not_logged_again(utterances) -> None:
     fallbacks.take()
     read_audio(utterances.path(0))
     assert fallbacks.take() == set()

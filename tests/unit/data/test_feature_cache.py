@@ -44,7 +44,7 @@ class Counting:
 
     def __call__(self, waveforms_BT):
         assert not torch.is_grad_enabled()
-        if torch.any(waveforms_BT != 0):  # not the blank that tells the shape
+        if torch.any(waveforms_BT != 0):  # not the blank that shows the shape
             self.sizes.append(len(waveforms_BT))
             if len(self.sizes) == self.fails_at:
                 raise KeyboardInterrupt
@@ -115,7 +115,7 @@ def test_a_clip_from_the_start_is_the_first_samples_or_their_repetition(utteranc
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_the_features_of_all_clips_are_kept_under_the_keys_of_the_clips(keep, utterances, dtype):
+def test_the_features_of_all_clips_are_cached_under_the_keys_of_the_clips(keep, utterances, dtype):
     features, cache = keep(dtype=dtype)
     wanted = expected(utterances, dtype)
     assert len(features) == SIZE and cache.bytes == wanted.nbytes == cache.features.stat().st_size
@@ -129,7 +129,7 @@ def test_the_features_of_all_clips_are_kept_under_the_keys_of_the_clips(keep, ut
             )
 
 
-def test_layers_are_kept_one_beside_the_other(keep, utterances):
+def test_layers_are_saved_side_by_side(keep, utterances):
     features, cache = keep(
         lambda waveforms: [n * waveforms.unflatten(1, (4, 100)) for n in (1, 2, 3)], dtype="float32"
     )
@@ -437,7 +437,7 @@ def test_settings_under_which_features_change_are_refused(settings, change, mess
     assert CACHE not in {contradiction.first for contradiction in contradictions(settings)}
 
 
-def test_sizes_are_told_in_the_unit_that_fits():
+def test_sizes_are_stated_in_the_unit_that_fits():
     sizes = (1_234_500_000_000, 1_000_000_000, 999_000_000, 5600, 40)
     assert [in_bytes(size) for size in sizes] == [
         "1,234.5 GB",
@@ -449,7 +449,7 @@ def test_sizes_are_told_in_the_unit_that_fits():
 
 
 def test_a_batch_is_computed_while_the_one_before_is_written(keep, monkeypatch):
-    """On a GPU, which is asked for a batch before the host waits for the one before."""
+    """On a GPU, to which a batch is sent before the host waits for the one before."""
     front_end, write, begun = Counting(), feature_pass._write_at, []
 
     def note(file, data, position):

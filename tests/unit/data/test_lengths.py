@@ -1,4 +1,4 @@
-"""Measured lengths: right, kept, and never those of something else."""
+"""Measured lengths: right, saved, and never those of something else."""
 
 import os
 import tarfile

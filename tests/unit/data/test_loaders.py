@@ -1,4 +1,4 @@
-"""Batches are the same whatever the number of workers; stops and failures reach the main process."""
+"""Batches are the same with any number of workers; stops and failures reach the main process."""
 
 import os
 import subprocess
@@ -188,7 +188,7 @@ class Blocking(Dataset):
         return Clip(np.full(4, key, np.float32))
 
 
-def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_asked_to_stop(
+def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_requested_to_stop(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr("asdf.data.loaders._PATIENCE_S", 1.0)

@@ -29,7 +29,7 @@ def test_results_come_in_order_whoever_is_first():
         assert pool.submit(divmod, 7, 2).result() == (3, 1)
 
 
-def test_an_error_is_raised_where_its_result_is_asked_for():
+def test_an_error_is_raised_where_its_result_is_requested():
     def work(item: int) -> int:
         if item == 2:
             raise AsdfError("two")
@@ -42,7 +42,7 @@ def test_an_error_is_raised_where_its_result_is_asked_for():
             next(results)
 
 
-def test_items_are_asked_for_as_they_are_worked_on():
+def test_items_are_requested_as_they_are_worked_on():
     requested = []
     with threads(1) as pool:
         next(pool.map(abs, (requested.append(item) or item for item in range(10**6))))

@@ -130,7 +130,7 @@ def test_recordings_are_short_mono_16_bit_flac_at_16_khz(corpus: Path) -> None:
         assert 0.0 < np.abs(soundfile.read(path)[0]).max() < 0.99
 
 
-def test_levels_durations_floors_and_edges_tell_nothing_of_the_class() -> None:
+def test_levels_durations_floors_and_edges_say_nothing_of_the_class() -> None:
     # A set of its own, large enough for areas under the curve: chance is 0.5 with a standard
     # deviation of 0.05.
     part = DemoSet("train", "train.trn", ("A01", "A02", "A03", "A04"), speakers=10, pairs=6)

@@ -32,5 +32,5 @@ def page_faults(how: str) -> int:
     return int(done.stdout)
 
 
-def test_a_block_that_is_asked_for_again_brings_no_new_pages():
+def test_a_block_that_is_requested_again_brings_no_new_pages():
     assert page_faults("kept") < 1000 < 10_000 < page_faults("as it is")

@@ -1,4 +1,4 @@
-"""TF32 is used where it was asked for, and a program's own choice of it stays as it is."""
+"""TF32 is used where it was requested, and a program's own choice of it stays as it is."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What `computing.deterministic` sets, and that it is given back."""
+"""What `computing.deterministic` sets, and that it is restored."""
 
 import os
 import re
@@ -93,7 +93,7 @@ def test_an_operation_that_torch_refuses_is_named_with_the_setting():
     assert explain_refusal(RuntimeError("out of memory")) is None
 
 
-def test_the_number_of_threads_is_given_back():
+def test_the_number_of_threads_is_restored():
     before = torch.get_num_threads()
     with open_world(Computing(use_gpu=False, threads=before + 2)):
         assert torch.get_num_threads() == before + 2

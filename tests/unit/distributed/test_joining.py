@@ -149,7 +149,7 @@ def test_the_main_process_whose_store_it_is_ends_last():
     assert used == ["by another"] * 6 + ["main has left"]
 
 
-def test_gpus_are_told_apart_by_uuid_and_position():
+def test_gpus_are_distinguished_by_uuid_and_position():
     def properties(uuid, bus):
         return SimpleNamespace(uuid=uuid, pci_domain_id=0, pci_bus_id=bus, pci_device_id=0)
 

@@ -88,5 +88,5 @@ def test_a_stop_file_is_a_request_from_when_it_appears(monkeypatch, tmp_path):
     assert stop and stop.reason == f"the stop file {path}"
 
 
-def test_errors_a_user_can_mend_are_told_apart_by_their_status():
+def test_errors_a_user_can_mend_are_distinguished_by_their_status():
     assert (AsdfError.exit_status, UsageError.exit_status) == (1, 2)

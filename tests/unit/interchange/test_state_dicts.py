@@ -1,4 +1,4 @@
-"""State dicts: found wherever programs nest them."""
+"""State dicts are read wherever programs nest them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Which GPUs a launch uses, and that none is given out twice."""
+"""Which GPUs a launch uses, and that none is assigned twice."""
 
 import pytest
 

@@ -26,7 +26,7 @@ def test_bytes_are_counted_from_the_operation_that_makes_them_to_their_end():
         assert counted.now == 0
 
 
-def test_a_backward_pass_needs_what_autograd_keeps_for_it():
+def test_a_backward_pass_needs_what_autograd_saves_for_it():
     with fake_gpu() as counted:
         layer = nn.Linear(WIDTH, WIDTH, bias=False)
         weights = counted.now
@@ -94,7 +94,7 @@ def test_attention_never_holds_all_pairs_of_frames(probability):
         assert q.grad.shape == k.grad.shape == v.grad.shape == q.shape
 
 
-def test_dropout_keeps_a_byte_for_each_value():
+def test_dropout_saves_a_byte_for_each_value():
     with fake_gpu() as counted:
         x = torch.ones(ROWS, WIDTH, requires_grad=True)
         before = counted.now

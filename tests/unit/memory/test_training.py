@@ -32,7 +32,7 @@ def in_blocks(size: int) -> int:
 
 
 @pytest.mark.parametrize(("optimiser", "moments"), [("adam", 2), ("adamw", 2), ("sgd", 0)])
-def test_what_lies_there_between_steps(optimiser, moments):
+def test_what_memory_holds_between_steps(optimiser, moments):
     settings = settings_of("SSL_ASP")
     settings.network.optimizer = optimiser
     memory = computed(settings, processes=2)
@@ -86,7 +86,7 @@ def test_activations_grow_with_the_minibatch_of_a_process_and_shrink_in_bf16():
     assert short.peak < computed(settings).peak
 
 
-def test_gradients_of_earlier_minibatches_lie_there_in_the_next_ones():
+def test_gradients_of_earlier_minibatches_are_in_memory_in_the_next_ones():
     settings = settings_of("SSL_ASP")
     first = computed(settings)
     settings.network.optimizer_step_interval = 2

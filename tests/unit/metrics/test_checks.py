@@ -74,7 +74,7 @@ def test_saturated_softmax():
     assert f"{(saturated == 1).sum()} of them the score 1." in message
 
 
-def test_ties_that_decide_are_told_with_their_range():
+def test_ties_that_decide_are_reported_with_their_range():
     """Of the order of ties alone: bona fide first gives 1/2, spoof first 0."""
     _, message = _only(check_scores([1, 1, 0, 0], [0, 1, 0, -1]))
     assert "50.0 % of the trials share" in message

@@ -25,7 +25,7 @@ def test_one_that_is_better_by_far_leads():
     assert leading(WEAK, GOOD, WEAK) == {"eer": 1, "min_dcf": 1}
 
 
-def test_the_lowest_of_systems_that_chance_tells_apart_does_not():
+def test_the_lowest_of_systems_that_chance_separates_does_not():
     assert (
         evaluate(GOOD).eer != evaluate(NEAR).eer or evaluate(GOOD).min_dcf != evaluate(NEAR).min_dcf
     )

@@ -32,7 +32,7 @@ def test_a_scoring_length_that_cannot_be_is_reported(answer):
         scoring_length(Network(), 1000)
 
 
-def test_a_network_is_asked_through_distributed_data_parallel(tmp_path):
+def test_a_network_is_called_through_distributed_data_parallel(tmp_path):
     class Network(torch.nn.Linear):
         def scoring_length(self, samples):
             return samples - 1

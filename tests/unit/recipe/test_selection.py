@@ -43,7 +43,7 @@ def networks(tmp_path):
         (settings(), ["epoch.10.pt"]),
         (settings(("last",)), ["epoch.10.pt"]),
         (settings((9, 2)), ["epoch.9.pt", "epoch.2.pt"]),
-        (settings(("best",)), ["epoch.10.step.95.pt"]),  # epoch 1 was better, and has not been kept
+        (settings(("best",)), ["epoch.10.step.95.pt"]),  # epoch 1 was better, and was not retained
         (settings(("average", "last", 10)), ["average.pt", "epoch.10.pt"]),
         (settings(resume=-9), ["epoch.9.pt"]),
         (settings((2,), resume=-9), ["epoch.2.pt"]),
@@ -53,7 +53,7 @@ def test_names(networks, chosen, names):
     assert select_networks(chosen, networks) == names
 
 
-def test_networks_that_are_not_there(networks, tmp_path):
+def test_networks_that_do_not_exist(networks, tmp_path):
     with pytest.raises(
         AsdfError,
         match=r"holds no epoch\.3\.pt, epoch\.4\.pt\. There are epoch\.2\.pt, .*selected_epochs",

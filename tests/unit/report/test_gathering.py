@@ -1,4 +1,4 @@
-"""What a report is about is found in the folders of the runs, and measured as everywhere."""
+"""What a report shows is read from the folders of the runs, and measured as everywhere."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_folder_of_runs_is_its_runs(tmp_path):
         runs_in([tmp_path])
 
 
-def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+def test_runs_of_one_name_are_distinguished_by_their_folders(tmp_path):
     paths = [tmp_path / name for name in ("x/net", "y/net", "z/other")]
     runs = [open_run_folder(make_run(path, sets=("dev",), epochs=(1,))) for path in paths]
     assert distinct_names(runs) == ["x/net", "y/net", "other"]

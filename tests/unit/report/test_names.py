@@ -25,7 +25,7 @@ from asdf.report.names import labels_of, names_of, numbered
         ([os.fsdecode(b"\xff.txt")], [r"\udcff"]),
     ],
 )
-def test_the_shortest_names_that_tell_files_apart(paths, names):
+def test_the_shortest_names_that_distinguish_files(paths, names):
     assert names_of([Path(path) for path in paths]) == names
 
 

@@ -1,4 +1,4 @@
-"""The user's own code of a run, as its system folder keeps it."""
+"""The user's own code of a run, as its system folder saves it."""
 
 import hashlib
 import importlib

@@ -14,7 +14,7 @@ from asdf.runs.files import atomic_write, remove_unfinished, sha256_of, write_te
 from tests.conftest import PATIENCE_S
 
 
-def test_the_new_content_takes_the_place_of_the_old(tmp_path):
+def test_the_new_content_replaces_the_old(tmp_path):
     path = tmp_path / "new" / "folder" / "file.txt"
     write_text(path, "first\n")
     write_text(path, "second: ä\n")
@@ -131,7 +131,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     ]
 
 
-def test_a_folder_is_no_place_for_a_file(tmp_path):
+def test_a_folder_is_no_path_for_a_file(tmp_path):
     with pytest.raises(AsdfError, match=r"cannot write .*: Is a directory"):
         write_text(tmp_path, "text")
 

@@ -57,7 +57,7 @@ def test_a_folder_of_a_run_is_in_order(tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_folder_in_the_place_of_a_file(tmp_path, name):
+def test_a_folder_instead_of_a_file(tmp_path, name):
     (tmp_path / name).mkdir(parents=True)
     with pytest.raises(AsdfError) as caught:
         check_layout(Layout(tmp_path))
@@ -68,7 +68,7 @@ def test_a_folder_in_the_place_of_a_file(tmp_path, name):
     )
 
 
-def test_files_in_the_places_of_folders_are_all_named(tmp_path):
+def test_files_instead_of_folders_are_all_named(tmp_path):
     for name in FOLDERS:
         (tmp_path / name).write_text("")
     with pytest.raises(AsdfError) as caught:

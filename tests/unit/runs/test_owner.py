@@ -151,7 +151,7 @@ def test_a_damaged_mark_is_taken_over_once_it_is_still(tmp_path, notices, monkey
     assert not path.exists()
 
 
-def test_a_link_in_the_place_of_the_mark_is_not_followed(tmp_path):
+def test_a_link_instead_of_the_mark_is_not_followed(tmp_path):
     (tmp_path / "victim.txt").write_text("precious")
     (tmp_path / "system").mkdir()
     link = tmp_path / "system" / "owner.json"

@@ -6,7 +6,7 @@ from asdf.runs.log import log_to_screen
 from asdf.runs.progress import track
 
 
-def test_progress_lines_come_every_so_many_items(capsys):
+def test_progress_lines_come_every_n_items(capsys):
     log_to_screen()
     assert list(track(range(7), 7, "scoring dev", lines_every=3, unit="batches")) == list(range(7))
     lines = capsys.readouterr().out.splitlines()

@@ -70,7 +70,7 @@ def test_what_was_printed_before_the_streams_were_opened_counts_too():
 
 
 @needs_full
-def test_messages_that_cannot_be_written_do_not_keep_the_results(tmp_path):
+def test_messages_that_cannot_be_written_do_not_hold_back_the_results(tmp_path):
     code = "print('w' * 9999, file=sys.stderr); write_text('out', 'result'); print('result')"
     with FULL.open("w") as full:
         ended = run(code, stderr=full, cwd=tmp_path)

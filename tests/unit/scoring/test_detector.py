@@ -149,7 +149,7 @@ def test_an_array_scores_as_a_file_of_it(recordings, network_file):
     assert detector.score(samples, rate) == detector.score(recordings / "a.wav")
 
 
-def test_broken_files_are_told_and_the_rest_go_on(recordings, network_file):
+def test_broken_files_are_reported_and_the_rest_go_on(recordings, network_file):
     (recordings / "bad.wav").write_text("no sound")
     content = (recordings / "b.flac").read_bytes()
     (recordings / "cut.flac").write_bytes(content[: len(content) // 2])
@@ -192,7 +192,7 @@ def test_known_files_give_no_result_and_change_no_batch(recordings, network_file
     assert batches == whole[first:]
 
 
-def test_many_files_keep_their_places(recordings, network_file, monkeypatch):
+def test_many_files_keep_their_order(recordings, network_file, monkeypatch):
     monkeypatch.setattr("asdf.scoring.many._PORTION", 2)
     paths = [*sorted(recordings.iterdir()), recordings / "a.wav"]
     detector = asdf.Detector(network_file, "cpu")

@@ -56,7 +56,7 @@ def test_the_score_of_a_whole_recording_is_the_mean_over_its_windows(detector, l
     assert (array.score, array.path) == (pytest.approx(result.score, abs=1e-5), None)
 
 
-def test_a_detector_in_a_program_shows_no_progress_unless_asked(
+def test_a_detector_in_a_program_shows_no_progress_unless_requested(
     detector, long, capsys, caplog, monkeypatch
 ):
     monkeypatch.setattr("asdf.runs.progress._FIRST_LINES_EVERY_S", 0.0)
@@ -217,7 +217,7 @@ def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
 
 
 def test_threads(network_file):
-    """In a process of its own: the number is one of the whole process."""
+    """In a separate process: the number is one of the whole process."""
     code = (
         "import asdf, sys, torch; torch.set_num_threads(2);"
         "asdf.Detector(sys.argv[1], 'cpu', threads=1); print(torch.get_num_threads());"
@@ -235,7 +235,7 @@ def test_threads(network_file):
         asdf.Detector(network_file, "cpu", threads=0)
 
 
-def test_a_folder_for_the_class_that_is_not_there(network_file, tmp_path):
+def test_a_folder_for_the_class_that_does_not_exist(network_file, tmp_path):
     with pytest.raises(UsageError, match="there is no folder"):
         asdf.Detector(network_file, "cpu", network_folder=tmp_path / "nowhere")
 

@@ -19,7 +19,7 @@ def mistakes_of(text: str) -> list[str]:
     return [str(mistake) for mistake in parse_blocks(text, "runs.py")[1]]
 
 
-def test_blocks_with_parents_values_places_and_comments() -> None:
+def test_blocks_with_parents_values_locations_and_comments() -> None:
     blocks = blocks_of(
         "# text of the file\n\n"
         "# what a is for\n"

@@ -92,7 +92,7 @@ def train(tmp_path):
 @pytest.mark.parametrize(
     ("network_class", "layer"), [("SSL_ASP", "last"), ("SSL_ASP", "weighted"), ("SSL_MHFA", 2)]
 )
-def test_training_on_kept_features_is_training_with_the_front_end(train, network_class, layer):
+def test_training_on_cached_features_is_training_with_the_front_end(train, network_class, layer):
     losses, weights = train(None, network_class, layer)
     assert len(losses) == 12 and sum(losses[8:]) < sum(losses[:4])
     same, same_weights = train("float32", network_class, layer)

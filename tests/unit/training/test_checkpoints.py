@@ -155,7 +155,7 @@ def test_the_newest_checkpoint_is_the_one_of_most_steps(tmp_path):
     assert newest_checkpoint(tmp_path) == tmp_path / "epoch.11.pt"
 
 
-def test_a_damaged_checkpoint_is_passed_over_aloud(tmp_path, monkeypatch):
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, monkeypatch):
     messages = []
     monkeypatch.setattr(
         checkpoints.LOG, "warning", lambda text, *what: messages.append(text % what)

@@ -85,7 +85,7 @@ class Wrong(Net):
         return super().forward(waveforms_BT @ torch.ones(3, 3))
 
 
-def test_what_cannot_be_traced_is_said_with_its_explanation_and_its_place():
+def test_what_cannot_be_traced_is_said_with_its_explanation_and_its_location():
     compiled = Compiled(Wrong(), SIZE)
     with pytest.raises(UsageError) as caught, compile_errors_as_usage_errors(True):
         compiled(WAVEFORMS[:SIZE])

@@ -27,7 +27,7 @@ def names(tmp_path) -> list[str]:
     return [name.file for name in list_networks(Layout(tmp_path).networks)]
 
 
-def test_callbacks_are_told_of_everything(train):
+def test_callbacks_are_notified_of_everything(train):
     _, seen = train(eers=[0.3, 0.2], max_epochs=2)
     assert seen == [
         ("start", 0),
@@ -57,7 +57,7 @@ def test_max_steps_ends_inside_an_epoch_with_a_network_that_is_evaluated(train, 
     ]
 
 
-def test_evaluations_every_so_many_steps_come_beside_those_of_the_epochs(train, tmp_path):
+def test_evaluations_every_n_steps_are_added_to_those_of_the_epochs(train, tmp_path):
     train(eers=[0.5] * 9, max_epochs=2, evaluation_interval_steps=2, epochs_per_train_call=2)
     steps = [evaluation.step for evaluation in read_evaluations(Layout(tmp_path))]
     assert steps == [2, 4, 6, 8, 10]
@@ -86,7 +86,7 @@ def test_checkpoints_inside_an_epoch_and_none_left_after_it(train, tmp_path):
     assert not (tmp_path / "networks" / "resume.pt").exists()
 
 
-def test_early_stop_after_so_many_evaluations_without_a_better_one(train, tmp_path):
+def test_early_stop_after_n_evaluations_without_a_better_one(train, tmp_path):
     trainer, _ = train(eers=[0.3, 0.2, 0.25, 0.2, 0.1], max_epochs=9, early_stop_evaluations=2)
     assert trainer.progress.epochs == 4
     assert trainer.finished() == "2 evaluations without a better EER than that of epoch.2.pt"

@@ -75,7 +75,7 @@ def test_the_average_is_the_mean_of_the_best(tmp_path):
     assert content["model_state_dict"]["batches"] == 4 and content["network_class"] == "mine.Net"
     before = torch.load(networks / "epoch.4.pt", weights_only=True)["model_state_dict"]
     assert torch.equal(before["weight"], weights[4])
-    # Fewer than asked for: of the best five one has not been kept.
+    # Fewer than requested: of the best five one was not retained.
     (networks / "epoch.2.pt").unlink()
     content = torch.load(average_networks(Layout(tmp_path), EVALUATIONS, 5), weights_only=True)
     assert content["averaged"] == [f"epoch.{epoch}.pt" for epoch in (4, 5, 6, 8)]

@@ -28,7 +28,7 @@ def test_equal_values_share_one_string() -> None:
     assert values[0] is values[1]
 
 
-def test_a_repeated_trial_is_named_by_its_lines_not_by_its_place() -> None:
+def test_a_repeated_trial_is_named_by_its_lines_not_by_its_index() -> None:
     collector = TrialCollector(Path("list.txt"))
     for line, utterance, label in ((2, "a", 1), (5, "b", 0), (9, "./a", 0), (11, "b", 0)):
         collector.add(line, utterance, label)

@@ -71,7 +71,7 @@ def test_unlabelled_names_the_line_also_when_others_are_left_out(tmp_path):
         ("E_1 0.5\nE_2 0.1\n", ["E_1", "E_2"], None),
     ],
 )
-def test_the_first_line_tells_the_format(tmp_path, text, ids, attacks):
+def test_the_first_line_shows_the_format(tmp_path, text, ids, attacks):
     path = tmp_path / "s.txt"
     path.write_text(text)
     scores = read_any_scores(path, LABELS)
@@ -90,7 +90,7 @@ def test_no_labels_anywhere(tmp_path):
         read_any_scores(path)
 
 
-def test_malformed_lines_name_their_place(tmp_path):
+def test_malformed_lines_name_their_location(tmp_path):
     path = tmp_path / "s.txt"
     path.write_text("a - bonafide 0.5\nb A01 fake 0.1\n")
     with pytest.raises(

@@ -64,7 +64,7 @@ def test_an_empty_list(write, tmp_path, text):
         read_list(write(text), tmp_path)
 
 
-def test_a_list_that_is_not_there_or_no_text(write, tmp_path):
+def test_a_list_that_does_not_exist_or_no_text(write, tmp_path):
     with pytest.raises(
         AsdfError, match=r"there is no list .*none\.txt\. Check paths\.database_folder"
     ):

@@ -74,7 +74,7 @@ def test_what_does_not_agree_is_counted_and_named(tmp_path, text, message):
         _read(tmp_path, text)
 
 
-def test_others_are_left_out_when_asked_to(tmp_path):
+def test_others_are_left_out_when_requested(tmp_path):
     scores, left_out = _read(
         tmp_path, "x 7\nLA_2 1\ny 8\nLA_3 2\nmy take 1 3\n", ignore_others=True
     )

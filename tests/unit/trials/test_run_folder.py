@@ -54,7 +54,7 @@ def make_run(folder, epochs="10", seed=0, gap=1.0, commit="abc"):
     return folder
 
 
-def test_a_run_folder_tells_what_the_run_has_left(tmp_path):
+def test_a_run_folder_shows_what_the_run_has_left(tmp_path):
     run = open_run_folder(make_run(tmp_path / "net"))
     assert run.name == "net"
     assert run.settings()["network.max_epochs"].text == "10"
@@ -160,7 +160,7 @@ def test_an_unknown_speaker_leaves_the_trials_to_be_drawn(tmp_path):
     assert speakers_of(scores, None) is None
 
 
-def test_the_command_tells_all_three(tmp_path, capsys):
+def test_the_command_reports_all_three(tmp_path, capsys):
     make_run(tmp_path / "a")
     make_run(tmp_path / "b", epochs="20", seed=1, gap=3.0, commit="def")
     out = tmp_path / "differences.json"

@@ -151,7 +151,7 @@ def test_counts_and_labels_must_fit(tmp_path, ids, labels, values):
         ("a 0 0.5\n", "not one of the 1 trials is bona fide"),
     ],
 )
-def test_unsound_files_are_refused_with_their_place(tmp_path, text, message):
+def test_unsound_files_are_refused_with_their_location(tmp_path, text, message):
     path = tmp_path / "scores.txt"
     path.write_text(text)
     with pytest.raises(AsdfError, match=message) as caught:
@@ -159,7 +159,7 @@ def test_unsound_files_are_refused_with_their_place(tmp_path, text, message):
     assert str(path) in str(caught.value)
 
 
-def test_one_class_is_read_when_asked_for(tmp_path):
+def test_one_class_is_read_when_requested(tmp_path):
     path = tmp_path / "scores.txt"
     path.write_text("a 0 0.5\r\nb 0 1e-3\r\n")
     scores = read_scores(path, both_classes=False)

@@ -106,12 +106,12 @@ def test_a_tar_in_a_folder_is_the_folder_of_its_name(base: Path) -> None:
     assert len(read_audio(root / "train/flac/b.flac")) == 4000
 
 
-def test_where_one_may_not_look_is_told(base: Path) -> None:
+def test_where_a_user_may_not_look_is_reported(base: Path) -> None:
     with pytest.raises(AsdfError, match=r"cannot look for .*: File name too long"):
         Tree(base).exists("x" * 300)
 
 
-def test_what_is_not_there(base: Path) -> None:
+def test_what_does_not_exist(base: Path) -> None:
     for path in (base / "none", base / "tar" / "LA" / "none", base / "tar" / "LA.tar" / "none"):
         with pytest.raises(AsdfError, match=f"there is no folder {path}"):
             open_tree(path)

@@ -175,7 +175,7 @@ def test_steps_in_the_wrong_order_are_refused(train):
         train((4, 2))
 
 
-def test_every_record_tells_the_proportion_of_waiting(train):
+def test_every_record_states_the_proportion_of_waiting(train):
     _, records = train(None)
     assert all(0 < record["data_wait"] < 1 for record in records)
 
