@@ -77,7 +77,7 @@ class TrainingClips(Dataset[Clip]):
 
 @dataclass(eq=False)
 class WholeUtterances(Dataset[Clip]):
-    """The first samples of utterances, repeated where there are fewer. Key: (utterance, samples)."""
+    """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples)."""
 
     utterances: TrialList
     sad: SpeechActivity

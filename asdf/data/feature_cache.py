@@ -132,7 +132,7 @@ def identity_of(
         "format": FORMAT,
         "dtype": dtype,
         "front_end": dict(front_end),
-        # Its name holds a digest of the list, of the recordings' sizes and of speech activity detection.
+        # Its name holds a digest of the list, the recordings' sizes and speech activity detection.
         "utterances": lengths_file(Path(), utterances, settings.sad).name,
         "lengths": hashlib.sha256(lengths.astype(np.int64).tobytes()).hexdigest(),
         "samples": settings.network.train_clip_size,

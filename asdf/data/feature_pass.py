@@ -112,7 +112,10 @@ class FeaturePass:
                 return "taken"
             return "whole" if cache.is_whole() else "ours"
 
-        size = f"features of {len(self.utterances):,} clips: {in_bytes(cache.bytes)}, in {cache.cache_folder}"
+        size = (
+            f"features of {len(self.utterances):,} clips: {in_bytes(cache.bytes)}, "
+            f"in {cache.cache_folder}"
+        )
         waited = False
         while (state := self.world.run_on_main(look)) == "taken":
             if not waited:
@@ -187,11 +190,15 @@ class FeaturePass:
 
     def _blocks(self, batches: list[int], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         parts = []
+        keys = []
         for batch in batches:
             start = batch * self.batch_size
-            parts.append(range(start, min(start + self.batch_size, len(self.utterances))))
+            part = range(start, min(start + self.batch_size, len(self.utterances)))
+            parts.append(part)
+            # Clips as they are in epoch 1; a cache has one of each utterance.
+            keys.append([(1, index) for index in part])
         computing: deque[_ComputingBatch] = deque()
-        waveforms = self.clips.batches([(1, index) for index in part] for part in parts)
+        waveforms = self.clips.batches(keys)
         for part, waveforms_BT in zip(parts, waveforms, strict=True):
             features = self._features(waveforms_BT)
             block = fetch_later(features.to(getattr(torch, dtype.name)))

@@ -1,4 +1,4 @@
-"""Stage 0: how long the utterances are, after speech activity detection, and whether they are whole.
+"""Stage 0: the lengths of utterances after speech activity detection, and whether they are whole.
 
 Invariant: a measurement is saved under a name that holds the digest of all it depends on (the list,
 the sizes of a sample of its recordings, the speech activity detector), so that one made for another

@@ -132,7 +132,7 @@ class FileScoring:
             if failed:
                 yield failed
             batches = self._plan_portion([file for file in files if not file.error])
-            wanted = [batch for batch in batches if not all(file.known for file in batch)]
+            wanted = [batch for batch in batches if _has_unknown(batch)]
             # Longest first, as a list is scored, would keep the first of them waiting for all.
             yield from sorted(wanted, key=_first_index)
 
@@ -156,7 +156,7 @@ class FileScoring:
         """Begin to measure the next portion that has a file without a result; [] at the end."""
         while portion := list(islice(numbered, _PORTION)):
             files = [File(index, path, known=self.is_known(index)) for index, path in portion]
-            if not all(file.known for file in files):
+            if _has_unknown(files):
                 return [pool.submit(self._measure, file) for file in files]
         return []
 
@@ -177,6 +177,10 @@ class FileScoring:
             return _Heard(repeat_to(speech, file.samples), is_silent(speech))
         except _FAILURES as error:
             return _Heard(error=explain_failure(file.path, error))
+
+
+def _has_unknown(files: list[File]) -> bool:
+    return not all(file.known for file in files)
 
 
 def _first_index(batch: list[File]) -> int:

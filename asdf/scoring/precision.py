@@ -75,8 +75,9 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
     if requested == "tf32":
         return ScoringPrecision("fp32", device, f"TF32 not used: {lacks}, it needs 8.0")
     raise UsageError(
-        f"scores cannot be computed in bf16: {lacks}, bf16 needs 8.0, and emulated it is slower than "
-        "fp32. Set computing.scoring_precision='fp32' (of `python -m asdf score`: --precision fp32)."
+        f"scores cannot be computed in bf16: {lacks}, bf16 needs 8.0, and emulated it is slower "
+        "than fp32. Set computing.scoring_precision='fp32' (of `python -m asdf score`: "
+        "--precision fp32)."
     )
 
 

@@ -64,7 +64,7 @@ def score_list(
     local = scorer.plan_batches(lengths)[world.rank :: world.size]
     dataset = WholeUtterances(utterances, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
-    keys = [[(trial, batch.samples) for trial in batch.trials.tolist()] for batch in local]
+    keys = [_keys_of(batch) for batch in local]
     scores = []
     for waveforms in track(
         loader.batches(keys),
@@ -84,6 +84,11 @@ def score_list(
     assembled: list[np.ndarray] = []
     world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
     return assembled[0] if assembled else None
+
+
+def _keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
+    """The keys of a batch for `WholeUtterances`."""
+    return [(trial, batch.samples) for trial in batch.trials.tolist()]
 
 
 def _trials_of(batches: list[ScoringBatch]) -> np.ndarray:

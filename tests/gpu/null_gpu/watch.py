@@ -2,9 +2,8 @@
 
 with Watch() as seen:
     step.take(...)
-seen.counts     {'kernels': 3592, 'pinned_to_device': 2, ...}: what was added, without what was not
-seen.waits      {'cudaEventSynchronize in distributed/transfer.py': 1}: what the host waited for, and
-where
+seen.counts     {'kernels': 3592, 'pinned_to_device': 2, ...}: what was added
+seen.waits      {'cudaEventSynchronize in distributed/transfer.py': 1}: what it waited for, where
 """
 
 from __future__ import annotations

@@ -1,0 +1,121 @@
+"""Limits on how much one line and one function carry, so that the package stays quick to read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted((ROOT / "asdf").rglob("*.py"))
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+MAX_FUNCTION_LINES = 40
+# What a whole package may hold: syntax nodes per code line, the others per 1,000 code lines.
+MAX_DENSITY = {
+    "nodes": 8.5,
+    "comprehensions": 25.0,
+    "conditional expressions": 15.0,
+    "tuple assignments": 4.0,
+}
+# Words that a reader of this field would have to translate: logged, index, result, saved.
+# `tell` alone is the method of files.
+DIALECT = re.compile(r"(^|_)(told|tells|place|found|kept|given|aloud)(_|$)|^_?tell_")
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def docstring_lines(tree: ast.AST) -> set[int]:
+    """The numbers of all lines that belong to texts standing alone, as docstrings do."""
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
+
+
+def code_lines(path: Path, tree: ast.AST, first: int = 1, last: int | None = None) -> int:
+    """Count the lines that are neither empty nor a comment nor in a docstring."""
+    documented = docstring_lines(tree)
+    count = 0
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        inside = number >= first and (last is None or number <= last)
+        text = line.strip()
+        if inside and text and not text.startswith("#") and number not in documented:
+            count += 1
+    return count
+
+
+def inner_nodes(node: ast.AST, kinds: type | tuple[type, ...]) -> Iterator[ast.AST]:
+    for inner in ast.walk(node):
+        if inner is not node and isinstance(inner, kinds):
+            yield inner
+
+
+def only_builds_a_table(function: ast.AST) -> bool:
+    """Whether a function has no branch and no loop: rows of one kind, such as options."""
+    branches = (ast.If, ast.For, ast.While, ast.Try, ast.With, *COMPREHENSIONS)
+    return not any(inner_nodes(function, branches))
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_expressions_are_not_nested(path: Path) -> None:
+    nested = []
+    for node in ast.walk(parse(path)):
+        if isinstance(node, COMPREHENSIONS) and any(inner_nodes(node, COMPREHENSIONS)):
+            nested.append(f"line {node.lineno}: a comprehension in a comprehension")
+        if isinstance(node, ast.IfExp) and any(inner_nodes(node, ast.IfExp)):
+            nested.append(f"line {node.lineno}: a conditional expression in another")
+    assert nested == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_functions_are_short(path: Path) -> None:
+    tree = parse(path)
+    long = []
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS) and not only_builds_a_table(node):
+            lines = code_lines(path, tree, node.lineno, node.end_lineno)
+            if lines > MAX_FUNCTION_LINES:
+                long.append(f"{node.name}: {lines} lines of code")
+    assert long == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_names_are_plain_words(path: Path) -> None:
+    names = [
+        node.name
+        for node in ast.walk(parse(path))
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and DIALECT.search(node.name)
+    ]
+    assert names == []
+
+
+def test_lines_carry_one_thought() -> None:
+    lines = 0
+    counts = dict.fromkeys(MAX_DENSITY, 0)
+    for path in FILES:
+        tree = parse(path)
+        lines += code_lines(path, tree)
+        for node in ast.walk(tree):
+            counts["nodes"] += 1
+            counts["comprehensions"] += isinstance(node, COMPREHENSIONS)
+            counts["conditional expressions"] += isinstance(node, ast.IfExp)
+            counts["tuple assignments"] += (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Tuple)
+                and isinstance(node.targets[0], ast.Tuple)
+            )
+    density = {name: 1000 * count / lines for name, count in counts.items()}
+    density["nodes"] /= 1000
+    too_dense = {name: value for name, value in density.items() if value > MAX_DENSITY[name]}
+    assert too_dense == {}
