@@ -64,7 +64,8 @@ class FeatureCache:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.identity["dtype"])
+        dtype: np.dtype[Any] = np.dtype(self.identity["dtype"])
+        return dtype
 
     @property
     def clip_bytes(self) -> int:
@@ -132,7 +133,8 @@ def identity_of(
         "format": FORMAT,
         "dtype": dtype,
         "front_end": dict(front_end),
-        # Its name holds a digest of the list, the recordings' sizes and speech activity detection.
+        # Its name holds a digest of the list, of the recordings' sizes and of speech activity
+        # detection.
         "utterances": lengths_file(Path(), utterances, settings.sad).name,
         "lengths": hashlib.sha256(lengths.astype(np.int64).tobytes()).hexdigest(),
         "samples": settings.network.train_clip_size,
@@ -148,7 +150,7 @@ def in_bytes(count: int) -> str:
     return f"{count / 1e3:,.1f} kB"
 
 
-class CachedFeatures(Dataset):
+class CachedFeatures(Dataset[Clip]):
     """The features of the training clips, from a memory-mapped file.
 
     Keys are (epoch, utterance), as of `TrainingClips`; features are the same in every epoch.

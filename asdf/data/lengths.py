@@ -1,4 +1,4 @@
-"""Stage 0: the lengths of utterances after speech activity detection, and whether they are whole.
+"""Stage 0: how long utterances are, after speech activity detection, and whether they are whole.
 
 Invariant: a measurement is saved under a name that holds the digest of all it depends on (the list,
 the sizes of a sample of its recordings, the speech activity detector), so that one made for another
@@ -81,7 +81,7 @@ def measure_lengths(
     path = world.run_on_main(lambda: lengths_file(folder, utterances, sad))
     saved = world.run_on_main(lambda: read_table(path, utterances))
     if saved is not None and not check:
-        return saved[:, 0].copy()
+        return _lengths_of(saved)
     local = range(world.rank, len(utterances), world.size)
     # Three for each recording: millions of rows as Python objects take gigabytes.
     numbers = array("q")
@@ -101,7 +101,12 @@ def measure_lengths(
     gathered = world.gather((numbers, broken))
     table = world.run_on_main(lambda: _save(path, utterances, saved, gathered or []))
     log_fallbacks(what, fallbacks.take(), utterances, len(utterances), world)
-    return table[:, 0].copy()
+    return _lengths_of(table)
+
+
+def _lengths_of(table: np.ndarray) -> np.ndarray:
+    lengths: np.ndarray = table[:, 0].copy()
+    return lengths
 
 
 def _size_or_missing(path: Path) -> int:

@@ -150,7 +150,8 @@ class Summary:
         return average(self.of_column(column))
 
 
-def summarise(
+# Options with defaults, by keyword: a caller names the few that it needs.
+def summarise(  # noqa: PLR0913
     name: str,
     set: str,
     scores: Scores,

@@ -72,7 +72,8 @@ def _average_channels(samples: np.ndarray) -> np.ndarray:
             "utterances one at a time."
         )
     axis_of_channels = 1 if samples.shape[0] > samples.shape[1] else 0
-    return samples.mean(axis=axis_of_channels, dtype=np.float32)
+    mono: np.ndarray = samples.mean(axis=axis_of_channels, dtype=np.float32)
+    return mono
 
 
 def _check_rate(sample_rate: Any) -> int:
