@@ -165,7 +165,7 @@ def _describe(path: Path, scores: Scores, calibration: Calibration) -> str:
     if scores.bona_fide.min() >= scores.spoof.max():
         lines.append(
             "No spoof scores above a bona fide recording, so these scores do not show how rare "
-            "errors are: the LLRs claim no more than one error per number of trials. More trials "
+            "errors are: the LLRs claim an error rate of one trial in all of them. More trials "
             "would show more."
         )
     return "\n".join(lines)

@@ -17,6 +17,7 @@ from asdf.errors import AsdfError
 from asdf.interchange.state_dicts import OUR_KEY, check_names
 from asdf.interchange.weights_file import write_weights_file
 from asdf.networks.build import self_contained
+from asdf.networks.front_end import FrontEnd
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import catalogue, section_types
 from asdf.settings.checks import check_value
@@ -91,7 +92,15 @@ class NetworkFile:
 
     @classmethod
     def from_network(cls, network: nn.Module, settings: Sections, **entries: Any) -> NetworkFile:
-        """Return what a file holds of every network, checkpoint or not, and further `entries`."""
+        """Return what a file holds of every network, checkpoint or not, and further `entries`.
+
+        Raises:
+            AsdfError: a front end has not yet got the weights that its settings name.
+        """
+        for module in network.modules():
+            # Such a file would claim pretrained weights and hold random ones.
+            if isinstance(module, FrontEnd):
+                module.check_loaded()
         front_end = self_contained(settings.front_end, network)
         return cls(
             state=network.state_dict(),

@@ -26,6 +26,7 @@ from asdf.networks.architectures import Architecture
 from asdf.networks.build import build_network, find_network_class
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.settings.catalogue import section_types
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
@@ -40,6 +41,8 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
     Raises:
         UsageError, AsdfError: as `build_network` and `load_pretrained`.
     """
+    # Scripts may pass the `Settings` singleton, which has the sections but is no dataclass.
+    settings = Sections(**{name: getattr(settings, name) for name in section_types()})
     # The architecture may be the weights', so it has to be known before anything is built.
     weights = _read_before_building(settings, folder)
     if weights is None:

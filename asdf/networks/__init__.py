@@ -51,6 +51,9 @@ __all__ = sorted(_MODULES, key=lambda name: (not name.isupper(), name))
 
 
 def __getattr__(name: str) -> Any:
+    if name == "load_detector_weights":
+        # Scripts of the first version import it from here.
+        return import_module("asdf.interchange").load_detector_weights
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_MODULES[name]), name)

@@ -204,17 +204,25 @@ class FrontEnd(nn.Module, ABC):
         """Return how many leading samples the frames of `window` samples or more look at."""
         return self.min_samples(self.frames(samples))
 
+    def check_loaded(self) -> None:
+        """Make sure that the pretrained weights of the settings are in, before they are used.
+
+        Raises:
+            AsdfError: they are not, and the numbers would be random ones.
+        """
+        if self.unloaded_weights is not None:
+            raise AsdfError(
+                f"front_end.weights = {self.unloaded_weights!r} are not loaded: the front end has "
+                "random numbers. Build the network with "
+                "asdf.interchange.build_pretrained(settings), or call "
+                "load_pretrained(network) of the same module first."
+            )
+
     def _gradients(self) -> torch.set_grad_enabled:
         return torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen)
 
     def _prepared_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        if self.unloaded_weights is not None:
-            raise AsdfError(
-                f"front_end.weights = {self.unloaded_weights!r} are not loaded, and the front end "
-                "would compute with random ones. Build the network with "
-                "asdf.interchange.build_pretrained(settings), or call "
-                "load_pretrained(network) of the same module first."
-            )
+        self.check_loaded()
         waveforms_BT = repeat_short(waveforms_BT, self.window)
         if self.normalize_waveforms:
             samples = int(waveforms_BT.shape[-1])  # int: ONNX wants a constant

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+from asdf import networks
 from asdf.errors import AsdfError
-from asdf.interchange import build_pretrained, load_pretrained
+from asdf.interchange import (
+    NetworkFile,
+    build_pretrained,
+    load_detector_weights,
+    load_pretrained,
+)
 from asdf.networks import Wav2Vec2FrontEnd, build_network
-from asdf.settings.sections import FrontEnd
+from asdf.settings import Settings
+from asdf.settings.sections import FrontEnd, Sections
 
 NETWORK = """
 from dataclasses import replace
@@ -137,3 +145,24 @@ def test_a_front_end_built_as_another_architecture_is_not_filled(tiny, reference
     network = build_network(tiny)
     with pytest.raises(AsdfError, match="and the front end was built as tiny"):
         load_pretrained(network)
+
+
+def test_a_network_without_its_weights_is_not_saved(tmp_path: Path) -> None:
+    """The file would claim pretrained weights and hold random ones."""
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    settings.front_end.weights = str(tmp_path / "weights.pt")
+    network = build_network(settings)
+    with pytest.raises(AsdfError, match=r"weights\.pt' are not loaded"):
+        NetworkFile.from_network(network, settings)
+
+
+def test_the_singleton_of_a_script_is_taken_as_it_is() -> None:
+    settings = Settings()
+    settings.front_end.architecture = "tiny"
+    network = build_pretrained(settings)
+    assert network.front_end.architecture_setting == "tiny"
+
+
+def test_names_of_the_first_version_are_where_they_were() -> None:
+    assert networks.load_detector_weights is load_detector_weights
