@@ -157,11 +157,14 @@ def test_a_network_without_its_weights_is_not_saved(tmp_path: Path) -> None:
         NetworkFile.from_network(network, settings)
 
 
-def test_the_singleton_of_a_script_is_taken_as_it_is() -> None:
+def test_the_singleton_of_a_script_is_taken_as_it_is(reference, projection) -> None:
     settings = Settings()
-    settings.front_end.architecture = "tiny"
-    network = build_pretrained(settings)
-    assert network.front_end.architecture_setting == "tiny"
+    settings.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
+    try:
+        network = build_pretrained(settings)
+    finally:
+        settings.front_end.weights = None
+    assert torch.equal(projection_of(network.front_end), projection)
 
 
 def test_names_of_the_first_version_are_where_they_were() -> None:
