@@ -17,7 +17,7 @@ def test_the_page_of_settings_is_current():
 
 
 def test_it_is_short_and_names_every_document():
-    assert len(README.splitlines()) <= 200
+    assert len(README.splitlines()) < 200
     for path in sorted((ROOT / "docs").glob("*.md")):
         assert f"(docs/{path.name})" in README, path
 
