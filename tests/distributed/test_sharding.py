@@ -313,7 +313,7 @@ def assert_close(this: Any, other: Any, where: str) -> None:
 def test_one_process_keeps_the_network_whole(caplog) -> None:
     with caplog.at_level("INFO", logger="asdf"):
         step = make_step({}, World(), sharded=True)
-    assert "one process has nobody to divide with, the network stays whole" in caplog.text
+    assert "the run has one process, so the network stays whole" in caplog.text
     assert not is_sharded(step.network)
 
 
