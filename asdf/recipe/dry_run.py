@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from asdf.audio.augmentation import open_chain
@@ -24,6 +25,7 @@ from asdf.recipe.selection import select_networks
 from asdf.recipe.stage_list import Stage
 from asdf.recipe.stage_plan import describe_stages
 from asdf.settings import Configs
+from asdf.settings.catalogue import class_settings, named_classes
 from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Sections
 from asdf.text import lines_and_more, printable
@@ -34,6 +36,7 @@ from asdf.trials.trial_list import TrialList
 # A launch may have hundreds of processes, one line each.
 _SHOWN_DEVICES = 16
 _SEE_BELOW = "PROBLEM, see below"
+NETWORK_CLASS = "network.network_class"
 
 
 @dataclass
@@ -210,9 +213,13 @@ def _describe_sharding(world_size: int) -> str:
 
 
 def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:
-    # With weights the network is built, which finds its class and more.
-    if not settings.front_end.weights:
-        look_for_class(settings.network.network_class, recipe_folder, "network.network_class")
+    for name in class_settings():
+        # Callbacks are imported; with weights the network is built, which finds its class and more.
+        is_built = name == NETWORK_CLASS and settings.front_end.weights
+        if name == "network.callbacks" or is_built:
+            continue
+        for class_path in named_classes(name, attrgetter(name)(settings)):
+            look_for_class(class_path, recipe_folder, name)
     if settings.computing.shard_network and world_size > 1:
         from asdf.networks.units import check_network_divisible
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from operator import attrgetter
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.sections import Sections
@@ -103,15 +103,34 @@ def look_up_part(what: str) -> list[Known]:
     return [look_up(what)]
 
 
+def describe_names(known: Known) -> str:
+    """Describe the values of a setting that takes short names: "'sgd', 'adam' or a class path"."""
+    several = "class paths" if get_origin(known.annotation) is tuple else "a class path"
+    return f"{', '.join(map(repr, known.metadata['names']))} or {several}"
+
+
+def class_path_of(setting: str, value: str) -> str:
+    """Return the class path of a value of `setting`, which may be a short name of a class."""
+    names: Mapping[str, str] = catalogue()[setting].metadata["names"]
+    return names.get(value, value)
+
+
 def class_paths(sections: Sections) -> list[str]:
-    """Return the values of all settings that name a class, the project's and the user's own."""
+    """Return the classes that the settings name, the project's and the user's own, by path."""
     paths: list[str] = []
-    for known in catalogue().values():
-        if known.metadata["check"] != "class_path":
-            continue
-        value = attrgetter(known.full)(sections)
-        if isinstance(value, str):
-            paths.append(value)
-        elif value is not None:
-            paths += value
+    for setting in class_settings():
+        paths += named_classes(setting, attrgetter(setting)(sections))
     return paths
+
+
+def class_settings() -> list[str]:
+    """Return the full names of the settings that name classes."""
+    return [name for name, known in catalogue().items() if known.metadata["check"] == "class_path"]
+
+
+def named_classes(setting: str, value: str | tuple[str, ...] | None) -> list[str]:
+    """Return the class paths that a value of `setting` stands for: none, one or several."""
+    if value is None:
+        return []
+    values = (value,) if isinstance(value, str) else value
+    return [class_path_of(setting, name) for name in values]

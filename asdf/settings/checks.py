@@ -8,7 +8,7 @@ that the code below relies on: a tuple for a list, a float for an int where the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from asdf.settings.catalogue import Known
@@ -28,8 +28,12 @@ def check_value(known: Known, value: Any) -> Any:
     fitted = _fit(known.annotation, value)
     for number in _numbers_in(fitted):
         _check_range(known, number)
+    if fitted is None:
+        return None
+    if known.metadata["check"] == "class_path":
+        _check_class_path(fitted, known.metadata["names"])
     check = _CHECKS.get(known.metadata["check"])
-    if check is not None and fitted is not None:
+    if check is not None:
         check(fitted)
     return fitted
 
@@ -174,13 +178,23 @@ def _check_range(known: Known, number: int | float) -> None:
         raise Complaint(f"must be at most {at_most:,}{suffix}")
 
 
-def _check_class_path(value: str | tuple[str, ...]) -> None:
+def _check_class_path(value: str | tuple[str, ...], names: Mapping[str, str]) -> None:
     for path in _texts_in(value):
+        if path in names:
+            continue
         parts = path.split(".")
         if len(parts) < 2 or not all(map(str.isidentifier, parts)):
-            raise Complaint(
-                f"'{shortened(path)}' is no class path; it is written 'package.module.Class'"
-            )
+            raise Complaint(_no_class_path(path, names))
+
+
+def _no_class_path(path: str, names: Mapping[str, str]) -> str:
+    form = "'package.module.Class'"
+    if not names:
+        return f"'{shortened(path)}' is no class path; it is written {form}"
+    near = closest(path, names)
+    hint = f"; the nearest is '{near}'" if near else ""
+    listed = ", ".join(map(repr, names))
+    return f"'{shortened(path)}' is neither one of {listed} nor a class path {form}{hint}"
 
 
 def _check_unique(value: tuple[Any, ...]) -> None:
@@ -210,7 +224,6 @@ def _texts_in(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {
-    "class_path": _check_class_path,
     "unique": _check_unique,
     "not_empty": _check_not_empty,
     "path": _check_path,

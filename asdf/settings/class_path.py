@@ -1,11 +1,14 @@
 """Classes named in a setting by a path, such as 'my_network.MyNetwork': ours, or the user's own.
 
-This is the one mechanism for everything that a user may replace by a class: networks and callbacks
-today, and any loss, optimiser, augmentation or front end. A room that takes such a class
+This is the one mechanism for everything that a user may replace by a class. A room that takes
+such a class
 
-1. has a setting `x: str = setting("asdf.room.Class", ..., check="class_path")` in `sections.py`,
-2. gets the class by `find_class(settings.x, recipe_folder, "section.x", Base)`, which imports it,
-3. lets a dry run call `look_for_class(settings.x, recipe_folder, "section.x")`, which runs nothing.
+1. has a setting `x: str = setting("name", ..., check="class_path", names=NAMES)` in `sections.py`,
+   where `NAMES` has the class paths of the project's classes by short names,
+2. gets the class by `find_class(class_path_of("section.x", settings.section.x), recipe_folder,
+   "section.x", Base)`, which imports it.
+
+A dry run looks for the classes of all such settings by `look_for_class`, which runs nothing.
 
 A module is looked for in the recipe's folder first, then where Python finds it. The file of such a
 class is copied to the run's folder with the user's other code (`catalogue.class_paths`).

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 from asdf.settings.blocks import Block, parse_blocks
-from asdf.settings.catalogue import Known, look_up_part, section_types
+from asdf.settings.catalogue import Known, describe_names, look_up_part, section_types
 from asdf.settings.inheritance import inheritance_mistakes
 from asdf.settings.lines import read_text
 from asdf.settings.mistakes import raise_all
@@ -96,12 +96,19 @@ def markdown_tables() -> str:
     return "\n".join(parts)
 
 
+def _meaning(known: Known) -> str:
+    meaning: str = known.metadata["meaning"]
+    if not known.metadata["names"]:
+        return meaning
+    return f"{meaning}: {describe_names(known)}"
+
+
 def _row(known: Known) -> str:
     cells = [
         f"`{known.full}`",
         f"`{known.default!r}`",
         known.metadata["unit"],
-        known.metadata["meaning"],
+        _meaning(known),
     ]
     # A bar would end the cell.
     escaped = [cell.replace("|", r"\|") for cell in cells]

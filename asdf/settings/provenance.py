@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from asdf.settings.catalogue import Known, catalogue, look_up_part
+from asdf.settings.catalogue import Known, catalogue, describe_names, look_up_part
 from asdf.settings.kinds import describe
 from asdf.settings.layers import Config, Step
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, shortened
@@ -84,6 +84,8 @@ def _history(config: Config, known: Known) -> str:
 
 def _describe_kind(known: Known) -> str:
     parts = [describe(known.annotation)]
+    if known.metadata["names"]:
+        parts = [describe_names(known)]
     for bound in ("at_least", "above", "at_most"):
         number = known.metadata[bound]
         if number is not None:

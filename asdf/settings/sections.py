@@ -41,13 +41,15 @@ def setting(
     above: float | None = None,
     at_most: float | None = None,
     check: str = "",
+    names: Mapping[str, str] | None = None,
 ) -> Any:
     """Return a dataclass field with its documentation and its checks.
 
     Args:
         at_least, above, at_most: bounds of a number, or of every number of a tuple.
-        check: a further check of `checks.py`: 'class_path', 'unique' (no value twice), 'path' (one
-            or several; environment variables are expanded), 'not_empty'.
+        check: a further check of `checks.py`: 'class_path' (one or several), 'unique' (no value
+            twice), 'path' (one or several; environment variables are expanded), 'not_empty'.
+        names: of a class path: short names of the project's classes, and their class paths.
     """
     metadata = {
         "meaning": meaning,
@@ -56,6 +58,7 @@ def setting(
         "above": above,
         "at_most": at_most,
         "check": check,
+        "names": names or {},
     }
     return field(default=default, metadata=metadata)
 
