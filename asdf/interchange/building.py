@@ -8,7 +8,6 @@ tensors have no numbers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,16 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange.fitting import OTHER_ARCHITECTURE, check_layers
-from asdf.networks.architectures import Architecture
 from asdf.networks.build import build_network
+from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
+from asdf.networks.ssl_detector import (
+    BACK_END_SETTING,
+    FRONT_END_SETTING,
+    SSLDetector,
+    find_back_end_class,
+    find_front_end_class,
+)
+from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import find_class
 from asdf.settings.sections import Sections
 
@@ -54,16 +61,24 @@ def build_for(
             f"it is relative to {Path.cwd()}."
         )
     class_path = settings.network.network_class
+    classes = [class_path, *_ends_of(settings)]
     # The file's own weights replace those that training began with, which may be gone.
     settings = replace(settings, front_end=replace(settings.front_end, weights=None))
-    if is_ours(class_path, f"in {source}: network.network_class"):
+    others = [path for path in classes if not is_ours(path, f"in {source}: {path}")]
+    for path in others:
+        _check_folder(path, folder, source)
+    if not others:
         shapes = shapes_of(settings, len(state), source)
         check_layers(shapes, state, class_path.rpartition(".")[2], source, advice, ignored)
-    else:
-        _check_folder(class_path, folder, source)
     # Reading a file must not advance the caller's random state.
     with torch.random.fork_rng(devices=[]):
         return build_network(settings, folder)
+
+
+def _ends_of(settings: Sections) -> list[str]:
+    """Return the class paths of the front end and the back end that the settings name."""
+    paths = named_classes(FRONT_END_SETTING, settings.front_end.front_end_class)
+    return paths + named_classes(BACK_END_SETTING, settings.back_end.back_end_class)
 
 
 def is_ours(class_path: str, where: str) -> bool:
@@ -87,10 +102,8 @@ def shapes_of(settings: Sections, layers: int, source: str) -> dict[str, torch.S
     Raises:
         AsdfError: the settings ask for more layers than there are, or build no network.
     """
-    name = settings.network.network_class.rpartition(".")[2]
-    described = _described_layers(settings, name)
-    # The other networks have fixed sizes, which no setting makes larger.
-    if name.startswith("SSL_") and described > layers:
+    described = _count_described(settings)
+    if described > layers:
         raise AsdfError(
             f"the network {source} is described with {described:,} layers, and the file holds "
             f"{layers:,}. It is damaged."
@@ -100,14 +113,21 @@ def shapes_of(settings: Sections, layers: int, source: str) -> dict[str, torch.S
     return {name: tensor.shape for name, tensor in network.state_dict().items()}
 
 
-def _described_layers(settings: Sections, class_name: str) -> int:
+def _count_described(settings: Sections) -> int:
     """Return a lower bound of the network's layers, without building it."""
-    architecture = Architecture.from_text(settings.front_end.architecture)
-    layers = max(architecture.layers, len(architecture.conv_layers))
-    if class_name == "SSL_Nes2NetX":
-        # Its layers are at least as many as the parts of its parts.
-        layers = max(layers, math.prod(settings.back_end.nes2net_splits))
-    return layers
+    class_path = settings.network.network_class
+    network_class = find_class(class_path, None, "network.network_class", nn.Module)
+    if not issubclass(network_class, SSLDetector):
+        # The other networks have fixed sizes, which no setting makes larger.
+        return 0
+    front_end_class = find_front_end_class(settings.front_end) or network_class.front_end_class
+    counts = [front_end_class.min_layers(settings.front_end)]
+    back_end_class = find_back_end_class(settings.back_end)
+    if network_class is SSL_Nes2NetX:
+        back_end_class = Nes2NetXBackEnd
+    if back_end_class is not None:
+        counts.append(back_end_class.min_layers(settings))
+    return max(counts)
 
 
 def _check_folder(class_path: str, folder: Path | None, source: str) -> None:

@@ -25,10 +25,13 @@ from asdf.interchange.front_end_weights import (
 from asdf.networks.architectures import Architecture
 from asdf.networks.build import build_network, find_network_class
 from asdf.networks.front_end import FrontEnd
+from asdf.networks.ssl_detector import find_front_end_class
 from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
+
+_UNKNOWN = object()
 
 
 def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Module:
@@ -106,12 +109,14 @@ def _read_before_building(settings: Sections, folder: Path | None) -> FrontEndWe
     if settings.front_end.weights is None:
         return None
     network_class = find_network_class(settings.network.network_class, folder)
-    if not hasattr(network_class, "front_end_class"):
+    front_end_class: object = find_front_end_class(settings.front_end, folder)
+    if front_end_class is None:
+        front_end_class = getattr(network_class, "front_end_class", _UNKNOWN)
+    if front_end_class is _UNKNOWN:
         # A user's class of any kind: it may also read what front_end.weights names by itself.
         with suppress(AsdfError):
             return _read(settings.front_end)
         return None
-    front_end_class = network_class.front_end_class
     if isinstance(front_end_class, type) and issubclass(front_end_class, Wav2Vec2FrontEnd):
         return _read(settings.front_end)
     return None

@@ -15,6 +15,12 @@ from asdf.errors import AsdfError, UsageError
 from asdf.networks.freezing import freeze_front_end
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.interface import unused_parameters
+from asdf.networks.ssl_detector import (
+    BACK_END_SETTING,
+    FRONT_END_SETTING,
+    find_back_end_class,
+    find_front_end_class,
+)
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
@@ -49,6 +55,8 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
     """
     class_path = settings.network.network_class
     network_class = find_network_class(class_path, folder)
+    # Also imports them from the recipe's folder, which the network's constructor does not know.
+    ends = _find_ends(settings, folder)
     try:
         network = network_class(settings)
     except AsdfError:
@@ -59,6 +67,8 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
             "network's constructor takes one argument, the settings; see "
             "asdf.networks.DetectorNetwork."
         ) from error
+    for setting, kind in ends.items():
+        _check_has(network, kind, setting, class_path)
     # Processes would wait for their gradients, which never come.
     for parameter in unused_parameters(network):
         parameter.requires_grad_(False)
@@ -87,6 +97,32 @@ def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
             "its spelling."
         )
     return network_class
+
+
+def _find_ends(settings: Sections, folder: Path | None) -> dict[str, type[nn.Module]]:
+    """Return the classes of front end and back end that the settings name, by setting."""
+    ends = {
+        FRONT_END_SETTING: find_front_end_class(settings.front_end, folder),
+        BACK_END_SETTING: find_back_end_class(settings.back_end, folder),
+    }
+    return {setting: kind for setting, kind in ends.items() if kind is not None}
+
+
+def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_path: str) -> None:
+    """Make sure that the network took the end that the settings name.
+
+    Raises:
+        UsageError: it has none of this class.
+    """
+    if any(isinstance(module, kind) for module in network.modules()):
+        return
+    advice = "Choose network.network_class = 'asdf.networks.ComposedDetector', which has any"
+    if setting == FRONT_END_SETTING:
+        advice += ", or another class derived from asdf.networks.SSLDetector"
+    raise UsageError(
+        f"{setting} names {kind.__name__}, and {class_path} has none: its class alone says what it "
+        f"consists of. {advice}; or set {setting} = None."
+    )
 
 
 def summary(network: nn.Module) -> Summary:

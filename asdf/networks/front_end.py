@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any, ClassVar
 
 import torch
@@ -23,6 +24,7 @@ from asdf.networks.interface import repeat_short
 from asdf.networks.layers import WeightedSum
 from asdf.networks.masking import Masking
 from asdf.settings.sections import FrontEnd as FrontEndSettings
+from asdf.settings.sections import Sections
 
 
 class FrontEnd(nn.Module, ABC):
@@ -41,7 +43,11 @@ class FrontEnd(nn.Module, ABC):
             def states(self, waveforms_BT):
                 yield self.mask(self.model(waveforms_BT))
 
+    Settings of its own, of a section that it declares as `own_settings`, are in `self.sections`:
+    `self.sections.my_section.bands`, from `set_sizes` on.
+
     Attributes:
+        sections: all sections of the settings.
         dimension: C, the number of values per frame.
         window: samples that the first frame needs.
         hop: samples from the start of a frame to the start of the next.
@@ -62,13 +68,17 @@ class FrontEnd(nn.Module, ABC):
     encoder_layers: int = 0
     cacheable: ClassVar[bool] = False
 
-    def __init__(self, settings: FrontEndSettings) -> None:
+    def __init__(self, settings: FrontEndSettings, sections: Sections | None = None) -> None:
         """Build it with random weights; `asdf.interchange.load_pretrained` loads those named.
+
+        Args:
+            sections: all sections; None: the defaults, but for `settings`.
 
         Raises:
             UsageError: the settings name no architecture of this kind, or a layer that it lacks.
         """
         super().__init__()
+        self.sections = sections or Sections(front_end=settings)
         self.architecture_setting = settings.architecture
         self.unloaded_weights = settings.weights
         self.normalize_waveforms = settings.normalize_waveforms
@@ -85,6 +95,25 @@ class FrontEnd(nn.Module, ABC):
             self.layer_sum = WeightedSum(self.layers + 1)
         self.frozen = False
         self.freeze(settings.frozen)
+
+    @classmethod
+    def from_settings(cls, sections: Sections) -> FrontEnd:
+        """Build it from all sections, also where its constructor takes `sections.front_end` alone.
+
+        Raises:
+            UsageError: as the constructor.
+        """
+        if "sections" in signature(cls).parameters:
+            return cls(sections.front_end, sections)
+        return cls(sections.front_end)
+
+    @classmethod
+    def min_layers(cls, settings: FrontEndSettings) -> int:
+        """Return how many layers it has at least, which the settings show before it is built.
+
+        A file may describe more than its weights are; memory is taken for no more than these.
+        """
+        return 0
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Set `dimension`, `window`, `hop` and `encoder_layers`, where the settings choose them."""

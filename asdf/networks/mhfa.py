@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.layers import weighted_sum
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
@@ -40,6 +41,17 @@ class MHFABackEnd(BackEnd):
         self.pooling_fc = nn.Linear(heads * compression, embedding)
         self.output = nn.Linear(embedding, 2)
 
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        sizes = settings.back_end
+        return cls(
+            front_end.dimension,
+            front_end.layers + 1,
+            sizes.mhfa_heads,
+            sizes.mhfa_compression,
+            sizes.mhfa_embedding,
+        )
+
     def forward(self, states: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, embedding) and logits (batch, 2).
 
@@ -63,11 +75,4 @@ class SSL_MHFA(SSLDetector):
     paper = "Peng et al., SLT 2022"
 
     def make_back_end(self, settings: Sections) -> BackEnd:
-        sizes = settings.back_end
-        return MHFABackEnd(
-            self.front_end.dimension,
-            self.front_end.layers + 1,
-            sizes.mhfa_heads,
-            sizes.mhfa_compression,
-            sizes.mhfa_embedding,
-        )
+        return MHFABackEnd.from_settings(settings, self.front_end)

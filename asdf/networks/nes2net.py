@@ -12,6 +12,7 @@ values.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.pooling import AttentiveStatistics
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
@@ -148,6 +150,22 @@ class Nes2NetXBackEnd(BackEnd):
             pooled = 2 * dimension
         self.fc = nn.Linear(pooled, 2)
 
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        sizes = settings.back_end
+        return cls(
+            front_end.dimension,
+            sizes.nes2net_splits,
+            sizes.nes2net_dilation,
+            sizes.nes2net_squeeze,
+            sizes.nes2net_pooling,
+        )
+
+    @classmethod
+    def min_layers(cls, settings: Sections) -> int:
+        """Return the number of parts of the parts, each of which has a layer at least."""
+        return math.prod(settings.back_end.nes2net_splits)
+
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings, the pooled features, and logits (batch, 2).
 
@@ -181,11 +199,4 @@ class SSL_Nes2NetX(SSLDetector):
     paper = "Liu et al., IEEE TIFS 2025"
 
     def make_back_end(self, settings: Sections) -> BackEnd:
-        sizes = settings.back_end
-        return Nes2NetXBackEnd(
-            self.front_end.dimension,
-            sizes.nes2net_splits,
-            sizes.nes2net_dilation,
-            sizes.nes2net_squeeze,
-            sizes.nes2net_pooling,
-        )
+        return Nes2NetXBackEnd.from_settings(settings, self.front_end)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
@@ -63,6 +64,10 @@ class ASPBackEnd(BackEnd):
         )
         self.output = nn.Linear(2 * dimension, 2)
 
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        return cls(front_end.dimension, settings.back_end.asp_hidden)
+
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 2 * dimension) and logits (batch, 2)."""
         # For all values of a frame the same.
@@ -78,4 +83,4 @@ class SSL_ASP(SSLDetector):
     paper = "Okabe et al., Interspeech 2018"
 
     def make_back_end(self, settings: Sections) -> BackEnd:
-        return ASPBackEnd(self.front_end.dimension, settings.back_end.asp_hidden)
+        return ASPBackEnd.from_settings(settings, self.front_end)

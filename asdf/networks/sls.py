@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
@@ -38,6 +39,25 @@ class SLSBackEnd(BackEnd):
         self.fc0 = nn.Linear(dimension, 1)
         self.fc1 = nn.Linear(pooled, hidden)
         self.fc3 = nn.Linear(hidden, 2)
+
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        """Build it for recordings of `back_end.sls_samples` samples.
+
+        Raises:
+            UsageError: these give too few frames, or the front end gives no layer.
+        """
+        samples = settings.back_end.sls_samples
+        frames = front_end.frames(samples)
+        if frames < POOL or front_end.layers == 0:
+            raise UsageError(
+                f"SSL_SLS needs at least {POOL} frames and one encoder layer: back_end.sls_samples "
+                f"= {samples} gives {frames}, and the front end gives {front_end.layers} layers "
+                f"with front_end.layer = {settings.front_end.layer!r}."
+            )
+        back_end = cls(front_end.dimension, frames, settings.back_end.sls_hidden)
+        back_end.fixed_samples = samples
+        return back_end
 
     def forward(self, layers: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, hidden) and log probabilities (batch, 2).
@@ -65,12 +85,4 @@ class SSL_SLS(SSLDetector):
     paper = "Zhang et al., ACM MM 2024"
 
     def make_back_end(self, settings: Sections) -> BackEnd:
-        self.fixed_samples = settings.back_end.sls_samples
-        frames = self.front_end.frames(self.fixed_samples)
-        if frames < POOL or self.front_end.layers == 0:
-            raise UsageError(
-                f"SSL_SLS needs at least {POOL} frames and one encoder layer: back_end.sls_samples "
-                f"= {self.fixed_samples} gives {frames}, and front_end.layer leaves "
-                f"{self.front_end.layers}."
-            )
-        return SLSBackEnd(self.front_end.dimension, frames, settings.back_end.sls_hidden)
+        return SLSBackEnd.from_settings(settings, self.front_end)

@@ -31,7 +31,7 @@ class FromFeatures(nn.Module):
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        check_split(type(network))
+        check_split(type(network), type(getattr(network, "front_end", None)))
         self.network = cast(SSLDetector, network)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,8 +46,12 @@ class FromFeatures(nn.Module):
         return self.network.forward_features(features)
 
 
-def check_split(network_class: type[nn.Module]) -> None:
+def check_split(network_class: type[nn.Module], front_end_class: type | None = None) -> None:
     """Make sure that features of the front end may be cached, and are all that the rest sees.
+
+    Args:
+        front_end_class: of the front end that the settings name; None: what the network's class
+            has.
 
     Raises:
         UsageError: that is not so, or not known of it.
@@ -60,7 +64,7 @@ def check_split(network_class: type[nn.Module]) -> None:
             f"{advice}, choose another network.network_class, or derive your own from "
             "asdf.networks.SSLDetector."
         )
-    front_end_class = network_class.front_end_class
+    front_end_class = front_end_class or network_class.front_end_class
     if not _is_cacheable(front_end_class):
         raise UsageError(
             f"{name} has the front end {front_end_class.__name__}, whose class does not say "
@@ -119,7 +123,7 @@ def _stays_the_same(front_end: nn.Module) -> TypeGuard[FrontEnd]:
     return front_end.frozen and _is_cacheable(type(front_end))
 
 
-def _is_cacheable(front_end_class: type[FrontEnd]) -> bool:
+def _is_cacheable(front_end_class: type) -> bool:
     # Not inherited: a derived class may compute something else of the same weights.
     return bool(vars(front_end_class).get("cacheable", False))
 

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.aasist import AASIST_L
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.graph_back_end import GraphBackEnd, Sizes
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
 from asdf.settings.sections import Sections
@@ -44,6 +45,10 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
             nn.BatchNorm2d(128),
             nn.Conv2d(128, channels, kernel_size=1),
         )
+
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        return cls(front_end.dimension)
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 160) and logits (batch, 2)."""
@@ -73,7 +78,7 @@ class SSL_AASIST(SSLDetector):
     paper = "Tak et al., Odyssey 2022"
 
     def make_back_end(self, settings: Sections) -> BackEnd:
-        return AASISTBackEnd(self.front_end.dimension)
+        return AASISTBackEnd.from_settings(settings, self.front_end)
 
 
 class SSL_AASIST_L(SSLDetector):
@@ -82,4 +87,4 @@ class SSL_AASIST_L(SSLDetector):
     paper = "Jung et al., ICASSP 2022"
 
     def make_back_end(self, settings: Sections) -> BackEnd:
-        return AASISTLBackEnd(self.front_end.dimension)
+        return AASISTLBackEnd.from_settings(settings, self.front_end)

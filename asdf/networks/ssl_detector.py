@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -18,8 +19,14 @@ from asdf.errors import UsageError
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.interface import DetectorNetwork, cut_or_repeat, repeat_short
 from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import find_class
+from asdf.settings.sections import BackEnd as BackEndSettings
+from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
+FRONT_END_SETTING = "front_end.front_end_class"
+BACK_END_SETTING = "back_end.back_end_class"
 Takes = Literal["features", "hidden_states", "layer_outputs"]
 
 
@@ -31,10 +38,29 @@ class BackEnd(nn.Module, ABC):
             or a list of such tensors, one per layer: 'hidden_states' (with the input of the first
             layer, and the last one after the final norm) or 'layer_outputs' (without either).
         shortest_frames: the fewest frames that it works on.
+        fixed_samples: the one length of waveforms that it works on, if it takes no other.
+
+    One that `back_end.back_end_class` names is built from all sections and the front end that
+    precedes it: its constructor takes these two, or it has another `from_settings`.
     """
 
     takes: ClassVar[Takes] = "features"
     shortest_frames: ClassVar[int] = 1
+    fixed_samples: int | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        """Build it for `front_end`, whose `dimension` and `layers` are known.
+
+        Raises:
+            UsageError: it does not work behind this front end, or with these settings.
+        """
+        return cls(settings, front_end)
+
+    @classmethod
+    def min_layers(cls, settings: Sections) -> int:
+        """Return how many layers it has at least, which the settings show before it is built."""
+        return 0
 
     @abstractmethod
     def forward(self, features: Any) -> tuple[Tensor, Tensor]:
@@ -53,7 +79,8 @@ class SSLDetector(DetectorNetwork):
                 return MyBackEnd(self.front_end.dimension)
 
     Attributes:
-        front_end_class: of the front end; a derived class may name another one, its own as well.
+        front_end_class: of the front end, unless `front_end.front_end_class` names another; a
+            derived class may name another one, its own as well.
         paper: where the network, or its back end, was published.
     """
 
@@ -62,8 +89,11 @@ class SSLDetector(DetectorNetwork):
 
     def __init__(self, settings: Sections) -> None:
         super().__init__(settings)
-        self.front_end = self.front_end_class(settings.front_end)
+        front_end_class = find_front_end_class(settings.front_end) or self.front_end_class
+        self.front_end = front_end_class.from_settings(settings)
         self.back_end = self.make_back_end(settings)
+        if self.fixed_samples is None:
+            self.fixed_samples = self.back_end.fixed_samples
         # A sum of layers leaves a back end nothing to weigh.
         if self.back_end.takes != "features" and settings.front_end.layer == "weighted":
             raise UsageError(
@@ -76,7 +106,7 @@ class SSLDetector(DetectorNetwork):
     def make_back_end(self, settings: Sections) -> BackEnd:
         """Return the back end for `self.front_end`, which exists already.
 
-        It may set `self.fixed_samples`.
+        It may set `self.fixed_samples`, if the back end does not.
         """
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,3 +176,35 @@ class SSLDetector(DetectorNetwork):
         """Yield the encoder's final norm, where the back end takes the layers' bare outputs."""
         if self.back_end.takes == "layer_outputs":
             yield from self.front_end.final_norm_parameters()
+
+
+def find_front_end_class(
+    settings: FrontEndSettings, folder: Path | None = None
+) -> type[FrontEnd] | None:
+    """Return the class that `front_end.front_end_class` names; None if it names none.
+
+    Args:
+        folder: the recipe's, which is searched first. A class that was already imported from there
+            is known without it.
+
+    Raises:
+        UsageError: there is no such class, or it is no front end.
+        AsdfError: its module fails when it is imported.
+    """
+    value = settings.front_end_class
+    if value is None:
+        return None
+    path = class_path_of(FRONT_END_SETTING, value)
+    # Abstract itself: classes of that kind are meant.
+    return find_class(path, folder, FRONT_END_SETTING, FrontEnd)  # type: ignore[type-abstract]
+
+
+def find_back_end_class(
+    settings: BackEndSettings, folder: Path | None = None
+) -> type[BackEnd] | None:
+    """Return the class that `back_end.back_end_class` names, as `find_front_end_class` does."""
+    value = settings.back_end_class
+    if value is None:
+        return None
+    path = class_path_of(BACK_END_SETTING, value)
+    return find_class(path, folder, BACK_END_SETTING, BackEnd)  # type: ignore[type-abstract]

@@ -36,6 +36,12 @@ class Wav2Vec2FrontEnd(FrontEnd):
     model: Wav2Vec2Model
     cacheable: ClassVar[bool] = True
 
+    @classmethod
+    def min_layers(cls, settings: FrontEndSettings) -> int:
+        """Return the number of its encoder layers or of its convolutions."""
+        architecture = Architecture.from_text(settings.architecture)
+        return max(architecture.layers, len(architecture.conv_layers))
+
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Read `settings.architecture`.
 

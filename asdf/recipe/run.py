@@ -235,12 +235,16 @@ class Run:
         from asdf.distributed.sharding import divides
         from asdf.networks.build import find_network_class
         from asdf.networks.split import check_split
+        from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible
         from asdf.training.callbacks import find_callbacks
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
         if self.settings.front_end.cache_features:
-            check_split(network_class)
+            check_split(
+                network_class,
+                find_front_end_class(self.settings.front_end, self.recipe_folder),
+            )
         find_callbacks(self.settings, self.recipe_folder)
         if divides(self.settings.computing, self.world):
             self.world.run_on_main(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
-from asdf.settings.sections import Sections
+from asdf.settings.sections import BACK_ENDS, Sections
 
 # The first of each two may not be above the second.
 ORDERED = (
@@ -40,9 +40,13 @@ CHAIN_NEEDS = {
     "reverberation": "reverberation_folders",
     "codec": "codecs",
 }
-# Networks that take clips of one length, and the setting of that length. Their classes know it as
-# well, but to ask them would import torch, for which --list and --explain do not wait.
-CLIP_SETTINGS = {"asdf.networks.SSL_SLS": "back_end.sls_samples"}
+# Networks and back ends that take clips of one length, and the setting of that length. Their
+# classes know it as well, but to ask them would import torch, for which --list and --explain do
+# not wait.
+CLIP_SETTINGS = {
+    "asdf.networks.SSL_SLS": "back_end.sls_samples",
+    "asdf.networks.SLSBackEnd": "back_end.sls_samples",
+}
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,9 @@ def _chain_contradictions(sections: Sections) -> Iterator[Contradiction]:
 
 def _clip_contradictions(sections: Sections) -> Iterator[Contradiction]:
     network = sections.network
-    length_setting = CLIP_SETTINGS.get(network.network_class)
+    named = sections.back_end.back_end_class
+    back_end = BACK_ENDS.get(named, named) if named else ""
+    length_setting = CLIP_SETTINGS.get(network.network_class) or CLIP_SETTINGS.get(back_end)
     if length_setting is None:
         return
     samples = attrgetter(length_setting)(sections)

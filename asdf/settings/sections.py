@@ -398,10 +398,23 @@ class Network(KnownNames):
     )
 
 
+# Front ends by the short names that `front_end.front_end_class` takes.
+FRONT_ENDS = {
+    "wav2vec2": "asdf.networks.Wav2Vec2FrontEnd",
+}
+
+
 @dataclass
 class FrontEnd(KnownNames):
-    """The self-supervised front end of network classes that have one."""
+    """The front end of network classes that have one."""
 
+    front_end_class: str | None = setting(
+        None,
+        "what computes the features, in any network with a front end; None: what the network class "
+        "has, which for the project's is wav2vec2",
+        check="class_path",
+        names=FRONT_ENDS,
+    )
     architecture: str = setting(
         "wav2vec2_xlsr_300m",
         "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
@@ -476,10 +489,28 @@ class FrontEnd(KnownNames):
     )
 
 
+# Back ends, classes derived from asdf.networks.BackEnd, by the short names that
+# `back_end.back_end_class` takes.
+BACK_ENDS = {
+    "aasist": "asdf.networks.AASISTBackEnd",
+    "aasist_l": "asdf.networks.AASISTLBackEnd",
+    "asp": "asdf.networks.ASPBackEnd",
+    "mhfa": "asdf.networks.MHFABackEnd",
+    "sls": "asdf.networks.SLSBackEnd",
+    "nes2net_x": "asdf.networks.Nes2NetXBackEnd",
+}
+
+
 @dataclass
 class BackEnd(KnownNames):
-    """Sizes of the back ends of self-supervised front ends; AASIST's are the published ones."""
+    """The back end, and its sizes; AASIST's are the published ones."""
 
+    back_end_class: str | None = setting(
+        None,
+        "the back end of asdf.networks.ComposedDetector; other network classes have their own",
+        check="class_path",
+        names=BACK_ENDS,
+    )
     asp_hidden: int = setting(
         128,
         "SSL_ASP: hidden units of the attention",

@@ -1,0 +1,30 @@
+"""A detector of which the settings name both ends: any front end, then any back end.
+
+Invariant: parameter names are `front_end.*` and `back_end.*`, and random numbers are drawn in the
+order of the project's other networks, so that `ComposedDetector` with AASIST's back end is
+`SSL_AASIST`.
+"""
+
+from __future__ import annotations
+
+from asdf.errors import UsageError
+from asdf.networks.ssl_detector import BACK_END_SETTING, BackEnd, SSLDetector, find_back_end_class
+from asdf.settings.sections import BACK_ENDS, Sections
+
+
+class ComposedDetector(SSLDetector):
+    """The front end of `front_end.front_end_class`, the back end of `back_end.back_end_class`."""
+
+    def make_back_end(self, settings: Sections) -> BackEnd:
+        """Return the back end that the settings name.
+
+        Raises:
+            UsageError: they name none; or as `find_back_end_class`, or the back end.
+        """
+        back_end_class = find_back_end_class(settings.back_end)
+        if back_end_class is None:
+            raise UsageError(
+                f"{BACK_END_SETTING} is None, and asdf.networks.ComposedDetector has no back end "
+                f"by itself. Name one of {', '.join(BACK_ENDS)}, or the class path of your own."
+            )
+        return back_end_class.from_settings(settings, self.front_end)

@@ -1,0 +1,198 @@
+"""Ends that the settings name: any front end in a network class, any back end in a composed one."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from asdf.errors import AsdfError, UsageError
+from asdf.interchange import NetworkFile, read_network, write_network_file
+from asdf.networks import ComposedDetector, Wav2Vec2FrontEnd, build_network
+from asdf.networks.split import check_split
+from asdf.networks.ssl_detector import find_front_end_class
+from asdf.settings.relations import contradictions
+from asdf.settings.sections import BACK_ENDS, Sections
+from tests.unit.networks.inspection import copy_state
+
+ENDS = """
+import torch
+from asdf.networks import BackEnd, FrontEnd
+
+
+class Frames(FrontEnd):
+    dimension = 6
+    window = 40
+    hop = 16
+    cacheable = True
+
+    def make_model(self, settings):
+        return torch.nn.Linear(self.window, self.dimension)
+
+    def states(self, waveforms_BT):
+        yield self.mask(self.model(waveforms_BT.unfold(1, self.window, self.hop)))
+
+
+class OldFrames(Frames):
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.gain = 2.0
+
+
+class SpectrumFrames(Frames):
+    def set_sizes(self, settings):
+        self.dimension = self.sections.back_end.asp_hidden
+
+
+class Mean(BackEnd):
+    def __init__(self, settings, front_end):
+        super().__init__()
+        self.output = torch.nn.Linear(front_end.dimension, 2)
+
+    def forward(self, features_BLC):
+        embeddings_BE = features_BLC.mean(dim=1)
+        return embeddings_BE, self.output(embeddings_BE)
+"""
+NETWORKS = {
+    "aasist": "SSL_AASIST",
+    "aasist_l": "SSL_AASIST_L",
+    "asp": "SSL_ASP",
+    "mhfa": "SSL_MHFA",
+    "sls": "SSL_SLS",
+    "nes2net_x": "SSL_Nes2NetX",
+}
+
+
+@pytest.fixture
+def ends(tmp_path):
+    (tmp_path / "my_ends.py").write_text(ENDS, encoding="utf-8")
+    yield tmp_path
+    sys.modules.pop("my_ends", None)
+
+
+def compose(settings: Sections, front_end: str | None, back_end: str | None) -> Sections:
+    settings.network.network_class = "asdf.networks.ComposedDetector"
+    settings.front_end.front_end_class = front_end
+    settings.back_end.back_end_class = back_end
+    return settings
+
+
+@pytest.mark.parametrize(("back_end", "name"), NETWORKS.items())
+def test_a_composed_network_is_the_network_of_the_same_ends(back_end, name, small, waveforms):
+    small.network.network_class = f"asdf.networks.{name}"
+    torch.manual_seed(0)
+    expected = build_network(small).eval()
+    torch.manual_seed(0)
+    network = build_network(compose(small, "wav2vec2", back_end)).eval()
+    assert network.state_dict().keys() == expected.state_dict().keys()
+    for layer, numbers in copy_state(expected).items():
+        assert torch.equal(network.state_dict()[layer], numbers)
+    assert torch.equal(network(waveforms)[1], expected(waveforms)[1])
+    assert network.fixed_samples == expected.fixed_samples
+
+
+def test_every_short_name_is_a_back_end(small):
+    for name in BACK_ENDS:
+        assert isinstance(build_network(compose(small, None, name)), ComposedDetector)
+
+
+def test_ends_of_the_users_come_from_the_recipes_folder(ends, tiny, waveforms):
+    network = build_network(compose(tiny, "my_ends.Frames", "my_ends.Mean"), ends).eval()
+    windows_BLW = waveforms.unfold(1, 40, 16)
+    expected_BE = network.front_end.model(windows_BLW).mean(dim=1)
+    embeddings_BE, logits_B2 = network(waveforms)
+    torch.testing.assert_close(embeddings_BE, expected_BE)
+    assert logits_B2.shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["SSL_AASIST", "SSL_MHFA", "SSL_ASP"])
+def test_a_front_end_goes_before_the_back_end_of_any_network_class(name, ends, tiny, waveforms):
+    tiny.network.network_class = f"asdf.networks.{name}"
+    tiny.front_end.front_end_class = "my_ends.Frames"
+    network = build_network(tiny, ends).eval()
+    assert type(network.front_end).__name__ == "Frames"
+    assert torch.isfinite(network(waveforms)[1]).all()
+
+
+def test_a_front_end_knows_all_sections_unless_its_constructor_takes_one(ends, tiny):
+    tiny.back_end.asp_hidden = 12
+    network = build_network(compose(tiny, "my_ends.SpectrumFrames", "asp"), ends)
+    assert network.front_end.dimension == 12
+    network = build_network(compose(tiny, "my_ends.OldFrames", "asp"), ends)
+    assert network.front_end.gain == 2.0
+    assert network.front_end.sections.front_end is tiny.front_end
+
+
+def test_a_back_end_of_layers_needs_layers(ends, small):
+    with pytest.raises(UsageError, match=r"one encoder layer: .* the front end gives 0 layers"):
+        build_network(compose(small, "my_ends.Frames", "sls"), ends)
+
+
+def test_a_named_end_is_in_the_network_or_refused(tiny):
+    tiny.front_end.front_end_class = "wav2vec2"
+    tiny.network.network_class = "asdf.networks.AASIST"
+    with pytest.raises(
+        UsageError,
+        match=r"front_end\.front_end_class names Wav2Vec2FrontEnd, and asdf\.networks\.AASIST has",
+    ):
+        build_network(tiny)
+    tiny.network.network_class = "asdf.networks.SSL_AASIST"
+    tiny.back_end.back_end_class = "mhfa"
+    with pytest.raises(UsageError, match=r"Choose network\.network_class = '\S+ComposedDetector'"):
+        build_network(tiny)
+    with pytest.raises(UsageError, match=r"Name one of aasist, "):
+        build_network(compose(tiny, None, None))
+
+
+def test_a_class_that_is_no_end_is_refused(tiny):
+    with pytest.raises(UsageError, match=r"front_end\.front_end_class: .* does not fit"):
+        build_network(compose(tiny, "asdf.networks.SSL_ASP", "asp"))
+    with pytest.raises(UsageError, match=r"back_end\.back_end_class: .* does not fit"):
+        build_network(compose(tiny, None, "asdf.networks.SSL_ASP"))
+
+
+def test_a_composed_network_comes_back_from_its_file(tiny, waveforms, tmp_path):
+    network = build_network(compose(tiny, "wav2vec2", "asp")).eval()
+    path = tmp_path / "net.pt"
+    write_network_file(path, NetworkFile.from_network(network, tiny))
+    again, file = read_network(path)
+    assert torch.equal(again(waveforms)[1], network(waveforms)[1])
+    assert file.to_sections().back_end.back_end_class == "asp"
+
+
+def test_a_files_own_ends_are_imported_from_a_folder_that_the_caller_names_only(
+    ends, tiny, waveforms
+):
+    network = build_network(compose(tiny, "my_ends.Frames", "my_ends.Mean"), ends).eval()
+    path = ends / "net.pt"
+    write_network_file(path, NetworkFile.from_network(network, tiny))
+    with pytest.raises(AsdfError, match=r"is of the class my_ends\.Frames, .* name the folder"):
+        read_network(path)
+    again, _ = read_network(path, ends)
+    assert torch.equal(again(waveforms)[1], network(waveforms)[1])
+
+
+def test_a_file_cannot_describe_more_layers_than_it_holds(tiny, tmp_path):
+    tiny.back_end.nes2net_splits = (4, 4)
+    network = build_network(compose(tiny, None, "nes2net_x"))
+    file = NetworkFile.from_network(network, tiny)
+    file.settings["back_end"]["nes2net_splits"] = (10_000, 10_000)
+    write_network_file(tmp_path / "net.pt", file)
+    with pytest.raises(AsdfError, match="is described with 100,000,000 layers"):
+        read_network(tmp_path / "net.pt")
+
+
+def test_features_of_the_named_front_end_are_cached_if_its_class_says_so(ends, tiny):
+    tiny.front_end.front_end_class = "my_ends.Frames"
+    check_split(ComposedDetector, find_front_end_class(tiny.front_end, ends))
+    with pytest.raises(UsageError, match="has the front end OldFrames, whose class does not say"):
+        tiny.front_end.front_end_class = "my_ends.OldFrames"
+        check_split(ComposedDetector, find_front_end_class(tiny.front_end, ends))
+    check_split(ComposedDetector, Wav2Vec2FrontEnd)
+
+
+def test_clips_of_a_back_end_of_one_length_have_that_length(small):
+    compose(small, None, "sls").network.train_clip_size = 16000
+    (found,) = [pair for pair in contradictions(small) if "clips" in pair.relation]
+    assert found.relation == "takes clips of back_end.sls_samples = 8000 only, not of"
