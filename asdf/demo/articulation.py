@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from asdf.demo.filters import Array, smooth
+from asdf.audio.vocoding.frames import Array, smooth
 from asdf.demo.speakers import Speaker
 from asdf.facts import SAMPLE_RATE
 

@@ -24,7 +24,8 @@ import numpy as np
 import soundfile
 from numpy.random import Generator, default_rng
 
-from asdf.demo.filters import Array, filtered
+from asdf.audio.vocoding.frames import Array
+from asdf.demo.filters import filtered
 from asdf.demo.speakers import draw_speaker
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak

@@ -1,66 +1,18 @@
-"""The few filters that the demo corpus needs: frames, overlap-add, resonators, averages.
+"""The filters that the demo corpus's voices and its recorder need: resonators, short responses.
 
-Invariant: no filter runs sample by sample in Python; a filter that changes over time is applied in
-windowed frames that add up to the signal, by FFT.
+Invariant: no filter runs sample by sample in Python; resonators are applied to spectra by those who
+take them, and responses by FFT.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.fft import irfft, rfft
-from numpy.typing import NDArray
 
+from asdf.audio.vocoding.frames import Array, round_up
 from asdf.facts import SAMPLE_RATE
 
-Array = NDArray[np.float64]
-
-HOP = 128
-"""Samples between frames."""
-
 _FFT_MULTIPLE = 2048
-
-
-def smooth(track: Array, width: int) -> Array:
-    """Average `track` (time, ...) along time by a Hann window of about `width` points.
-
-    Its first and last values are repeated beyond its ends.
-    """
-    # Without its ends, which are 0.
-    window = np.hanning(width + 2)[1:-1]
-    weights = window / window.sum()
-    before = width // 2
-    after = width - 1 - before
-    start = np.repeat(track[:1], before, 0)
-    end = np.repeat(track[-1:], after, 0)
-    padded = np.concatenate([start, track, end])
-    columns = padded.reshape(len(padded), -1).T
-    averaged = []
-    for column in columns:
-        averaged.append(np.convolve(column, weights, mode="valid"))
-    return np.stack(averaged, axis=1).reshape(track.shape)
-
-
-def squared_sine(points: int) -> Array:
-    """Return a window (points,); copies of it that overlap by half add up to 1."""
-    half_steps = np.arange(points) + 0.5
-    return np.sin(np.pi * half_steps / points) ** 2
-
-
-def cut(signal: Array, frames: int) -> Array:
-    """Cut `signal` into Hann-windowed frames of 2 HOP samples, (frames, 2 HOP).
-
-    They overlap by half, so that their windows add up to 1.
-    """
-    length = 2 * HOP
-    padded = np.zeros((frames + 1) * HOP)
-    padded[HOP : HOP + len(signal)] = signal
-    frames_without_window = slide(padded, length)[::HOP]
-    return frames_without_window * squared_sine(length)
-
-
-def slide(signal: Array, length: int) -> Array:
-    """Return all parts of `length` of a signal (samples,), each a sample later than the last."""
-    return np.lib.stride_tricks.sliding_window_view(signal, length)
 
 
 def resonators(centres_hz: Array, widths_hz: Array) -> Array:
@@ -82,18 +34,6 @@ def resonators(centres_hz: Array, widths_hz: Array) -> Array:
     return product
 
 
-def overlap_add(frames: Array, hop: int) -> Array:
-    """Sum frames (count, length), a multiple of `hop` long, that start `hop` samples apart."""
-    count, length = frames.shape
-    parts = length // hop
-    total = np.zeros((count + parts - 1, hop))
-    for part in range(parts):
-        start = part * hop
-        of_frames = frames[:, start : start + hop]
-        total[part : part + count] += of_frames
-    return total.reshape(-1)
-
-
 def filtered(signal: Array, response: Array) -> Array:
     """Convolve `signal` with the impulse `response`; the result has the length of `signal`."""
     size = round_up(len(signal) + len(response), _FFT_MULTIPLE)
@@ -101,8 +41,3 @@ def filtered(signal: Array, response: Array) -> Array:
     spectrum = spectrum * rfft(response, size)
     convolved = irfft(spectrum, size)
     return convolved[: len(signal)]
-
-
-def round_up(number: int, multiple: int) -> int:
-    """Return the smallest multiple of `multiple` that is not below `number`."""
-    return -(-number // multiple) * multiple

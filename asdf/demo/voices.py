@@ -13,16 +13,9 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
+from asdf.audio.vocoding.frames import HOP, Array, cut, overlap_add, smooth
 from asdf.demo.articulation import TICK, articulate, draw_targets
-from asdf.demo.filters import (
-    HOP,
-    Array,
-    cut,
-    filtered,
-    overlap_add,
-    resonators,
-    smooth,
-)
+from asdf.demo.filters import filtered, resonators
 from asdf.demo.speakers import Speaker
 from asdf.facts import SAMPLE_RATE
 

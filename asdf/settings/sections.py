@@ -688,6 +688,54 @@ class Augmentation(KnownNames):
     )
 
 
+VOCODERS = {
+    "griffin_lim": "asdf.audio.vocoding.griffin_lim.GriffinLim",
+    "source_filter": "asdf.audio.vocoding.source_filter.SourceFilter",
+    "lpc": "asdf.audio.vocoding.lpc.LinearPrediction",
+    "phase": "asdf.audio.vocoding.phase.PhaseReplacement",
+}
+
+
+@dataclass
+class Vocoding(KnownNames):
+    """Spoofs made of bona fide training utterances, which are copied through vocoders."""
+
+    vocoders: tuple[str, ...] = setting(
+        (),
+        "copies of bona fide training utterances are made by these vocoders and trained on as "
+        "spoofs; (): none",
+        check="class_path",
+        names=VOCODERS,
+    )
+    copies: float = setting(
+        1.0,
+        "copies of each bona fide training utterance, each by the next of the vocoders; 0.5: one "
+        "of every second utterance",
+        above=0,
+        at_most=1000,
+    )
+    corpus_spoofs: bool = setting(
+        True,
+        "True: the spoofs of the training sets are trained on as well; False: they are left out, "
+        "and the copies are all spoofs that there are",
+    )
+    mel_bands: int = setting(
+        80, "griffin_lim: mel bands of its spectrogram", at_least=8, at_most=1000
+    )
+    griffin_lim_rounds: int = setting(
+        16, "griffin_lim: rounds in which phases are estimated", at_least=1, at_most=1000
+    )
+    lpc_order: int = setting(20, "lpc: coefficients of the predictor", at_least=2, at_most=100)
+    envelope_coefficients: int = setting(
+        41, "source_filter: cepstral coefficients of its envelope", at_least=2, at_most=200
+    )
+    phase: Literal["minimum", "random", "either"] = setting(
+        "either",
+        "phase: the phases that replace those of the voice; either: one of the two is drawn for "
+        "each example",
+    )
+
+
 @dataclass
 class SpeechActivity(KnownNames):
     """Speech activity detection."""
@@ -770,6 +818,7 @@ class Sections(KnownNames):
     back_end: BackEnd = field(default_factory=BackEnd)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
+    vocoding: Vocoding = field(default_factory=Vocoding)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     recipe: Recipe = field(default_factory=Recipe)
 

@@ -38,6 +38,7 @@ from asdf.settings.sections import (
     Recipe,
     Sections,
     SpeechActivity,
+    Vocoding,
     assign,
 )
 
@@ -60,6 +61,7 @@ class Settings:
     back_end: BackEnd
     rawboost: RawBoost
     augmentation: Augmentation
+    vocoding: Vocoding
     sad: SpeechActivity
     recipe: Recipe
 

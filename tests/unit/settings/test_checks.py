@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asdf.settings.catalogue import catalogue, look_up
+from asdf.settings.catalogue import catalogue, look_up, section_types
 from asdf.settings.checks import check_value
 from asdf.settings.environment import expand
 from asdf.settings.mistakes import Complaint
@@ -163,8 +163,7 @@ def test_every_default_fits_its_own_setting() -> None:
         ("a.b.max_epochs", "there is no section 'a.b'; the nearest is 'network.max_epochs'"),
         (
             "x.qqq",
-            "there is no section 'x'; the sections are "
-            "paths, computing, network, front_end, back_end, rawboost, augmentation, sad, recipe",
+            f"there is no section 'x'; the sections are {', '.join(section_types())}",
         ),
         (
             "max_epochs",

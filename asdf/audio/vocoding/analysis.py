@@ -12,7 +12,7 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.typing import NDArray
 
-from asdf.demo.filters import HOP, Array, overlap_add, slide, smooth, squared_sine
+from asdf.audio.vocoding.frames import HOP, Array, overlap_add, slide, smooth, squared_sine
 from asdf.facts import SAMPLE_RATE
 
 _WINDOW = 512

@@ -1,0 +1,10 @@
+"""Vocoders: bona fide speech is copied through one, and the copy is trained on as spoof.
+
+Xin Wang and Junichi Yamagishi: Spoofed training data for speech spoofing countermeasure can be
+efficiently created using neural vocoders. ICASSP 2023. Ours are no neural ones.
+"""
+
+from asdf.audio.vocoding.opening import Vocoders, open_vocoders
+from asdf.audio.vocoding.vocoder import Vocoder
+
+__all__ = ["Vocoder", "Vocoders", "open_vocoders"]

@@ -1,0 +1,107 @@
+"""The vocoders that the settings name, and what is done to each of their copies.
+
+Invariant: a copy has the length and the level of its speech, and 16 bits per sample as recordings
+have: none of them says that it is a copy. Silence stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.audio.vocoding.vocoder import Vocoder
+from asdf.errors import AsdfError, UsageError
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.sections import Sections
+
+SETTING = "vocoding.vocoders"
+_STEPS = 2**15
+
+
+@dataclass(frozen=True)
+class Vocoders:
+    """Vocoders by their names in the settings: plain values, for worker processes."""
+
+    by_name: Mapping[str, Vocoder] = field(default_factory=dict)
+
+    def copy(self, name: str, speech: np.ndarray, rng: Generator) -> np.ndarray:
+        """Copy speech (T,) float32 at 16 kHz through the vocoder `name`: (T,) float32.
+
+        Raises:
+            AsdfError: the vocoder fails, or returns something else than such samples.
+        """
+        power = _measure_power(speech)
+        if power == 0:
+            return speech
+        vocoder = self.by_name[name]
+        try:
+            copy = vocoder.vocode(speech, rng)
+        except AsdfError:
+            raise
+        except Exception as error:
+            raise AsdfError(f"{SETTING}: {name} failed: {describe_error(error)}.") from error
+        _check_copy(copy, len(speech), name)
+        return _fit_level(copy, power)
+
+
+def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
+    """Build the vocoders of the settings.
+
+    Args:
+        folder: the recipe's, where a user's own are looked for first.
+
+    Raises:
+        UsageError: one of them does not exist, is no `Vocoder`, or is named twice.
+        AsdfError: a user's own fails.
+    """
+    by_name: dict[str, Vocoder] = {}
+    for name in settings.vocoding.vocoders:
+        if name in by_name:
+            raise UsageError(f"{SETTING} names {name!r} twice: vocoding.copies makes more copies.")
+        kind = find_class(class_path_of(SETTING, name), folder, SETTING, Vocoder)
+        try:
+            by_name[name] = kind(settings)
+        except AsdfError:
+            raise
+        except Exception as error:
+            what = f"{SETTING}: {name} cannot be made"
+            raise AsdfError(f"{what}: {describe_error(error)}.") from error
+    return Vocoders(by_name)
+
+
+def _check_copy(copy: object, samples: int, name: str) -> None:
+    """Refuse what no training example can be made of, before it spoils a network."""
+    if not isinstance(copy, np.ndarray):
+        problem = f"returns {type(copy).__name__}, not an array of numpy"
+    elif copy.shape != (samples,):
+        problem = f"returns samples of shape {copy.shape} for speech of shape ({samples},)"
+    elif copy.dtype.kind != "f":
+        problem = f"returns samples of type {copy.dtype}; floats between -1 and 1 are needed"
+    elif not np.isfinite(copy).all():
+        problem = "returns samples that are not finite"
+    else:
+        return
+    raise AsdfError(f"{SETTING}: {name} {problem}. Mend its method vocode(samples, rng).")
+
+
+def _fit_level(copy: np.ndarray, power: float) -> np.ndarray:
+    """Return a copy with this mean square, rounded to 16 bits: (T,) float32."""
+    exact = copy.astype(np.float64)
+    power_of_copy = _measure_power(exact)
+    if power_of_copy > 0:
+        exact = exact * np.sqrt(power / power_of_copy)
+    steps = np.rint(exact * _STEPS).clip(-_STEPS, _STEPS - 1)
+    rounded: np.ndarray = steps / _STEPS
+    return rounded.astype(np.float32)
+
+
+def _measure_power(samples: np.ndarray) -> float:
+    """Return the mean square of samples; 0 for none."""
+    if len(samples) == 0:
+        return 0.0
+    return float(np.mean(np.square(samples, dtype=np.float64)))

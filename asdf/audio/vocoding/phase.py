@@ -1,0 +1,120 @@
+"""The magnitudes of a voice with other phases: minimum or random ones.
+
+Invariant: magnitudes come from the voice itself, frame by frame, and are neither smoothed nor
+modelled; only the phases are not the voice's.
+
+A minimum phase as that of most vocoders: Sanchez, Saratxaga, Hernaez, Navas, Erro & Raitio: Toward
+a universal synthetic speech spoofing detection using phase information. IEEE Transactions on
+Information Forensics and Security, 2015.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.fft import irfft, rfft
+from numpy.random import Generator
+
+from asdf.audio.vocoding.analysis import FFT, TINY, analyse
+from asdf.audio.vocoding.frames import Array
+from asdf.audio.vocoding.griffin_lim import estimate_phases, magnitudes
+from asdf.audio.vocoding.synthesis import match_spectrum, per_sample
+from asdf.audio.vocoding.vocoder import Vocoder, normalize
+from asdf.facts import SAMPLE_RATE
+from asdf.settings.sections import Sections
+
+# Half of the longest window around a pulse: more samples than the longest period of `analyse`.
+_REACH = 256
+# Below the highest magnitude of a frame; deeper zeros would ring far beyond the frame.
+_FLOOR = 1e-3
+
+
+class PhaseReplacement(Vocoder):
+    """Other phases, of the kind `vocoding.phase`."""
+
+    def __init__(self, settings: Sections) -> None:
+        super().__init__(settings)
+        self.kind: Literal["minimum", "random", "either"] = settings.vocoding.phase
+
+    def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:
+        """Return a copy of `samples` (T,): (T,)."""
+        voice = normalize(samples)
+        is_random = self.kind == "random"
+        if self.kind == "either":
+            is_random = rng.random() < 0.5
+        replace = random_phases if is_random else minimum_phases
+        return match_spectrum(replace(voice, rng), voice)
+
+
+def random_phases(voice: Array, rng: Generator) -> Array:
+    """Replace the phases of a spectrogram by random ones: (samples,)."""
+    return estimate_phases(magnitudes(voice), len(voice), rng, rounds=1)
+
+
+def minimum_phases(voice: Array, rng: Generator) -> Array:
+    """Replace the phases of each period by those of a minimum phase: (samples,).
+
+    Where there is no voice, periods of the interpolated F0 are excited by noise instead of a pulse.
+    """
+    analysis = analyse(voice)
+    padded = np.pad(voice, _REACH)
+    # Pulses go on beyond the ends, so that windows add up to 1 there too.
+    position = np.arange(-_REACH, len(voice) + _REACH).clip(0, len(voice) - 1)
+    f0_hz = per_sample(analysis.f0_hz, len(voice))[position]
+    voiced = per_sample(analysis.voiced, len(voice))[position]
+    cycles = np.floor(np.cumsum(f0_hz) / SAMPLE_RATE)
+    pulses = np.flatnonzero(np.diff(cycles))
+    windows = _make_windows(SAMPLE_RATE / f0_hz[pulses])
+    frames = _cut_around(padded, pulses) * windows
+    spectra = _give_minimum_phase(np.abs(rfft(frames, FFT)))
+    sources = _draw_bursts(windows, rng)
+    is_voiced = voiced[pulses] > 0.5
+    sources[is_voiced] = 0
+    # A pulse in the middle, where the window was the highest.
+    sources[is_voiced, _REACH] = 1
+    responses = irfft(spectra * rfft(sources, FFT))
+    # A source starts its reach before the pulse, which the padding has made room for.
+    return _add_at(pulses, responses, len(padded) + _REACH)[2 * _REACH :][: len(voice)]
+
+
+def _draw_bursts(windows: Array, rng: Generator) -> Array:
+    """Draw noise in windows (pulses, 2 reach), which in sum is as loud as pulses are."""
+    noise = rng.standard_normal(windows.shape) * windows
+    # The squares of windows that overlap by half add up to 3/4.
+    energy = 0.75 * np.sum(windows**2, axis=1, keepdims=True)
+    bursts: Array = noise / np.sqrt(energy)
+    return bursts
+
+
+def _make_windows(periods: Array) -> Array:
+    """Return Hann windows of two periods each, (pulses, 2 reach); at steps of one they sum to 1."""
+    distance = np.abs(np.arange(-_REACH, _REACH)) / periods[:, None]
+    return 0.5 + 0.5 * np.cos(np.pi * np.minimum(distance, 1))
+
+
+def _cut_around(signal: Array, centres: np.ndarray) -> Array:
+    """Return the samples around `centres`, (centres, 2 reach); 0 beyond the ends."""
+    longer = np.pad(signal, _REACH)
+    positions = centres[:, None] + np.arange(2 * _REACH)
+    around: Array = longer[positions]
+    return around
+
+
+def _give_minimum_phase(magnitude: Array) -> np.ndarray:
+    """Return spectra (frames, 513) of these magnitudes whose responses start at sample 0."""
+    floor = _FLOOR * magnitude.max(axis=1, keepdims=True) + TINY
+    cepstrum = irfft(np.log(magnitude + floor))
+    # A cepstrum without negative times is that of a minimum phase.
+    cepstrum[:, 1 : FFT // 2] *= 2
+    cepstrum[:, FFT // 2 + 1 :] = 0
+    spectra: np.ndarray = np.exp(rfft(cepstrum))
+    return spectra
+
+
+def _add_at(starts: np.ndarray, responses: Array, samples: int) -> Array:
+    """Add up responses (count, points), each from its start on: (samples,)."""
+    total = np.zeros(samples + responses.shape[1])
+    for start, response in zip(starts, responses, strict=True):
+        total[start : start + len(response)] += response
+    return total[:samples]

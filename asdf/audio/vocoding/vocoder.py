@@ -1,0 +1,37 @@
+"""What a vocoder is: samples in, a copy of the same length out.
+
+Invariant: a copy is a function of the samples and of the generator's draws. A vocoder is plain
+values, so that it can be sent to the loader's processes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.audio.vocoding.frames import Array
+from asdf.settings.sections import Sections
+
+
+class Vocoder:
+    """A copy through analysis and synthesis; a user's own is derived from this class.
+
+    Args:
+        settings: all sections, those of the user's own among them.
+    """
+
+    def __init__(self, settings: Sections) -> None: ...
+
+    def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:
+        """Return a copy of speech (T,) float32 at 16 kHz, T >= 1, which is not silent: (T,).
+
+        Its level does not matter: it is set to that of the speech. All draws are of `rng`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method vocode(samples, rng)")
+
+
+def normalize(samples: np.ndarray) -> Array:
+    """Return speech that is not silent as float64 of unit power, which the analysis relies on."""
+    voice = samples.astype(np.float64)
+    normalized: Array = voice / np.sqrt(np.mean(voice**2))
+    return normalized
