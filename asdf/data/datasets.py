@@ -61,10 +61,11 @@ class TrainingClips(Dataset[Clip]):
         start = 0
         if self.position == "random":
             start = crop_start(int(self.lengths[index]), samples, draws)
+        path = self.utterances.path(index)
         try:
-            speech = read_speech(self.utterances.path(index), self.sad, start, samples)
-            crop = repeat_to(speech, samples)
-            clip = self.augmentation.apply(crop, speed, self.clip_size, draws)
+            speech = read_speech(path, self.sad, start, samples)
+            crop = self.augmentation.fill(speech, samples, draws, path)
+            clip = self.augmentation.apply(crop, speed, self.clip_size, draws, path)
         except AsdfError as error:
             return Clip(error=error)
         noises = draw_for_some(len(clip), self.rawboost, draws)

@@ -11,7 +11,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from asdf.audio.augmentation import open_chain
+from asdf.audio.augmentation import check_material
 from asdf.audio.speech_activity import check_detector
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.devices import describe_mapping
@@ -112,7 +112,7 @@ def _checks(
         partial(check_files, lists),
     ]
     if recipe.execute_stage(1) and not scores_only(settings):
-        checks.append(partial(open_chain, settings.augmentation, folders.database))
+        checks.append(partial(check_material, settings, folders.database))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
         checks.append(partial(find_callbacks, settings, folders.recipe))
     # Without training the networks have to exist already.

@@ -131,7 +131,7 @@ class Run:
 
         if self._augmentation is None:
             self._augmentation = self.world.run_on_main(
-                partial(open_chain, self.settings.augmentation, self.folders.database)
+                partial(open_chain, self.settings, self.folders.database, self.recipe_folder)
             )
         return self._augmentation
 

@@ -185,6 +185,7 @@ def _check_class_path(value: str | tuple[str, ...], names: Mapping[str, str]) ->
         parts = path.split(".")
         if len(parts) < 2 or not all(map(str.isidentifier, parts)):
             raise Complaint(_no_class_path(path, names))
+    _check_unique(_texts_in(value))
 
 
 def _no_class_path(path: str, names: Mapping[str, str]) -> str:

@@ -173,7 +173,7 @@ def _no_module(missing: str, package: str, folder: Path | None, setting: str) ->
 def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
     package = module_name.partition(".")[0]
     try:
-        with _searched_first(folder):
+        with searched_first(folder):
             module = import_module(module_name)
     except ModuleNotFoundError as error:
         # Either the module itself or one that it needs does not exist.
@@ -207,7 +207,8 @@ def _check_not_hidden(users_file: Path, package: str, setting: str) -> None:
 
 
 @contextmanager
-def _searched_first(folder: Path | None) -> Iterator[None]:
+def searched_first(folder: Path | None) -> Iterator[None]:
+    """Let modules be looked for in `folder` first; where it is None, as ever."""
     before = list(sys.path)
     if folder:
         # First, so that a user's file is not hidden by an installed module of its name.

@@ -635,12 +635,27 @@ class RawBoost(KnownNames):
     )
 
 
+AUGMENTATIONS = {
+    "speed": "asdf.audio.augmentation.speed.Speed",
+    "noise": "asdf.audio.augmentation.noise.Noise",
+    "reverberation": "asdf.audio.augmentation.reverberation.Reverberation",
+    "codec": "asdf.audio.augmentation.codecs.Coding",
+    "silence": "asdf.audio.augmentation.silence.TrimmedSilence",
+    "bandwidth": "asdf.audio.augmentation.bandwidth.Bandwidth",
+    "frequency_mask": "asdf.audio.augmentation.masks.FrequencyMask",
+    "time_mask": "asdf.audio.augmentation.masks.TimeMask",
+}
+
+
 @dataclass
 class Augmentation(KnownNames):
     """Augmentation of training examples, before RawBoost; scored recordings stay as they are."""
 
-    chain: tuple[Literal["speed", "noise", "reverberation", "codec"], ...] = setting(
-        (), "augmentations of a training example, in this order; (): none", check="unique"
+    chain: tuple[str, ...] = setting(
+        (),
+        "augmentations of a training example, in this order; (): none",
+        check="class_path",
+        names=AUGMENTATIONS,
     )
     speed_probability: float = setting(
         0.5, "proportion of the examples played faster or slower", at_least=0, at_most=1
@@ -685,6 +700,53 @@ class Augmentation(KnownNames):
         "codecs to draw from, together with a bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac "
         "need PyAV",
         check="unique",
+    )
+    silence_probability: float = setting(
+        0.5,
+        "proportion of the examples whose silences at both ends are shortened",
+        at_least=0,
+        at_most=1,
+    )
+    silence_threshold_db: float = setting(
+        40.0,
+        "a frame is silent if its energy is more than this below that of the loudest frame",
+        unit="dB",
+        above=0,
+        at_most=MAX_DB,
+    )
+    silence_max_s: float = setting(
+        0.1,
+        "longest silence that is left at each end; how much is drawn from 0 to this",
+        unit="s",
+        at_least=0,
+        at_most=3600,
+    )
+    bandwidth_probability: float = setting(
+        0.5, "proportion of the examples with a limited bandwidth", at_least=0, at_most=1
+    )
+    bandwidth_min_hz: float = setting(
+        3400.0, "lowest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
+    )
+    bandwidth_max_hz: float = setting(
+        7500.0, "highest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
+    )
+    frequency_mask_probability: float = setting(
+        0.5, "proportion of the examples with stopped bands of frequencies", at_least=0, at_most=1
+    )
+    frequency_mask_count: int = setting(
+        2, "number of bands that are stopped", at_least=1, at_most=100
+    )
+    frequency_mask_max_hz: float = setting(
+        1000.0, "widest band that is stopped", unit="Hz", above=0, at_most=8000
+    )
+    time_mask_probability: float = setting(
+        0.5, "proportion of the examples with silenced stretches", at_least=0, at_most=1
+    )
+    time_mask_count: int = setting(
+        2, "number of stretches that are silenced", at_least=1, at_most=1000
+    )
+    time_mask_max_s: float = setting(
+        0.2, "longest stretch that is silenced", unit="s", above=0, at_most=3600
     )
 
 

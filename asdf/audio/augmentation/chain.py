@@ -5,51 +5,42 @@ part that is not in the chain draws nothing: with an empty chain the example is,
 it is without augmentation.
 
 Order of the draws: the speed; then, by the caller, the position of the crop, which depends on it;
-then for each other part of the chain in turn, whether it is done and, if so, its own draws.
-
-To add a part: write a class that is a `Part`, add a line to `_PARTS`, and its settings to
-`asdf.settings.sections.Augmentation`.
+then for each part in turn whether it is done and, if so, its own draws: first for those that
+shorten the speech, before it is repeated up to the length of a clip, then for all others.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.codecs import open_coding
-from asdf.audio.augmentation.noise import open_noise
-from asdf.audio.augmentation.reverberation import open_reverberation
+from asdf.audio.augmentation.own_parts import apply_checked, is_own
+from asdf.audio.augmentation.part import Part
 from asdf.audio.augmentation.speed import UNCHANGED, Speed, at_speed
-from asdf.settings.sections import Augmentation
-
-
-class Part(Protocol):
-    """What is done to a clip without changing its length: plain values, for worker processes.
-
-    Attributes:
-        probability: the proportion of the clips that it is done to.
-    """
-
-    @property
-    def probability(self) -> float: ...
-
-    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
-        """Return `clip` (T,) float32 as it is after this part: (T,) float32."""
-
-    def describe(self) -> str:
-        """Return the part in words, for the log."""
+from asdf.audio.cropping import repeat_to
+from asdf.settings.class_path import searched_first
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The parts in the order in which they are done."""
+    """The parts in the order in which they are done.
 
-    parts: tuple[Speed | Part, ...] = ()
+    Attributes:
+        folder: where modules with parts of the user's own are looked for first. Another process
+            imports them from there: it need not have it among its own.
+    """
+
+    parts: tuple[Part, ...] = ()
+    folder: Path | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., Chain], tuple[Any, ...]]:
+        return _unpickle_chain, (pickle.dumps(self.parts), self.folder)
 
     def draw_speed(self, rng: Generator) -> int:
         """Return the speed of an example in percent; 100, and no draw, when the chain has none."""
@@ -58,20 +49,46 @@ class Chain:
                 return part.draw(rng)
         return UNCHANGED
 
-    def apply(self, waveform: np.ndarray, percent: int, samples: int, rng: Generator) -> np.ndarray:
-        """Do all parts of the chain to a waveform at the drawn speed: (samples,) float32.
+    def fill(
+        self, speech: np.ndarray, samples: int, rng: Generator, recording: object = ""
+    ) -> np.ndarray:
+        """Do the parts that shorten, and repeat what is left: (samples,) float32.
+
+        Args:
+            speech: (up to `samples`,) float32.
+            recording: its name, for messages.
+
+        Raises:
+            AsdfError: a part of the user's own fails, or returns what is no speech.
+        """
+        for part in self.parts:
+            if part.shortens:
+                speech = _do_for_some(part, speech, rng, recording)
+        return repeat_to(speech, samples)
+
+    def apply(
+        self,
+        waveform: np.ndarray,
+        percent: int,
+        samples: int,
+        rng: Generator,
+        recording: object = "",
+    ) -> np.ndarray:
+        """Do all other parts to a waveform at the drawn speed: (samples,) float32.
 
         Args:
             waveform: (source_samples(samples, percent),) float32.
+            recording: its name, for messages.
 
         Raises:
-            AsdfError: a recording of noise or an impulse response cannot be read.
+            AsdfError: a recording of noise or an impulse response cannot be read; a part of the
+                user's own fails, or returns what is no clip.
         """
         for part in self.parts:
             if isinstance(part, Speed):
                 waveform = at_speed(waveform, percent)[:samples]
-            elif rng.random() < part.probability:
-                waveform = part.apply(waveform, rng)
+            elif not part.shortens:
+                waveform = _do_for_some(part, waveform, rng, recording)
         return waveform
 
     def describe(self) -> str:
@@ -79,29 +96,15 @@ class Chain:
         return ", ".join(part.describe() for part in self.parts)
 
 
-def _open_speed(settings: Augmentation, base: Path) -> Speed:
-    return Speed(settings.speed_probability, settings.speed_min, settings.speed_max)
+def _do_for_some(part: Part, waveform: np.ndarray, rng: Generator, recording: object) -> np.ndarray:
+    if rng.random() >= part.probability:
+        return waveform
+    if is_own(type(part)):
+        return apply_checked(part, waveform, rng, recording)
+    return part.apply(waveform, rng)
 
 
-_PARTS: dict[str, Callable[[Augmentation, Path], Speed | Part]] = {
-    "speed": _open_speed,
-    "noise": open_noise,
-    "reverberation": open_reverberation,
-    "codec": open_coding,
-}
-
-
-def open_chain(settings: Augmentation, base: Path) -> Chain:
-    """Return the chain of `settings`, with all its recordings found.
-
-    Args:
-        base: what the folders of noise and responses are relative to.
-
-    Raises:
-        UsageError: a folder is missing or holds nothing that fits, or a codec is not installed.
-    """
-    parts: list[Speed | Part] = []
-    for name in settings.chain:
-        open_part = _PARTS[name]
-        parts.append(open_part(settings, base))
-    return Chain(tuple(parts))
+def _unpickle_chain(pickled: bytes, folder: Path | None) -> Chain:
+    with searched_first(folder):
+        parts: tuple[Part, ...] = pickle.loads(pickled)
+    return Chain(parts, folder)

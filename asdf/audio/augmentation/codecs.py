@@ -20,11 +20,12 @@ import soundfile
 from numpy.random import Generator
 
 from asdf.audio.augmentation import ffmpeg_codecs
+from asdf.audio.augmentation.part import Part
 from asdf.audio.draws import draw_item
 from asdf.audio.resampling import resample
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.settings.sections import Augmentation
+from asdf.settings.sections import Sections
 
 _TELEPHONE_RATE = 8000
 
@@ -36,12 +37,18 @@ _MP3_DELAY = 576 + 529
 _BLOCK = 2**14
 
 
-@dataclass(frozen=True)
-class Coding:
-    """Codecs, one of which is drawn for an example, with one of its qualities."""
+class Coding(Part):
+    """Codecs, one of which is drawn for an example, with one of its qualities.
 
-    probability: float
-    codecs: tuple[str, ...]
+    Raises:
+        UsageError: as `check_codecs`.
+    """
+
+    def __init__(self, settings: Sections, base: Path) -> None:
+        section = settings.augmentation
+        check_codecs(section.codecs)
+        self.probability = section.codec_probability
+        self.codecs = section.codecs
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Code and decode `clip` (T,) float32: (T,) float32."""
@@ -56,16 +63,6 @@ class Coding:
     def describe(self) -> str:
         """Return the part in words, for the log."""
         return f"codec ({', '.join(self.codecs)})"
-
-
-def open_coding(settings: Augmentation, base: Path) -> Coding:
-    """Check the settings' codecs.
-
-    Raises:
-        UsageError: as `check_codecs`.
-    """
-    check_codecs(settings.codecs)
-    return Coding(settings.codec_probability, settings.codecs)
 
 
 @dataclass(frozen=True)

@@ -9,28 +9,33 @@ arXiv:1510.08484.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.files import find_noises
+from asdf.audio.augmentation.part import Part
 from asdf.audio.cropping import crop_start, repeat_to
 from asdf.audio.draws import draw_between, draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.errors import AsdfError
-from asdf.settings.sections import Augmentation
+from asdf.settings.sections import Sections
 
 
-@dataclass(frozen=True)
-class Noise:
-    """Recordings of noise, and the signal-to-noise ratios at which they are added."""
+class Noise(Part):
+    """Recordings of noise, and the signal-to-noise ratios at which they are added.
 
-    probability: float
-    recordings: tuple[str, ...]
-    min_snr_db: float
-    max_snr_db: float
+    Raises:
+        UsageError: as `find_noises`.
+    """
+
+    def __init__(self, settings: Sections, base: Path) -> None:
+        section = settings.augmentation
+        self.probability = section.noise_probability
+        self.recordings = find_noises(section.noise_folders, base)
+        self.min_snr_db = section.noise_snr_min_db
+        self.max_snr_db = section.noise_snr_max_db
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Add a part of a recording to `clip` (T,) float32: (T,) float32.
@@ -56,20 +61,6 @@ class Noise:
     def describe(self) -> str:
         """Return the part in words, for the log."""
         return f"noise ({len(self.recordings)} recordings)"
-
-
-def open_noise(settings: Augmentation, base: Path) -> Noise:
-    """Find the recordings of noise below the settings' folders, which are relative to `base`.
-
-    Raises:
-        UsageError: as `find_noises`.
-    """
-    return Noise(
-        settings.noise_probability,
-        find_noises(settings.noise_folders, base),
-        settings.noise_snr_min_db,
-        settings.noise_snr_max_db,
-    )
 
 
 def _read_random_part(path: str, samples: int, rng: Generator) -> np.ndarray:

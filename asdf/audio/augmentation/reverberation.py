@@ -10,7 +10,6 @@ study on data augmentation of reverberant speech for robust speech recognition. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,19 +18,26 @@ from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
 from asdf.audio.augmentation.files import find_responses
+from asdf.audio.augmentation.filtering import find_fast_size
+from asdf.audio.augmentation.part import Part
 from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length
 from asdf.audio.resampling import resample
 from asdf.errors import AsdfError
-from asdf.settings.sections import Augmentation
+from asdf.settings.sections import Sections
 
 
-@dataclass(frozen=True)
-class Reverberation:
-    """Impulse responses of rooms."""
+class Reverberation(Part):
+    """Impulse responses of rooms.
 
-    probability: float
-    responses: tuple[str, ...]
+    Raises:
+        UsageError: as `find_responses`.
+    """
+
+    def __init__(self, settings: Sections, base: Path) -> None:
+        section = settings.augmentation
+        self.probability = section.reverberation_probability
+        self.responses = find_responses(section.reverberation_folders, base)
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Put `clip` (T,) float32 into a drawn room: (T,) float32.
@@ -52,18 +58,6 @@ class Reverberation:
     def describe(self) -> str:
         """Return the part in words, for the log."""
         return f"reverberation ({len(self.responses)} impulse responses)"
-
-
-def open_reverberation(settings: Augmentation, base: Path) -> Reverberation:
-    """Find the impulse responses below the settings' folders, which are relative to `base`.
-
-    Raises:
-        UsageError: as `find_responses`.
-    """
-    return Reverberation(
-        settings.reverberation_probability,
-        find_responses(settings.reverberation_folders, base),
-    )
 
 
 def read_response(path: str) -> np.ndarray:
@@ -107,7 +101,7 @@ def reverberate(waveform: np.ndarray, response: np.ndarray) -> np.ndarray:
         return waveform
     length = len(waveform)
     direct = int(np.abs(response).argmax())
-    points = _find_fast_size(length + len(response) - 1)
+    points = find_fast_size(length + len(response) - 1)
     spectrum = rfft(waveform, points) * rfft(response, points)
     convolved = irfft(spectrum, points)
     wet = convolved[direct : direct + length]
@@ -115,12 +109,3 @@ def reverberate(waveform: np.ndarray, response: np.ndarray) -> np.ndarray:
     level = np.sqrt(energy / (wet @ wet))
     scaled: np.ndarray = level * wet
     return scaled.astype(np.float32)
-
-
-def _find_fast_size(min_points: int) -> int:
-    """Return the smallest 2^a, 3 * 2^a or 5 * 2^a that is not below `min_points`."""
-    sizes = []
-    for factor in (1, 3, 5):
-        multiple = -(-min_points // factor)
-        sizes.append(factor << max(0, (multiple - 1).bit_length()))
-    return min(sizes)

@@ -9,30 +9,45 @@ recognition. Interspeech 2015.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
 
+from asdf.audio.augmentation.part import Part
+from asdf.audio.cropping import repeat_to
 from asdf.audio.draws import draw_between
 from asdf.audio.resampling import resample
 from asdf.facts import SAMPLE_RATE
+from asdf.settings.sections import Sections
 
 UNCHANGED = 100
 
 
-@dataclass(frozen=True)
-class Speed:
-    """Speeds between `lowest` and `highest`, 1 being unchanged, for some of the examples."""
+class Speed(Part):
+    """Speeds between `lowest` and `highest`, 1 being unchanged, for some of the examples.
 
-    probability: float
-    lowest: float
-    highest: float
+    The chain draws the speed before the clip is cut, and reads as much as it takes.
+    """
+
+    def __init__(self, settings: Sections, base: Path) -> None:
+        section = settings.augmentation
+        self.probability = section.speed_probability
+        self.lowest = section.speed_min
+        self.highest = section.speed_max
+
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
+        """Play `clip` (T,) float32 at a drawn speed, cut or repeated: (T,) float32."""
+        played = at_speed(clip, self._draw_percent(rng))
+        return repeat_to(played, len(clip))[: len(clip)]
 
     def draw(self, rng: Generator) -> int:
         """Draw a speed in percent; 100 for the examples that stay as they are."""
         if rng.random() >= self.probability:
             return UNCHANGED
+        return self._draw_percent(rng)
+
+    def _draw_percent(self, rng: Generator) -> int:
         return round(100 * draw_between(self.lowest, self.highest, rng))
 
     def describe(self) -> str:

@@ -6,6 +6,7 @@ Scoring never augments.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.scoring.score_list import build_list_scorer, score_list
-from asdf.settings.sections import Augmentation, RawBoost, Sections, SpeechActivity
+from asdf.settings.sections import RawBoost, Sections, SpeechActivity
+from tests.augmentations import augmentation
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
 from tests.unit.audio.test_rawboost import augmented
@@ -42,11 +44,16 @@ def utterances(tmp_path):
 
 
 @pytest.fixture
-def section(utterances, tmp_path) -> Augmentation:
-    settings = Augmentation(
-        ("speed", "noise", "reverberation", "codec"), codecs=("mu-law", "opus", "vorbis")
+def settings(utterances, tmp_path) -> Sections:
+    settings = augmentation(
+        "speed",
+        "noise",
+        "reverberation",
+        "codec",
+        codecs=("mu-law", "opus", "vorbis"),
+        noise_folders=("noise",),
+        reverberation_folders=("noise",),
     )
-    settings.noise_folders = settings.reverberation_folders = ("noise",)
     soundfile.write(
         tmp_path / "noise" / "r.wav", np.exp(-np.arange(800) / 90) * np.cos(np.arange(800)), 16000
     )
@@ -54,8 +61,8 @@ def section(utterances, tmp_path) -> Augmentation:
 
 
 @pytest.fixture
-def chain(section, tmp_path) -> Chain:
-    return open_chain(section, tmp_path)
+def chain(settings, tmp_path) -> Chain:
+    return open_chain(settings, tmp_path)
 
 
 def clips(utterances, augmentation=None, seed=0, rawboost=None, position="random") -> TrainingClips:
@@ -71,6 +78,10 @@ def clips(utterances, augmentation=None, seed=0, rawboost=None, position="random
     )
 
 
+def at_one_speed(speed: float) -> Speed:
+    return Speed(augmentation(speed_probability=1.0, speed_min=speed, speed_max=speed), Path())
+
+
 def test_without_a_chain_nothing_is_drawn(utterances):
     for key in ((1, 0), (1, 1), (2, 2)):
         draws, length = generator(0, "clip", *key), int(LENGTHS[key[1]])
@@ -83,7 +94,7 @@ def test_without_a_chain_nothing_is_drawn(utterances):
 
 @pytest.mark.parametrize(("speed", "percent"), [(0.9, 90), (1.1, 110)])
 def test_a_clip_at_another_speed_is_full_of_speech(utterances, speed, percent):
-    part = Speed(1.0, lowest=speed, highest=speed)
+    part = at_one_speed(speed)
     data = clips(utterances, Chain((part,)))
     taken = source_samples(SIZE, percent)
     starts = []
@@ -129,7 +140,7 @@ def test_workers_change_no_sample(utterances, chain, monkeypatch):
 
 
 def test_a_broken_recording_of_noise_comes_out_as_the_item(utterances, tmp_path):
-    settings = Augmentation(("noise",), noise_probability=1.0, noise_folders=("noise",))
+    settings = augmentation("noise", noise_probability=1.0, noise_folders=("noise",))
     data = clips(utterances, open_chain(settings, tmp_path))
     (tmp_path / "noise" / "n.wav").write_bytes(b"no audio")
     error = data[1, 0].error
@@ -140,14 +151,15 @@ def test_speech_activity_comes_before_the_speed(tmp_path):
     speech = np.random.default_rng(1).uniform(-0.5, 0.5, 6400)
     silence = np.zeros(8000)
     utterances = write_recordings(tmp_path, [np.concatenate([silence, speech, silence])], [1])
-    fast = Chain((Speed(1.0, lowest=1.6, highest=1.6),))
+    fast = Chain((at_one_speed(1.6),))
     sad = SpeechActivity("endpoint", hangover_s=0.0)
     data = TrainingClips(utterances, np.array([6400]), SIZE, RawBoost(), sad, 0, "start", fast)
     taken = read_audio(utterances.path(0))[8000 : 8000 + source_samples(SIZE, 160)]
     assert_array_equal(data[1, 0].samples, at_speed(taken, 160)[:SIZE])
 
 
-def test_scores_are_the_same_with_augmentation_on(utterances, section):
+def test_scores_are_the_same_with_augmentation_on(utterances, settings):
+    augmented_section = settings.augmentation
     settings = Sections()
     settings.computing.network_dataloader_workers = 0
     settings.network.train_clip_size = (
@@ -164,7 +176,10 @@ def test_scores_are_the_same_with_augmentation_on(utterances, section):
         StopRequest(),
     )
     settings.augmentation = replace(
-        section, speed_probability=1.0, noise_probability=1.0, reverberation_probability=1.0
+        augmented_section,
+        speed_probability=1.0,
+        noise_probability=1.0,
+        reverberation_probability=1.0,
     )
     assert_array_equal(
         score_list(

@@ -17,12 +17,13 @@ from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.settings.sections import Augmentation, RawBoost, SpeechActivity
+from asdf.settings.sections import RawBoost, SpeechActivity
+from tests.augmentations import augmentation
 from tests.unit.data.conftest import LENGTHS
 
 SIZE = 4000
 KEYS = [[(epoch, (epoch + place) % 3) for place in range(3)] for epoch in range(1, 6)]
-FAST = open_chain(Augmentation(("speed",), speed_probability=0.5), Path())
+FAST = open_chain(augmentation("speed", speed_probability=0.5), Path())
 
 
 def clips(utterances, on_device: bool, algo: int = 4, **changes) -> TrainingClips:

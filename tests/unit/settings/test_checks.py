@@ -129,8 +129,9 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         (
             "augmentation.chain",
             ("speed", "nois"),
-            "value 2 ('nois'): expected 'speed', 'noise', 'reverberation' or 'codec'; the nearest "
-            "is 'noise'",
+            "'nois' is neither one of 'speed', 'noise', 'reverberation', 'codec', 'silence', "
+            "'bandwidth', 'frequency_mask', 'time_mask' nor a class path 'package.module.Class'; "
+            "the nearest is 'noise'",
         ),
         ("augmentation.chain", ("noise", "noise"), "'noise' is in it twice"),
         ("paths.system_folder", 2024, "expected a string, not a whole number; write '2024'"),

@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio.augmentation.codecs import CODECS, Coding, check_codecs, transcode
 from asdf.errors import UsageError
+from tests.augmentations import augmentation
 
 CODINGS = [(name, quality) for name, codec in CODECS.items() for quality in codec.qualities]
 ALL_16_BIT = np.arange(-(2**15), 2**15)
@@ -106,7 +107,7 @@ def test_a_recording_of_minutes_can_be_coded() -> None:
 def test_every_codec_and_every_quality_is_drawn() -> None:
     rng = np.random.default_rng(0)
     names = ("gsm", "opus", "mp3")
-    part = Coding(1.0, names)
+    part = Coding(augmentation(codecs=names), Path())
     drawn = {part.draw(rng) for _ in range(500)}
     assert drawn == {coding for coding in CODINGS if coding[0] in names}
 

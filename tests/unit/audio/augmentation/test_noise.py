@@ -10,6 +10,14 @@ from numpy.testing import assert_array_equal
 from asdf.audio import read_audio
 from asdf.audio.augmentation.noise import Noise, mix
 from asdf.errors import AsdfError
+from tests.augmentations import augmentation
+
+
+def noise_of(paths: tuple[str, ...], min_snr_db: float = 0, max_snr_db: float = 0) -> Noise:
+    settings = augmentation(noise_snr_min_db=min_snr_db, noise_snr_max_db=max_snr_db)
+    part = Noise(settings, Path())
+    part.recordings = paths
+    return part
 
 
 @pytest.mark.parametrize("snr_db", [-10.0, 0.0, 5.0, 37.5])
@@ -35,7 +43,7 @@ def test_what_is_drawn_is_a_part_of_a_recording(tmp_path: Path) -> None:
         soundfile.write(tmp_path / name, rng.permutation(length).astype(np.int16), 16000)
     paths = (str(tmp_path / "long.wav"), str(tmp_path / "short.wav"))
     long, short = map(read_audio, paths)
-    part = Noise(1.0, paths, min_snr_db=3, max_snr_db=7)
+    part = noise_of(paths, min_snr_db=3, max_snr_db=7)
     starts = []
     ratios = []
     for _ in range(100):
@@ -52,7 +60,7 @@ def test_what_is_drawn_is_a_part_of_a_recording(tmp_path: Path) -> None:
 def test_a_broken_recording_is_named_with_its_setting(tmp_path: Path) -> None:
     (tmp_path / "x.wav").write_bytes(b"no audio")
     with pytest.raises(AsdfError) as caught:
-        Noise(1.0, (str(tmp_path / "x.wav"),), 0, 0).draw(2000, np.random.default_rng(0))
+        noise_of((str(tmp_path / "x.wav"),)).draw(2000, np.random.default_rng(0))
     start = (
         "a recording of augmentation.noise_folders cannot be used: "
         f"{tmp_path / 'x.wav'} is not audio"

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio.augmentation.reverberation import Reverberation, read_response, reverberate
 from asdf.errors import AsdfError
+from tests.augmentations import augmentation
 
 
 def room(direct: int, length: int = 4000) -> np.ndarray:
@@ -54,7 +55,8 @@ def test_of_an_array_of_microphones_the_first_is_taken(tmp_path: Path) -> None:
     )
     assert_array_equal(read_response(str(tmp_path / "array.wav")), response)
     soundfile.write(tmp_path / "fast.wav", response, 48000, subtype="FLOAT")
-    part = Reverberation(1.0, (str(tmp_path / "fast.wav"),))
+    part = Reverberation(augmentation(), tmp_path)
+    part.responses = (str(tmp_path / "fast.wav"),)
     assert len(part.draw(np.random.default_rng(0))) == 1334
 
 

@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from asdf.audio.augmentation.speed import Speed, at_speed, source_samples
+from tests.augmentations import augmentation
+
+
+def speed(probability: float, lowest: float, highest: float) -> Speed:
+    values = {"speed_probability": probability, "speed_min": lowest, "speed_max": highest}
+    return Speed(augmentation(**values), Path())
 
 
 @pytest.mark.parametrize("percent", [50, 90, 97, 100, 103, 110, 200])
@@ -29,9 +38,17 @@ def test_the_speed_as_it_is_changes_no_sample(speech: np.ndarray) -> None:
 
 def test_draws_lie_in_the_range_in_the_requested_proportion() -> None:
     rng = np.random.default_rng(0)
-    part = Speed(0.7, lowest=0.9, highest=1.1)
+    part = speed(0.7, lowest=0.9, highest=1.1)
     drawn = np.array([part.draw(rng) for _ in range(2000)])
     assert set(drawn) == set(range(90, 111))
     # One in twenty of those that are drawn comes out as 100 all the same.
     assert abs(np.mean(drawn != 100) - 0.7 * 0.95) < 0.03
-    assert Speed(1.0, lowest=1.07, highest=1.07).draw(rng) == 107
+    assert speed(1.0, lowest=1.07, highest=1.07).draw(rng) == 107
+
+
+def test_by_itself_it_plays_a_clip_to_the_same_length(speech: np.ndarray) -> None:
+    rng = np.random.default_rng(0)
+    slow = speed(0.0, lowest=0.9, highest=0.9).apply(speech, rng)
+    assert_array_equal(slow, at_speed(speech, 90)[: len(speech)])
+    fast = speed(0.0, lowest=1.25, highest=1.25).apply(speech, rng)
+    assert_array_equal(fast, np.resize(at_speed(speech, 125), len(speech)))

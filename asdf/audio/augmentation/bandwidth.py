@@ -1,0 +1,41 @@
+"""Speech with the bandwidth of a lower sampling rate.
+
+Invariant: above the drawn limit less than 1/5,000 is left, as after resampling to twice that rate
+and back; and the speech stays where it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.audio.augmentation.filtering import TRANSITION_HZ, filter_clip, low_pass
+from asdf.audio.augmentation.part import Part
+from asdf.audio.draws import draw_between
+from asdf.settings.sections import Sections
+
+
+class Bandwidth(Part):
+    """Limits of the bandwidth, one of which is drawn for a clip."""
+
+    def __init__(self, settings: Sections, base: Path) -> None:
+        section = settings.augmentation
+        self.probability = section.bandwidth_probability
+        self.min_hz = section.bandwidth_min_hz
+        self.max_hz = section.bandwidth_max_hz
+
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
+        """Remove from `clip` (T,) float32 what lies above the drawn limit: (T,) float32."""
+        return limit_bandwidth(clip, draw_between(self.min_hz, self.max_hz, rng))
+
+    def describe(self) -> str:
+        """Return the part in words, for the log."""
+        return f"bandwidth ({self.min_hz:g} to {self.max_hz:g} Hz)"
+
+
+def limit_bandwidth(clip: np.ndarray, limit_hz: float) -> np.ndarray:
+    """Remove from `clip` (T,) float32 the frequencies above `limit_hz`: (T,) float32."""
+    # The filter halves the amplitude at its cut-off; all is gone half a transition later.
+    return filter_clip(clip, [low_pass(limit_hz - TRANSITION_HZ / 2)])

@@ -1,0 +1,107 @@
+"""Bands of frequencies and stretches of time taken out of a clip.
+
+Invariant: what lies outside of the bands, or of the stretches, stays as it is.
+
+After SpecAugment, which masks a spectrogram; here the waveform itself is masked, so it serves every
+front end. Daniel S. Park, William Chan, Yu Zhang, Chung-Cheng Chiu, Barret Zoph, Ekin D. Cubuk,
+Quoc V. Le: SpecAugment: a simple data augmentation method for automatic speech recognition.
+Interspeech 2019.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.audio.augmentation.filtering import NYQUIST_HZ, band_stop, filter_clip
+from asdf.audio.augmentation.part import Part
+from asdf.audio.draws import draw_between
+from asdf.facts import SAMPLE_RATE
+from asdf.settings.sections import Sections
+
+# A step to silence would click: 2 ms lead there and back.
+_FADE = 32
+
+
+class Band(NamedTuple):
+    """A band of frequencies."""
+
+    lowest_hz: float
+    highest_hz: float
+
+
+class Stretch(NamedTuple):
+    """A stretch of a clip, in samples."""
+
+    start: int
+    length: int
+
+
+class FrequencyMask(Part):
+    """Bands of frequencies that are stopped, each of a drawn width."""
+
+    def __init__(self, settings: Sections, base: Path) -> None:
+        section = settings.augmentation
+        self.probability = section.frequency_mask_probability
+        self.count = section.frequency_mask_count
+        self.max_hz = section.frequency_mask_max_hz
+
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
+        """Stop the drawn bands of `clip` (T,) float32: (T,) float32."""
+        filters = []
+        for _ in range(self.count):
+            filters.append(band_stop(*self.draw(rng)))
+        return filter_clip(clip, filters)
+
+    def draw(self, rng: Generator) -> Band:
+        """Draw a band: its width, then where it lies."""
+        width = draw_between(0.0, self.max_hz, rng)
+        lowest = draw_between(0.0, NYQUIST_HZ - width, rng)
+        return Band(lowest, lowest + width)
+
+    def describe(self) -> str:
+        """Return the part in words, for the log."""
+        return f"frequency_mask ({self.count} up to {self.max_hz:g} Hz)"
+
+
+class TimeMask(Part):
+    """Stretches that are silenced, each of a drawn length."""
+
+    def __init__(self, settings: Sections, base: Path) -> None:
+        section = settings.augmentation
+        self.probability = section.time_mask_probability
+        self.count = section.time_mask_count
+        self.max_s = section.time_mask_max_s
+
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
+        """Silence the drawn stretches of `clip` (T,) float32: (T,) float32."""
+        masked: np.ndarray = clip.copy()
+        for _ in range(self.count):
+            start, length = self.draw(len(clip), rng)
+            masked[start : start + length] *= _fade_out_and_in(length)
+        return masked
+
+    def draw(self, samples: int, rng: Generator) -> Stretch:
+        """Draw a stretch of a clip of `samples`: its length, then where it lies."""
+        longest = min(samples, round(self.max_s * SAMPLE_RATE))
+        length = int(rng.integers(longest, endpoint=True))
+        start = int(rng.integers(samples - length, endpoint=True))
+        return Stretch(start, length)
+
+    def describe(self) -> str:
+        """Return the part in words, for the log."""
+        return f"time_mask ({self.count} up to {self.max_s:g} s)"
+
+
+def _fade_out_and_in(length: int) -> np.ndarray:
+    """Return gains (length,) float32 that fall to 0, and rise again at the end."""
+    gains = np.zeros(length, np.float32)
+    fade = min(_FADE, length // 2)
+    steps = np.arange(1, fade + 1) / (fade + 1)
+    falling = 0.5 + 0.5 * np.cos(np.pi * steps)
+    gains[:fade] = falling
+    gains[length - fade :] = falling[::-1]
+    return gains

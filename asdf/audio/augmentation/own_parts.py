@@ -1,0 +1,119 @@
+"""Parts of the chain that are the user's own: made and done with a look at what they return.
+
+Invariant: a mistake in such a part ends the run with one message that names the part and, where it
+has to do with a clip, the recording.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.audio.augmentation.part import Part
+from asdf.errors import AsdfError, UsageError
+from asdf.settings.class_path import describe_error
+from asdf.settings.sections import Sections
+
+SETTING = "augmentation.chain"
+
+
+def is_own(kind: type[Part]) -> bool:
+    """Whether a class is the user's own."""
+    return not kind.__module__.startswith("asdf.")
+
+
+def build_own(kind: type[Part], settings: Sections, base: Path) -> Part:
+    """Return a part of the user's own, which can be sent to a worker process.
+
+    Raises:
+        AsdfError: its constructor fails.
+        UsageError: its probability is none, or it holds what pickle cannot copy.
+    """
+    name = _name(kind)
+    try:
+        part = kind(settings, base)
+    except AsdfError:
+        raise
+    except Exception as error:
+        raise AsdfError(
+            f"{SETTING}: {name}(settings, base) failed: {describe_error(error, __file__)}. "
+            "Mend it, or take it off the chain."
+        ) from error
+    if not _is_probability(part.probability):
+        raise UsageError(
+            f"{SETTING}: {name} has the probability {part.probability!r}; a number from 0 to 1 is "
+            "needed."
+        )
+    _check_sendable(part, name)
+    return part
+
+
+def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: object) -> np.ndarray:
+    """Return what the part makes of `clip` (T,) float32.
+
+    Args:
+        recording: its name, for messages.
+
+    Raises:
+        AsdfError: the part fails, or returns what is no clip.
+    """
+    where = f"{SETTING}: {_name(type(part))}.apply, for the recording {recording},"
+    samples = len(clip)
+    try:
+        result: object = part.apply(clip, rng)
+    except AsdfError:
+        raise
+    except Exception as error:
+        raise AsdfError(
+            f"{where} failed: {describe_error(error, __file__)}. Mend it, or take it off the chain."
+        ) from error
+    problem = _find_problem(result, samples, part.shortens)
+    if problem:
+        raise AsdfError(f"{where} returned {problem}")
+    assert isinstance(result, np.ndarray)
+    return result
+
+
+def _find_problem(result: object, samples: int, shortens: bool) -> str:
+    """Return what is wrong with the result of a part, and what to do; '' for nothing."""
+    if not isinstance(result, np.ndarray):
+        return f"no numpy array but {type(result).__name__}: {result!r:.60}. Return the clip."
+    length = len(result) if result.ndim == 1 else 0
+    fits = 1 <= length <= samples if shortens else length == samples
+    if not fits:
+        wanted = f"1 to {samples:,}" if shortens else f"{samples:,}"
+        return f"an array of the shape {result.shape}, and a clip has {wanted} samples: (T,)."
+    if result.dtype != np.float32:
+        return f"samples of {result.dtype}. End it with `.astype(np.float32)`."
+    broken = np.count_nonzero(~np.isfinite(result))
+    if broken:
+        return (
+            f"{broken:,} of {samples:,} samples that are not finite numbers. Look for divisions "
+            "by the level of a silent clip, or for logarithms of 0."
+        )
+    return ""
+
+
+def _check_sendable(part: Part, name: str) -> None:
+    try:
+        pickle.dumps(part)
+    except Exception as error:
+        raise UsageError(
+            f"{SETTING}: {name} cannot be sent to the loader's processes: "
+            f"{type(error).__name__}: {error}. Its attributes must be what pickle can copy, such "
+            "as numbers, texts and arrays, but no open files and no lambdas. Make what else it "
+            "needs in `apply`, when it is first needed."
+        ) from error
+
+
+def _is_probability(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= 1
+
+
+def _name(kind: type[Part]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

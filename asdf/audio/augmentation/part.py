@@ -1,0 +1,50 @@
+"""What a part of the augmentation chain is: ours, or a class of the user's own file.
+
+Invariant: a part is made once, from the settings, and goes to the loader's processes as it is; what
+it does to a clip follows from the clip and from the generator that it gets with it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.settings.sections import Sections
+
+
+class Part(ABC):
+    """Base of the classes that `augmentation.chain` names: something done to training clips.
+
+    Random numbers come from `rng` alone, and nothing is noted from clip to clip: only then is a
+    clip the same in whichever process it is made, and after a resume. Attributes are what pickle
+    can copy to a worker process: numbers, texts, arrays, but no open file.
+
+    Attributes:
+        probability: the proportion of the clips that it is done to.
+        shortens: True: the part gets the speech before it is repeated up to the length of a clip,
+            and may return fewer samples. Such parts come first, in the order of the chain.
+
+    Args:
+        settings: a plain copy of the run's settings.
+        base: what folders in the settings are relative to.
+    """
+
+    probability: float = 1.0
+    shortens: bool = False
+
+    def __init__(self, settings: Sections, base: Path) -> None:  # noqa: B027
+        pass
+
+    @abstractmethod
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
+        """Return `clip` (T,) float32 at 16 kHz as it is after this part: (T,) float32.
+
+        Fewer samples, but at least one, where the part `shortens`.
+        """
+
+    def describe(self) -> str:
+        """Return the part in words, for the log."""
+        return type(self).__name__

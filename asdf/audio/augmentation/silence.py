@@ -1,0 +1,63 @@
+"""The silences at the ends of the speech, shortened to drawn lengths.
+
+In several corpora the silence around spoofed speech is shorter than that around bona fide speech,
+and a network may learn that instead. Nicolas M. Müller, Franziska Dieckmann, Pavel Czempin, Roman
+Canals, Konstantin Böttinger, Jennifer Williams: Speech is silver, silence is golden: what do
+ASVspoof-trained models really learn? ASVspoof workshop 2021.
+
+Invariant: no sample between the first and the last frame of speech is lost, and none is added.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from asdf.audio.augmentation.part import Part
+from asdf.audio.speech_activity import speech_mask
+from asdf.facts import SAMPLE_RATE
+from asdf.settings.sections import Sections, SpeechActivity
+
+# Less speech than this is likely a click, which repeated would be a buzz.
+_MIN_SPEECH_S = 0.1
+
+
+class TrimmedSilence(Part):
+    """Silences at the start and at the end of which only a drawn length is left.
+
+    The speech that remains is repeated up to the length of a clip, as any short utterance is. A
+    crop from inside an utterance has mostly no silence at its ends, and stays as it is.
+    """
+
+    shortens = True
+
+    def __init__(self, settings: Sections, base: Path) -> None:
+        section = settings.augmentation
+        self.probability = section.silence_probability
+        self.detection = SpeechActivity(threshold_db=section.silence_threshold_db, hangover_s=0.0)
+        self.max_s = section.silence_max_s
+
+    def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
+        """Return `clip` (T,) float32 with shorter silences: (up to T,) float32.
+
+        Order of the draws: the silence at the start, that at the end.
+        """
+        speech = np.flatnonzero(speech_mask(clip, self.detection))
+        if len(speech) < _MIN_SPEECH_S * SAMPLE_RATE:
+            return clip
+        first = int(speech[0])
+        end = int(speech[-1]) + 1
+        start = first - self.draw(first, rng)
+        stop = end + self.draw(len(clip) - end, rng)
+        return clip[start:stop]
+
+    def draw(self, silence: int, rng: Generator) -> int:
+        """Draw how many samples remain of `silence` samples."""
+        longest = min(silence, round(self.max_s * SAMPLE_RATE))
+        return int(rng.integers(longest, endpoint=True))
+
+    def describe(self) -> str:
+        """Return the part in words, for the log."""
+        return f"silence (up to {self.max_s:g} s)"
