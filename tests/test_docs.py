@@ -6,17 +6,21 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from asdf.audio.augmentation import open_chain
 from asdf.networks import build_network
 from asdf.recipe import Corpus
 from asdf.settings.sections import Sections
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.trial_list import TrialList
+from tests.augmentations import augmentation
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+AUGMENTATION = (ROOT / "docs" / "augmentation.md").read_text(encoding="utf-8")
 FOLDERS = ("asdf", "benchmarks", "docs", "puhti_slurm_scripts", "recipes", "tests")
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
@@ -65,9 +69,9 @@ def test_a_document_names_what_exists(path: Path) -> None:
     assert missing == []
 
 
-def code_below(heading: str) -> str:
-    """The first block of Python below a heading of docs/extending.md."""
-    section = EXTENDING[EXTENDING.index(f"\n{heading}\n") :]
+def code_below(heading: str, page: str = EXTENDING) -> str:
+    """The first block of Python below a heading of a page, docs/extending.md if none is named."""
+    section = page[page.index(f"\n{heading}\n") :]
     return section.split("```python\n", 1)[1].split("```", 1)[0]
 
 
@@ -123,3 +127,13 @@ def test_a_list_of_the_documents_is_made() -> None:
     trials = eval(line, {"TrialList": TrialList, "Path": Path, **values})  # the file is our own
     assert trials.path(0) == Path("data/my_corpus/a.flac")
     assert trials.columns["codec"] == ["none", "opus"]
+
+
+def test_a_part_of_the_chain_of_the_documents_augments(tmp_path: Path) -> None:
+    (tmp_path / "shown_parts.py").write_text(code_below("## Your own part", AUGMENTATION))
+    chain = open_chain(augmentation("shown_parts.Inverted"), tmp_path, tmp_path)
+    clip = np.linspace(-1, 1, 400, dtype=np.float32)
+    rng = np.random.default_rng(0)
+    done = [chain.apply(clip, 100, 400, rng) for _ in range(400)]
+    inverted = [np.array_equal(augmented, -clip) for augmented in done]
+    assert abs(np.mean(inverted) - 0.5) < 0.1

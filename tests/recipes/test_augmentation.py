@@ -77,6 +77,46 @@ def test_a_network_is_trained_on_augmented_examples_and_scored_on_clean_ones(
     assert not np.array_equal(clean, scored[0])
 
 
+PARTS = """
+import numpy as np
+from asdf.audio.augmentation import Part
+
+
+class Quieter(Part):
+    probability = 0.5
+
+    def apply(self, clip, rng):
+        return clip * np.float32(rng.uniform(0.1, 0.5))
+
+
+class Wide(Part):
+    def apply(self, clip, rng):
+        return clip * rng.uniform(0.1, 0.5, len(clip))
+"""
+
+
+def test_a_part_of_ones_own_lies_next_to_the_recipe(recipe, call):
+    (recipe.folder / "my_parts.py").write_text(PARTS)
+    only_training = ("recipe.end_stage=1", "computing.network_dataloader_workers=1")
+    outcome = call("augmentation.chain=('my_parts.Quieter', 'silence')", *only_training)
+    assert outcome.status == 0, outcome.output
+    assert "augmented: Quieter, silence (up to 0.1 s)" in outcome.output
+    assert list(recipe.system().rglob("code/my_parts.py"))
+    outcome = call("augmentation.chain=('my_parts.Wide',)", "paths.system_folder=w", *only_training)
+    assert outcome.status == 1 and "Traceback" not in outcome.output, outcome.output
+    assert "my_parts.Wide.apply, for the recording " in outcome.output
+    assert "returned samples of float64. End it with `.astype(np.float32)`." in outcome.output
+
+
+def test_a_dry_run_looks_for_parts_of_ones_own(recipe, call):
+    (recipe.folder / "my_parts.py").write_text(PARTS)
+    outcome = call("augmentation.chain=('speed', 'my_parts.Quiet')", "--dry-run")
+    assert outcome.status == 2
+    assert "augmentation.chain: module my_parts" in outcome.output
+    assert "has no class 'Quiet'. Did you mean 'Quieter'?" in outcome.output
+    assert call("augmentation.chain=('my_parts.Quieter', 'speed')", "--dry-run").status == 0
+
+
 def test_rawboost_of_whole_batches_trains_the_same_network(recipe, call):
     losses = []
     for system, words in (

@@ -19,7 +19,7 @@ TRANSITION_HZ = 80.0
 # J. F. Kaiser (1974): 81 dB of attenuation by beta = 8, over a transition of
 # (81 - 8) / (2.285 * 2 * 512) radians per sample, 80 Hz.
 _HALF_WIDTH = 512
-_BETA = 8.0
+_WINDOW = np.kaiser(2 * _HALF_WIDTH + 1, 8.0)
 
 
 def low_pass(cutoff_hz: float) -> np.ndarray:
@@ -27,7 +27,7 @@ def low_pass(cutoff_hz: float) -> np.ndarray:
     n = np.arange(-_HALF_WIDTH, _HALF_WIDTH + 1)
     proportion = cutoff_hz / NYQUIST_HZ
     ideal = proportion * np.sinc(proportion * n)
-    coefficients: np.ndarray = ideal * np.kaiser(2 * _HALF_WIDTH + 1, _BETA)
+    coefficients: np.ndarray = ideal * _WINDOW
     return coefficients
 
 

@@ -74,7 +74,8 @@ def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: objec
     if problem:
         raise AsdfError(f"{where} returned {problem}")
     assert isinstance(result, np.ndarray)
-    return result
+    # torch takes no array that runs backwards, as `clip[::-1]` does.
+    return np.ascontiguousarray(result)
 
 
 def _find_problem(result: object, samples: int, shortens: bool) -> str:

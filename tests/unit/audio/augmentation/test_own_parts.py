@@ -1,0 +1,213 @@
+"""Parts in a file of the user's own: found, made, checked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+from asdf.audio.augmentation import Chain, check_material, open_chain
+from asdf.errors import AsdfError, UsageError
+from asdf.settings.class_path import look_for_class
+from tests.augmentations import augmentation
+
+PARTS = '''
+import numpy as np
+from asdf.audio.augmentation import Part
+
+
+class Louder(Part):
+    """Twice as loud, or thrice."""
+
+    def apply(self, clip, rng):
+        return clip * np.float32(2 + rng.integers(2))
+
+
+class Sometimes(Louder):
+    probability = 0.25
+
+
+class Halved(Part):
+    shortens = True
+
+    def apply(self, clip, rng):
+        return clip[: len(clip) // 2]
+
+
+class Reversed(Part):
+    def apply(self, clip, rng):
+        return clip[::-1]
+
+
+class Unlikely(Louder):
+    probability = 1.5
+
+
+class Open(Louder):
+    def __init__(self, settings, base):
+        self.file = open(__file__)
+
+
+class Broken(Louder):
+    def __init__(self, settings, base):
+        self.level = settings.level
+
+
+class Idle(Part):
+    pass
+
+
+class Failing(Part):
+    def apply(self, clip, rng):
+        return clip / np.zeros(3)
+
+
+class Shorter(Part):
+    def apply(self, clip, rng):
+        return clip[1:]
+
+
+class Wider(Part):
+    def apply(self, clip, rng):
+        return clip + rng.standard_normal(len(clip))
+
+
+class Stereo(Part):
+    def apply(self, clip, rng):
+        return np.stack([clip, clip])
+
+
+class Infinite(Part):
+    def apply(self, clip, rng):
+        with np.errstate(all="ignore"):
+            return np.log(np.maximum(clip, 0))
+
+
+class Silent(Part):
+    def apply(self, clip, rng):
+        clip *= 0
+
+
+class Emptied(Halved):
+    def apply(self, clip, rng):
+        return clip[:0]
+
+
+class NoPart:
+    pass
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A recipe's folder with parts of its own, in a module of another name for each test."""
+    (tmp_path / f"{module(request)}.py").write_text(PARTS)
+    return tmp_path
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return module(request)
+
+
+def module(request: pytest.FixtureRequest) -> str:
+    return "parts_" + str(abs(hash(request.node.name)))
+
+
+def chain_of(folder: Path, *names: str) -> Chain:
+    return open_chain(augmentation(*names), folder, folder)
+
+
+def test_parts_of_ones_own_stand_among_ours(folder: Path, name: str, speech: np.ndarray) -> None:
+    settings = augmentation(f"{name}.Louder", "time_mask", time_mask_probability=1.0)
+    chain = open_chain(settings, folder, folder)
+    done = chain.apply(speech, 100, len(speech), np.random.default_rng(3), "a.wav")
+    _, ours = chain.parts
+    rng = np.random.default_rng(3)
+    rng.random()
+    wanted = speech * np.float32(2 + rng.integers(2))
+    rng.random()
+    assert_array_equal(done, ours.apply(wanted, rng))
+    assert chain.describe() == "Louder, time_mask (2 up to 0.2 s)"
+    assert str(folder) not in sys.path
+
+
+def test_a_probability_is_an_attribute(folder: Path, name: str, speech: np.ndarray) -> None:
+    chain = chain_of(folder, f"{name}.Sometimes")
+    rng = np.random.default_rng(0)
+    done = [chain.apply(speech, 100, len(speech), rng) is speech for _ in range(800)]
+    assert abs(np.mean(done) - 0.75) < 0.05
+
+
+def test_what_shortens_comes_before_repeating(folder: Path, name: str, speech: np.ndarray) -> None:
+    chain = chain_of(folder, f"{name}.Louder", f"{name}.Halved")
+    filled = chain.fill(speech[:1000], 4000, np.random.default_rng(0))
+    assert_array_equal(filled, np.tile(speech[:500], 8))
+
+
+def test_a_clip_may_run_backwards(folder: Path, name: str, speech: np.ndarray) -> None:
+    chain = chain_of(folder, f"{name}.Reversed")
+    done = chain.apply(speech, 100, len(speech), np.random.default_rng(0))
+    assert_array_equal(torch.from_numpy(done), speech[::-1])
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ("Unlikely", "{part} has the probability 1.5; a number from 0 to 1 is needed."),
+        ("Open", "{part} cannot be sent to the loader's processes: TypeError: cannot pickle"),
+        ("Broken", "{part}(settings, base) failed: AttributeError: "),
+        ("Idle", "{part}(settings, base) failed: TypeError: Can't instantiate abstract class Idle"),
+        ("NoPart", "does not fit: a class derived from asdf.audio.augmentation.part.Part"),
+        ("Loudr", "has no class 'Loudr'. Did you mean 'Louder'?"),
+    ],
+)
+def test_a_part_that_cannot_be_made_is_refused(
+    folder: Path, name: str, part: str, problem: str
+) -> None:
+    with pytest.raises(AsdfError) as caught:
+        chain_of(folder, f"{name}.{part}")
+    assert str(caught.value).startswith("augmentation.chain: ")
+    assert problem.format(part=f"{name}.{part}") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ("Failing", "failed: ValueError: operands could not be broadcast"),
+        ("Shorter", "returned an array of the shape (31999,), and a clip has 32,000 samples"),
+        ("Wider", "returned samples of float64. End it with `.astype(np.float32)`."),
+        ("Stereo", "returned an array of the shape (2, 32000), and a clip has 32,000 samples"),
+        ("Infinite", "of 32,000 samples that are not finite numbers"),
+        ("Silent", "returned no numpy array but NoneType: None. Return the clip."),
+    ],
+)
+def test_what_is_no_clip_is_refused_by_part_and_recording(
+    folder: Path, name: str, part: str, problem: str, speech: np.ndarray
+) -> None:
+    chain = chain_of(folder, f"{name}.{part}")
+    with pytest.raises(AsdfError) as caught:
+        chain.apply(speech.copy(), 100, len(speech), np.random.default_rng(0), "d/a.wav")
+    where = f"augmentation.chain: {name}.{part}.apply, for the recording d/a.wav, "
+    assert str(caught.value).startswith(where)
+    assert problem in str(caught.value)
+
+
+def test_nothing_cannot_be_repeated(folder: Path, name: str, speech: np.ndarray) -> None:
+    chain = chain_of(folder, f"{name}.Emptied")
+    with pytest.raises(AsdfError, match=r"shape \(0,\), and a clip has 1 to 32,000 samples"):
+        chain.fill(speech, 40000, np.random.default_rng(0), "a.wav")
+
+
+def test_a_dry_run_looks_for_parts_without_running_them(folder: Path, name: str) -> None:
+    settings = augmentation(f"{name}.Broken", "noise", noise_folders=("nowhere",))
+    with pytest.raises(UsageError, match="no such folder"):
+        check_material(settings, folder)
+    settings.augmentation.noise_folders = ()
+    check_material(settings, folder)
+    look_for_class(f"{name}.Broken", folder, "augmentation.chain")
+    assert name not in sys.modules
