@@ -80,9 +80,8 @@ class AsdfSteps:
             name="benchmark",
         )
         self._step = Step(network.train(), utterances, settings, world)
-        self._window = Window(
-            0, np.arange(whole), [Share(np.arange(size) + size * world.rank, size)]
-        )
+        share = Share(np.arange(size) + size * world.rank, size, np.ones(size, int))
+        self._window = Window(0, np.arange(whole), [share], whole)
         self._clips, self._progress, self._stop = (
             repeat(Batch(waveforms)),
             Progress(),

@@ -1,8 +1,10 @@
 """Who trains on what, and when.
 
 Invariants:
-- every utterance has one turn per epoch over all ranks, in an order that follows from the seed and
-  the epoch alone;
+- every turn of an epoch is taken once over all ranks, in an order that follows from the seed and
+  the epoch alone (`asdf.data.samplers`); by default every utterance has one turn per epoch;
+- a turn's clip is drawn by the epoch and the utterance, and at its second turn in an epoch by
+  numbers that no epoch has (`Share.draws`): another crop, the same one on whichever process;
 - an optimiser step uses one *window* of that order: `minibatch_size * ranks *
   optimizer_step_interval` utterances, fewer in the last window of an epoch, whichever rank computes
   which part of it. So two processes with minibatch 4 take the steps of one process with minibatch
@@ -17,9 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asdf.data.orders import Orders
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Network
+
+# Above `network.max_epochs` at its highest, 10**9.
+_ABOVE_ALL_EPOCHS = 2**32
 
 
 def minibatch_per_process(network: Network, world_size: int) -> int:
@@ -53,10 +59,17 @@ class Share:
         utterances: indices into the list.
         counted: how many of them count, from the first on; the others are fillers, which weigh
             nothing in the loss.
+        draws: what stands for the epoch in the random draws of each clip: the epoch, or a number
+            above all epochs where the utterance has had a turn in it before.
     """
 
     utterances: np.ndarray
     counted: int
+    draws: np.ndarray
+
+    def clip_keys(self) -> list[tuple[int, int]]:
+        """Return the keys of its clips."""
+        return list(zip(self.draws.tolist(), self.utterances.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -67,11 +80,13 @@ class Window:
         start: its position in the epoch's order.
         utterances: those of all ranks, as indices into the list.
         shares: this rank's minibatches.
+        epoch_size: turns of the whole epoch.
     """
 
     start: int
     utterances: np.ndarray
     shares: list[Share]
+    epoch_size: int
 
     @property
     def end(self) -> int:
@@ -81,13 +96,14 @@ class Window:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The order of `size` utterances and its division among `world_size` ranks.
+    """The order of the `size` turns of an epoch and its division among `world_size` ranks.
 
     Attributes:
         minibatch_size: utterances per process and minibatch.
         step_interval: minibatches per optimiser step.
         synchronised: whether batch norm is over all ranks, so that a rank may have a single
             utterance.
+        orders: of a sampler; None: `size` utterances have a turn each.
     """
 
     size: int
@@ -97,6 +113,7 @@ class TrainingPlan:
     rank: int = 0
     seed: int = 0
     synchronised: bool = False
+    orders: Orders | None = None
 
     @property
     def window_size(self) -> int:
@@ -109,16 +126,23 @@ class TrainingPlan:
 
     def order(self, epoch: int) -> np.ndarray:
         """Return the utterances in the order of their turns in `epoch`, (size,)."""
+        if self.orders is not None:
+            return self.orders.of(epoch)
         return generator(self.seed, "order", epoch).permutation(self.size)
 
     def windows(self, epoch: int, start: int = 0) -> Iterator[Window]:
         """Yield the windows of `epoch` from position `start` of its order on."""
         order = self.order(epoch)
+        draws = epoch + earlier_turns(order) * _ABOVE_ALL_EPOCHS
         for position in range(start, self.size, self.window_size):
-            utterances = order[position : position + self.window_size]
-            yield Window(position, utterances, list(self._shares(utterances)))
+            positions = np.arange(position, min(position + self.window_size, self.size))
+            shares = []
+            for part, counted in self._shares(positions):
+                shares.append(Share(order[part], counted, draws[part]))
+            yield Window(position, order[positions], shares, self.size)
 
-    def _shares(self, window: np.ndarray) -> Iterator[Share]:
+    def _shares(self, window: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield the positions of this rank's minibatches of a window, and how many count."""
         minibatch = self.minibatch_size * self.world_size
         # Batch norm cannot take a single vector and a rank cannot sit out a step of the others, so
         # a share that falls short at the end of an epoch is filled up.
@@ -128,4 +152,17 @@ class TrainingPlan:
             part = window[start : start + minibatch]
             local = np.array_split(part, self.world_size)[self.rank]
             fillers = np.resize(part, max(0, min_share - len(local)))
-            yield Share(np.concatenate([local, fillers]), len(local))
+            yield np.concatenate([local, fillers]), len(local)
+
+
+def earlier_turns(order: np.ndarray) -> np.ndarray:
+    """Return for each turn of an epoch how many the same utterance has had before, (turns,)."""
+    by_utterance = np.argsort(order, kind="stable")
+    ordered = order[by_utterance]
+    # The position at which the utterance's turns begin among all, ordered by utterance.
+    is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    positions = np.arange(len(order))
+    begins = np.maximum.accumulate(np.where(is_first, positions, 0))
+    earlier = np.empty(len(order), np.int64)
+    earlier[by_utterance] = positions - begins
+    return earlier

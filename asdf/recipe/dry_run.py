@@ -6,13 +6,14 @@ torch is loaded only where a stage computes with the network, whose memory is th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
 from asdf.audio.augmentation import check_material
 from asdf.audio.speech_activity import check_detector
+from asdf.data.orders import check_sampler, find_sampler
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
@@ -37,6 +38,9 @@ from asdf.trials.trial_list import TrialList
 _SHOWN_DEVICES = 16
 _SEE_BELOW = "PROBLEM, see below"
 NETWORK_CLASS = "network.network_class"
+# Settings whose classes a dry run imports, as their constructors cost nothing.
+_IMPORTED = ("network.callbacks", "recipe.sampler")
+_DEFAULT_SAMPLER = Sections().recipe.sampler
 
 
 @dataclass
@@ -92,7 +96,7 @@ def plan_run(
     world_size = launch.size if launch.size > 1 else settings.computing.processes
     _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
     lists = _add_corpora(plan, settings, folders, corpora)
-    _add(plan, "batches", lambda: _describe_batches(settings, lists, world_size))
+    _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
     if takes_memory(settings):
         title = "memory of each process"
         _add(plan, title, lambda: describe_memory(settings, folders, world_size))
@@ -115,6 +119,7 @@ def _checks(
         checks.append(partial(check_material, settings, folders.database))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
         checks.append(partial(find_callbacks, settings, folders.recipe))
+        checks.append(partial(find_sampler, settings, folders.recipe))
     # Without training the networks have to exist already.
     elif recipe.execute_stage(2) or recipe.execute_stage(3):
         checks.append(partial(select_networks, settings, folders.layout))
@@ -173,20 +178,19 @@ def _describe_corpus(
 
 
 def _describe_batches(
-    settings: Sections, lists: Mapping[str, TrialList], world_size: int
+    settings: Sections, lists: Mapping[str, TrialList], recipe_folder: Path, world_size: int
 ) -> list[str]:
     """Describe an optimiser step, and an epoch if the number of training utterances is known.
 
     Raises:
         UsageError: the global minibatch does not divide by the number of processes.
+        AsdfError: the sampler does not fit the training sets, or fails.
     """
     network = settings.network
     minibatch = minibatch_per_process(network, world_size)
     interval = network.optimizer_step_interval
     training_sets = settings.recipe.training_sets
-    readable = [name for name in training_sets if name in lists]
-    size = sum(len(lists[name]) for name in readable)
-    plan = TrainingPlan(size, minibatch, interval, world_size)
+    plan = TrainingPlan(0, minibatch, interval, world_size)
     processes = "1 process" if world_size == 1 else f"{world_size} processes"
     lines = [
         f"minibatch {minibatch} x {processes} x {interval} minibatches per step = "
@@ -194,16 +198,29 @@ def _describe_batches(
     ]
     if settings.computing.shard_network:
         lines.append(_describe_sharding(world_size))
-    if len(readable) == len(training_sets):
-        steps = plan.steps_per_epoch()
-        total = steps * network.max_epochs
-        if network.max_steps:
-            total = min(total, network.max_steps)
-        lines.append(
-            f"{size} training utterances = {steps} steps per epoch, at most {network.max_epochs} "
-            f"epochs and {total:,} steps"
-        )
+    if training_sets and all(name in lists for name in training_sets):
+        parts = [lists[name] for name in training_sets]
+        lines.append(_describe_epoch(settings, parts, recipe_folder, plan))
     return lines
+
+
+def _describe_epoch(
+    settings: Sections, parts: list[TrialList], recipe_folder: Path, plan: TrainingPlan
+) -> str:
+    """Describe an epoch of the training sets `parts`, and how long training may be."""
+    network = settings.network
+    turns = check_sampler(settings, parts, recipe_folder)
+    steps = replace(plan, size=turns).steps_per_epoch()
+    total = steps * network.max_epochs
+    if network.max_steps:
+        total = min(total, network.max_steps)
+    described = f"{sum(map(len, parts))} training utterances"
+    if settings.recipe.sampler != _DEFAULT_SAMPLER:
+        described = f"{turns} turns of the {described} ({settings.recipe.sampler})"
+    return (
+        f"{described} = {steps} steps per epoch, at most {network.max_epochs} epochs and "
+        f"{total:,} steps"
+    )
 
 
 def _describe_sharding(world_size: int) -> str:
@@ -214,9 +231,9 @@ def _describe_sharding(world_size: int) -> str:
 
 def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:
     for name in class_settings():
-        # Callbacks are imported; with weights the network is built, which finds its class and more.
+        # With weights the network is built, which finds its class and more.
         is_built = name == NETWORK_CLASS and settings.front_end.weights
-        if name == "network.callbacks" or is_built:
+        if name in _IMPORTED or is_built:
             continue
         for class_path in named_classes(name, attrgetter(name)(settings)):
             look_for_class(class_path, recipe_folder, name)

@@ -210,7 +210,7 @@ class Run:
                 front end cannot be saved; the augmentation's recordings or the speech activity
                 detector are missing.
             AsdfError: the front end's weights are missing or do not fit; lists or recordings are
-                missing, all of them in one message; a list lacks a class.
+                missing, all of them in one message; a list lacks a class; the sampler fails.
         """
         from asdf.audio.speech_activity import check_detector
 
@@ -229,9 +229,12 @@ class Run:
         lists = [self.utterances(name) for name in names]
         self.world.run_on_main(partial(check_files, lists))
         check_classes(lists, self.settings)
+        if self.settings.recipe.execute_stage(1) and not self.scores_only:
+            self.world.run_on_main(self._check_sampler)
 
     def _check_own_code(self) -> None:
         """Find the classes that training needs: a wrong name is reported before any measuring."""
+        from asdf.data.orders import find_sampler
         from asdf.distributed.sharding import divides
         from asdf.networks.build import find_network_class
         from asdf.networks.split import check_split
@@ -246,10 +249,18 @@ class Run:
                 find_front_end_class(self.settings.front_end, self.recipe_folder),
             )
         find_callbacks(self.settings, self.recipe_folder)
+        find_sampler(self.settings, self.recipe_folder)
         if divides(self.settings.computing, self.world):
             self.world.run_on_main(
                 partial(check_network_divisible, self.settings, self.recipe_folder)
             )
+
+    def _check_sampler(self) -> None:
+        """Ask the sampler for an order of the training sets, before any measuring."""
+        from asdf.data.orders import check_sampler
+
+        parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
+        check_sampler(self.settings, parts, self.recipe_folder)
 
     def _check_weights(self) -> None:
         """Build the network once: that costs less than measuring a corpus in vain."""

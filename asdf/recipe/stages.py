@@ -30,6 +30,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     Args:
         lengths: of the utterances, in samples after speech activity detection.
     """
+    from asdf.data.orders import build_sampler
     from asdf.data.training_plan import minibatch_per_process
     from asdf.distributed.batch_norm import synchronise_batch_norm
     from asdf.networks import summary
@@ -60,6 +61,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         validate=validate,
         stop=run.stop,
         callbacks=_callbacks(run),
+        sampler=build_sampler(settings, utterances, run.recipe_folder),
     )
     _resume(run, trainer, start)
     _check_outputs(run, trainer)
@@ -95,6 +97,9 @@ def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
         run.settings.network.optimizer_step_interval,
         trainer.plan.steps_per_epoch(),
     )
+    turns = trainer.orders.describe()
+    if turns:
+        LOG.info("recipe.sampler = %r: %s", run.settings.recipe.sampler, turns)
 
 
 def _clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:

@@ -829,6 +829,15 @@ class SpeechActivity(KnownNames):
     )
 
 
+SAMPLERS = {
+    "shuffled": "asdf.data.samplers.Shuffled",
+    "balanced_classes": "asdf.data.samplers.BalancedClasses",
+    "balanced_attacks": "asdf.data.samplers.BalancedAttacks",
+    "balanced_corpora": "asdf.data.samplers.BalancedCorpora",
+    "weighted_corpora": "asdf.data.samplers.WeightedCorpora",
+}
+
+
 @dataclass
 class Recipe(KnownNames):
     """Which stages run, on which corpora."""
@@ -854,6 +863,18 @@ class Recipe(KnownNames):
         ("asvspoof19-dev", "asvspoof19-eval"),
         "names of corpora known to the recipe",
         check="unique",
+    )
+    sampler: str = setting(
+        "shuffled",
+        "the turns of training utterances in an epoch; shuffled: each has one; balanced: classes, "
+        "attacks (bona fide: half of the turns) or training sets have as many turns as each other",
+        check="class_path",
+        names=SAMPLERS,
+    )
+    set_weights: tuple[float, ...] | None = setting(
+        None,
+        "sampler weighted_corpora: a weight per training set, to which its turns are proportional",
+        above=0,
     )
     check_recordings: bool = setting(
         True,

@@ -24,8 +24,11 @@ from tqdm import tqdm
 from asdf.data.batches import Batch
 from asdf.data.decoders import log_fallbacks
 from asdf.data.loaders import BatchLoader
+from asdf.data.orders import Orders
+from asdf.data.samplers import SETTING, Sampler, Shuffled
 from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.errors import AsdfError
 from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import (
     Evaluation,
@@ -71,8 +74,9 @@ class Trainer:
     """The training of a step's network on a step's utterances.
 
     Args:
-        loader: reads clips of the utterances by the keys (epoch, utterance).
+        loader: reads clips of the utterances by the keys of `Share.clip_keys`.
         layout: of the run, whose networks are called as `Progress.network_name` says.
+        sampler: of the utterances; None: each has one turn per epoch.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class Trainer:
         validate: Validate,
         stop: StopRequest,
         callbacks: CallbackGroup,
+        sampler: Sampler | None = None,
     ) -> None:
         self.step = step
         self.utterances = step.utterances
@@ -94,7 +99,8 @@ class Trainer:
         self.validate = validate
         self.stop = stop
         self.callbacks = callbacks
-        self.plan = _plan_training(step)
+        self.orders = Orders(sampler or Shuffled(self.settings, self.utterances))
+        self.plan = _plan_training(step, self.orders)
         self.progress = Progress(world_size=self.world.size, list_digest=self.utterances.digest())
         self.profile = StepProfile(
             self.settings.computing.profile_steps, layout.profile, step.clock, self.world
@@ -135,15 +141,33 @@ class Trainer:
             )
             # A position in the order of another list would skip and repeat utterances.
             progress.begin_epoch()
+        elif progress.order_digest:
+            self._adapt_to_orders(progress)
         if progress.world_size != self.world.size:
             LOG.warning(
-                "trained by %d processes so far, by %d from here on: every utterance is still used "
-                "once in this epoch, but the steps differ from those of an uninterrupted run",
+                "trained by %d processes so far, by %d from here on: every turn of this epoch is "
+                "still taken once, but the steps differ from those of an uninterrupted run",
                 progress.world_size,
                 self.world.size,
             )
         progress.world_size = self.world.size
         progress.list_digest = self.utterances.digest()
+
+    def _adapt_to_orders(self, progress: Progress) -> None:
+        """Begin an epoch anew whose order is another one now; warn of it."""
+        last = progress.epochs + bool(progress.position)
+        if progress.order_digest == self.orders.digest(last):
+            return
+        consequence = "epochs have another order from here on"
+        if progress.position:
+            consequence = "its epoch begins anew"
+            progress.begin_epoch()
+        LOG.warning(
+            "the order of the training utterances is not the one that the checkpoint was trained "
+            "in, as %s, recipe.seed or something else that it follows from has changed: %s",
+            SETTING,
+            consequence,
+        )
 
     def run(self) -> None:
         """Train to the end.
@@ -188,6 +212,7 @@ class Trainer:
         plan = self.plan
         epoch = progress.epochs + 1
         start = progress.position
+        progress.order_digest = self._agree_on_order(epoch)
         self.step.begin_epoch(progress.epochs)
         clips = self.loader.unboosted_batches(self._clip_keys(epoch, start))
         self.step.clock.restart()
@@ -209,6 +234,23 @@ class Trainer:
         )
         self._end_epoch(requests.stop)
 
+    def _agree_on_order(self, epoch: int) -> str:
+        """Return the digest of the order of `epoch`, which must be the same on all ranks.
+
+        Raises:
+            AsdfError: a rank has another order; on every rank.
+        """
+        digest = self.orders.digest(epoch)
+        others = self.world.sum([float(digest != self.world.agree(digest))])[0]
+        if others:
+            raise AsdfError(
+                f"{SETTING} = {self.settings.recipe.sampler!r}: {others:.0f} of the "
+                f"{self.world.size} processes have another order of epoch {epoch} than the first. "
+                "An order must follow from the seed and the epoch alone, not from the process, the "
+                "clock or hash()."
+            )
+        return digest
+
     def _take_step(self, window: Window, clips: Iterator[Batch], bar: tqdm) -> _Requests:
         progress = self.progress
         flags = [float(bool(self.stop)), *self.saving.flags()]
@@ -226,7 +268,7 @@ class Trainer:
         """Yield the keys of this rank's minibatches of the epoch from position `start` on."""
         for window in self.plan.windows(epoch, start):
             for share in window.shares:
-                yield [(epoch, index) for index in share.utterances.tolist()]
+                yield share.clip_keys()
 
     def _progress_bar(self, epoch: int, start: int) -> tqdm:
         is_shown = self.world.is_main and sys.stderr.isatty()
@@ -329,18 +371,19 @@ class Trainer:
         return Stopped(self.world.agree(self.stop.reason), f"after step {self.progress.step}")
 
 
-def _plan_training(step: Step) -> TrainingPlan:
+def _plan_training(step: Step, orders: Orders) -> TrainingPlan:
     """Return the order in which this rank reads the utterances."""
     settings = step.settings
     world = step.world
     return TrainingPlan(
-        len(step.utterances),
+        orders.size,
         minibatch_per_process(settings.network, world.size),
         settings.network.optimizer_step_interval,
         world.size,
         world.rank,
         settings.recipe.seed,
         settings.computing.sync_batch_norm,
+        orders,
     )
 
 

@@ -14,8 +14,9 @@ import torch
 from asdf.settings.sections import Network
 from asdf.training.progress import Progress
 
-# Takes the settings, the progress and the number of training utterances (an epoch uses each of them
-# once), and returns the share of its base rate that a parameter group gets, without the warm-up.
+# Takes the settings, the progress and the turns of an epoch (by default one of each training
+# utterance), and returns the share of its base rate that a parameter group gets, without the
+# warm-up.
 Schedule = Callable[[Network, Progress, int], float]
 
 
@@ -31,7 +32,7 @@ def _plateau(training: Network, progress: Progress, size: int) -> float:
 def _cosine(training: Network, progress: Progress, size: int) -> float:
     """Return half a cosine, from 1 to `min_learning_rate` as a share of the main rate.
 
-    It follows the use of utterances, not steps, so it is the same on any number of processes.
+    It follows the turns of utterances, not steps, so it is the same on any number of processes.
     """
     done = (progress.epochs * size + progress.position) / (training.max_epochs * size)
     if training.max_steps is not None:
@@ -53,7 +54,7 @@ def set_learning_rate(
     """Set the rate of the coming step in every group.
 
     Args:
-        size: number of training utterances.
+        size: turns of an epoch.
 
     Returns:
         The highest rate.

@@ -178,7 +178,7 @@ class Step:
                 gradient of the step before was not.
         """
         training = self.settings.network
-        rate = set_learning_rate(self.optimiser, training, progress, len(self.utterances))
+        rate = set_learning_rate(self.optimiser, training, progress, window.epoch_size)
         # Every rank knows the labels of the whole window, so the ranks need not add up their parts.
         weight = self.loss.normaliser(self.labels[window.utterances])
         losses = self._backward(window, clips, weight, progress.step)

@@ -32,10 +32,12 @@ class Origin(NamedTuple):
     Attributes:
         folder: the folder that their paths are relative to.
         prefix: how many characters of a joined id come before the path.
+        corpus: the name of the part.
     """
 
     folder: Path
     prefix: int
+    corpus: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +105,12 @@ class TrialList:
             origin=origin,
         )
 
+    def corpora(self) -> list[str]:
+        """Return the corpus of each trial: of a joined list, the name of the part that has it."""
+        if self.origin is None:
+            return [self.name] * len(self)
+        return [self.origins[number].corpus for number in self.origin.tolist()]
+
     def packed(self) -> TrialList:
         """Return the same trials without columns, for processes that are forked.
 
@@ -163,12 +171,12 @@ def join(lists: Sequence[TrialList]) -> TrialList:
         prefix = len(part.name) + 1
         if part.origin is None:
             origin.append(np.full(len(part), len(origins), np.int16))
-            origins.append(Origin(part.folder, prefix))
+            origins.append(Origin(part.folder, prefix, part.name))
         else:
             # A list that was joined before: its origins go on below its own name.
             origin.append(part.origin + np.int16(len(origins)))
             for inner in part.origins:
-                origins.append(Origin(inner.folder, prefix + inner.prefix))
+                origins.append(Origin(inner.folder, prefix + inner.prefix, part.name))
     return TrialList(
         Names(_joined_ids(lists)),
         np.concatenate(labels),

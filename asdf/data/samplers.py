@@ -1,0 +1,264 @@
+"""Which utterances have turns in an epoch, and in which order: the samplers of `recipe.sampler`.
+
+Invariant: an epoch's order is a function of the seed and of the epoch's number alone, and every
+epoch has the same number of turns. So a run goes on in the middle of an epoch, on any number of
+processes, with the turns that are left; schedules and progress bars know how long an epoch is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.errors import UsageError
+from asdf.runs.seeds import generator
+from asdf.settings.sections import Sections
+from asdf.text import and_more
+from asdf.trials.trial_list import TrialList
+
+SETTING = "recipe.sampler"
+Indices = npt.NDArray[np.integer]
+_SHOWN = 12
+
+
+class Sampler:
+    """Base of the samplers: gives each epoch an order of turns; override `order`.
+
+    An epoch may give an utterance several turns, which crop and augment it differently, or none.
+
+    Args:
+        settings: all sections of the run's settings.
+        utterances: the training list, with its columns; `utterances.corpora()` are their corpora.
+    """
+
+    def __init__(self, settings: Sections, utterances: TrialList) -> None:
+        self.settings = settings
+        self.utterances = utterances
+        self.seed = settings.recipe.seed
+
+    def order(self, epoch: int) -> Indices:
+        """Return the turns of `epoch` (1, 2, ...): indices into the list, (turns,).
+
+        They follow from `self.seed` and `epoch` alone: draw them with
+        `asdf.runs.seeds.generator(self.seed, "a purpose of yours", epoch)`. Every epoch has the
+        same number of turns.
+        """
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Return what an epoch consists of, for the log; '' for nothing to say."""
+        return ""
+
+
+class Shuffled(Sampler):
+    """Every utterance once per epoch, in random order."""
+
+    def order(self, epoch: int) -> Indices:
+        """Return a permutation of the list."""
+        return generator(self.seed, "order", epoch).permutation(len(self.utterances))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Utterances that have a share of the turns together.
+
+    Attributes:
+        name: in the log, and for the group's draws.
+        utterances: indices into the list, at least one.
+        weight: its turns are in proportion to the weights of the groups.
+    """
+
+    name: str
+    utterances: Indices
+    weight: float = 1.0
+
+
+class GroupedSampler(Sampler):
+    """Gives each of several groups of utterances its share of the turns; override `groups`.
+
+    An epoch has as many turns as the list has utterances. Within a group the turns go on from epoch
+    to epoch: none has its next turn before all others of the group have had theirs.
+    """
+
+    def __init__(self, settings: Sections, utterances: TrialList) -> None:
+        super().__init__(settings, utterances)
+        self._groups = self.groups()
+        _check_groups(self._groups, name_of(type(self)))
+        weights = [group.weight for group in self._groups]
+        self._turns = divide_turns(len(utterances), weights)
+
+    def groups(self) -> list[Group]:
+        """Return the groups, whose names differ."""
+        raise NotImplementedError
+
+    def order(self, epoch: int) -> Indices:
+        """Return the turns of all groups, in random order."""
+        parts = []
+        for group, turns in zip(self._groups, self._turns, strict=True):
+            parts.append(self._turns_of(group, turns, epoch))
+        order = np.concatenate(parts)
+        return generator(self.seed, "order", epoch).permutation(order)
+
+    def describe(self) -> str:
+        """Return the turns of each group in an epoch."""
+        parts = []
+        for group, turns in zip(self._groups, self._turns, strict=True):
+            parts.append(f"{turns} of the {len(group.utterances)} of {group.name}")
+        return f"{sum(self._turns)} turns per epoch: {and_more(parts, _SHOWN)}"
+
+    def _turns_of(self, group: Group, count: int, epoch: int) -> Indices:
+        """Return the turns number (epoch - 1) * count and following of a group, (count,).
+
+        The turns of a group are one permutation of it after another, without an end.
+        """
+        size = len(group.utterances)
+        first = (epoch - 1) * count
+        # Whole permutations, of which the epoch has a part; at least one, for an epoch of no turns.
+        start = first // size
+        end = max(start + 1, -(-(first + count) // size))
+        passes = []
+        for number in range(start, end):
+            draws = generator(self.seed, "turns", group.name, number)
+            passes.append(draws.permutation(group.utterances))
+        skipped = first - start * size
+        return np.concatenate(passes)[skipped : skipped + count]
+
+
+class BalancedClasses(GroupedSampler):
+    """As many turns for bona fide as for spoofed utterances."""
+
+    def groups(self) -> list[Group]:
+        """Return the two classes."""
+        labels = self.utterances.labels
+        return [
+            Group("bona fide", np.flatnonzero(labels == 1)),
+            Group("spoof", np.flatnonzero(labels == 0)),
+        ]
+
+
+class BalancedAttacks(GroupedSampler):
+    """Half of the turns for bona fide utterances, and as many for each attack as for another.
+
+    An attack of one corpus is another than that of the same name in another corpus. The spoofs of a
+    corpus whose attacks are not known count as one attack.
+    """
+
+    def groups(self) -> list[Group]:
+        """Return the bona fide utterances, and the spoofs of each attack.
+
+        Raises:
+            UsageError: the attack of no utterance is known.
+        """
+        utterances = self.utterances
+        attacks = utterances.columns.get("attack", ())
+        if not any(attacks):
+            names = ", ".join(utterances.columns) or "none"
+            raise UsageError(
+                f"{SETTING} = 'balanced_attacks': the attacks of the training list are not known. "
+                f"It has no column 'attack' (its columns: {names}). A list of your own gets it "
+                "from Corpus(protocol=...), or as a column of the list."
+            )
+        keys = [
+            f"{attack or 'unknown attack'} ({corpus})"
+            for attack, corpus in zip(attacks, utterances.corpora(), strict=True)
+        ]
+        spoofs = np.flatnonzero(utterances.labels == 0)
+        by_attack = indices_by(keys, spoofs)
+        groups = [Group("bona fide", np.flatnonzero(utterances.labels == 1))]
+        for name, indices in by_attack.items():
+            groups.append(Group(name, indices, 1 / len(by_attack)))
+        return groups
+
+
+class BalancedCorpora(GroupedSampler):
+    """As many turns for each training set as for another."""
+
+    def groups(self) -> list[Group]:
+        """Return the corpora of the list."""
+        by_corpus = indices_by(self.utterances.corpora())
+        return [Group(name, indices) for name, indices in by_corpus.items()]
+
+
+class WeightedCorpora(GroupedSampler):
+    """Turns for each training set in proportion to its weight in `recipe.set_weights`."""
+
+    def groups(self) -> list[Group]:
+        """Return the corpora of the list, with their weights.
+
+        Raises:
+            UsageError: there is not one weight for each of them.
+        """
+        recipe = self.settings.recipe
+        weights = recipe.set_weights or ()
+        if len(weights) != len(recipe.training_sets):
+            raise UsageError(
+                f"{SETTING} = 'weighted_corpora' needs a weight for each of the "
+                f"{len(recipe.training_sets)} recipe.training_sets; recipe.set_weights has "
+                f"{len(weights)}."
+            )
+        by_corpus = indices_by(self.utterances.corpora())
+        weight_of = dict(zip(recipe.training_sets, weights, strict=True))
+        if set(by_corpus) != set(weight_of):
+            raise UsageError(
+                f"{SETTING} = 'weighted_corpora': the training list has utterances of "
+                f"{', '.join(by_corpus)}, and recipe.training_sets names "
+                f"{', '.join(weight_of)}. Take off what has none, with its weight."
+            )
+        return [Group(name, by_corpus[name], weight) for name, weight in weight_of.items()]
+
+
+def _check_groups(groups: Sequence[Group], sampler: str) -> None:
+    """Refuse groups among which turns cannot be divided.
+
+    Raises:
+        UsageError: there is none, or one has no utterance or no weight.
+    """
+    if not groups:
+        raise UsageError(f"{SETTING}: {sampler} has no group of utterances.")
+    for group in groups:
+        if not len(group.utterances):
+            raise UsageError(
+                f"{SETTING}: the training list has no utterance of the group {group.name!r} of "
+                f"{sampler}, which can have no turns."
+            )
+        if not group.weight > 0:
+            raise UsageError(
+                f"{SETTING}: the group {group.name!r} of {sampler} has the weight {group.weight}; "
+                "weights are positive."
+            )
+
+
+def indices_by(values: Sequence[Hashable], among: Indices | None = None) -> dict[str, Indices]:
+    """Return the indices of each value, in the order in which the values appear first.
+
+    Args:
+        values: one for each trial.
+        among: the trials that count; None: all.
+    """
+    trials = np.arange(len(values)) if among is None else among
+    number_of: dict[Hashable, int] = {}
+    numbers = np.empty(len(trials), np.int64)
+    for position, trial in enumerate(trials.tolist()):
+        numbers[position] = number_of.setdefault(values[trial], len(number_of))
+    ordered = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=len(number_of)))
+    parts = np.split(trials[ordered], ends[:-1])
+    return {str(value): part for value, part in zip(number_of, parts, strict=False)}
+
+
+def divide_turns(turns: int, weights: Sequence[float]) -> list[int]:
+    """Divide `turns` in proportion to `weights`, by the largest remainders (Hamilton's method)."""
+    exact = np.asarray(weights, np.float64) * turns / sum(weights)
+    whole = np.floor(exact).astype(int)
+    # Of equal remainders the first.
+    by_remainder = np.argsort(whole - exact, kind="stable")
+    whole[by_remainder[: turns - int(whole.sum())]] += 1
+    return [int(count) for count in whole]
+
+
+def name_of(kind: type) -> str:
+    """Return a class as a message names it."""
+    return f"{kind.__module__}.{kind.__qualname__}"
