@@ -6,6 +6,7 @@ training starts: every parameter that still requires a gradient gets one in each
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from torch import nn
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.freezing import freeze_front_end
 from asdf.networks.front_end import FrontEnd
-from asdf.networks.interface import unused_parameters
+from asdf.networks.interface import front_end_parameters, untrained_parameters
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
@@ -69,8 +70,10 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
         ) from error
     for setting, kind in ends.items():
         _check_has(network, kind, setting, class_path)
-    # Processes would wait for their gradients, which never come.
-    for parameter in unused_parameters(network):
+    if settings.front_end.trained_parts is not None:
+        _check_front_end(network, "front_end.trained_parts", class_path)
+    # Processes would wait for the gradients of what is not used, which never come.
+    for parameter in untrained_parameters(network):
         parameter.requires_grad_(False)
     if settings.front_end.frozen:
         freeze_front_end(network, True)
@@ -125,11 +128,28 @@ def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_pa
     )
 
 
+def _check_front_end(network: nn.Module, setting: str, class_path: str) -> None:
+    if not any(isinstance(module, FrontEnd) for module in network.modules()):
+        raise UsageError(
+            f"{setting}: {class_path} has no front end of asdf.networks.FrontEnd, of which "
+            f"parts could be chosen. Leave {setting} out, or choose another network.network_class."
+        )
+
+
 def summary(network: nn.Module) -> Summary:
     """Count the parameters of the network, and those of them that learn."""
+    return _count(network.parameters())
+
+
+def front_end_summary(network: nn.Module) -> Summary:
+    """Count the parameters of the network's front end, and those of them that learn."""
+    return _count(front_end_parameters(network))
+
+
+def _count(parameters: Iterable[nn.Parameter]) -> Summary:
     total = 0
     trainable = 0
-    for parameter in network.parameters():
+    for parameter in parameters:
         total += parameter.numel()
         if parameter.requires_grad:
             trainable += parameter.numel()

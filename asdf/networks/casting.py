@@ -60,7 +60,7 @@ def weights_cast_together(layer: nn.Module, device: torch.device) -> Iterator[No
     if not weights:
         yield
         return
-    casts = _Cast.apply(torch.get_autocast_dtype(device.type), *weights)
+    casts = _cast_weights(torch.get_autocast_dtype(device.type), weights)
     try:
         for slot, cast in zip(slots, casts, strict=True):
             # Python finds an attribute of the object before a parameter of the module.
@@ -91,6 +91,18 @@ def _find_slots(layer: nn.Module) -> list[_Slot]:
     return _SLOTS[layer]
 
 
+def _cast_weights(dtype: torch.dtype, weights: Sequence[nn.Parameter]) -> list[Tensor]:
+    """Return casts of `weights`, in their order; those that rest get no gradient computed."""
+    learning = [weight for weight in weights if weight.requires_grad]
+    resting = [weight for weight in weights if not weight.requires_grad]
+    of_learning = iter(_Cast.apply(dtype, *learning) if learning else ())
+    of_resting = iter(_copy_together([weight.detach() for weight in resting], dtype))
+    casts: list[Tensor] = []
+    for weight in weights:
+        casts.append(next(of_learning if weight.requires_grad else of_resting))
+    return casts
+
+
 class _Cast(torch.autograd.Function):
     """Tensors in another format, and their gradients back."""
 
@@ -111,6 +123,8 @@ class _Cast(torch.autograd.Function):
 
 
 def _copy_together(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    if not tensors:
+        return ()
     copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
     torch._foreach_copy_(copies, list(tensors))
     return tuple(copies)

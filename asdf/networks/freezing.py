@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch import nn
 
 from asdf.networks.front_end import FrontEnd
-from asdf.networks.interface import front_end_parameters, unused_parameters
+from asdf.networks.interface import front_end_parameters, untrained_parameters
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
@@ -33,7 +33,7 @@ def freeze_front_end(network: nn.Module, frozen: bool) -> None:
         if isinstance(module, FrontEnd):
             module.freeze(frozen)
             module.train(network.training)
-    # What `forward` does not use learns in no epoch.
-    unused = {id(parameter) for parameter in unused_parameters(network)}
+    # What `forward` does not use learns in no epoch, and neither does what rests.
+    untrained = {id(parameter) for parameter in untrained_parameters(network)}
     for parameter in front_end_parameters(network):
-        parameter.requires_grad_(not frozen and id(parameter) not in unused)
+        parameter.requires_grad_(not frozen and id(parameter) not in untrained)

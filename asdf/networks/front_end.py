@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.networks.interface import repeat_short
 from asdf.networks.layers import WeightedSum
 from asdf.networks.masking import Masking
+from asdf.networks.parts import all_parameters, resting_names
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
@@ -59,6 +60,7 @@ class FrontEnd(nn.Module, ABC):
         architecture_setting: the value of `front_end.architecture` that builds it again.
         unloaded_weights: the pretrained weights that it is to start from and has not yet got, as
             `front_end.weights` names them; None once they are loaded, or without any.
+        resting: names of parameters that never learn, as `front_end.trained_parts` says.
         frozen: see `freeze`.
     """
 
@@ -93,6 +95,9 @@ class FrontEnd(nn.Module, ABC):
         self.layer_sum: WeightedSum | None = None
         if settings.layer == "weighted":
             self.layer_sum = WeightedSum(self.layers + 1)
+        self.resting: frozenset[str] = frozenset()
+        if settings.trained_parts is not None:
+            self.resting = resting_names(self, settings.trained_parts)
         self.frozen = False
         self.freeze(settings.frozen)
 
@@ -145,6 +150,28 @@ class FrontEnd(nn.Module, ABC):
         """Yield the parameters of layers that `front_end.layer` leaves out."""
         return iter(())
 
+    def part_modules(self) -> Mapping[str, Sequence[nn.Module]]:
+        """Return the modules of the parts that `front_end.trained_parts` may name.
+
+        Those of 'layers' are `layer_modules`; norms, biases and masks are found by themselves.
+        """
+        return {}
+
+    def layer_modules(self) -> Sequence[nn.Module]:
+        """Return the encoder's layers: the first list of `encoder_layers` modules in `model`."""
+        for module in self.model.modules():
+            if isinstance(module, nn.ModuleList) and len(module) == self.encoder_layers:
+                return list(module)
+        return ()
+
+    def untrained_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters that learn in no epoch: unused ones, and those that rest."""
+        yield from self.unused_parameters()
+        if self.resting:
+            for name, parameter in all_parameters(self):
+                if name in self.resting:
+                    yield parameter
+
     def feature_settings(self) -> dict[str, Any]:
         """Return the plain values that features depend on, next to the numbers of `model`."""
         return {
@@ -169,12 +196,14 @@ class FrontEnd(nn.Module, ABC):
         return super().train(mode and not self.frozen)
 
     def freeze(self, frozen: bool) -> None:
-        """Let its weights stay as they are, or learn; a learned sum of layers always learns."""
+        """Let its weights stay as they are, or learn; a learned sum of layers always learns.
+
+        What rests (`resting`) does so in any case.
+        """
         self.frozen = frozen
-        unused = {id(parameter) for parameter in self.unused_parameters()}
-        for module in filter(None, (self.model, self.masking)):
-            for parameter in module.parameters():
-                parameter.requires_grad_(not frozen and id(parameter) not in unused)
+        untrained = {id(parameter) for parameter in self.untrained_parameters()}
+        for _, parameter in all_parameters(self):
+            parameter.requires_grad_(not frozen and id(parameter) not in untrained)
         if frozen:
             self.train(False)
 

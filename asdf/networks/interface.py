@@ -138,6 +138,15 @@ def unused_parameters(network: nn.Module) -> list[nn.Parameter]:
     return list(unused.values())
 
 
+def untrained_parameters(network: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that learn in no epoch: unused ones, and what rests of front ends."""
+    untrained = {id(parameter): parameter for parameter in unused_parameters(network)}
+    for module in network.modules():
+        for parameter in _ask_for_parameters(module, "untrained_parameters"):
+            untrained[id(parameter)] = parameter
+    return list(untrained.values())
+
+
 def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
     """Repeat waveforms from their start until they have `min_samples` samples.
 

@@ -1,9 +1,9 @@
 """The encoder's layers: which are computed, which a step leaves out, and how several become one.
 
-Invariant: in training every parameter of every computed layer gets a gradient in every step, of
-zeros where the layer was dropped. So each process may drop other layers, as in fairseq, while none
-waits for a gradient that another does not have, and the optimiser treats a step alike on any number
-of processes.
+Invariant: in training every learning parameter of every computed layer gets a gradient in every
+step, of zeros where the layer was dropped. So each process may drop other layers, as in fairseq,
+while none waits for a gradient that another does not have, and the optimiser treats a step alike on
+any number of processes.
 
 Shapes: B utterances, L frames, C feature values, H attention heads.
 """
@@ -80,7 +80,7 @@ def encoder_states(
         # WavLM's first layer is never dropped: it computes the position biases of all.
         has_biases = number == 0 and bias_BHLL is not None
         if dropped[number] and not has_biases:
-            x_BLC = x_BLC + 0.0 * _sum_parameters(layer)
+            x_BLC = x_BLC + 0.0 * _sum_learning(layer)
         elif recompute and torch.is_grad_enabled():
             x_BLC = checkpoint(
                 _run_layer,
@@ -112,9 +112,10 @@ def _run_layer(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Ten
     return output_BLC
 
 
-def _sum_parameters(layer: nn.Module) -> Tensor:
-    sums = [parameter.sum() for parameter in layer.parameters()]
-    return torch.stack(sums).sum()
+def _sum_learning(layer: nn.Module) -> Tensor | float:
+    """Return the sum of the parameters that learn."""
+    sums = [parameter.sum() for parameter in layer.parameters() if parameter.requires_grad]
+    return torch.stack(sums).sum() if sums else 0.0
 
 
 def _choose_dropped(transformer: Transformer, layers: int, drop: float) -> list[bool]:

@@ -92,6 +92,23 @@ class Wav2Vec2FrontEnd(FrontEnd):
             yield from self.model.encoder.transformer.layers[self.layers :].parameters()
             yield from self.final_norm_parameters()
 
+    def part_modules(self) -> dict[str, list[nn.Module]]:
+        """Return the convolutional stem, the projection behind it, and what encodes positions."""
+        transformer = self.model.encoder.transformer
+        positions: list[nn.Module] = [transformer.pos_conv_embed]
+        if self.architecture.relative_positions:
+            # The first layer has the biases of all.
+            positions.append(transformer.layers[0].attention.rel_attn_embed)
+        return {
+            "convolutions": [self.model.feature_extractor],
+            "projection": [self.model.encoder.feature_projection],
+            "positions": positions,
+        }
+
+    def layer_modules(self) -> list[nn.Module]:
+        """Return the encoder's layers."""
+        return list(self.model.encoder.transformer.layers)
+
     def used_samples(self, samples: int) -> int:
         """Return how many leading samples the frames look at; a group norm looks at more."""
         return self.architecture.used_samples(samples)

@@ -12,6 +12,7 @@ from asdf.recipe.run import Run
 from asdf.runs.evaluations import read_evaluations
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName, describe_networks, list_networks
+from asdf.settings.sections import Sections
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,6 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     from asdf.data.orders import build_sampler
     from asdf.data.training_plan import minibatch_per_process
     from asdf.distributed.batch_norm import synchronise_batch_norm
-    from asdf.networks import summary
     from asdf.training.loop import Trainer
     from asdf.training.step import Step
 
@@ -43,7 +43,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     minibatch = minibatch_per_process(settings.network, world.size)
     if world.size > 1 and settings.computing.sync_batch_norm:
         network = synchronise_batch_norm(network)
-    LOG.info("%s: %s", settings.network.network_class, summary(network))
+    _log_sizes(network, settings)
 
     def validate(trained: nn.Module, name: NetworkName) -> dict[str, float]:
         return evaluate_network(run, trained, name.file, run.validation_sets)
@@ -73,6 +73,15 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     LOG.info("training ended: %s", trainer.finished())
     if settings.network.average_best_networks:
         world.run_on_main(partial(_average_best_networks, run, trainer))
+
+
+def _log_sizes(network: nn.Module, settings: Sections) -> None:
+    from asdf.networks import summary
+    from asdf.networks.build import front_end_summary
+
+    LOG.info("%s: %s", settings.network.network_class, summary(network))
+    if settings.front_end.trained_parts is not None:
+        LOG.info("front end: %s", front_end_summary(network))
 
 
 def _check_outputs(run: Run, trainer: Trainer) -> None:

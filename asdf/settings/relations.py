@@ -93,6 +93,9 @@ def _computing_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if front_end.frozen and front_end.unfreeze_after_epochs is not None:
         relation = "never trains the front end and contradicts"
         yield Contradiction("front_end.frozen", relation, "front_end.unfreeze_after_epochs")
+    if front_end.frozen and front_end.trained_parts is not None:
+        relation = "trains nothing of the front end and contradicts"
+        yield Contradiction("front_end.frozen", relation, "front_end.trained_parts")
     if computing.compile and front_end.layer_drop:
         relation = "needs a fixed graph and cannot be combined with"
         yield Contradiction("computing.compile", relation, "front_end.layer_drop")

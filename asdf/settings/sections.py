@@ -444,6 +444,14 @@ class FrontEnd(KnownNames):
         at_least=1,
         at_most=MAX_EPOCHS,
     )
+    trained_parts: tuple[str, ...] | None = setting(
+        None,
+        "what of it is trained: parts of it ('convolutions', 'projection', 'positions', 'layers', "
+        "'norms', 'biases', 'masks'), some of its layers ('layers:1-12', 'layers:13-', counted as "
+        "in front_end.layer), or patterns of parameter names ('*.attention.*'); None: all of it, "
+        "or with lora or adapters only these",
+        check="trained_parts",
+    )
     cache_features: bool = setting(
         False,
         "frozen front end: compute its features of the training clips once and save them, as "

@@ -29,6 +29,8 @@ from asdf.settings.mistakes import Complaint
         ("network.callbacks", ["my.module.Class"], ("my.module.Class",)),
         ("paths.output_folder", "$X/y", "$X/y"),
         ("rawboost.algo", 8, 8),
+        ("front_end.trained_parts", ["norms", "layers:3-"], ("norms", "layers:3-")),
+        ("front_end.trained_parts", ("*.attention.*",), ("*.attention.*",)),
     ],
 )
 def test_fits(name: str, value: Any, result: Any) -> None:

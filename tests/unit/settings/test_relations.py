@@ -55,6 +55,11 @@ from .conftest import Write
             "front_end.unfreeze_after_epochs = 2 (runs.py:2)",
         ),
         (
+            "front_end.trained_parts = ('norms',)",
+            "front_end.frozen = True (init.py:3) trains nothing of the front end and contradicts "
+            "front_end.trained_parts = ('norms',) (runs.py:2)",
+        ),
+        (
             "network.network_class = 'asdf.networks.SSL_SLS'",
             "network.network_class = 'asdf.networks.SSL_SLS' (runs.py:2) takes clips of "
             "back_end.sls_samples = "

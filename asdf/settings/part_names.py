@@ -1,0 +1,98 @@
+"""What `front_end.trained_parts` and `lora.targets` may name: words, ranges of layers, patterns.
+
+Invariant: a text is one of these three at first sight, so that a slip of the pen is found before a
+network exists. Whether a network has such a part is known when it is built.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from asdf.settings.mistakes import Complaint, nearest, shortened
+
+PARTS = ("convolutions", "projection", "positions", "layers", "norms", "biases", "masks")
+"""The words of `front_end.trained_parts`."""
+
+TARGETS = ("attention", "feed_forward")
+"""The words of `lora.targets`."""
+
+_RANGE = re.compile(r"layers:(?P<first>\d{1,5})(?P<dash>-(?P<last>\d{1,5})?)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class LayerRange:
+    """Encoder layers, counted from 1 as in `front_end.layer`; up to the last one if `last` is None.
+
+    The end is included.
+    """
+
+    first: int
+    last: int | None
+
+    def indices(self, layers: int) -> range:
+        """Return the layers' indices, from 0, in an encoder of `layers` layers."""
+        last = layers if self.last is None else self.last
+        return range(self.first - 1, last)
+
+
+def read_layer_range(text: str) -> LayerRange | None:
+    """Return what 'layers', 'layers:3', 'layers:1-12' or 'layers:13-' means; None for other texts.
+
+    Raises:
+        Complaint: there are no such layers.
+    """
+    if text == "layers":
+        return LayerRange(1, None)
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        return None
+    first = int(match["first"])
+    last: int | None = first
+    if match["dash"]:
+        last = int(match["last"]) if match["last"] else None
+    if first == 0:
+        raise Complaint(f"'{text}': layers are counted from 1, as in front_end.layer")
+    if last is not None and last < first:
+        raise Complaint(f"'{text}': the last layer comes before the first")
+    return LayerRange(first, last)
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether a text is a pattern of parameter names, and no word."""
+    return any(character in text for character in "*?[.")
+
+
+def check_parts(parts: tuple[str, ...]) -> None:
+    """Check the values of `front_end.trained_parts`.
+
+    Raises:
+        Complaint: one is neither a part, nor a range of layers, nor a pattern.
+    """
+    if not parts:
+        raise Complaint("names no part; write front_end.frozen = True for a front end that rests")
+    for part in parts:
+        if read_layer_range(part) is None:
+            _check_word(part, PARTS, "'layers:1-12', 'layers:13-'")
+
+
+def check_targets(targets: tuple[str, ...]) -> None:
+    """Check the values of `lora.targets`.
+
+    Raises:
+        Complaint: one is neither a kind of linear maps nor a pattern.
+    """
+    if not targets:
+        raise Complaint("names no linear maps; write lora.rank = 0 for none")
+    for target in targets:
+        _check_word(target, TARGETS, "")
+
+
+def _check_word(text: str, words: tuple[str, ...], others: str) -> None:
+    if text in words or is_pattern(text):
+        return
+    also = f", {others}" if others else ""
+    raise Complaint(
+        f"'{shortened(text)}' is no part; it is one of {', '.join(words)}{also}, or a pattern of "
+        f"names such as '*.attention.*'{nearest(text, words)}"
+    )

@@ -1,0 +1,46 @@
+"""Names of parts of a front end, as settings have them: a slip is found before a network exists."""
+
+import re
+
+import pytest
+
+from asdf.settings.catalogue import catalogue
+from asdf.settings.checks import check_value
+from asdf.settings.mistakes import Complaint
+from asdf.settings.part_names import LayerRange, read_layer_range
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("layers", LayerRange(1, None)),
+        ("layers:3", LayerRange(3, 3)),
+        ("layers:1-12", LayerRange(1, 12)),
+        ("layers:13-", LayerRange(13, None)),
+        ("layers:", None),
+        ("layers:-3", None),
+        ("norms", None),
+    ],
+)
+def test_ranges_of_layers(text, meaning):
+    assert read_layer_range(text) == meaning
+
+
+def test_the_end_of_a_range_is_in_it():
+    assert list(LayerRange(2, 3).indices(5)) == [1, 2]
+    assert list(LayerRange(4, None).indices(5)) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        (("layer:3",), "'layer:3' is no part; it is one of convolutions, projection, positions"),
+        (("norm",), "the nearest is 'norms'"),
+        (("layers:0-3",), "'layers:0-3': layers are counted from 1, as in front_end.layer"),
+        (("layers:4-3",), "'layers:4-3': the last layer comes before the first"),
+        ((), "names no part; write front_end.frozen = True"),
+    ],
+)
+def test_what_is_no_part(parts, problem):
+    with pytest.raises(Complaint, match=re.escape(problem)):
+        check_value(catalogue()["front_end.trained_parts"], parts)
