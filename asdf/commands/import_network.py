@@ -70,12 +70,15 @@ def settings_of_words(words: list[str]) -> Mapping[str, Any]:
     Raises:
         UsageError: a setting that does not exist, or a value that does not fit it.
     """
-    from asdf.settings.layers import override_steps
+    from asdf.settings.catalogue import our_catalogue
+    from asdf.settings.layers import read_overrides, steps_of
     from asdf.settings.mistakes import Collector, raise_all
 
     mistakes = Collector()
     # The reader of a recipe's command line: settings are written alike in both.
-    steps = override_steps([_quote_architecture(word) for word in words], mistakes)
+    catalogue = our_catalogue()
+    overrides = read_overrides(map(_quote_architecture, words), catalogue, mistakes)
+    steps = steps_of(overrides, catalogue, mistakes)
     raise_all(mistakes.mistakes)
     return {step.setting: step.value for step in steps}
 

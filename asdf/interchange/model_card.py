@@ -13,7 +13,7 @@ from typing import Any
 
 from asdf.interchange.network_file import NetworkFile
 from asdf.runs.layout import layout_of_network
-from asdf.settings.catalogue import catalogue
+from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections
 from asdf.trials.how_scored import in_precision, set_and_precision
 
@@ -123,7 +123,8 @@ def _table(eers: Eers) -> str:
 
 def _settings_table(settings: Sections) -> str:
     rows = ["| setting | value |", "|---|---|"]
-    for name, setting in catalogue().items():
+    declared = {name: type(section) for name, section in settings.declared.items()}
+    for name, setting in our_catalogue().with_sections(declared).settings.items():
         value = getattr(getattr(settings, setting.section), setting.name)
         if value != setting.default and not name.startswith(_LEFT_OUT):
             rows.append(f"| `{name}` | `{value!r}` |")

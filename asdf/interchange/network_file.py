@@ -7,7 +7,7 @@ programs read them. Unknown entries, as of a newer version, are carried along an
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,18 @@ from asdf.interchange.weights_file import write_weights_file
 from asdf.networks.build import self_contained
 from asdf.networks.front_end import FrontEnd
 from asdf.runs.log import LOG
-from asdf.settings.catalogue import catalogue, section_types
+from asdf.settings.catalogue import (
+    Known,
+    class_path_of,
+    class_settings,
+    our_catalogue,
+    section_types,
+)
 from asdf.settings.checks import check_value
+from asdf.settings.class_path import is_ours, module_file
+from asdf.settings.declared import declared_by
 from asdf.settings.mistakes import Complaint
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Sections, assign
 from asdf.text import shorten
 
 FORMAT = "asdf"
@@ -107,7 +115,7 @@ class NetworkFile:
             format=FORMAT,
             version=VERSION,
             network_class=settings.network.network_class,
-            settings=asdict(replace(settings, front_end=front_end)),
+            settings=replace(settings, front_end=front_end).plain(),
             **entries,
         )
 
@@ -184,7 +192,10 @@ class NetworkFile:
         )
 
     def to_sections(
-        self, base: Sections | None = None, names: Collection[str] | None = None
+        self,
+        base: Sections | None = None,
+        names: Collection[str] | None = None,
+        folder: Path | None = None,
     ) -> Sections:
         """Return the file's settings over `base` or else the defaults.
 
@@ -192,27 +203,56 @@ class NetworkFile:
 
         Args:
             names: the sections to take from the file; None: all.
+            folder: where modules of the user's classes lie, which may declare sections.
 
         Raises:
             AsdfError: a value does not fit its setting.
         """
         start = base or Sections()
-        chosen = {name: vars(getattr(start, name)).copy() for name in section_types()}
+        declared = {name: type(section) for name, section in start.declared.items()}
+        if folder is not None:
+            declared |= self._declared_in(folder)
+        catalogue = our_catalogue().with_sections(declared)
+        sections = replace(start, declared=dict(start.declared))
+        for name, kind in catalogue.sections.items():
+            # Copies: those of `base` stay as they are.
+            start_values = vars(getattr(start, name)) if hasattr(start, name) else {}
+            _put_section(sections, name, kind(**start_values))
         # Unlike in a config they are no error: nobody can mend a file of weights.
         unknown = []
         for full_name, value in self._values(names):
-            if full_name not in catalogue():
+            if full_name in catalogue.settings:
+                assign(sections, {full_name: self._checked(catalogue.settings[full_name], value)})
+            else:
                 unknown.append(full_name)
-                continue
-            section, _, name = full_name.partition(".")
-            chosen[section][name] = self._checked(full_name, value)
-        if unknown:
+        if unknown and not self._others_classes():
             LOG.warning(
                 "%s: a newer ASDF wrote it; settings not known here are ignored: %s",
                 self.path,
                 ", ".join(unknown),
             )
-        return Sections(**{name: kind(**chosen[name]) for name, kind in section_types().items()})
+        return sections
+
+    def _others_classes(self) -> list[tuple[str, str]]:
+        """Return the settings that name classes which are not the project's, and these classes."""
+        classes: list[tuple[str, str]] = []
+        for setting, value in self._values(None):
+            if setting in class_settings() and isinstance(value, str | list | tuple):
+                texts = [value] if isinstance(value, str) else value
+                named = [class_path_of(setting, text) for text in texts if isinstance(text, str)]
+                classes += [(setting, path) for path in named if not is_ours(path)]
+        return classes
+
+    def _declared_in(self, folder: Path) -> dict[str, type]:
+        """Return the sections that the classes of the file declare whose modules `folder` has."""
+        declared: dict[str, type] = {}
+        for setting, class_path in self._others_classes():
+            # Modules elsewhere are not imported: a file may not choose what code runs.
+            if module_file(class_path.rpartition(".")[0], folder):
+                kind = declared_by(class_path, setting, folder)
+                if kind is not None:
+                    declared[kind.section_name] = kind
+        return declared
 
     def _values(self, sections: Collection[str] | None) -> list[tuple[str, Any]]:
         """Return full names and values of the settings in the file."""
@@ -223,15 +263,22 @@ class NetworkFile:
                 values.extend((f"{section}.{name}", value) for name, value in names.items())
         return values
 
-    def _checked(self, full_name: str, value: Any) -> Any:
+    def _checked(self, known: Known, value: Any) -> Any:
         try:
-            return check_value(catalogue()[full_name], value)
+            return check_value(known, value)
         except Complaint as complaint:
             raise AsdfError(
-                f"the network {self.path} was made with {full_name} = {shorten(repr(value))}, "
+                f"the network {self.path} was made with {known.full} = {shorten(repr(value))}, "
                 f"which this ASDF does not take: {shorten(complaint.text, 500)}. The file is "
                 "damaged, or a newer ASDF wrote it: then bring yours up to date."
             ) from None
+
+
+def _put_section(sections: Sections, name: str, section: Any) -> None:
+    if name in section_types():
+        setattr(sections, name, section)
+    else:
+        sections.declared[name] = section
 
 
 def write_network_file(path: str | Path, file: NetworkFile) -> None:

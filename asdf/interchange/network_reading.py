@@ -44,8 +44,9 @@ def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Modul
     # A layer that is no tensor is named by the check of layers, as one of another shape.
     tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
     check_tensors(tensors, path)
+    settings = file.to_sections(folder=folder)
     network = build_for(
-        file.to_sections(), file.state, str(path), folder, _advice_for(file), ORIGINAL_NUMBERS
+        settings, file.state, str(path), folder, _advice_for(file), ORIGINAL_NUMBERS
     )
     fill_network(network, file)
     return network.eval(), file

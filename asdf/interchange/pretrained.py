@@ -45,7 +45,8 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
         UsageError, AsdfError: as `build_network` and `load_pretrained`.
     """
     # Scripts may pass the `Settings` singleton, which has the sections but is no dataclass.
-    settings = Sections(**{name: getattr(settings, name) for name in section_types()})
+    sections = {name: getattr(settings, name) for name in section_types()}
+    settings = Sections(**sections, declared=settings.declared)
     # The architecture may be the weights', so it has to be known before anything is built.
     weights = _read_before_building(settings, folder)
     if weights is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,7 +139,7 @@ def settings_digest(settings: Sections) -> str:
 
     Those are all but the folders and what changes only where or how fast the run computes.
     """
-    values = asdict(settings)
+    values = settings.plain()
     del values["paths"]
     for name in _PLACE_OR_SPEED:
         del values["computing"][name]

@@ -129,7 +129,7 @@ def open_recipe(
 
         folder = Path(file).resolve().parent
         run_configs = folder / "configs" / "run_configs.py"
-        settings = Settings(folder / "configs" / "init_config.py")
+        settings = Settings(folder / "configs" / "init_config.py", folder)
         # --list needs no config, and works while the values of some do not fit.
         if command.show_list:
             print(printable(list_configs(run_configs)))

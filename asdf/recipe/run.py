@@ -195,7 +195,8 @@ class Run:
 
         path = self.folders.networks / name
         file = read_checkpoint(path, mapped=True)
-        settings = file.to_sections(self.settings, NETWORK_SECTIONS)
+        names = (*NETWORK_SECTIONS, *self.settings.declared)
+        settings = file.to_sections(self.settings, names)
         # The file has the trained weights; those that training began with may be gone.
         settings.front_end.weights = None
         network = build_network(settings, self.recipe_folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -52,7 +51,7 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
     Raises:
         UsageError: on every rank, when any differs from the main rank.
     """
-    compared = asdict(settings)
+    compared = settings.plain()
     # Nodes may have other disks and devices.
     del compared["paths"], compared["computing"]
     differs = (configs, compared) != world.agree((configs, compared))

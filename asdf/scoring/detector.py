@@ -108,7 +108,7 @@ class Detector:
         network, file = read_network(path, folder)
         # Here, not only while it scores: threads may score at the same time.
         network.eval()
-        self.settings = file.to_sections()
+        self.settings = file.to_sections(folder=folder)
         self.calibration: Calibration | None = read_calibration(file.calibration, path)
         self.device = find_device(device)
         chosen = choose_scoring_precision(precision, self.device)

@@ -3,6 +3,7 @@
 Nothing here imports torch or numpy: `--list` answers at once.
 """
 
+from asdf.settings.declared import OwnSettings
 from asdf.settings.listing import list_configs, markdown_tables
 from asdf.settings.loading import Configs
 from asdf.settings.mistakes import SettingsError
@@ -17,6 +18,7 @@ from asdf.settings.sections import (
     Recipe,
     Sections,
     SpeechActivity,
+    setting,
 )
 from asdf.settings.store import Settings
 
@@ -27,6 +29,7 @@ __all__ = [
     "Configs",
     "FrontEnd",
     "Network",
+    "OwnSettings",
     "Paths",
     "RawBoost",
     "Recipe",
@@ -36,4 +39,5 @@ __all__ = [
     "SpeechActivity",
     "list_configs",
     "markdown_tables",
+    "setting",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, get_origin, get_type_hints
@@ -29,78 +29,114 @@ class Known:
         return f"{self.section}.{self.name}"
 
 
+@dataclass(frozen=True)
+class Catalogue:
+    """The settings that a config may set: the project's, and those that its classes declare.
+
+    Attributes:
+        sections: the dataclass of each section by the section's name.
+        settings: every setting by its full name.
+    """
+
+    sections: Mapping[str, type]
+    settings: Mapping[str, Known]
+
+    @property
+    def declared(self) -> dict[str, type]:
+        """The sections that are not the project's."""
+        ours = section_types()
+        return {name: kind for name, kind in self.sections.items() if name not in ours}
+
+    def with_sections(self, declared: Mapping[str, type]) -> Catalogue:
+        """Return the catalogue with further sections, by their names."""
+        if not declared:
+            return self
+        settings = dict(self.settings)
+        for section, kind in declared.items():
+            settings |= settings_of(section, kind)
+        return Catalogue({**self.sections, **declared}, settings)
+
+    def look_up(self, target: str) -> Known:
+        """Return the setting of this full name.
+
+        Raises:
+            Complaint: there is none; its advice names the nearest one.
+        """
+        if target in self.settings:
+            return self.settings[target]
+        section, _, name = target.rpartition(".")
+        if not section:
+            problem = f"'{shortened(target)}' names no section; a setting is section.name"
+        elif section not in self.sections:
+            problem = f"there is no section '{shortened(section)}'"
+        else:
+            problem = f"there is no setting '{shortened(target)}'"
+        raise Complaint(problem, advice=partial(self._advise, section, name))
+
+    def part(self, what: str) -> list[Known]:
+        """Return the settings of a full name or of a section; all of them for an empty name.
+
+        Raises:
+            Complaint: there is no such setting or section.
+        """
+        settings = list(self.settings.values())
+        if not what:
+            return settings
+        if what in self.sections:
+            return [setting for setting in settings if setting.section == what]
+        return [self.look_up(what)]
+
+    def _advise(self, section: str, name: str) -> str:
+        """Return a clause with the nearest setting, or with the sections where none is near."""
+        near = self._nearest_setting(section, name)
+        if near:
+            return f"; the nearest is '{near}'"
+        return f"; the sections are {', '.join(self.sections)}"
+
+    def _nearest_setting(self, section: str, name: str) -> str:
+        """Return the nearest setting's full name: in its section if that exists, else in any."""
+        # The right name in the wrong section is the most likely slip.
+        for setting in self.settings.values():
+            if setting.name == name:
+                return setting.full
+        candidates = {}
+        for setting in self.settings.values():
+            if setting.section == section or section not in self.sections:
+                candidates[setting.name] = setting.full
+        return candidates.get(closest(name, candidates), "")
+
+
 @cache
-def catalogue() -> dict[str, Known]:
-    """Return every setting by its full name, in the order of `sections.py`."""
-    known = {}
+def our_catalogue() -> Catalogue:
+    """Return the project's settings, in the order of `sections.py`."""
+    settings: dict[str, Known] = {}
     for section, kind in section_types().items():
-        # The fields have their types as texts: `from __future__ import annotations` leaves them so.
-        hints = get_type_hints(kind)
-        for entry in fields(kind):
-            setting = Known(section, entry.name, hints[entry.name], entry.default, entry.metadata)
-            known[setting.full] = setting
-    return known
+        settings |= settings_of(section, kind)
+    return Catalogue(section_types(), settings)
+
+
+def catalogue() -> Mapping[str, Known]:
+    """Return every setting of the project's by its full name."""
+    return our_catalogue().settings
 
 
 @cache
 def section_types() -> dict[str, type]:
-    """Return the dataclass of each section by the section's name."""
+    """Return the dataclass of each section of the project's by the section's name."""
     hints = get_type_hints(Sections)
-    return {entry.name: hints[entry.name] for entry in fields(Sections)}
+    names = [entry.name for entry in fields(Sections) if is_dataclass(hints[entry.name])]
+    return {name: hints[name] for name in names}
 
 
-def look_up(target: str) -> Known:
-    """Return the setting of this full name.
-
-    Raises:
-        Complaint: there is none; its advice names the nearest one.
-    """
-    known = catalogue()
-    if target in known:
-        return known[target]
-    section, _, name = target.rpartition(".")
-    if not section:
-        problem = f"'{shortened(target)}' names no section; a setting is section.name"
-    elif section not in section_types():
-        problem = f"there is no section '{shortened(section)}'"
-    else:
-        problem = f"there is no setting '{shortened(target)}'"
-    raise Complaint(problem, advice=partial(_advise, section, name))
-
-
-def _advise(section: str, name: str) -> str:
-    """Return a clause with the nearest setting, or with the sections where none is near."""
-    near = _nearest_setting(section, name)
-    if near:
-        return f"; the nearest is '{near}'"
-    return f"; the sections are {', '.join(section_types())}"
-
-
-def _nearest_setting(section: str, name: str) -> str:
-    """Return the full name of the nearest setting: in its section if that exists, else in any."""
-    # The right name in the wrong section is the most likely slip.
-    for setting in catalogue().values():
-        if setting.name == name:
-            return setting.full
-    candidates = {}
-    for setting in catalogue().values():
-        if setting.section == section or section not in section_types():
-            candidates[setting.name] = setting.full
-    return candidates.get(closest(name, candidates), "")
-
-
-def look_up_part(what: str) -> list[Known]:
-    """Return the settings of a full name or of a section; all of them for an empty name.
-
-    Raises:
-        Complaint: there is no such setting or section.
-    """
-    settings = list(catalogue().values())
-    if not what:
-        return settings
-    if what in section_types():
-        return [setting for setting in settings if setting.section == what]
-    return [look_up(what)]
+def settings_of(section: str, kind: type) -> dict[str, Known]:
+    """Return the settings of a section's dataclass by their full names."""
+    # The fields have their types as texts: `from __future__ import annotations` leaves them so.
+    hints = get_type_hints(kind)
+    known = {}
+    for entry in fields(kind):
+        setting = Known(section, entry.name, hints[entry.name], entry.default, entry.metadata)
+        known[setting.full] = setting
+    return known
 
 
 def describe_names(known: Known) -> str:

@@ -28,7 +28,7 @@ from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from asdf.errors import AsdfError, UsageError
 from asdf.text import did_you_mean
@@ -49,20 +49,55 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
         UsageError: no such module or class, or not derived from `base`.
         AsdfError: the module fails when it is imported.
     """
-    module_name, class_name = _split_path(class_path, setting)
-    module = _import(module_name, folder, setting)
-    file = getattr(module, "__file__", None) or "built in"
-    named = getattr(module, class_name, None)
-    if named is None:
-        fitting = [name for name in dir(module) if _is_derived(getattr(module, name, None), base)]
-        raise _no_class(f"{setting}: module {module_name} ({file})", class_name, fitting)
+    named = find_named(class_path, folder, setting, base)
     if not _is_derived(named, base):
+        module = sys.modules[class_path.rpartition(".")[0]]
         raise UsageError(
-            f"{setting}: {class_path} ({file}) does not fit: a class derived from "
+            f"{setting}: {class_path} ({_file_of(module)}) does not fit: a class derived from "
             f"{base.__module__}.{base.__qualname__} is needed, and this is {named!r}."
         )
     checked: type[Kind] = named
     return checked
+
+
+def find_named(
+    class_path: str, folder: Path | None, setting: str, base: type[object] = object
+) -> Any:
+    """Import what `class_path` names: a class, most often.
+
+    Args:
+        folder, setting: as of `find_class`.
+        base: whose derived classes a message offers instead.
+
+    Raises:
+        UsageError: no such module, or no such name in it.
+        AsdfError: the module fails when it is imported.
+    """
+    module_name, name = _split_path(class_path, setting)
+    module = _import(module_name, folder, setting)
+    named = getattr(module, name, None)
+    if named is None:
+        names = dir(module)
+        fitting = [known for known in names if _is_derived(getattr(module, known, None), base)]
+        raise _no_class(f"{setting}: module {module_name} ({_file_of(module)})", name, fitting)
+    return named
+
+
+def is_ours(class_path: str) -> bool:
+    """Whether a class path leads into the project's package."""
+    return class_path.startswith(f"{_OUR_PACKAGE.name}.")
+
+
+def module_file(module_name: str, folder: Path | None) -> Path | None:
+    """Return the file of a module that lies in `folder`; None where it does not."""
+    if folder is None or not module_name:
+        return None
+    file = _file_in(folder, module_name)
+    return file if file.is_file() else None
+
+
+def _file_of(module: ModuleType) -> str:
+    return getattr(module, "__file__", None) or "built in"
 
 
 def look_for_class(class_path: str, folder: Path, setting: str) -> None:
@@ -99,7 +134,7 @@ def _look_in_file(file: Path, class_name: str, setting: str, module: str) -> Non
     except (SyntaxError, ValueError) as error:
         raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
     # At any depth: a class may be defined under an `if` or a `try`; '*' may bring any name.
-    names = _names_in(tree)
+    names = names_in(tree)
     if class_name not in names and "*" not in names:
         raise _no_class(f"{setting}: module {module}", class_name, _classes_in(tree))
 
@@ -121,7 +156,7 @@ def _file_in(folder: Path, module_name: str) -> Path:
     return path.with_name(f"{path.name}.py")
 
 
-def _names_in(tree: ast.Module) -> set[str]:
+def names_in(tree: ast.Module) -> set[str]:
     """Return all names that a file may define or import; '*' among them for a star import."""
     names: set[str] = set()
     for node in ast.walk(tree):

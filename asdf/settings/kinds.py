@@ -20,6 +20,18 @@ def is_union(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, UnionType)
 
 
+def is_supported(annotation: Any) -> bool:
+    """Whether values of this type can be written in a config and checked."""
+    if annotation in _WORDS:
+        return True
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return True
+    if get_origin(annotation) is tuple:
+        return bool(arguments) and all(map(is_supported, (a for a in arguments if a is not ...)))
+    return is_union(annotation) and all(map(is_supported, arguments))
+
+
 def takes_string(annotation: Any) -> bool:
     """Whether a string can be a value of this type."""
     if is_union(annotation):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asdf.settings.blocks import Assignment
-from asdf.settings.catalogue import Known, catalogue, look_up
+from asdf.settings.catalogue import Catalogue, Known, our_catalogue
 from asdf.settings.checks import check_value
 from asdf.settings.environment import expand
 from asdf.settings.kinds import takes_string
@@ -54,25 +54,35 @@ class Config:
     values: Mapping[str, Any]
     unset: Mapping[str, Mistake] = field(default_factory=dict)
     name: str = ""
+    catalogue: Catalogue = field(default_factory=our_catalogue)
 
     def sections(self) -> Sections:
         """Return the values as plain dataclasses, a new copy each time."""
-        sections = Sections()
-        assign(sections, self.values)
-        return sections
+        return _sections_of(self.catalogue, self.values)
 
 
-def defaults() -> list[Step]:
-    """Return the lowest layer."""
-    return [Step(known.full, known.default) for known in catalogue().values()]
+def _sections_of(catalogue: Catalogue, values: Mapping[str, Any]) -> Sections:
+    declared = {name: kind() for name, kind in catalogue.declared.items()}
+    sections = Sections(declared=declared)
+    assign(sections, values)
+    return sections
 
 
-def steps_of(assignments: Iterable[Assignment], collector: Collector) -> list[Step]:
+def defaults(catalogue: Catalogue, sections: Iterable[str] | None = None) -> list[Step]:
+    """Return the lowest layer, of some sections or of all."""
+    chosen = catalogue.sections if sections is None else set(sections)
+    known = [known for known in catalogue.settings.values() if known.section in chosen]
+    return [Step(entry.full, entry.default) for entry in known]
+
+
+def steps_of(
+    assignments: Iterable[Assignment], catalogue: Catalogue, collector: Collector
+) -> list[Step]:
     """Return the layer of these assignments; note unknown settings and values that do not fit."""
     steps = []
     for assignment in assignments:
         try:
-            known = look_up(assignment.target)
+            known = catalogue.look_up(assignment.target)
         except Complaint as complaint:
             collector.mistakes.append(complaint.at(assignment.location))
         else:
@@ -93,22 +103,23 @@ def _step_of(known: Known, assignment: Assignment, collector: Collector) -> Step
     return Step(known.full, value, assignment.location, assignment.comment, broken)
 
 
-def override_steps(overrides: Iterable[str], collector: Collector) -> list[Step]:
-    """Return the layer of the command line's `section.name=value`.
+def read_overrides(
+    overrides: Iterable[str], catalogue: Catalogue, collector: Collector
+) -> list[Assignment]:
+    """Read the command line's `section.name=value`, each setting's once.
 
-    A command with two values for one setting may be meant as two runs: neither is taken, and the
-    mistake is noted.
+    A command with two values for one setting may be meant as two runs: the mistake is noted.
     """
     assignments: dict[str, Assignment] = {}
     for text in overrides:
-        assignment = _read_override(text, collector)
+        assignment = _read_override(text, catalogue, collector)
         if assignment is None:
             continue
         # The same value twice is harmless: scripts add overrides to a command that has them.
         earlier = assignments.setdefault(assignment.target, assignment)
         if earlier.text != assignment.text:
             collector.add(COMMAND_LINE, _two_values(earlier, assignment))
-    return steps_of(assignments.values(), collector)
+    return list(assignments.values())
 
 
 def _two_values(earlier: Assignment, later: Assignment) -> str:
@@ -119,14 +130,14 @@ def _two_values(earlier: Assignment, later: Assignment) -> str:
     )
 
 
-def _read_override(override: str, collector: Collector) -> Assignment | None:
+def _read_override(override: str, catalogue: Catalogue, collector: Collector) -> Assignment | None:
     target, equals, text = (part.strip() for part in override.partition("="))
     if not equals:
         problem = f"'{shortened(override)}' is no override of the form section.name=value"
         collector.add(COMMAND_LINE, problem)
         return None
     # An unknown setting is reported once, by `steps_of`, together with the nearest name.
-    known = catalogue().get(target)
+    known = catalogue.settings.get(target)
     try:
         return Assignment(target, parse_literal(text), text, COMMAND_LINE)
     except Complaint as complaint:
@@ -145,12 +156,12 @@ def _is_bare_string(known: Known, text: str) -> bool:
     return takes_string(known.annotation) and text != "" and text[0] not in "'\"([{"
 
 
-def resolve(header: str, log: Log, name: str = "") -> Config:
-    """Apply the steps of a log."""
+def resolve(header: str, log: Log, catalogue: Catalogue, name: str = "") -> Config:
+    """Apply the steps of a log, which has a default for every setting of the catalogue."""
     latest = _latest_steps(log)
     values = {}
     unset = {}
-    for known in catalogue().values():
+    for known in catalogue.settings.values():
         step = latest[known.full]
         values[known.full] = step.value
         if known.metadata["check"] == "path" and not step.broken:
@@ -159,7 +170,7 @@ def resolve(header: str, log: Log, name: str = "") -> Config:
             except Complaint as complaint:
                 written = f"{known.full} = {shortened(repr(step.value))}"
                 unset[known.full] = complaint.at(step.location or Location("default"), written)
-    return Config(header, log, values, unset, name)
+    return Config(header, log, values, unset, name, catalogue)
 
 
 def _latest_steps(log: Log) -> dict[str, Step]:
@@ -178,9 +189,9 @@ def final_mistakes(config: Config) -> list[Mistake]:
     """Return what is wrong with a config's final values: unset variables and contradictions."""
     latest = _latest_steps(config.log)
     mistakes = list(config.unset.values())
-    sections = Sections()
     # What is broken is noted already; its default stands in for it.
-    assign(sections, {name: config.values[name] for name in latest if not latest[name].broken})
+    sound = {name: config.values[name] for name in latest if not latest[name].broken}
+    sections = _sections_of(config.catalogue, sound)
     for contradiction in contradictions(sections):
         first = latest[contradiction.first]
         second = latest[contradiction.second]

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 from asdf.settings.blocks import Block, parse_blocks
-from asdf.settings.catalogue import Known, describe_names, look_up_part, section_types
+from asdf.settings.catalogue import Known, describe_names, our_catalogue, section_types
 from asdf.settings.inheritance import inheritance_mistakes
 from asdf.settings.lines import read_text
 from asdf.settings.mistakes import raise_all
@@ -91,7 +91,7 @@ def markdown_tables() -> str:
     for section, kind in section_types().items():
         about = str(kind.__doc__).partition("\n")[0]
         parts += [f"## `{section}`", "", about, "", *_HEAD]
-        parts += map(_row, look_up_part(section))
+        parts += map(_row, our_catalogue().part(section))
         parts.append("")
     return "\n".join(parts)
 

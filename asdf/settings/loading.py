@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
-from asdf.settings.blocks import Block, parse_assignments, parse_blocks
+from asdf.runs.layout import Layout
+from asdf.settings.blocks import Assignment, Block, parse_assignments, parse_blocks
+from asdf.settings.catalogue import Catalogue, our_catalogue
+from asdf.settings.declared import declared_sections
 from asdf.settings.inheritance import application_order, inheritance_mistakes
 from asdf.settings.layers import (
     Config,
-    Log,
+    Step,
     defaults,
     final_mistakes,
-    override_steps,
+    read_overrides,
     resolve,
     steps_of,
 )
@@ -36,23 +41,49 @@ Configs = tuple[Config, ...]
 """The configs that a command names, in its order: read once and free of mistakes."""
 
 
-def read_init_config(path: FilePath) -> Config:
+def read_init_config(path: FilePath, folder: Path | None = None) -> Config:
     """Return the defaults with an init_config file applied.
+
+    Args:
+        folder: where the user's own modules lie; None: the folder of the recipe, or of the run,
+            that the file belongs to.
 
     Raises:
         SettingsError: the file is missing or has mistakes in it.
     """
     assignments, in_text = parse_assignments(read_text(path, "init config"), str(path))
     collector = Collector()
-    steps = steps_of(assignments, collector)
+    declared = declared_sections(assignments, folder or modules_folder(path), collector)
+    catalogue = our_catalogue().with_sections(declared)
+    steps = steps_of(assignments, catalogue, collector)
     raise_all([*in_text, *collector.mistakes])
-    return resolve(str(path), [*defaults(), *steps])
+    return resolve(str(path), [*defaults(catalogue), *steps], catalogue)
+
+
+def modules_folder(init_config: FilePath) -> Path:
+    """Return where the modules of the user's lie that a file of settings names.
+
+    The file is `configs/init_config.py` of a recipe, or `settings.py` of a run, which has copies of
+    them; or it lies next to them.
+    """
+    folder = Path(init_config).absolute().parent
+    if folder.name == "configs":
+        return folder.parent
+    copies = Layout(folder).code
+    return copies if copies.is_dir() else folder
 
 
 def read_run_configs(
-    initial: Config, path: FilePath, names: Iterable[str], overrides: Iterable[str]
+    initial: Config,
+    path: FilePath,
+    names: Iterable[str],
+    overrides: Iterable[str],
+    folder: Path | None = None,
 ) -> Configs:
     """Return the named configs of a run_configs file, applied onto `initial`, overrides last.
+
+    Args:
+        folder: as of `read_init_config`.
 
     Raises:
         SettingsError: names every mistake in the text of the file, in these configs and what they
@@ -62,21 +93,23 @@ def read_run_configs(
     if isinstance(names, str):
         names = [names]
     collector = Collector()
-    on_top = override_steps(overrides, collector)
+    layers = _Layers(initial, list(overrides), folder or modules_folder(path), collector)
     try:
         blocks, in_text = parse_blocks(read_text(path, "run configs"), str(path))
     # Mistakes on the command line are reported even if there is no file to read.
     except SettingsError as error:
+        layers.override_steps(initial.catalogue)
         raise SettingsError([*error.mistakes, *collector.mistakes]) from None
     in_parents = inheritance_mistakes(blocks)
     configs = []
     for name in names:
         if name in blocks:
-            log = [*initial.log, *_inherited_steps(name, blocks, collector), *on_top]
-            configs.append(resolve(_header(blocks[name]), log, name))
+            configs.append(layers.resolve(blocks[name], blocks))
         else:
             problem = f"there is no config '{shortened(name)}' in {path}"
             collector.add(COMMAND_LINE, problem, partial(nearest, name, blocks))
+    if not configs:
+        layers.override_steps(initial.catalogue)
     # A parent that is missing may be what settles a contradiction.
     if not in_parents:
         for config in configs:
@@ -85,12 +118,43 @@ def read_run_configs(
     return tuple(configs)
 
 
-def _inherited_steps(name: str, blocks: Mapping[str, Block], collector: Collector) -> Log:
-    """Return the steps of a block and of all that it inherits from, in the order of application."""
-    steps = []
+@dataclass(frozen=True)
+class _Layers:
+    """What lies below and above the blocks of every config of a command."""
+
+    initial: Config
+    overrides: list[str]
+    folder: Path
+    collector: Collector
+
+    def resolve(self, block: Block, blocks: Mapping[str, Block]) -> Config:
+        """Return the config of a block; its mistakes go to the collector."""
+        initial = self.initial
+        inherited = _inherited_assignments(block.name, blocks)
+        # Which sections there are follows from the classes that are named, in any layer.
+        on_top = read_overrides(self.overrides, initial.catalogue, Collector())
+        declared = declared_sections([*inherited, *on_top], self.folder, self.collector)
+        catalogue = initial.catalogue.with_sections(declared)
+        log = [
+            *initial.log,
+            *defaults(catalogue, declared.keys() - initial.catalogue.sections.keys()),
+            *steps_of(inherited, catalogue, self.collector),
+            *self.override_steps(catalogue),
+        ]
+        return resolve(_header(block), log, catalogue, block.name)
+
+    def override_steps(self, catalogue: Catalogue) -> list[Step]:
+        """Return the layer of the command line."""
+        overrides = read_overrides(self.overrides, catalogue, self.collector)
+        return steps_of(overrides, catalogue, self.collector)
+
+
+def _inherited_assignments(name: str, blocks: Mapping[str, Block]) -> list[Assignment]:
+    """Return those of a block and of all that it inherits from, in the order of application."""
+    assignments: list[Assignment] = []
     for part in application_order(name, blocks):
-        steps += steps_of(blocks[part].assignments.values(), collector)
-    return steps
+        assignments += blocks[part].assignments.values()
+    return assignments
 
 
 def _header(block: Block) -> str:

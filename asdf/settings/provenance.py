@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from asdf.settings.catalogue import Known, catalogue, describe_names, look_up_part
+from asdf.settings.catalogue import Known, describe_names
 from asdf.settings.kinds import describe
 from asdf.settings.layers import Config, Step
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, shortened
@@ -26,7 +26,7 @@ def explain(config: Config, what: str) -> str:
         SettingsError: there is no such setting or section.
     """
     try:
-        settings = look_up_part(what)
+        settings = config.catalogue.part(what)
     except Complaint as complaint:
         raise SettingsError([complaint.at(COMMAND_LINE, f"--explain {shortened(what)}")]) from None
     # A section has several settings: its table shows only the last step of each.
@@ -39,8 +39,9 @@ def account(config: Config) -> str:
     """Return the settings that a config and its layers set, and where; the rest are defaults."""
     # Defaults are steps as well, but nobody wrote them anywhere.
     assigned = {step.setting for step in config.log if step.location is not None}
-    names = [name for name in catalogue() if name in assigned]
-    rest = len(catalogue()) - len(names)
+    catalogue = config.catalogue.settings
+    names = [name for name in catalogue if name in assigned]
+    rest = len(catalogue) - len(names)
     lines = [config.header, *_table(config, names).splitlines()]
     lines.append(f"{rest} other settings have their defaults")
     return "\n  ".join(lines)
@@ -51,7 +52,7 @@ def render_snapshot(config: Config) -> str:
     header = _one_line(config.header)
     lines = [f"# Settings of {header}: a full init_config.py, with the source of each value."]
     section = ""
-    for name, known in catalogue().items():
+    for name, known in config.catalogue.settings.items():
         if known.section != section:
             section = known.section
             lines.append("")

@@ -7,11 +7,13 @@ All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from asdf.settings.mistakes import UnknownName, nearest
+
+Declared = TypeVar("Declared")
 
 # 25 ms: what a frame of wav2vec 2.0 sees. Its convolutions give nothing for fewer samples.
 FRAME_SAMPLES = 400
@@ -912,6 +914,36 @@ class Sections(KnownNames):
     vocoding: Vocoding = field(default_factory=Vocoding)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     recipe: Recipe = field(default_factory=Recipe)
+    declared: dict[str, Any] = field(default_factory=dict)
+    """The sections that classes of the user's declare, by their names: `settings.my_section.x`
+    reads them like the others."""
+
+    def own(self, kind: type[Declared]) -> Declared:
+        """Return the section of a class that a user's class declares, `settings.my_section`."""
+        section: Declared = getattr(self, kind.section_name)  # type: ignore[attr-defined]
+        return section
+
+    def plain(self) -> dict[str, dict[str, Any]]:
+        """Return plain values, by section and name."""
+        values = asdict(self)
+        declared: dict[str, dict[str, Any]] = values.pop("declared")
+        return values | declared
+
+    # Hidden from type checkers, which find unknown names by themselves only without it.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # While an object is copied or unpickled it has no attributes yet.
+            declared = self.__dict__.get("declared", {})
+            if name in declared:
+                return declared[name]
+            raise no_section(name, (*self.__dataclass_fields__, *declared))
+
+
+def no_section(name: str, known: Iterable[str]) -> UnknownName:
+    """Return the error for reading a section that does not exist."""
+    names = [section for section in known if section != "declared"]
+    return UnknownName(f"there is no section '{name}'{nearest(name, names)}")
 
 
 def assign(sections: object, values: Mapping[str, Any]) -> None:

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import replace
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from asdf.settings import provenance
-from asdf.settings.catalogue import catalogue, section_types
+from asdf.settings.catalogue import our_catalogue, section_types
 from asdf.settings.checks import check_value
 from asdf.settings.layers import Config, Step, defaults, final_mistakes, resolve
 from asdf.settings.loading import Configs, FilePath, read_init_config, read_run_configs
@@ -23,8 +24,6 @@ from asdf.settings.mistakes import (
     RECIPE_CODE,
     Collector,
     Complaint,
-    UnknownName,
-    nearest,
     raise_all,
 )
 from asdf.settings.sections import (
@@ -40,6 +39,7 @@ from asdf.settings.sections import (
     SpeechActivity,
     Vocoding,
     assign,
+    no_section,
 )
 
 
@@ -48,6 +48,9 @@ class Settings:
 
     Without any earlier path `Settings()` holds the defaults; a later call with a path starts afresh
     from that file.
+
+    Args:
+        folder: where the user's own modules lie, as of `read_init_config`.
 
     Raises:
         SettingsError: the file is missing, or has mistakes in it (all of them are named); nothing
@@ -69,18 +72,27 @@ class Settings:
     _initial: Config
     _applied: Config
     _turn: object | None
+    _folder: Path | None = None
+    declared: dict[str, Any]
 
-    def __new__(cls, init_config: FilePath | None = None) -> Settings:
+    def __new__(
+        cls, init_config: FilePath | None = None, folder: FilePath | None = None
+    ) -> Settings:
         settings = cls._instance
         if settings is None:
             # The first call in a process makes the object, with the defaults.
             settings = super().__new__(cls)
             for name, kind in section_types().items():
                 settings._set(name, kind())
-            settings._start(resolve("the defaults", defaults()))
+            settings._set("declared", {})
+            ours = our_catalogue()
+            settings._start(resolve("the defaults", defaults(ours), ours))
             cls._instance = settings
         if init_config is not None:
-            settings._start(read_init_config(init_config))
+            modules = Path(folder) if folder else None
+            initial = read_init_config(init_config, modules)
+            settings._set("_folder", modules)
+            settings._start(initial)
         return settings
 
     def read_configs(
@@ -92,7 +104,7 @@ class Settings:
             SettingsError: names every mistake in these configs, in what they inherit and in the
                 overrides, each once.
         """
-        return read_run_configs(self._initial, run_configs, names, overrides)
+        return read_run_configs(self._initial, run_configs, names, overrides, self._folder)
 
     def apply_each(self, configs: Configs) -> Generator[str, None, None]:
         """Apply one config per turn of the loop; after it the settings are init_config.py's again.
@@ -159,6 +171,7 @@ class Settings:
 
     def _apply(self, config: Config) -> None:
         self._set("_applied", config)
+        self._set("declared", {name: kind() for name, kind in config.catalogue.declared.items()})
         assign(self, config.values)
 
     def _checked(self) -> Config:
@@ -172,7 +185,7 @@ class Settings:
         collector = Collector()
         log = list(applied.log)
         unchanged = {}
-        for name, known in catalogue().items():
+        for name, known in applied.catalogue.settings.items():
             value = attrgetter(name)(self)
             before = applied.values[name]
             # 1 == True: a change of the type is a change as well.
@@ -185,7 +198,7 @@ class Settings:
             elif name not in applied.unset:
                 unchanged[name] = value
         raise_all(collector.mistakes)
-        current = resolve(applied.header, log, applied.name)
+        current = resolve(applied.header, log, applied.catalogue, applied.name)
         # Expanded when the config was read: a variable that has changed since moves no path.
         return replace(current, values={**current.values, **unchanged})
 
@@ -197,14 +210,16 @@ class Settings:
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: Any) -> NoReturn:
-            if name in section_types():
+            if name in self._applied.catalogue.sections:
                 raise AttributeError(
                     f"'{name}' is a section: assign its settings, such as Settings().{name}.x = ..."
                 )
-            raise UnknownName(f"there is no section '{name}'{nearest(name, section_types())}")
+            raise no_section(name, self._applied.catalogue.sections)
 
-        def __getattr__(self, name: str) -> NoReturn:
-            raise UnknownName(f"there is no section '{name}'{nearest(name, section_types())}")
+        def __getattr__(self, name: str) -> Any:
+            if name in self.declared:
+                return self.declared[name]
+            raise no_section(name, self._applied.catalogue.sections)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

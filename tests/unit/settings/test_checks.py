@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asdf.settings.catalogue import catalogue, look_up, section_types
+from asdf.settings.catalogue import catalogue, our_catalogue, section_types
 from asdf.settings.checks import check_value
 from asdf.settings.environment import expand
 from asdf.settings.mistakes import Complaint
@@ -177,7 +177,7 @@ def test_every_default_fits_its_own_setting() -> None:
 )
 def test_unknown_names(target: str, problem: str) -> None:
     with pytest.raises(Complaint) as caught:
-        look_up(target)
+        our_catalogue().look_up(target)
     assert str(caught.value) == problem
 
 

@@ -1,0 +1,283 @@
+"""Sections of settings that classes of the user's declare for themselves.
+
+A class that a setting names may have settings of its own: a dataclass derived from `OwnSettings`,
+as its attribute `own_settings`. They are then written, checked, explained and recorded like all
+others:
+
+    @dataclass
+    class TripletSettings(OwnSettings, section_name="triplet"):
+        "What the triplet loss needs."
+
+        margin: float = setting(0.2, "the margin", at_least=0)
+
+    class Triplet(Loss):
+        own_settings = TripletSettings
+
+Invariant: to read a declaration, a module is imported and nothing else of it runs; it is a module
+that a setting of this very config names. A module whose text shows that it declares nothing is not
+even imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass, make_dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+from asdf.errors import AsdfError
+from asdf.settings.blocks import Assignment
+from asdf.settings.catalogue import (
+    Known,
+    class_settings,
+    named_classes,
+    section_types,
+    settings_of,
+)
+from asdf.settings.checks import check_value
+from asdf.settings.class_path import find_named, is_ours, module_file, names_in
+from asdf.settings.kinds import is_supported
+from asdf.settings.mistakes import Collector, Complaint, shortened
+from asdf.settings.sections import KnownNames, setting
+
+ATTRIBUTE = "own_settings"
+ARGUMENT_SECTIONS = {"network.optimizer": "optimizer"}
+"""Settings whose classes need declare nothing: the arguments of their constructors are a section,
+which stands behind the setting."""
+
+# What the project itself hands to a constructor.
+_SET_BY_US = {"params", "lr", "weight_decay", "fused", "capturable", "differentiable"}
+
+
+class OwnSettings(KnownNames):
+    """Base of the sections that classes of the user's declare; derived classes are dataclasses.
+
+    Every field is a `setting(default, meaning, ...)`.
+
+    Attributes:
+        section_name: of the section, as configs write it.
+    """
+
+    section_name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, section_name: str = "", **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if section_name:
+            cls.section_name = section_name
+
+
+def declared_sections(
+    assignments: Iterable[Assignment], folder: Path | None, collector: Collector
+) -> dict[str, type[OwnSettings]]:
+    """Return the sections that the classes which `assignments` name declare, by their names.
+
+    Args:
+        folder: the recipe's, where the user's modules lie.
+        collector: gets what is wrong with a declaration, at the line that names the class.
+    """
+    assignments = list(assignments)
+    ours = section_types()
+    has_unknown = any(written.target.partition(".")[0] not in ours for written in assignments)
+    declared: dict[str, type[OwnSettings]] = {}
+    for assignment in assignments:
+        for class_path in _classes_of(assignment):
+            try:
+                kind = _declaration(class_path, assignment.target, folder, has_unknown)
+                if kind is not None:
+                    _check_section(kind, declared.get(kind.section_name))
+                    declared[kind.section_name] = kind
+            except AsdfError as error:
+                collector.add(assignment.location, str(error))
+            except Complaint as complaint:
+                about = f"{assignment.target} = {shortened(class_path)}"
+                collector.mistakes.append(complaint.at(assignment.location, about))
+    return declared
+
+
+def declared_by(class_path: str, setting: str, folder: Path) -> type[OwnSettings] | None:
+    """Return the section that a class in `folder` declares; None for none.
+
+    Args:
+        setting: the setting that names the class.
+
+    Raises:
+        AsdfError: the class does not exist, its module fails when it is imported, or its
+            declaration has a mistake.
+    """
+    try:
+        kind = _declaration(class_path, setting, folder, has_unknown=True)
+        if kind is not None:
+            _check_section(kind, None)
+    except Complaint as complaint:
+        raise AsdfError(f"{setting} = {class_path}: {complaint}") from None
+    return kind
+
+
+def _classes_of(assignment: Assignment) -> Iterator[str]:
+    """Yield the classes of other people that a line names; ours declare nothing."""
+    if assignment.broken or assignment.target not in class_settings():
+        return
+    value = assignment.value
+    texts = value if isinstance(value, tuple | list) else (value,)
+    for text in texts:
+        # A value that does not fit is complained of elsewhere.
+        if not isinstance(text, str) or "." not in text:
+            continue
+        for class_path in named_classes(assignment.target, text):
+            if not is_ours(class_path):
+                yield class_path
+
+
+def _declaration(
+    class_path: str, setting: str, folder: Path | None, has_unknown: bool
+) -> type[OwnSettings] | None:
+    """Return what a class declares; its module is imported unless its text shows that to be none.
+
+    Args:
+        has_unknown: whether the config sets something in a section that is not the project's.
+    """
+    of_arguments = ARGUMENT_SECTIONS.get(setting)
+    if not (has_unknown or of_arguments or _may_declare(class_path, folder)):
+        return None
+    try:
+        named = find_named(class_path, folder, setting)
+    except AsdfError:
+        # What is not in the folder may not be needed, and is reported where it is.
+        if module_file(class_path.rpartition(".")[0], folder) is None:
+            return None
+        raise
+    kind = getattr(named, ATTRIBUTE, None)
+    if kind is not None:
+        if not (isinstance(kind, type) and issubclass(kind, OwnSettings) and is_dataclass(kind)):
+            raise Complaint(
+                f"its {ATTRIBUTE} is {shortened(repr(kind))}: a dataclass derived from "
+                "asdf.settings.OwnSettings is needed"
+            )
+        return kind
+    if of_arguments and isinstance(named, type):
+        return section_of_arguments(named, of_arguments)
+    return None
+
+
+def _may_declare(class_path: str, folder: Path | None) -> bool:
+    """Whether a class's module has to be imported to know what the class declares."""
+    module_name, _, class_name = class_path.rpartition(".")
+    file = module_file(module_name, folder)
+    if file is None or folder is None:
+        # Elsewhere: what it declares is known by importing it only. What is missing is not ours to
+        # report.
+        package = module_name.partition(".")[0]
+        return package in sys.modules or find_spec(package) is not None
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except (OSError, SyntaxError, ValueError):
+        # Whoever needs the class says so.
+        return False
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    if not any(node.name == class_name for node in classes):
+        # It comes from elsewhere, or does not exist, which whoever needs it says.
+        return class_name in names_in(tree) or "*" in names_in(tree)
+    return ATTRIBUTE in names_in(tree) or _imports_from(tree, folder)
+
+
+def _imports_from(tree: ast.Module, folder: Path) -> bool:
+    """Whether a module imports another one of `folder`, where a base of its class may be."""
+    modules: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules.append(node.module or "")
+            if node.level:
+                return True
+    return any(module_file(module.partition(".")[0], folder) for module in modules)
+
+
+def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> None:
+    """Make sure that a declared section can stand with the others.
+
+    Raises:
+        Complaint: it cannot.
+    """
+    name = kind.section_name
+    described = f"{kind.__module__}.{kind.__qualname__}"
+    if not name.isidentifier():
+        raise Complaint(
+            f"{described} has no name for its section: write "
+            f'class {kind.__name__}(OwnSettings, section_name="my_section")'
+        )
+    if name in section_types() or name == "declared":
+        raise Complaint(f"{described} is called '{name}', as a section of the project's")
+    if other is not None and other is not kind and _settings_in(other) != _settings_in(kind):
+        raise Complaint(
+            f"{described} is called '{name}', as is {other.__module__}.{other.__qualname__}"
+        )
+    for known in _settings_in(kind).values():
+        _check_setting(known, described)
+
+
+def _check_setting(known: Known, declared_in: str) -> None:
+    where = f"{known.name} of {declared_in}"
+    if "meaning" not in known.metadata:
+        raise Complaint(f"{where} is not made by setting(default, meaning, ...)")
+    if not is_supported(known.annotation):
+        raise Complaint(
+            f"{where} is of the type {known.annotation}: settings are bool, int, float, str, None, "
+            "Literal, tuples of these, or several of them with |"
+        )
+    try:
+        check_value(known, known.default)
+    except Complaint as complaint:
+        raise Complaint(f"the default of {where} does not fit: {complaint}") from None
+
+
+def _settings_in(kind: type[OwnSettings]) -> dict[str, Known]:
+    try:
+        return settings_of(kind.section_name, kind)
+    except Exception as error:
+        raise Complaint(f"the types of {kind.__qualname__} cannot be read: {error}") from None
+
+
+def section_of_arguments(named: type, section: str) -> type[OwnSettings]:
+    """Return a section of the arguments with plain defaults of a class's constructor.
+
+    Raises:
+        Complaint: its arguments cannot be read.
+    """
+    try:
+        parameters = inspect.signature(named).parameters.values()
+    except (TypeError, ValueError):
+        raise Complaint("its arguments cannot be read") from None
+    entries = []
+    for parameter in parameters:
+        kind = _kind_of_default(parameter.default)
+        if kind is None or parameter.name in _SET_BY_US:
+            continue
+        meaning = f"argument of {named.__module__}.{named.__qualname__}"
+        entries.append((parameter.name, kind, setting(parameter.default, meaning)))
+    made = make_dataclass(
+        named.__name__, entries, bases=(OwnSettings,), namespace={"section_name": section}
+    )
+    made.__doc__ = f"Arguments of {named.__qualname__}."
+    made.__module__ = named.__module__
+    return made
+
+
+def _kind_of_default(default: Any) -> Any:
+    """Return the type of a setting with this default; None if it has no plain value."""
+    if default is inspect.Parameter.empty:
+        return None
+    if default is None:
+        return bool | int | float | str | None
+    # An argument of 0 is most often a number of any kind.
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        return int | float
+    if isinstance(default, bool | str):
+        return type(default)
+    if isinstance(default, tuple) and all(isinstance(value, int | float) for value in default):
+        return tuple[float, ...]
+    return None
