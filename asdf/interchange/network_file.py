@@ -35,7 +35,7 @@ from asdf.text import shorten
 
 FORMAT = "asdf"
 VERSION = 1
-NETWORK_SECTIONS = ("front_end", "back_end")
+NETWORK_SECTIONS = ("front_end", "spectrum", "back_end")
 """The sections of settings that say how the project's classes are built."""
 
 ORIGINAL_NUMBERS = ("training_loss", "consecutive_lr_updates")

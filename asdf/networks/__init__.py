@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from asdf.networks.mhfa import SSL_MHFA, MHFABackEnd
     from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
     from asdf.networks.pooling import SSL_ASP, ASPBackEnd
+    from asdf.networks.raw_samples import RawFrontEnd
     from asdf.networks.sls import SSL_SLS, SLSBackEnd
+    from asdf.networks.spectral import (
+        FilterBankFrontEnd,
+        LFCCFrontEnd,
+        LogMelFrontEnd,
+        MFCCFrontEnd,
+        SpectrogramFrontEnd,
+    )
     from asdf.networks.ssl_aasist import SSL_AASIST, SSL_AASIST_L, AASISTBackEnd, AASISTLBackEnd
     from asdf.networks.ssl_detector import BackEnd, SSLDetector
     from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd

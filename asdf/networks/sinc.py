@@ -53,8 +53,8 @@ def band_pass_filters(channels: int, length: int) -> np.ndarray:
 
     Each is the difference of two ideal low-pass filters.
     """
-    max_mel = _hz_to_mel(SAMPLE_RATE / 2)
-    edges_E = _mel_to_hz(np.linspace(0, max_mel, channels + 1))
+    max_mel = hz_to_mel(SAMPLE_RATE / 2)
+    edges_E = mel_to_hz(np.linspace(0, max_mel, channels + 1))
     centre = (length - 1) / 2
     taps_K = np.arange(length) - centre
     cutoffs_E1 = 2 * edges_E[:, None] / SAMPLE_RATE
@@ -63,10 +63,12 @@ def band_pass_filters(channels: int, length: int) -> np.ndarray:
     return np.hamming(length) * band_pass_FK
 
 
-def _hz_to_mel(hz: float) -> float:
+def hz_to_mel(hz: float) -> float:
+    """Return a frequency in mel, by the formula of HTK."""
     mel: float = 2595 * np.log10(1 + hz / 700)
     return mel
 
 
-def _mel_to_hz(mel: np.ndarray) -> np.ndarray:
+def mel_to_hz(mel: np.ndarray) -> np.ndarray:
+    """Return frequencies in Hz of those in mel."""
     return 700 * (10 ** (mel / 2595) - 1)

@@ -31,6 +31,8 @@ MAX_UTTERANCE_SAMPLES = 10**12
 MAX_SECONDS = 10**9
 MAX_LAYER_WIDTH = 10**5
 MAX_HZ = 10**6
+MAX_FFT = 2**14
+MAX_FILTERS = 1024
 MAX_DB = 1000
 
 
@@ -403,6 +405,12 @@ class Network(KnownNames):
 # Front ends by the short names that `front_end.front_end_class` takes.
 FRONT_ENDS = {
     "wav2vec2": "asdf.networks.Wav2Vec2FrontEnd",
+    "raw": "asdf.networks.RawFrontEnd",
+    "spectrogram": "asdf.networks.SpectrogramFrontEnd",
+    "filter_bank": "asdf.networks.FilterBankFrontEnd",
+    "log_mel": "asdf.networks.LogMelFrontEnd",
+    "lfcc": "asdf.networks.LFCCFrontEnd",
+    "mfcc": "asdf.networks.MFCCFrontEnd",
 }
 
 
@@ -496,6 +504,77 @@ class FrontEnd(KnownNames):
     normalize_waveforms: bool = setting(
         False,
         "scale every waveform to zero mean and unit variance, as some pretrained networks expect",
+    )
+
+
+@dataclass
+class Spectrum(KnownNames):
+    """Spectral front ends (spectrogram, filter_bank, log_mel, lfcc, mfcc), and frames of raw."""
+
+    window: int | None = setting(
+        None,
+        "length of a frame; None: 320 (20 ms), of log_mel 400, of raw 1",
+        unit="samples",
+        at_least=1,
+        at_most=MAX_FFT,
+    )
+    hop: int | None = setting(
+        None,
+        "from the start of a frame to the next; None: 160, of raw the length of a frame",
+        unit="samples",
+        at_least=1,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    n_fft: int | None = setting(
+        None,
+        "length of the Fourier transform; None: 512, of lfcc 1024",
+        unit="samples",
+        at_least=2,
+        at_most=MAX_FFT,
+    )
+    window_shape: Literal["hamming", "hann"] = setting("hamming", "taper of a frame")
+    pre_emphasis: float = setting(
+        0.97,
+        "part of the sample before that is subtracted from each sample; 0: none",
+        at_least=0,
+        at_most=1,
+    )
+    filters: int | None = setting(
+        None,
+        "triangular filters; None: 60 of filter_bank, 80 of log_mel, 20 of lfcc and mfcc",
+        at_least=1,
+        at_most=MAX_FILTERS,
+    )
+    low_hz: float = setting(
+        0.0, "where the lowest filter begins", unit="Hz", at_least=0, at_most=MAX_HZ
+    )
+    high_hz: float | None = setting(
+        None,
+        "where the highest filter ends; None: 8000, of lfcc 4000",
+        unit="Hz",
+        above=0,
+        at_most=MAX_HZ,
+    )
+    coefficients: int | None = setting(
+        None,
+        "lfcc, mfcc: cepstral coefficients; None: as many as filters",
+        at_least=1,
+        at_most=MAX_FILTERS,
+    )
+    energy: bool = setting(True, "lfcc, mfcc: the logarithm of the energy is the first coefficient")
+    deltas: int | None = setting(
+        None,
+        "differences over time: 1, deltas; 2, also deltas of deltas; None: 2 of lfcc and mfcc, 0 "
+        "of the others",
+        at_least=0,
+        at_most=2,
+    )
+    log_floor: float = setting(
+        2**-23, "added to powers before their decimal logarithm is taken", above=0
+    )
+    normalization: Literal["none", "mean", "mean_variance"] = setting(
+        "none",
+        "over each utterance: mean, features have a mean of 0; mean_variance, and a variance of 1",
     )
 
 
@@ -908,6 +987,7 @@ class Sections(KnownNames):
     computing: Computing = field(default_factory=Computing)
     network: Network = field(default_factory=Network)
     front_end: FrontEnd = field(default_factory=FrontEnd)
+    spectrum: Spectrum = field(default_factory=Spectrum)
     back_end: BackEnd = field(default_factory=BackEnd)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)

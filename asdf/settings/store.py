@@ -36,6 +36,7 @@ from asdf.settings.sections import (
     RawBoost,
     Recipe,
     Sections,
+    Spectrum,
     SpeechActivity,
     Vocoding,
     assign,
@@ -61,6 +62,7 @@ class Settings:
     computing: Computing
     network: Network
     front_end: FrontEnd
+    spectrum: Spectrum
     back_end: BackEnd
     rawboost: RawBoost
     augmentation: Augmentation
