@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from asdf.interchange.hub import write_hub_folder, write_safetensors_network
     from asdf.interchange.model_card import measured_eers, model_card_text
     from asdf.interchange.network_file import NETWORK_SECTIONS, NetworkFile, write_network_file
-    from asdf.interchange.network_reading import fill_network, read_network, read_network_file
+    from asdf.interchange.network_reading import (
+        fill_for_scoring,
+        fill_network,
+        read_network,
+        read_network_file,
+    )
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
     from asdf.interchange.published import aasist_state, load_detector_weights, published_state
     from asdf.interchange.recognition import Recognised, recognise
@@ -32,7 +37,7 @@ _HOMES = {
     "hub": ("write_hub_folder", "write_safetensors_network"),
     "model_card": ("measured_eers", "model_card_text"),
     "network_file": ("NETWORK_SECTIONS", "NetworkFile", "write_network_file"),
-    "network_reading": ("fill_network", "read_network", "read_network_file"),
+    "network_reading": ("fill_for_scoring", "fill_network", "read_network", "read_network_file"),
     "pretrained": ("build_front_end", "build_pretrained", "load_pretrained"),
     "published": ("aasist_state", "load_detector_weights", "published_state"),
     "recognition": ("Recognised", "recognise"),
@@ -52,6 +57,7 @@ __all__ = [
     "by_module",
     "check_layers",
     "download_bundle",
+    "fill_for_scoring",
     "fill_network",
     "load_detector_weights",
     "load_layers",

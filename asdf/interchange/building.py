@@ -66,7 +66,7 @@ def build_for(
     settings = replace(settings, front_end=replace(settings.front_end, weights=None))
     others = [path for path in classes if not is_ours(path, f"in {source}: {path}")]
     for path in others:
-        _check_folder(path, folder, source)
+        check_folder(path, folder, source)
     if not others:
         shapes = shapes_of(settings, len(state), source)
         check_layers(shapes, state, class_path.rpartition(".")[2], source, advice, ignored)
@@ -130,7 +130,7 @@ def _count_described(settings: Sections) -> int:
     return max(counts)
 
 
-def _check_folder(class_path: str, folder: Path | None, source: str) -> None:
+def check_folder(class_path: str, folder: Path | None, source: str) -> None:
     """Accept a class whose module lies in `folder`; a file may not name other code to import."""
     if folder is not None:
         module = class_path.partition(".")[0]

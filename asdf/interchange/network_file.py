@@ -15,6 +15,7 @@ from torch import nn
 
 from asdf.errors import AsdfError
 from asdf.interchange.state_dicts import OUR_KEY, check_names
+from asdf.interchange.trained_losses import describe_loss
 from asdf.interchange.weights_file import write_weights_file
 from asdf.networks.build import self_contained
 from asdf.networks.front_end import FrontEnd
@@ -46,6 +47,7 @@ _KEYS = {
     "format": "format",
     "version": "version",
     "network_class": "network_class",
+    "loss": "loss",
     "settings": "settings",
     "state": OUR_KEY,
     "optimiser_state": "optimizer_state_dict",
@@ -60,6 +62,7 @@ _DESCRIPTION = (
     "format",
     "version",
     "network_class",
+    "loss",
     "settings",
     "calibration",
     "evaluation",
@@ -75,6 +78,7 @@ class NetworkFile:
         state: the weights by the names of the network's layers.
         format: 'asdf' in all files of ours; None in those of the original ASDF.
         network_class: the class path of the network.
+        loss: of a loss that is a part of the network, how it is built (`trained_losses`).
         settings: plain values of all sections, by section and name.
         optimiser_state, scaler_state, progress: what going on with the training needs.
         calibration: how scores become log-likelihood ratios.
@@ -88,6 +92,7 @@ class NetworkFile:
     format: str | None = None
     version: int | None = None
     network_class: str | None = None
+    loss: dict[str, Any] | None = None
     settings: dict[str, Any] | None = None
     optimiser_state: dict[str, Any] | None = None
     scaler_state: dict[str, Any] | None = None
@@ -115,6 +120,7 @@ class NetworkFile:
             format=FORMAT,
             version=VERSION,
             network_class=settings.network.network_class,
+            loss=describe_loss(network),
             settings=replace(settings, front_end=front_end).plain(),
             **entries,
         )
@@ -187,6 +193,7 @@ class NetworkFile:
             format=self.format,
             version=self.version,
             network_class=self.network_class,
+            loss=self.loss,
             settings=self.settings,
             averaged=averaged,
         )

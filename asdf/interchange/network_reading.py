@@ -9,6 +9,7 @@ there are.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -18,7 +19,9 @@ from asdf.interchange.fitting import load_layers
 from asdf.interchange.hub import is_hub_folder, read_hub_folder, read_safetensors_network
 from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile
 from asdf.interchange.state_dicts import check_tensors
+from asdf.interchange.trained_losses import add_loss, describe_loss, without_loss
 from asdf.interchange.weights_file import read_weights_file
+from asdf.settings.sections import Sections
 from asdf.text import shorten
 
 
@@ -45,10 +48,9 @@ def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Modul
     tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
     check_tensors(tensors, path)
     settings = file.to_sections(folder=folder)
-    network = build_for(
-        settings, file.state, str(path), folder, _advice_for(file), ORIGINAL_NUMBERS
-    )
-    fill_network(network, file)
+    state = without_loss(file.state)
+    network = build_for(settings, state, str(path), folder, _advice_for(file), ORIGINAL_NUMBERS)
+    fill_for_scoring(network, file, folder, settings)
     return network.eval(), file
 
 
@@ -72,9 +74,47 @@ def fill_network(network: nn.Module, file: NetworkFile) -> None:
     """Put the weights of `file` into `network`.
 
     Raises:
-        AsdfError: the file is of another network; `network` is then unchanged.
+        AsdfError: the file is of another network or loss; `network` is then unchanged.
     """
+    described = describe_loss(network)
+    if file.loss != described:
+        raise AsdfError(
+            f"{file.path} was trained with {_name_loss(file.loss)}, and this run trains with "
+            f"{_name_loss(described)}. Set network.loss and network.score to what they were, or "
+            "give this run another paths.system_folder."
+        )
     load_layers(network, file.state, str(file.path), _advice_for(file), ORIGINAL_NUMBERS)
+
+
+def fill_for_scoring(
+    network: nn.Module,
+    file: NetworkFile,
+    folder: Path | None = None,
+    settings: Sections | None = None,
+) -> None:
+    """Put the weights of `file` into `network`, with a loss that gives the scores as a part of it.
+
+    Args:
+        folder: where the module of a user's own loss lies.
+        settings: of the file, if they are known already.
+
+    Raises:
+        AsdfError: the file is of another network, or its loss cannot be built.
+    """
+    state = file.state
+    source = str(file.path)
+    if file.loss is not None:
+        settings = settings or file.to_sections(folder=folder)
+        if not add_loss(network, file.loss, settings, state, source, folder):
+            state = without_loss(state)
+    load_layers(network, state, source, _advice_for(file), ORIGINAL_NUMBERS)
+
+
+def _name_loss(entry: Any) -> str:
+    """Return the class in a file's entry on its loss."""
+    if not isinstance(entry, dict):
+        return "a loss without numbers of its own"
+    return f"the loss {shorten(str(entry.get('class')))} of {entry.get('dimension')} numbers"
 
 
 def _advice_for(file: NetworkFile) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from asdf.data.training_plan import minibatch_per_process
 from asdf.memory.division import Parts, divide, part_of
@@ -22,7 +23,6 @@ from asdf.memory.outline import outlined_network
 from asdf.networks import summary
 from asdf.networks.split import FromFeatures
 from asdf.settings.sections import Network, Sections
-from asdf.training.loss import cross_entropies
 
 # What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which
 # training has two: a GPU of compute capability 9.0's 32 MiB, of earlier ones 8. Scoring has one
@@ -152,7 +152,8 @@ def _run_minibatch(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) 
     with torch.autocast("cpu", dtype) if dtype else nullcontext():
         _, logits_B2 = model(inputs)
     labels_B = torch.zeros(len(inputs), dtype=torch.long)
-    losses_B = cross_entropies(logits_B2, labels_B, torch.ones(2))
+    losses_B = F.cross_entropy(logits_B2.float(), labels_B, reduction="none")
+    losses_B = losses_B * torch.ones(2)[labels_B]
     losses_B.sum().backward()
 
 

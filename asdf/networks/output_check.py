@@ -41,7 +41,7 @@ def check_outputs(network: nn.Module, settings: Network, device: torch.device) -
     """
     samples = fixed_samples(network) or settings.train_clip_size
     clips_BT = _make_clips(samples).to(device)
-    with _left_unchanged(network):
+    with left_unchanged(network), torch.no_grad():
         network.eval()
         next_to_louder_2 = _compute_logits(network, clips_BT, settings)[0]
         alone_2 = _compute_logits(network, clips_BT[:1], settings)[0]
@@ -59,6 +59,25 @@ def check_outputs(network: nn.Module, settings: Network, device: torch.device) -
                 "eval() mode a row must not depend on the other rows, or a score would depend on "
                 "its batch: mean, norm and softmax must not go over dimension 0",
             )
+
+
+def compute_on_noise(
+    network: nn.Module, settings: Network, device: torch.device
+) -> tuple[Any, Tensor]:
+    """Compute two clips of noise in `eval()` mode, with gradients; return embeddings and logits.
+
+    Raises:
+        AsdfError: the network fails, or its outputs have other shapes.
+    """
+    samples = fixed_samples(network) or settings.train_clip_size
+    clips_BT = _make_clips(samples).to(device)
+    network.eval()
+    outputs = _run_network(network, clips_BT, settings)
+    fault = _find_fault(outputs, len(clips_BT))
+    if fault:
+        raise _describe_mistake(settings, fault)
+    embeddings, logits_B2 = outputs
+    return embeddings, logits_B2
 
 
 def _make_clips(samples: int) -> Tensor:
@@ -153,7 +172,7 @@ def _list_numbers(values: Tensor) -> str:
 
 
 @contextmanager
-def _left_unchanged(network: nn.Module) -> Iterator[None]:
+def left_unchanged(network: nn.Module) -> Iterator[None]:
     """Restore the modes and buffers of `network` and all random states after the block."""
     modes = {module: module.training for module in network.modules()}
     buffers = []
@@ -165,8 +184,7 @@ def _left_unchanged(network: nn.Module) -> Iterator[None]:
     python_state = random.getstate()
     cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
-        with torch.no_grad():
-            yield
+        yield
     finally:
         for module, training in modes.items():
             module.training = training

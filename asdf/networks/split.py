@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from asdf.errors import UsageError
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.ssl_detector import SSLDetector
+from asdf.networks.trained_loss import with_loss
 
 
 class FromFeatures(nn.Module):
@@ -40,10 +41,10 @@ class FromFeatures(nn.Module):
         Args:
             features: (batch, frames, dimension), or (batch, layers, frames, dimension).
         """
-        features = features.float()
+        whole: Tensor | list[Tensor] = features.float()
         if features.dim() == 4:
-            return self.network.forward_features(list(features.unbind(1)))
-        return self.network.forward_features(features)
+            whole = list(features.float().unbind(1))
+        return with_loss(self.network, self.network.forward_features(whole))
 
 
 def check_split(network_class: type[nn.Module], front_end_class: type | None = None) -> None:

@@ -189,7 +189,7 @@ class Run:
 
         It is built as its file says: pretrained weights that training started from are not needed.
         """
-        from asdf.interchange import NETWORK_SECTIONS, fill_network
+        from asdf.interchange import NETWORK_SECTIONS, fill_for_scoring
         from asdf.networks import build_network
         from asdf.training.checkpoints import read_checkpoint
 
@@ -200,7 +200,7 @@ class Run:
         # The file has the trained weights; those that training began with may be gone.
         settings.front_end.weights = None
         network = build_network(settings, self.recipe_folder)
-        fill_network(network, file)
+        fill_for_scoring(network, file, self.recipe_folder)
         return network.to(self.world.device).eval()
 
     def check(self) -> None:
@@ -242,6 +242,7 @@ class Run:
         from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible
         from asdf.training.callbacks import find_callbacks
+        from asdf.training.losses.building import find_loss_class
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
         if self.settings.front_end.cache_features:
@@ -249,6 +250,7 @@ class Run:
                 network_class,
                 find_front_end_class(self.settings.front_end, self.recipe_folder),
             )
+        find_loss_class(self.settings, self.recipe_folder)
         find_callbacks(self.settings, self.recipe_folder)
         find_sampler(self.settings, self.recipe_folder)
         if divides(self.settings.computing, self.world):

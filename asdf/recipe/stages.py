@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from asdf.data.loaders import BatchLoader
     from asdf.training.callback_group import CallbackGroup
     from asdf.training.loop import Trainer
+    from asdf.training.step import Step
     from asdf.trials.how_scored import HowScored
     from asdf.trials.trial_list import TrialList
 
@@ -33,29 +34,18 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     """
     from asdf.data.orders import build_sampler
     from asdf.data.training_plan import minibatch_per_process
-    from asdf.distributed.batch_norm import synchronise_batch_norm
     from asdf.training.loop import Trainer
-    from asdf.training.step import Step
 
     settings = run.settings
     world = run.world
     start = _starting_point(run)
     minibatch = minibatch_per_process(settings.network, world.size)
-    if world.size > 1 and settings.computing.sync_batch_norm:
-        network = synchronise_batch_norm(network)
-    _log_sizes(network, settings)
 
     def validate(trained: nn.Module, name: NetworkName) -> dict[str, float]:
         return evaluate_network(run, trained, name.file, run.validation_sets)
 
     trainer = Trainer(
-        step=Step(
-            network,
-            utterances,
-            settings,
-            world,
-            from_features=settings.front_end.cache_features,
-        ),
+        step=_build_step(run, network, utterances),
         loader=_clip_loader(run, utterances, lengths),
         layout=run.folders.layout,
         validate=validate,
@@ -67,7 +57,9 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     _check_outputs(run, trainer)
     if settings.front_end.cache_features and not trainer.finished():
         # Only now has the front end the weights whose features are saved.
-        trainer.loader = _feature_loader(run, network, trainer.loader, utterances, lengths)
+        trainer.loader = _feature_loader(
+            run, trainer.step.network, trainer.loader, utterances, lengths
+        )
     _log_plan(run, trainer, minibatch)
     trainer.run()
     LOG.info("training ended: %s", trainer.finished())
@@ -82,6 +74,25 @@ def _log_sizes(network: nn.Module, settings: Sections) -> None:
     LOG.info("%s: %s", settings.network.network_class, summary(network))
     if settings.front_end.trained_parts is not None:
         LOG.info("front end: %s", front_end_summary(network))
+
+
+def _build_step(run: Run, network: nn.Module, utterances: TrialList) -> Step:
+    """Return the steps of `network`, whose batch norm is over all processes if that is set."""
+    from asdf.distributed.batch_norm import synchronise_batch_norm
+    from asdf.training.step import Step
+
+    settings = run.settings
+    if run.world.size > 1 and settings.computing.sync_batch_norm:
+        network = synchronise_batch_norm(network)
+    _log_sizes(network, settings)
+    return Step(
+        network,
+        utterances,
+        settings,
+        run.world,
+        from_features=settings.front_end.cache_features,
+        folder=run.recipe_folder,
+    )
 
 
 def _check_outputs(run: Run, trainer: Trainer) -> None:

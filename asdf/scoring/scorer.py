@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from asdf.audio import repeat_to
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
+from asdf.errors import UsageError
 from asdf.networks import fixed_samples, scoring_length
+from asdf.networks.trained_loss import loss_of
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import ScoringPrecision
 from asdf.settings.sections import Network
@@ -63,6 +65,7 @@ class Scorer:
         self.length = scored_length_of(network, settings)
         self._network = network.to(self.device)
         self._settings = settings
+        _check_score(network, settings)
         self._plan = ScoringPlan(
             self.length,
             partial(scoring_length, network),
@@ -127,7 +130,20 @@ class Scorer:
         bona_fide_B = logits_B2[:, 1]
         if self._settings.score == "bona_fide":
             return bona_fide_B
+        # 'llr' as well: such a network subtracts the training priors from its logits.
         return bona_fide_B - logits_B2[:, 0]
+
+
+def _check_score(network: nn.Module, settings: Network) -> None:
+    if settings.score != "llr":
+        return
+    loss = loss_of(network)
+    if loss is None or not loss.gives_likelihood_ratios:
+        raise UsageError(
+            "network.score = 'llr': the network has not been trained for likelihood ratios; its "
+            "file lacks the priors of its training list. Set network.score to 'bona_fide' or "
+            "'difference', or train it with 'llr'."
+        )
 
 
 @contextmanager

@@ -190,6 +190,16 @@ class Computing(KnownNames):
     )
 
 
+LOSSES = {
+    "cross_entropy": "asdf.training.losses.CrossEntropy",
+    "focal": "asdf.training.losses.Focal",
+    "oc_softmax": "asdf.training.losses.OCSoftmax",
+    "am_softmax": "asdf.training.losses.AMSoftmax",
+    "aam_softmax": "asdf.training.losses.AAMSoftmax",
+    "p2sgrad": "asdf.training.losses.P2SGrad",
+}
+
+
 @dataclass
 class Network(KnownNames):
     """The network, its training and its scoring."""
@@ -297,9 +307,11 @@ class Network(KnownNames):
         at_least=0,
         at_most=1,
     )
-    score: Literal["bona_fide", "difference"] = setting(
+    score: Literal["bona_fide", "difference", "llr"] = setting(
         "bona_fide",
-        "the score: the bona fide logit (column 1), or the bona fide minus the spoof logit",
+        "the score: the bona fide logit (column 1); the bona fide minus the spoof logit; or, with "
+        "cross_entropy, that minus the log odds of the weighted training priors, a log-likelihood "
+        "ratio",
     )
     print_interval: int = setting(
         10, "optimiser steps between progress lines", at_least=1, at_most=MAX_STEPS
@@ -322,8 +334,14 @@ class Network(KnownNames):
     gradient_clip_norm: float | None = setting(
         None, "gradients are scaled down to this norm; None: no clipping", above=0
     )
+    loss: str = setting(
+        "cross_entropy",
+        "what is minimised: one of ours (section loss), or the class path of your own",
+        check="class_path",
+        names=LOSSES,
+    )
     class_weights: tuple[float, float] = setting(
-        (1.0, 1.0), "weights of (spoof, bona fide) in the cross-entropy", above=0
+        (1.0, 1.0), "weights of (spoof, bona fide) in the loss", above=0
     )
 
     schedule: Literal["plateau", "cosine", "constant"] = setting(
@@ -412,6 +430,47 @@ FRONT_ENDS = {
     "lfcc": "asdf.networks.LFCCFrontEnd",
     "mfcc": "asdf.networks.MFCCFrontEnd",
 }
+
+
+@dataclass
+class Loss(KnownNames):
+    """What the losses of `network.loss` need."""
+
+    label_smoothing: float = setting(
+        0.0,
+        "cross_entropy: the other class counts half of it, and the true class so much less",
+        at_least=0,
+        at_most=1,
+    )
+    focal_gamma: float = setting(
+        2.0, "focal: how much less utterances count that are classified well", at_least=0
+    )
+    scale: float = setting(
+        32.0, "am_softmax, aam_softmax: factor of the cosines in the cross-entropy", above=0
+    )
+    margin: float = setting(
+        0.2,
+        "am_softmax: subtracted from the cosine of the true class; aam_softmax: added to its angle "
+        "(radians)",
+        at_least=0,
+        at_most=2,
+    )
+    margin_warmup_epochs: float = setting(
+        0.0,
+        "epochs over which the margin rises from 0, step by step",
+        at_least=0,
+        at_most=MAX_EPOCHS,
+    )
+    easy_margin: bool = setting(
+        False, "aam_softmax: the margin counts only where the cosine is above 0"
+    )
+    oc_alpha: float = setting(20.0, "oc_softmax: factor of the cosine", above=0)
+    oc_margin_bona_fide: float = setting(
+        0.9, "oc_softmax: bona fide cosines are drawn above it", at_least=-1, at_most=1
+    )
+    oc_margin_spoof: float = setting(
+        0.2, "oc_softmax: cosines of spoofs are drawn below it", at_least=-1, at_most=1
+    )
 
 
 @dataclass
@@ -986,6 +1045,7 @@ class Sections(KnownNames):
     paths: Paths = field(default_factory=Paths)
     computing: Computing = field(default_factory=Computing)
     network: Network = field(default_factory=Network)
+    loss: Loss = field(default_factory=Loss)
     front_end: FrontEnd = field(default_factory=FrontEnd)
     spectrum: Spectrum = field(default_factory=Spectrum)
     back_end: BackEnd = field(default_factory=BackEnd)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.networks.trained_loss import with_loss
 from asdf.settings.sections import Sections
 
 _EXPLAINS = "Explanation: "
@@ -47,7 +48,7 @@ class Compiled(nn.Module):
             outputs: tuple[Tensor, Tensor] = self.network(waveforms_BT)
             return outputs
         compiled: tuple[Tensor, Tensor] = self._forward(waveforms_BT)
-        return compiled
+        return with_loss(self.network, compiled)
 
 
 def check_compilable(settings: Sections) -> None:

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from asdf.data.training_plan import Window
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
+from asdf.training.losses import Targets
 from asdf.training.passes import Passes
 
 # These build what a capture must find: handles of libraries, the loss scale, the optimiser's
@@ -73,18 +74,18 @@ class GraphedPasses:
             return self._eager
         return self
 
-    def forward(self, clips: Tensor, labels_B: Tensor) -> Tensor:
+    def forward(self, clips: Tensor, targets: Targets) -> Tensor:
         """Return the losses of a whole minibatch, as `Passes.forward`.
 
         Raises:
             UsageError: the passes cannot be captured.
         """
         if not self._pairs:
-            self._prepare(clips, labels_B)
+            self._prepare(clips, targets)
         if self._adds not in self._pairs:
             self._pairs[self._adds] = self._capture_checked()
         self._clips.copy_(clips)
-        self._labels_B.copy_(labels_B)
+        self._targets.labels_B.copy_(targets.labels_B)
         pair = self._pairs[self._adds]
         pair.forward.replay()
         # The next replay writes others there.
@@ -101,10 +102,10 @@ class GraphedPasses:
                 parameter.grad = gradient
         self._adds = True
 
-    def _prepare(self, clips: Tensor, labels_B: Tensor) -> None:
+    def _prepare(self, clips: Tensor, targets: Targets) -> None:
         LOG.info("the passes over a minibatch are captured as CUDA graphs")
         self._clips = torch.empty_like(clips)
-        self._labels_B = torch.empty_like(labels_B)
+        self._targets = Targets(torch.empty_like(targets.labels_B))
         self._factor = torch.empty((), device=clips.device)
         self._stream = torch.cuda.Stream(clips.device)
         self._pool = torch.cuda.graph_pool_handle()
@@ -133,7 +134,7 @@ class GraphedPasses:
         forward = torch.cuda.CUDAGraph()
         backward = torch.cuda.CUDAGraph()
         with self._capturing(forward):
-            losses_B = self._eager.forward(self._clips, self._labels_B)
+            losses_B = self._eager.forward(self._clips, self._targets)
         with self._capturing(backward):
             self._eager.backward(losses_B, self._factor)
         if not self._adds:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.data.training_plan import Window
-from asdf.training.loss import Loss
+from asdf.training.losses import Loss, Targets
 from asdf.training.precision import Precision
 
 
@@ -35,11 +35,11 @@ class Passes:
         """Return the passes that compute the minibatches of `window`."""
         return self
 
-    def forward(self, clips: Tensor, labels_B: Tensor) -> Tensor:
+    def forward(self, clips: Tensor, targets: Targets) -> Tensor:
         """Return the loss of each utterance, (batch,), in float32."""
         with self.precision.autocast():
             embeddings_BE, logits_B2 = self.model(clips)
-        return self.loss.per_utterance(embeddings_BE, logits_B2, labels_B)
+        return self.loss.of_minibatch(embeddings_BE, logits_B2, targets)
 
     def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:
         """Add the gradient of the sum of `losses_B` times `factor` to that of the parameters.

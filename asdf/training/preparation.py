@@ -14,7 +14,7 @@ from asdf.settings.sections import Sections
 from asdf.training.compiling import Compiled
 from asdf.training.exchange import exchange_gradients
 from asdf.training.graphs import GraphedPasses
-from asdf.training.loss import Loss
+from asdf.training.losses import Loss
 from asdf.training.passes import Passes
 from asdf.training.precision import Precision
 

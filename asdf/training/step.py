@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -42,14 +43,15 @@ from asdf.training.instruments.clock import (
     StepClock,
 )
 from asdf.training.last_step import LastStep
-from asdf.training.loss import CrossEntropy, Loss
+from asdf.training.losses import Loss, Targets
+from asdf.training.losses.building import build_loss
 from asdf.training.optimisers import build_optimiser, load_optimiser_state
 from asdf.training.passes import Passes
 from asdf.training.precision import choose_precision
 from asdf.training.preparation import check_clip_size, prepare_passes
 from asdf.training.progress import Progress, seed_step
 from asdf.training.schedules import set_learning_rate
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 8
 
@@ -87,9 +89,12 @@ class Step:
         network: on the world's device, with what is never trained frozen; one that is to be divided
             over the processes may still be on the CPU.
         from_features: the minibatches are cached features of a frozen front end, not waveforms.
+        folder: the recipe's, where the module of a user's own loss lies.
 
     Raises:
-        UsageError: the network takes clips of another length, or nothing of it is trained.
+        UsageError: the network takes clips of another length, nothing of it is trained, or the loss
+            does not fit.
+        AsdfError: the loss cannot be built, or gives no finite numbers.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class Step:
         settings: Sections,
         world: World,
         from_features: bool = False,
+        folder: Path | None = None,
     ) -> None:
         check_clip_size(network, settings)
         check_compilable(settings)
@@ -108,7 +114,9 @@ class Step:
         self.settings = settings
         self.world = world
         self.labels = torch.from_numpy(utterances.labels).long()
-        self.loss: Loss = CrossEntropy(settings.network.class_weights, world.device)
+        # Before the network is divided and the optimiser made, which are to have its parameters.
+        self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
+        self.loss.begin_training(self.labels)
         self.clock = StepClock(world.device)
         self.precision = choose_precision(
             settings.computing.precision, world.device, divides(settings.computing, world)
@@ -131,6 +139,8 @@ class Step:
         # A file without the state of an optimiser is refused as that of another one.
         state = checkpoint.optimiser_state or {"param_groups": []}
         load_optimiser_state(self.optimiser, state)
+        # Again: the checkpoint may be of another training list.
+        self.loss.begin_training(self.labels)
         # Empty when the run trained without a loss scale so far.
         if checkpoint.scaler_state:
             self.scaler.load_state_dict(checkpoint.scaler_state)
@@ -181,6 +191,7 @@ class Step:
         rate = set_learning_rate(self.optimiser, training, progress, window.epoch_size)
         # Every rank knows the labels of the whole window, so the ranks need not add up their parts.
         weight = self.loss.normaliser(self.labels[window.utterances])
+        self.loss.begin_step(progress.epochs + progress.position / len(self.utterances))
         losses = self._backward(window, clips, weight, progress.step)
         with self.clock.part(COMMUNICATION):
             local_loss, *last_numbers = losses.fetch().tolist()
@@ -241,14 +252,14 @@ class Step:
             waveforms = self._next_minibatch(clips)
             # After reading: whatever a loader draws must not change the draws of the network.
             seed_step(self.settings.recipe.seed, step, number, self.world.rank)
-            labels = send(self.labels[share.utterances], self.world.device)
+            targets = self._targets(share)
             with (
                 exchange_now(model, is_last),
                 compile_errors_as_usage_errors(self.settings.computing.compile),
             ):
                 with self.clock.part(FORWARD):
                     # Fillers, which come last, are computed for batch norm and weigh nothing.
-                    share_losses = passes.forward(waveforms, labels)[: share.counted]
+                    share_losses = passes.forward(waveforms, targets)[: share.counted]
                     parts.append(share_losses.detach())
                     if is_last:
                         counted = torch.cat(parts)
@@ -258,6 +269,13 @@ class Step:
                     passes.backward(share_losses, self.world.size / weight)
         assert losses is not None  # a window has at least one minibatch
         return losses
+
+    def _targets(self, share: Share) -> Targets:
+        labels_B = send(self.labels[share.utterances], self.world.device)
+        columns = {}
+        for name in self.loss.columns:
+            columns[name] = values_at(self.utterances.columns[name], share.utterances)
+        return Targets(labels_B, columns)
 
     def _prepare_passes(self) -> Passes | GraphedPasses:
         return prepare_passes(

@@ -1,0 +1,116 @@
+"""The loss in a network file: how it is described, and how it comes back for scoring.
+
+Invariant: of a loss that gives the scores, a network that is read has a part with the same numbers;
+other losses are left in the file. A file names the loss's class: only ours, or one in a folder that
+the caller names, is imported, and ours is built only if the file brings its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.building import check_folder
+from asdf.interchange.fitting import check_layers
+from asdf.networks.trained_loss import PREFIX, ScoringLoss, attach_loss, loss_of
+from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
+
+_OURS = "asdf.training.losses"
+_ADVICE = "The file is damaged, or its loss has changed since."
+
+
+def describe_loss(network: nn.Module) -> dict[str, Any] | None:
+    """Return the entry of a network file on the loss that is a part of `network`, if any."""
+    loss = loss_of(network)
+    if loss is None:
+        return None
+    kind = type(loss)
+    # Ours by the room: the file of a class is nothing to rely on.
+    module = _OURS if kind.__module__.startswith(f"{_OURS}.") else kind.__module__
+    return {
+        "class": f"{module}.{kind.__qualname__}",
+        "dimension": loss.dimension,
+        "gives_logits": loss.gives_logits,
+    }
+
+
+def without_loss(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the layers of a file without those of its loss."""
+    return {name: value for name, value in state.items() if not name.startswith(PREFIX)}
+
+
+def add_loss(
+    network: nn.Module,
+    entry: Any,
+    settings: Sections,
+    state: Mapping[str, Any],
+    source: str,
+    folder: Path | None,
+) -> bool:
+    """Make the loss that a file describes a part of `network`, if it gives the scores.
+
+    Args:
+        entry: of the file, as `describe_loss` made it; None: the file has no loss.
+        settings: of the file.
+        state: the layers of the file.
+        source: what messages call the file.
+        folder: where the module of a user's own loss lies.
+
+    Returns:
+        Whether it is now a part of the network; its numbers are not loaded.
+
+    Raises:
+        AsdfError: the entry is damaged, the class is neither ours nor in `folder`, or the file
+            lacks numbers of the loss.
+    """
+    if entry is None:
+        return False
+    class_path, dimension, gives_logits = _check_entry(entry, source)
+    if not gives_logits:
+        return False
+    is_ours = class_path.rpartition(".")[0] == _OURS
+    if not is_ours:
+        check_folder(class_path, folder, source)
+    kind = find_class(class_path, folder, f"in {source}: network.loss", ScoringLoss)
+    if is_ours:
+        with torch.device("meta"):
+            outline = _build(kind, settings, dimension, source)
+        shapes = {f"{PREFIX}{name}": part.shape for name, part in outline.state_dict().items()}
+        layers = {name: value for name, value in state.items() if name.startswith(PREFIX)}
+        check_layers(shapes, layers, class_path, source, _ADVICE)
+    # Reading a file must not advance the caller's random state.
+    with torch.random.fork_rng(devices=[]):
+        loss = _build(kind, settings, dimension, source)
+    attach_loss(network, loss)
+    return True
+
+
+def _check_entry(entry: Any, source: str) -> tuple[str, int, bool]:
+    """Return class path, dimension and whether the loss gives the scores, of a sound entry."""
+    values = entry if isinstance(entry, dict) else {}
+    class_path = values.get("class")
+    dimension = values.get("dimension")
+    gives_logits = values.get("gives_logits")
+    has_texts = isinstance(class_path, str) and isinstance(gives_logits, bool)
+    # To Python True is an int.
+    if has_texts and type(dimension) is int and 0 <= dimension <= MAX_LAYER_WIDTH:
+        return str(class_path), dimension, bool(gives_logits)
+    raise AsdfError(f"the entry 'loss' of {source} does not describe a loss. {_ADVICE}")
+
+
+def _build(kind: type[ScoringLoss], settings: Sections, dimension: int, source: str) -> ScoringLoss:
+    try:
+        return kind(settings, dimension)
+    except AsdfError:
+        raise
+    except Exception as error:
+        raise AsdfError(
+            f"the loss of {source}, {kind.__qualname__}, cannot be built: "
+            f"{describe_error(error, __file__)}. {_ADVICE}"
+        ) from error

@@ -1,0 +1,21 @@
+"""Losses: what `network.loss` names, ours by short names, and the base class of your own.
+
+Invariant: a loss is a sum over utterances, divided by a sum over the utterances of the whole
+optimiser step, so a step does not depend on how it is divided into minibatches and among processes.
+"""
+
+from asdf.training.losses.base import Loss, Targets
+from asdf.training.losses.cosine import AAMSoftmax, AMSoftmax, OCSoftmax, P2SGrad
+from asdf.training.losses.cross_entropy import CrossEntropy, Focal, LikelihoodRatio
+
+__all__ = [
+    "AAMSoftmax",
+    "AMSoftmax",
+    "CrossEntropy",
+    "Focal",
+    "LikelihoodRatio",
+    "Loss",
+    "OCSoftmax",
+    "P2SGrad",
+    "Targets",
+]

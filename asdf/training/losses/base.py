@@ -1,0 +1,128 @@
+"""What a loss is: a value per utterance, parameters if it has any, and what is scored.
+
+Shapes: B utterances, E numbers in an embedding, 2 classes (spoof, bona fide).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from asdf.networks.trained_loss import ScoringLoss
+from asdf.settings.sections import Sections
+
+# Values of the trial list by the names of its columns, one per utterance.
+Columns = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a network is to learn of the utterances of a minibatch.
+
+    Attributes:
+        labels_B: 1 bona fide, 0 spoof; int64, on the network's device.
+        columns: those that the loss asks for.
+    """
+
+    labels_B: Tensor
+    columns: Columns = field(default_factory=dict)
+
+
+class Loss(ScoringLoss, ABC):
+    """A loss per utterance: the base class of the project's, and of your own.
+
+    Name yours in `network.loss = 'my_loss.MyLoss'`, with `my_loss.py` in the recipe's folder:
+
+        class MyLoss(Loss):
+            def __init__(self, settings, dimension):
+                super().__init__(settings, dimension)
+                self.centre_E = torch.nn.Parameter(torch.zeros(dimension))
+
+            def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+                distances_B = (embeddings_BE - self.centre_E).norm(dim=1)
+                return torch.where(labels_B == 1, distances_B, 1 / (1 + distances_B))
+
+            def logits(self, embeddings_BE, logits_B2):
+                distances_B = (embeddings_BE - self.centre_E).norm(dim=1)
+                return torch.stack([distances_B, -distances_B], dim=1)
+
+    Parameters and buffers are saved with the network's, under `trained_loss`. The parameters are
+    trained like the network's, with `network.initial_learning_rate`.
+
+    Attributes:
+        columns: of the trial list, whose values `per_utterance` gets, such as ('attack',).
+        needs_embeddings: whether the loss is computed from the embeddings; it then gets their
+            dimension, and parameters of the network that it does not depend on are frozen.
+        is_joint: whether an utterance's value depends on the others: `per_utterance` then gets all
+            utterances of the optimiser step, of all minibatches and processes.
+        class_weights_2: `network.class_weights`, which the values are multiplied by.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    needs_embeddings: ClassVar[bool] = True
+    is_joint: ClassVar[bool] = False
+    class_weights_2: Tensor
+
+    def __init__(self, settings: Sections, dimension: int) -> None:
+        """Build the loss; random weights are drawn from torch's default generator.
+
+        Args:
+            settings: all sections, as plain dataclasses.
+            dimension: numbers in an embedding; 0 for a class that needs none.
+        """
+        super().__init__(settings, dimension)
+        self._class_weights = settings.network.class_weights
+        weights_2 = torch.tensor(self._class_weights, dtype=torch.float32)
+        self.register_buffer("class_weights_2", weights_2, persistent=False)
+
+    @abstractmethod
+    def per_utterance(
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
+    ) -> Tensor:
+        """Return a value per utterance, (batch,), before class weights; the step takes their mean.
+
+        Args:
+            embeddings_BE: of the network, in the number format of training.
+            logits_B2: what `logits` returns, column 1 for bona fide.
+            labels_B: 1 bona fide, 0 spoof.
+            columns: of the trial list, those that the attribute `columns` names.
+        """
+
+    def begin_training(self, labels: Tensor) -> None:
+        """Do what must be done before the first step of a run, new or resumed.
+
+        Args:
+            labels: of the training list, (utterances,), on the CPU.
+        """
+
+    def begin_step(self, epochs: float) -> None:
+        """Do what must be done before a step, such as to set a margin.
+
+        A resumed run calls this only for the steps that it takes.
+
+        Args:
+            epochs: that are trained so far, as 1.5 in the middle of the second one.
+        """
+
+    def of_minibatch(self, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets) -> Tensor:
+        """Return the weighted values of the utterances, (batch,)."""
+        labels_B = targets.labels_B
+        values_B = self.per_utterance(embeddings_BE, logits_B2, labels_B, targets.columns)
+        return values_B * self.class_weights_2[labels_B]
+
+    def normaliser(self, labels: Tensor) -> float:
+        """Return the denominator of a step's mean: the sum of the weights of `labels`.
+
+        PyTorch's weighted mean divides by this sum within one minibatch, so there the gradient
+        would depend on the division into minibatches.
+
+        Args:
+            labels: of all utterances of the step, on the CPU.
+        """
+        weights_2 = torch.tensor(self._class_weights, dtype=torch.float64)
+        return float(weights_2[labels.long()].sum())

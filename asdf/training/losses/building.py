@@ -1,0 +1,201 @@
+"""The loss that `network.loss` names, built for a network and checked on noise.
+
+Invariants: nothing of the run changes by it but what is logged: no random state, mode or buffer.
+Every parameter that still requires a gradient gets one in each step: what the loss does not depend
+on, such as the network's last layer where the loss has cosines for logits, is frozen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError, UsageError
+from asdf.networks.output_check import compute_on_noise, left_unchanged
+from asdf.networks.trained_loss import attach_loss
+from asdf.runs.log import LOG
+from asdf.runs.seeds import derived_seed
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.sections import Sections
+from asdf.text import and_more
+from asdf.training.losses.base import Columns, Loss
+from asdf.training.losses.cross_entropy import CrossEntropy, LikelihoodRatio
+from asdf.trials.trial_list import TrialList
+
+SETTING = "network.loss"
+_SHOWN = 4
+
+
+def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
+    """Return the class of the loss.
+
+    Args:
+        folder: the recipe's, where a user's own modules lie.
+
+    Raises:
+        UsageError: no such class exists, it is not derived from `Loss`, lacks a method, or gives no
+            likelihood ratios where `network.score` is 'llr'.
+        AsdfError: its module fails when it is imported.
+    """
+    path = class_path_of(SETTING, settings.network.loss)
+    kind = find_class(path, folder, SETTING, Loss)  # type: ignore[type-abstract]
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if missing:
+        raise UsageError(
+            f"{SETTING}: {path} lacks {' and '.join(missing)}, without which it is no loss. Write "
+            "it as asdf.training.losses.Loss shows, and mind its spelling."
+        )
+    if settings.network.score != "llr":
+        return kind
+    if kind is not CrossEntropy or settings.loss.label_smoothing:
+        raise UsageError(
+            "network.score = 'llr': only a network that learns by cross-entropy, without label "
+            f"smoothing, estimates probabilities; {SETTING} = {settings.network.loss!r}, "
+            f"loss.label_smoothing = {settings.loss.label_smoothing}. Set network.score to "
+            "'bona_fide' or 'difference', and calibrate the network for likelihood ratios."
+        )
+    return LikelihoodRatio
+
+
+def build_loss(
+    network: nn.Module, utterances: TrialList, settings: Sections, folder: Path | None = None
+) -> Loss:
+    """Build the loss; one that has learnt something or scores becomes a part of `network`.
+
+    Raises:
+        UsageError: as `find_loss_class`; or the training list lacks a column that it asks for.
+        AsdfError: its constructor fails, or its values are not finite numbers, one per utterance.
+    """
+    kind = find_loss_class(settings, folder)
+    _check_columns(kind, utterances)
+    device = next(network.parameters()).device
+    if not kind.needs_embeddings:
+        loss = _construct(kind, settings, 0).to(device)
+        _attach_if_needed(network, loss)
+        return loss
+    with left_unchanged(network):
+        embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
+        loss = _construct(kind, settings, _dimension_of(embeddings_BE, settings)).to(device)
+        values_B = _compute_values(loss, embeddings_BE, logits_B2, settings)
+        # What computes nothing here, such as a vector that masks frames in training, stays trained.
+        unused = _inputs_of(logits_B2) - _inputs_of(values_B)
+        _freeze(network, unused)
+    _attach_if_needed(network, loss)
+    return loss
+
+
+def _check_columns(kind: type[Loss], utterances: TrialList) -> None:
+    missing = [name for name in kind.columns if name not in utterances.columns]
+    if missing:
+        raise UsageError(
+            f"{SETTING}: {kind.__qualname__} asks for the column {missing[0]!r} of the training "
+            f"list, which has {', '.join(utterances.columns) or 'no columns'}."
+        )
+
+
+def _construct(kind: type[Loss], settings: Sections, dimension: int) -> Loss:
+    """Return the loss, whose random weights follow from the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived_seed(settings.recipe.seed, "loss"))
+        try:
+            return kind(settings, dimension)
+        except AsdfError:
+            raise
+        except Exception as error:
+            raise AsdfError(
+                f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed: "
+                f"{describe_error(error, __file__)}. A loss's constructor takes the settings and "
+                "the dimension of an embedding; see asdf.training.losses.Loss."
+            ) from error
+
+
+def _dimension_of(embeddings: Any, settings: Sections) -> int:
+    if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
+        return embeddings.shape[1]
+    raise UsageError(
+        f"{SETTING} = {settings.network.loss!r} is computed from embeddings (batch, numbers), "
+        f"which {settings.network.network_class} does not return. Choose another loss, or change "
+        "what its forward returns first."
+    )
+
+
+def _compute_values(
+    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, settings: Sections
+) -> Tensor:
+    """Return the values of two utterances of noise, a spoof and a bona fide one.
+
+    Raises:
+        AsdfError: the loss fails, or its results are not what they should be.
+    """
+    labels_B = torch.arange(2, device=embeddings_BE.device)
+    columns: Columns = {name: ["", ""] for name in loss.columns}
+    try:
+        scored_B2 = loss.logits(embeddings_BE, logits_B2)
+        values_B = loss.per_utterance(embeddings_BE, scored_B2, labels_B, columns)
+    except AsdfError:
+        raise
+    except Exception as error:
+        raise _describe_mistake(settings, f"fails: {describe_error(error, __file__)}") from error
+    _check_numbers(settings, "logits", scored_B2, (2, 2))
+    _check_numbers(settings, "per_utterance", values_B, (2,))
+    if not values_B.requires_grad:
+        raise _describe_mistake(settings, "depends on nothing that is trained")
+    return values_B
+
+
+def _check_numbers(settings: Sections, method: str, result: Any, shape: tuple[int, ...]) -> None:
+    if not isinstance(result, Tensor):
+        raise _describe_mistake(settings, f"gives a {type(result).__name__} as {method}")
+    if tuple(result.shape) != shape:
+        raise _describe_mistake(
+            settings,
+            f"gives a tensor {tuple(result.shape)} as {method} of 2 utterances, not {shape}",
+        )
+    if not result.isfinite().all():
+        numbers = ", ".join(f"{number:.4g}" for number in result.flatten().tolist())
+        raise _describe_mistake(settings, f"gives {numbers} as {method}, which are not all finite")
+
+
+def _describe_mistake(settings: Sections, what: str) -> AsdfError:
+    return AsdfError(
+        f"{SETTING}: {settings.network.loss} {what}. It has to return a finite number per "
+        "utterance; see asdf.training.losses.Loss. This was seen on noise, before the first step; "
+        "nothing was written."
+    )
+
+
+def _inputs_of(results: Tensor) -> set[int]:
+    """Return the ids of the parameters that a tensor is computed from."""
+    # The graph is followed, not run: a backward pass of a large network takes time and memory.
+    seen = set()
+    inputs = set()
+    waiting = [results.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            inputs.add(id(node.variable))
+        waiting.extend(next_node for next_node, _ in node.next_functions)
+    return inputs
+
+
+def _freeze(network: nn.Module, unused: set[int]) -> None:
+    """Freeze the parameters that the loss does not depend on: they would get no gradient."""
+    names = []
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad and id(parameter) in unused:
+            parameter.requires_grad_(False)
+            names.append(name)
+    if names:
+        LOG.info("not trained, as the loss does not depend on them: %s", and_more(names, _SHOWN))
+
+
+def _attach_if_needed(network: nn.Module, loss: Loss) -> None:
+    if loss.gives_logits or loss.state_dict():
+        attach_loss(network, loss)
