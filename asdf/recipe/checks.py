@@ -19,6 +19,7 @@ from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import Corpus, find_corpus, scores_only, validation_sets
 from asdf.recipe.folders import Folders, folders_of
+from asdf.recipe.leaving_out import left_out_of
 from asdf.recipe.selection import check_choices
 from asdf.recipe.stage_list import Stage, check_stages, check_work
 from asdf.settings import Configs
@@ -106,6 +107,7 @@ def settings_failures(
         checks.append(partial(check_stages, recipe, stages))
         checks.append(partial(check_work, settings, stages))
     checks.append(partial(check_choices, settings))
+    checks.append(partial(left_out_of, settings))
     return failures(checks)
 
 

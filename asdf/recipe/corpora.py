@@ -23,6 +23,7 @@ from asdf.corpora import (
     read_protocol,
 )
 from asdf.errors import AsdfError, UsageError
+from asdf.recipe.leaving_out import training_lists, validation_lists
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import did_you_mean
@@ -194,14 +195,20 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         AsdfError: a list lacks a class, or shares recordings with another training set.
     """
     recipe = settings.recipe
-    scored = {*validation_sets(settings), *recipe.evaluation_sets}
-    for utterances in lists:
-        if utterances.name in scored:
-            check_both_classes(utterances, "an EER")
-    training = [utterances for utterances in lists if utterances.name in recipe.training_sets]
+    by_name = {utterances.name: utterances for utterances in lists}
+    training = [by_name[name] for name in recipe.training_sets if name in by_name]
     if training and recipe.execute_stage(1) and not scores_only(settings):
+        # Of a dry run, which may lack some of them, the values in the others are not known.
+        if len(training) == len(recipe.training_sets):
+            training = training_lists(settings, training)
         check_both_classes(join(training), "training")
         _check_trained_once(training)
+    validated = [by_name[name] for name in validation_sets(settings) if name in by_name]
+    if recipe.execute_stage(1):
+        validated = validation_lists(settings, validated)
+    scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
+    for utterances in (*validated, *scored):
+        check_both_classes(utterances, "an EER")
 
 
 def _first_notes(notes: Sequence[str], name: str) -> list[str]:

@@ -19,8 +19,16 @@ from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.checks import Check, Problem, failures
-from asdf.recipe.corpora import Corpus, check_classes, find_corpus, scores_only, sets_in_use
+from asdf.recipe.corpora import (
+    Corpus,
+    check_classes,
+    find_corpus,
+    scores_only,
+    sets_in_use,
+    validation_sets,
+)
 from asdf.recipe.folders import Folders, folders_of
+from asdf.recipe.leaving_out import training_lists, validation_lists
 from asdf.recipe.memory import describe_memory, takes_memory
 from asdf.recipe.selection import select_networks
 from asdf.recipe.stage_list import Stage
@@ -96,6 +104,8 @@ def plan_run(
     world_size = launch.size if launch.size > 1 else settings.computing.processes
     _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
     lists = _add_corpora(plan, settings, folders, corpora)
+    if settings.recipe.leave_out and settings.recipe.execute_stage(1):
+        _add(plan, "left out", lambda: _describe_left_out(settings, lists))
     _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
     if takes_memory(settings):
         title = "memory of each process"
@@ -199,8 +209,25 @@ def _describe_batches(
     if settings.computing.shard_network:
         lines.append(_describe_sharding(world_size))
     if training_sets and all(name in lists for name in training_sets):
-        parts = [lists[name] for name in training_sets]
+        parts = training_lists(settings, [lists[name] for name in training_sets])
         lines.append(_describe_epoch(settings, parts, recipe_folder, plan))
+    return lines
+
+
+def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> list[str]:
+    """Describe what `recipe.leave_out` makes of the training and validation sets."""
+    lines = []
+    training_sets = settings.recipe.training_sets
+    # What is left out of one that cannot be read is not known.
+    if not scores_only(settings) and all(name in lists for name in training_sets):
+        trained = [lists[name] for name in training_sets]
+        for whole, part in zip(trained, training_lists(settings, trained), strict=True):
+            removed = len(whole) - len(part)
+            lines.append(f"  {whole.name}: trained on without {removed} of {len(whole)} utterances")
+    validated = [lists[name] for name in validation_sets(settings) if name in lists]
+    for part in validation_lists(settings, validated):
+        bona_fide = int(part.labels.sum())
+        lines.append(f"  {part.name}: {bona_fide} bona fide, {len(part) - bona_fide} spoof")
     return lines
 
 

@@ -20,6 +20,7 @@ from asdf.recipe.corpora import (
     validation_sets,
 )
 from asdf.recipe.folders import Folders
+from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections, Settings
@@ -59,6 +60,7 @@ class Run:
     stop: StopRequest
     _lists: dict[str, TrialList] = field(default_factory=dict)
     _measured: dict[str, _Measured] = field(default_factory=dict)
+    _validation: dict[str, _Measured] = field(default_factory=dict)
     _augmentation: Chain | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
@@ -138,13 +140,26 @@ class Run:
     def training_utterances(self) -> tuple[TrialList, np.ndarray]:
         """Return all training sets as one list, and the lengths of its utterances in samples.
 
-        Utterances that are too short or too long are left out.
+        Utterances that are too short or too long are left out, and those that recipe.leave_out
+        names.
         """
         import numpy as np
 
         parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
         lengths = np.concatenate([self.lengths(part) for part in parts])
         utterances = join(parts)
+        left_out = left_out_of(self.settings)
+        if left_out is not None:
+            left_out.check_training(parts)
+            rows = left_out.training_rows(utterances)
+            LOG.info(
+                "recipe.leave_out: %d of %d training utterances, those of %s, are left out",
+                len(utterances) - len(rows),
+                len(utterances),
+                left_out.describe(),
+            )
+            utterances = utterances.select(rows)
+            lengths = lengths[rows]
         shortest = self.settings.network.min_train_utterance_length_in_samples
         longest = self.settings.network.max_train_utterance_length_in_samples
         # Speech activity detection may leave nothing of a recording, and no clip can be cut of it.
@@ -167,6 +182,38 @@ class Run:
             (utterances.labels == 0).sum(),
         )
         return utterances, lengths
+
+    def validation_utterances(self, name: str) -> tuple[TrialList, np.ndarray]:
+        """Return what of a validation set is validated on, and the lengths in samples.
+
+        That is all of it, unless recipe.leave_out restricts it; the list then has another name.
+        """
+        if name not in self._validation:
+            utterances = self.utterances(name)
+            lengths = self.lengths(utterances)
+            left_out = left_out_of(self.settings)
+            if left_out is not None:
+                lengths = lengths[left_out.validation_rows(utterances)]
+                utterances = left_out.for_validation(utterances)
+                self._log_validation(name, utterances)
+            self._validation[name] = _Measured(utterances, lengths)
+        return self._validation[name]
+
+    def _log_validation(self, name: str, restricted: TrialList) -> None:
+        """Log what of the validation set `name` is validated on."""
+        labels = restricted.labels
+        LOG.info(
+            "validating on %s: %d bona fide, %d spoof",
+            restricted.name,
+            (labels == 1).sum(),
+            (labels == 0).sum(),
+        )
+        if name in self.settings.recipe.training_sets:
+            LOG.info(
+                "warning: %s is a training set as well: those of its bona fide trials that are not "
+                "left out are trained on",
+                name,
+            )
 
     def build_network(self) -> nn.Module:
         """Build the untrained network on this process's device, with the same weights on each.
@@ -262,7 +309,8 @@ class Run:
         """Ask the sampler for an order of the training sets, before any measuring."""
         from asdf.data.orders import check_sampler
 
-        parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
+        whole = [self.utterances(name) for name in self.settings.recipe.training_sets]
+        parts = training_lists(self.settings, whole)
         check_sampler(self.settings, parts, self.recipe_folder)
 
     def _check_weights(self) -> None:

@@ -42,7 +42,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     minibatch = minibatch_per_process(settings.network, world.size)
 
     def validate(trained: nn.Module, name: NetworkName) -> dict[str, float]:
-        return evaluate_network(run, trained, name.file, run.validation_sets)
+        return _score_validation_sets(run, trained, name.file)
 
     trainer = Trainer(
         step=_build_step(run, network, utterances),
@@ -183,22 +183,39 @@ def validate_network(run: Run) -> None:
     """Score the validation sets with the network that network.resume_epoch = -N names."""
     name = NetworkName.after_epoch(-int(run.settings.network.resume_epoch)).file
     LOG.info("network.resume_epoch = %s: no training", run.settings.network.resume_epoch)
-    evaluate_network(run, run.load_network(name), name, run.validation_sets)
+    _score_validation_sets(run, run.load_network(name), name)
 
 
 def evaluate_network(
     run: Run, network: nn.Module, name: str, sets: Iterable[str]
 ) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
+    lists = (run.utterances(corpus) for corpus in sets)
+    measured = ((utterances, run.lengths(utterances)) for utterances in lists)
+    return _score_lists(run, network, name, measured)
+
+
+def _score_validation_sets(run: Run, network: nn.Module, name: str) -> dict[str, float]:
+    """Score what is validated on with a network; otherwise as `evaluate_network`."""
+    measured = map(run.validation_utterances, run.validation_sets)
+    return _score_lists(run, network, name, measured)
+
+
+def _score_lists(
+    run: Run,
+    network: nn.Module,
+    name: str,
+    measured: Iterable[tuple[TrialList, np.ndarray]],
+) -> dict[str, float]:
+    """Score lists, with the lengths of their utterances; return the EER by the lists' names."""
     from asdf.scoring.score_list import build_list_scorer, score_list
     from asdf.trials.how_scored import in_precision
 
     eers: dict[str, float] = {}
     scorer = build_list_scorer(network, run.settings, run.world)
     scored = scorer.how_scored
-    for corpus in sets:
-        utterances = run.utterances(corpus)
-        lengths = run.lengths(utterances)
+    for utterances, lengths in measured:
+        corpus = utterances.name
         scores = score_list(scorer, utterances, lengths, run.settings, run.world, run.stop)
         path = run.folders.scores(name, corpus)
         eers[corpus] = run.world.run_on_main(

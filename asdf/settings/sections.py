@@ -1012,6 +1012,11 @@ class Recipe(KnownNames):
         "names of corpora known to the recipe",
         check="unique",
     )
+    leave_out: tuple[str, ...] | None = setting(
+        None,
+        "a column and values, such as ('attack', 'A07', 'A08'): training does without them, and "
+        "validation is restricted to them; evaluation sets stay whole",
+    )
     sampler: str = setting(
         "shuffled",
         "the turns of training utterances in an epoch; shuffled: each has one; balanced: classes, "
