@@ -19,10 +19,19 @@ from torch import nn
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange.fitting import OTHER_ARCHITECTURE, check_layers
 from asdf.networks.build import build_network
+from asdf.networks.conformer import (
+    ConformerBackEnd,
+    SSL_Conformer,
+    SSL_ConformerTCM,
+    TCMBackEnd,
+)
+from asdf.networks.ecapa import SSL_ECAPA, ECAPABackEnd
 from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
+from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
+    BackEnd,
     SSLDetector,
     find_back_end_class,
     find_front_end_class,
@@ -32,6 +41,14 @@ from asdf.settings.class_path import find_class
 from asdf.settings.sections import Sections
 
 OURS = "asdf.networks"
+# Of which settings say how many layers they have; the sizes of the others are fixed.
+_SIZED: dict[type[nn.Module], type[BackEnd] | type[RawNet2]] = {
+    RawNet2: RawNet2,
+    SSL_Conformer: ConformerBackEnd,
+    SSL_ConformerTCM: TCMBackEnd,
+    SSL_ECAPA: ECAPABackEnd,
+    SSL_Nes2NetX: Nes2NetXBackEnd,
+}
 
 
 def build_for(
@@ -117,16 +134,15 @@ def _count_described(settings: Sections) -> int:
     """Return a lower bound of the network's layers, without building it."""
     class_path = settings.network.network_class
     network_class = find_class(class_path, None, "network.network_class", nn.Module)
-    if not issubclass(network_class, SSLDetector):
-        # The other networks have fixed sizes, which no setting makes larger.
-        return 0
-    front_end_class = find_front_end_class(settings.front_end) or network_class.front_end_class
-    counts = [front_end_class.min_layers(settings.front_end)]
-    back_end_class = find_back_end_class(settings.back_end)
-    if network_class is SSL_Nes2NetX:
-        back_end_class = Nes2NetXBackEnd
-    if back_end_class is not None:
-        counts.append(back_end_class.min_layers(settings))
+    counts = [0]
+    if network_class in _SIZED:
+        counts.append(_SIZED[network_class].min_layers(settings))
+    if issubclass(network_class, SSLDetector):
+        front_end_class = find_front_end_class(settings.front_end) or network_class.front_end_class
+        counts.append(front_end_class.min_layers(settings.front_end))
+        back_end_class = find_back_end_class(settings.back_end)
+        if back_end_class is not None:
+            counts.append(back_end_class.min_layers(settings))
     return max(counts)
 
 

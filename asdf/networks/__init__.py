@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
     from asdf.networks.build import build_network, summary
     from asdf.networks.composed import ComposedDetector
+    from asdf.networks.conformer import (
+        ConformerBackEnd,
+        SSL_Conformer,
+        SSL_ConformerTCM,
+        TCMBackEnd,
+    )
+    from asdf.networks.ecapa import SSL_ECAPA, ECAPABackEnd
     from asdf.networks.front_end import FrontEnd
     from asdf.networks.interface import (
         DetectorNetwork,
@@ -24,10 +31,14 @@ if TYPE_CHECKING:
         front_end_parameters,
         scoring_length,
     )
+    from asdf.networks.lcnn import SSL_LCNN, LCNNBackEnd
+    from asdf.networks.linear import LinearBackEnd, SSL_Linear
     from asdf.networks.mhfa import SSL_MHFA, MHFABackEnd
     from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
     from asdf.networks.pooling import SSL_ASP, ASPBackEnd
     from asdf.networks.raw_samples import RawFrontEnd
+    from asdf.networks.rawnet2 import RawNet2
+    from asdf.networks.resnet import ResNet18BackEnd, SSL_ResNet18
     from asdf.networks.sls import SSL_SLS, SLSBackEnd
     from asdf.networks.spectral import (
         FilterBankFrontEnd,

@@ -33,9 +33,8 @@ ATTENTION = 128
 class SqueezeExcitation(nn.Module):
     """A factor for each channel, computed from the utterance's mean (Hu et al., CVPR 2018)."""
 
-    def __init__(self, channels: int, squeeze: int) -> None:
+    def __init__(self, channels: int, inside: int) -> None:
         super().__init__()
-        inside = max(1, channels // squeeze)
         self.se = nn.Sequential(
             nn.AdaptiveAvgPool1d(1),
             nn.Conv1d(channels, inside, kernel_size=1),
@@ -73,7 +72,7 @@ class WeightedRes2Net(nn.Module):
             self.weighted_sum.append(nn.Parameter(weights_111P))
         self.conv3 = nn.Conv1d(inside, channels, kernel_size=1)
         self.bn3 = nn.BatchNorm1d(channels)
-        self.se = SqueezeExcitation(channels, squeeze)
+        self.se = SqueezeExcitation(channels, max(1, channels // squeeze))
 
     def forward(self, x_BCL: Tensor) -> Tensor:
         inside_BCL = self.bn1(self.conv1(x_BCL).relu())

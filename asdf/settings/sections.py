@@ -30,6 +30,7 @@ MAX_CLIP_SAMPLES = 3600 * 16000
 MAX_UTTERANCE_SAMPLES = 10**12
 MAX_SECONDS = 10**9
 MAX_LAYER_WIDTH = 10**5
+MAX_BLOCKS = 1000
 MAX_HZ = 10**6
 MAX_FFT = 2**14
 MAX_FILTERS = 1024
@@ -646,12 +647,18 @@ BACK_ENDS = {
     "mhfa": "asdf.networks.MHFABackEnd",
     "sls": "asdf.networks.SLSBackEnd",
     "nes2net_x": "asdf.networks.Nes2NetXBackEnd",
+    "linear": "asdf.networks.LinearBackEnd",
+    "conformer": "asdf.networks.ConformerBackEnd",
+    "conformer_tcm": "asdf.networks.TCMBackEnd",
+    "lcnn": "asdf.networks.LCNNBackEnd",
+    "resnet18": "asdf.networks.ResNet18BackEnd",
+    "ecapa": "asdf.networks.ECAPABackEnd",
 }
 
 
 @dataclass
 class BackEnd(KnownNames):
-    """The back end, and its sizes; AASIST's are the published ones."""
+    """The back end, and its sizes and RawNet2's; AASIST's are the published ones."""
 
     back_end_class: str | None = setting(
         None,
@@ -708,6 +715,109 @@ class BackEnd(KnownNames):
     )
     nes2net_pooling: Literal["mean", "attentive"] = setting(
         "mean", "SSL_Nes2NetX: pooling over time; attentive: attentive statistics"
+    )
+    conformer_dimension: int = setting(
+        144,
+        "SSL_Conformer, SSL_ConformerTCM: size of the frames and of the embedding",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_blocks: int = setting(
+        4,
+        "SSL_Conformer, SSL_ConformerTCM: number of blocks",
+        at_least=1,
+        at_most=MAX_BLOCKS,
+    )
+    conformer_heads: int = setting(
+        4,
+        "SSL_Conformer, SSL_ConformerTCM: attention heads",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_kernel: int = setting(
+        31,
+        "SSL_Conformer, SSL_ConformerTCM: what a block's convolution looks at",
+        unit="frames",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_dropout: float = setting(
+        0.0,
+        "SSL_Conformer, SSL_ConformerTCM: dropout after each part of a block",
+        at_least=0,
+        at_most=1,
+    )
+    rawnet2_filters: int = setting(
+        20,
+        "RawNet2: band-pass filters, and channels of the first two blocks; 128 in the paper",
+        at_least=1,
+        at_most=1000,
+    )
+    rawnet2_taps: int = setting(
+        1024,
+        "RawNet2: length of the filters; 1 is added to an even one",
+        unit="samples",
+        at_least=1,
+        at_most=16000,
+    )
+    rawnet2_channels: int = setting(
+        128,
+        "RawNet2: channels of the other four blocks; 512 in the paper",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    rawnet2_layers: int = setting(
+        3, "RawNet2: gated recurrent layers", at_least=1, at_most=MAX_BLOCKS
+    )
+    rawnet2_recurrent: int = setting(
+        1024, "RawNet2: units of each of them", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    rawnet2_embedding: int = setting(
+        1024, "RawNet2: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    lcnn_projection: int = setting(
+        0,
+        "SSL_LCNN: values that features are projected to first; 0: not",
+        unit="values",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    lcnn_dropout: float = setting(
+        0.7, "SSL_LCNN: dropout after the convolutions", at_least=0, at_most=1
+    )
+    resnet_projection: int = setting(
+        0,
+        "SSL_ResNet18: values that features are projected to first; 0: not",
+        unit="values",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    resnet_embedding: int = setting(
+        256,
+        "SSL_ResNet18: size of the embedding",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_channels: int = setting(
+        512,
+        "SSL_ECAPA: channels of its blocks; 1024 is the larger published size",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_splits: int = setting(
+        8, "SSL_ECAPA: parts of the channels of a Res2Net", at_least=2, at_most=MAX_BLOCKS
+    )
+    ecapa_attention: int = setting(
+        128,
+        "SSL_ECAPA: hidden units of the attention",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_embedding: int = setting(
+        192, "SSL_ECAPA: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
     )
 
 

@@ -18,12 +18,20 @@ def test_parameters_are_the_published_ones():
         "SSL_AASIST",
         "SSL_AASIST_L",
         "SSL_ASP",
+        "SSL_ECAPA",
+        "SSL_LCNN",
         "SSL_MHFA",
         "SSL_SLS",
+        "RawNet2",
+        "SSL_Conformer",
+        "SSL_ConformerTCM",
+        "SSL_Linear",
         "SSL_Nes2NetX",
+        "SSL_ResNet18",
     ]
     assert rows["AASIST"].parameters == rows["AASIST"].back_end_parameters == 297_866
     assert rows["AASIST_L"].parameters == 85_306
+    assert rows["RawNet2"].parameters == rows["RawNet2"].back_end_parameters == 17_621_410
     assert {name for name, row in rows.items() if row.takes != "any length"} == {"SSL_SLS"}
     assert rows["SSL_SLS"].takes == "64,600 samples"
     settings = Sections()

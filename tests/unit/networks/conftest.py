@@ -13,6 +13,12 @@ def small(tiny) -> Sections:
     tiny.back_end.mhfa_embedding = 24
     tiny.back_end.sls_hidden = 32
     tiny.back_end.sls_samples = 8000
+    tiny.back_end.conformer_dimension = 16
+    tiny.back_end.conformer_blocks = 2
+    tiny.back_end.lcnn_projection = 32
+    tiny.back_end.resnet_projection = 20
+    tiny.back_end.resnet_embedding = 40
+    tiny.back_end.ecapa_channels = 16
     return tiny
 
 

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
+import asdf.networks
 from asdf.errors import UsageError
 from asdf.networks import BackEnd, SSLDetector, fixed_samples, scoring_length
 from tests.unit.networks.conftest import build
 from tests.unit.networks.inspection import frozen_names, names_without_gradient
 
-CLASSES = ("SSL_AASIST", "SSL_AASIST_L", "SSL_ASP", "SSL_MHFA", "SSL_SLS", "SSL_Nes2NetX")
+CLASSES = (
+    "SSL_AASIST",
+    "SSL_AASIST_L",
+    "SSL_ASP",
+    "SSL_MHFA",
+    "SSL_SLS",
+    "SSL_Nes2NetX",
+    "SSL_Linear",
+    "SSL_Conformer",
+    "SSL_ConformerTCM",
+    "SSL_LCNN",
+    "SSL_ResNet18",
+    "SSL_ECAPA",
+)
 
 
+ON_FEATURES = CLASSES[CLASSES.index("SSL_Linear") :]
 ANY_LENGTH = [name for name in CLASSES if name != "SSL_SLS"]
 
 
@@ -23,6 +40,12 @@ EMBEDDINGS = {
     "SSL_MHFA": 24,
     "SSL_SLS": 32,
     "SSL_Nes2NetX": 64,
+    "SSL_Linear": 64,
+    "SSL_Conformer": 16,
+    "SSL_ConformerTCM": 16,
+    "SSL_LCNN": 64,
+    "SSL_ResNet18": 40,
+    "SSL_ECAPA": 192,
 }
 
 
@@ -83,6 +106,42 @@ def test_a_back_end_that_weighs_layers_gets_no_weighted_sum(name, small):
         build(small, name)
 
 
+@pytest.mark.parametrize("name", ANY_LENGTH)
+def test_any_number_of_values_and_frames_is_taken(name, small):
+    """Of other front ends than the tiny one, down to the fewest frames that it asks for."""
+    network_class = getattr(asdf.networks, name)
+    small.back_end.nes2net_splits = (3, 4)
+    for dimension in (24, 60):
+        front_end = SimpleNamespace(dimension=dimension, layers=2)
+        back_end = network_class.make_back_end(SimpleNamespace(front_end=front_end), small).eval()
+        for frames in (back_end.shortest_frames, 50):
+            features_BLC = torch.randn(2, frames, dimension)
+            features = features_BLC if back_end.takes == "features" else [features_BLC] * 3
+            embeddings, logits = back_end(features)
+            assert embeddings.isfinite().all()
+            assert logits.isfinite().all() and logits.shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ON_FEATURES)
+def test_a_few_steps_separate_features(name, small):
+    """Bona fide utterances have larger numbers in a few values."""
+    small.back_end.lcnn_dropout = 0.0
+    back_end = build(small, name).back_end.train()
+    optimizer = torch.optim.Adam(back_end.parameters(), lr=3e-3)
+    generator = torch.Generator().manual_seed(0)
+    features_BLC = torch.randn(6, 20, 64, generator=generator)
+    labels_B = torch.arange(6) % 2
+    features_BLC[:, :, 3:9] += 3.0 * labels_B[:, None, None]
+    losses = []
+    for _ in range(8):
+        loss = torch.nn.functional.cross_entropy(back_end(features_BLC)[1], labels_B)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0], losses
+
+
 def test_sizes_that_do_not_fit_are_refused(small):
     small.back_end.nes2net_splits = (8, 3)
     with pytest.raises(
@@ -92,6 +151,18 @@ def test_sizes_that_do_not_fit_are_refused(small):
     small.back_end.sls_samples = 800
     with pytest.raises(UsageError, match=r"back_end\.sls_samples = 800 gives 2"):
         build(small, "SSL_SLS")
+    small.back_end.conformer_heads = 3
+    with pytest.raises(UsageError, match=r"conformer_heads = 3: frames of 16 values"):
+        build(small, "SSL_Conformer")
+    small.back_end.lcnn_projection = 15
+    with pytest.raises(UsageError, match=r"lcnn_projection: LCNN pools 16 .* gets 15"):
+        build(small, "SSL_LCNN")
+    small.back_end.resnet_projection = 6
+    with pytest.raises(UsageError, match=r"resnet_projection: ResNet-18 looks at 7 .* gets 6"):
+        build(small, "SSL_ResNet18")
+    small.back_end.ecapa_splits = 5
+    with pytest.raises(UsageError, match=r"ecapa_splits = 5: 16 channels"):
+        build(small, "SSL_ECAPA")
 
 
 def test_a_back_end_of_ones_own_takes_a_few_lines(small, waveforms):

@@ -156,6 +156,13 @@ def test_right_outputs_pass_and_leave_no_trace():
         ("SSL_MHFA", 16000),
         ("SSL_Nes2NetX", 16000),
         ("SSL_SLS", 64600),
+        ("SSL_Linear", 400),
+        ("SSL_Conformer", 16000),
+        ("SSL_ConformerTCM", 16000),
+        ("SSL_LCNN", 16000),
+        ("SSL_ResNet18", 16000),
+        ("SSL_ECAPA", 16000),
+        ("RawNet2", 16000),
     ],
 )
 def test_the_projects_own_pass(name, samples):

@@ -1,0 +1,225 @@
+"""Conformer blocks, with relative positions or with head tokens.
+
+Invariant: parameter names and numbers are those of lucidrains' package `conformer` 0.2.5, which
+published detectors are built of, and of the variant that TCM makes of it; no number depends on the
+other utterances of a batch in `eval()` mode.
+
+Source: Gulati et al., "Conformer: Convolution-augmented Transformer for Speech Recognition",
+Interspeech 2020; Shaw et al., "Self-Attention with Relative Position Representations", NAACL 2018;
+Truong et al., "Temporal-Channel Modeling in Multi-head Self-Attention for Synthetic Speech
+Detection", Interspeech 2024.
+
+Shapes: B utterances, L frames with the class token before them, C values, H heads, D values of a
+head, R distances, N frames and head tokens.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+MAX_DISTANCE = 512
+"""In frames; larger distances have the embedding of this one."""
+FEED_FORWARD = 4
+EXPANSION = 2
+
+
+class RelativeAttention(nn.Module):
+    """Attention whose scores also depend on how far apart two frames are, by an embedding."""
+
+    def __init__(self, dimension: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(dimension, dimension, bias=False)
+        self.to_kv = nn.Linear(dimension, 2 * dimension, bias=False)
+        self.to_out = nn.Linear(dimension, dimension)
+        self.rel_pos_emb = nn.Embedding(2 * MAX_DISTANCE + 1, dimension // heads)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        queries_BHLD = split_heads(self.to_q(x_BLC), self.heads)
+        keys_BLC, values_BLC = self.to_kv(x_BLC).chunk(2, dim=2)
+        keys_BHLD = split_heads(keys_BLC, self.heads)
+        values_BHLD = split_heads(values_BLC, self.heads)
+        scores_BHLL = queries_BHLD @ keys_BHLD.transpose(2, 3)
+        scores_BHLL = scores_BHLL + self._score_distances(queries_BHLD)
+        scale = queries_BHLD.shape[3] ** -0.5
+        weights_BHLL = (scores_BHLL * scale).softmax(dim=3)
+        out_BLC = (weights_BHLL @ values_BHLD).transpose(1, 2).flatten(2)
+        dropped_BLC: Tensor = self.dropout(self.to_out(out_BLC))
+        return dropped_BLC
+
+    def _score_distances(self, queries_BHLD: Tensor) -> Tensor:
+        """Return each query times the embedding of its distance to each frame, (B, H, L, L).
+
+        Each distance that occurs is computed once per query: an embedding for each pair of frames
+        would take L times as much memory.
+        """
+        frames = int(queries_BHLD.shape[2])
+        reach = min(frames - 1, MAX_DISTANCE)
+        first = MAX_DISTANCE - reach
+        embeddings_RD = self.rel_pos_emb.weight[first : first + 2 * reach + 1]
+        by_distance_BHLR = queries_BHLD @ embeddings_RD.transpose(0, 1)
+        positions_L = torch.arange(frames, device=queries_BHLD.device)
+        distances_LL = positions_L[:, None] - positions_L
+        index_LL = distances_LL.clamp(-reach, reach) + reach
+        index_BHLL = index_LL.expand(*queries_BHLD.shape[:2], frames, frames)
+        return by_distance_BHLR.gather(3, index_BHLL)
+
+
+class HeadTokenAttention(nn.Module):
+    """Attention with a further token per head, which sums up that head's values of all frames.
+
+    The tokens and the mean of the frames are added to the class token, the first frame.
+    """
+
+    def __init__(self, dimension: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        width = dimension // heads
+        self.qkv = nn.Linear(dimension, 3 * dimension, bias=False)
+        self.proj = nn.Linear(dimension, dimension)
+        self.ht_proj = nn.Linear(width, dimension)
+        self.ht_norm = nn.LayerNorm(width)
+        self.pos_embed = nn.Parameter(torch.zeros(1, heads, dimension))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        x_BNC = torch.cat([x_BLC, self._make_tokens(x_BLC)], dim=1)
+        queries_BNC, keys_BNC, values_BNC = self.qkv(x_BNC).chunk(3, dim=2)
+        queries_BHND = split_heads(queries_BNC, self.heads)
+        keys_BHND = split_heads(keys_BNC, self.heads)
+        values_BHND = split_heads(values_BNC, self.heads)
+        scale = queries_BHND.shape[3] ** -0.5
+        scores_BHNN = queries_BHND @ keys_BHND.transpose(2, 3) * scale
+        out_BNC = (scores_BHNN.softmax(dim=3) @ values_BHND).transpose(1, 2).flatten(2)
+        out_BNC = self.proj(out_BNC)
+        frames_BLC = out_BNC[:, 1 : -self.heads]
+        tokens_BHC = out_BNC[:, -self.heads :]
+        class_B1C = out_BNC[:, :1] + tokens_BHC.mean(dim=1, keepdim=True)
+        class_B1C = class_B1C + frames_BLC.mean(dim=1, keepdim=True)
+        dropped_BLC: Tensor = self.dropout(torch.cat([class_B1C, frames_BLC], dim=1))
+        return dropped_BLC
+
+    def _make_tokens(self, x_BLC: Tensor) -> Tensor:
+        """Return a token of C values for each head, (B, H, C)."""
+        means_BHD = x_BLC.mean(dim=1).unflatten(1, (self.heads, -1))
+        parts_BHHD = self.ht_proj(means_BHD).unflatten(2, (self.heads, -1))
+        tokens_BHC: Tensor = F.gelu(self.ht_norm(parts_BHHD)).flatten(2)
+        return tokens_BHC + self.pos_embed
+
+
+def split_heads(x_BLC: Tensor, heads: int) -> Tensor:
+    """Return (batch, heads, frames, values of a head)."""
+    heads_BHLD: Tensor = x_BLC.unflatten(2, (heads, -1)).transpose(1, 2)
+    return heads_BHLD
+
+
+class ConformerBlock(nn.Module):
+    """Half a feed-forward layer, attention, a convolution over time, half a feed-forward layer."""
+
+    def __init__(
+        self, dimension: int, attention: nn.Module, kernel_size: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.ff1 = _Half(_Normed(dimension, _FeedForward(dimension, dropout)))
+        self.attn = _Normed(dimension, attention)
+        self.conv = _TimeConvolution(dimension, kernel_size, dropout)
+        self.ff2 = _Half(_Normed(dimension, _FeedForward(dimension, dropout)))
+        self.post_norm = nn.LayerNorm(dimension)
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        x_BLC = x_BLC + self.ff1(x_BLC)
+        x_BLC = x_BLC + self.attn(x_BLC)
+        x_BLC = x_BLC + self.conv(x_BLC)
+        x_BLC = x_BLC + self.ff2(x_BLC)
+        normed_BLC: Tensor = self.post_norm(x_BLC)
+        return normed_BLC
+
+
+class _Normed(nn.Module):
+    def __init__(self, dimension: int, fn: nn.Module) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(dimension)
+        self.fn = fn
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        out_BLC: Tensor = self.fn(self.norm(x_BLC))
+        return out_BLC
+
+
+class _Half(nn.Module):
+    def __init__(self, fn: nn.Module) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        out_BLC: Tensor = self.fn(x_BLC)
+        return 0.5 * out_BLC
+
+
+class _FeedForward(nn.Module):
+    def __init__(self, dimension: int, dropout: float) -> None:
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Linear(dimension, FEED_FORWARD * dimension),
+            nn.SiLU(),
+            nn.Dropout(dropout),
+            nn.Linear(FEED_FORWARD * dimension, dimension),
+            nn.Dropout(dropout),
+        )
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        out_BLC: Tensor = self.net(x_BLC)
+        return out_BLC
+
+
+class _TimeConvolution(nn.Module):
+    """A gate, a convolution of each channel by itself, and a batch norm."""
+
+    def __init__(self, dimension: int, kernel_size: int, dropout: float) -> None:
+        super().__init__()
+        inside = EXPANSION * dimension
+        # Numbers as in the published names, where modules without parameters lie in between.
+        self.net = nn.Sequential(
+            OrderedDict[str, nn.Module](
+                {
+                    "0": nn.LayerNorm(dimension),
+                    "1": _Transposed(),
+                    "2": nn.Conv1d(dimension, 2 * inside, kernel_size=1),
+                    "3": nn.GLU(dim=1),
+                    "4": _EachChannel(inside, kernel_size),
+                    "5": nn.BatchNorm1d(inside),
+                    "6": nn.SiLU(),
+                    "7": nn.Conv1d(inside, dimension, kernel_size=1),
+                    "8": _Transposed(),
+                    "9": nn.Dropout(dropout),
+                }
+            )
+        )
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        out_BLC: Tensor = self.net(x_BLC)
+        return out_BLC
+
+
+class _Transposed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2)
+
+
+class _EachChannel(nn.Module):
+    """A convolution over time of each channel by itself, which leaves the number of frames."""
+
+    def __init__(self, channels: int, kernel_size: int) -> None:
+        super().__init__()
+        before = kernel_size // 2
+        self.padding = (before, kernel_size - 1 - before)
+        self.conv = nn.Conv1d(channels, channels, kernel_size, groups=channels)
+
+    def forward(self, x_BCL: Tensor) -> Tensor:
+        out_BCL: Tensor = self.conv(F.pad(x_BCL, self.padding))
+        return out_BCL

@@ -1,0 +1,93 @@
+"""RawNet2: equal to the challenge's baseline, at any length."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from asdf.networks import RawNet2, build_network, scoring_length
+from asdf.settings.sections import Sections
+from tests.unit.networks.inspection import (
+    count_parameters,
+    frozen_names,
+    names_without_gradient,
+)
+from tests.unit.networks.official import load_drawn, official_case
+
+FIRST_NORMS = []
+for block in range(1, 6):
+    FIRST_NORMS += [f"block{block}.0.bn1.weight", f"block{block}.0.bn1.bias"]
+
+
+@pytest.fixture
+def narrow() -> Sections:
+    """The sizes of the case that the official code computed."""
+    settings = Sections()
+    settings.network.network_class = "asdf.networks.RawNet2"
+    settings.back_end.rawnet2_filters = 4
+    settings.back_end.rawnet2_taps = 32
+    settings.back_end.rawnet2_channels = 6
+    settings.back_end.rawnet2_recurrent = 7
+    settings.back_end.rawnet2_layers = 2
+    settings.back_end.rawnet2_embedding = 5
+    return settings
+
+
+def test_it_scores_as_the_official_code(narrow):
+    case = official_case("rawnet2")
+    network = RawNet2(narrow).eval()
+    load_drawn(network, case.state)
+    with torch.no_grad():
+        embeddings, logits = network(case.inputs)
+    assert embeddings.shape == (2, 5)
+    torch.testing.assert_close(logits, case.outputs["log_probabilities"], atol=1e-5, rtol=0)
+
+
+def test_the_sizes_are_the_published_ones():
+    settings = Sections()
+    with torch.device("meta"):
+        assert count_parameters(RawNet2(settings)) == 17_621_410
+        settings.back_end.rawnet2_filters = 128
+        settings.back_end.rawnet2_channels = 512
+        assert count_parameters(RawNet2(settings)) == 25_433_602
+
+
+def test_what_learns_gets_a_gradient_and_the_rest_is_frozen(narrow, waveforms):
+    network = build_network(narrow).train()
+    network(waveforms)[1].square().sum().backward()
+    assert names_without_gradient(network) == FIRST_NORMS
+    assert frozen_names(network) == FIRST_NORMS
+
+
+def test_a_score_is_of_whole_windows_and_of_its_utterance_alone(narrow, waveforms):
+    torch.manual_seed(0)
+    network = RawNet2(narrow).eval()
+    assert network.shortest_input == 3 * 729 + 32
+    assert scoring_length(network, 8000) == 8000
+    assert scoring_length(network, 7999) == 7997
+    assert scoring_length(network, 2000) == 2000
+    with torch.no_grad():
+        _, together_B2 = network(waveforms[:, :7999])
+        _, cut_12 = network(waveforms[1:, :7997])
+        short_BT = waveforms[:, :1000]
+        repeated_BT = short_BT.repeat(1, 3)[:, : network.shortest_input]
+        assert torch.equal(network(short_BT)[1], network(repeated_BT)[1])
+    torch.testing.assert_close(cut_12, together_B2[1:], atol=1e-6, rtol=0)
+
+
+def test_it_learns(narrow):
+    """Half of the noise has a faint tone."""
+    torch.manual_seed(0)
+    network = build_network(narrow).train()
+    learns = [weight for weight in network.parameters() if weight.requires_grad]
+    optimizer = torch.optim.Adam(learns, lr=1e-2)
+    tone_T = 0.1 * torch.sin(2 * torch.pi * 3000 / 16000 * torch.arange(4000))
+    labels_B = torch.arange(8) % 2
+    for _ in range(30):
+        noise_BT = 0.1 * torch.randn(8, 4000)
+        _, logits_B2 = network(noise_BT + labels_B[:, None] * tone_T)
+        loss = torch.nn.functional.cross_entropy(logits_B2, labels_B)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.3
