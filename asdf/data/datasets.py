@@ -17,6 +17,7 @@ from asdf.audio import crop_start, repeat_to
 from asdf.audio.augmentation import Chain, source_samples
 from asdf.audio.rawboost import boost, draw_for_some
 from asdf.audio.speech import read_speech
+from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
@@ -34,6 +35,7 @@ class TrainingClips(Dataset[Clip]):
             them; they are added to the whole batch, on the device.
         position: where an utterance is cut: at 'random', or always at its 'start'.
         augmentation: what is done to a clip before RawBoost.
+        vocoders: of the utterances that are copies; what they draw is a stream of its own.
     """
 
     utterances: TrialList
@@ -44,6 +46,7 @@ class TrainingClips(Dataset[Clip]):
     seed: int
     position: Literal["random", "start"] = "random"
     augmentation: Chain = field(default_factory=Chain)
+    vocoders: Vocoders = field(default_factory=Vocoders)
 
     def __post_init__(self) -> None:
         # Millions of Python objects would be copied into each worker, as it counts references.
@@ -64,6 +67,8 @@ class TrainingClips(Dataset[Clip]):
         path = self.utterances.path(index)
         try:
             speech = read_speech(path, self.sad, start, samples)
+            # Before it is repeated: a short spoof that was recorded would be repeated as a whole.
+            speech = self._vocode(speech, epoch, index)
             crop = self.augmentation.fill(speech, samples, draws, path)
             clip = self.augmentation.apply(crop, speed, self.clip_size, draws, path)
         except AsdfError as error:
@@ -74,6 +79,14 @@ class TrainingClips(Dataset[Clip]):
         if noises is not None:
             clip = boost(clip, noises, self.rawboost)
         return Clip(clip)
+
+    def _vocode(self, speech: np.ndarray, epoch: int, index: int) -> np.ndarray:
+        """Copy speech through the vocoder of an utterance that has one."""
+        name = self.utterances.vocoder(index)
+        if not name:
+            return speech
+        draws = generator(self.seed, "vocoder", epoch, index)
+        return self.vocoders.copy(name, speech, draws, self.utterances.path(index))
 
 
 @dataclass(eq=False)

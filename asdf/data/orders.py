@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from asdf.data.samplers import SETTING, Indices, Sampler, name_of
+from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
-from asdf.trials.trial_list import TrialList, join
+from asdf.trials.trial_list import TrialList
 
 
 class Orders:
@@ -135,7 +136,11 @@ def check_sampler(settings: Sections, parts: Sequence[TrialList], folder: Path |
     Raises:
         UsageError, AsdfError: as `build_sampler`, or its order is none.
     """
+    is_shuffled = settings.recipe.sampler == "shuffled"
     # Without a look at the lists: to join millions of trials takes seconds.
-    if settings.recipe.sampler == "shuffled":
+    if is_shuffled and not settings.vocoding.vocoders:
         return sum(map(len, parts))
-    return Orders(build_sampler(settings, join(parts), folder)).size
+    utterances = join_with_copies(parts, settings)
+    if is_shuffled:
+        return len(utterances)
+    return Orders(build_sampler(settings, utterances, folder)).size

@@ -22,6 +22,7 @@ from asdf.corpora import (
     read_known,
     read_protocol,
 )
+from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.leaving_out import training_lists, validation_lists
 from asdf.runs.log import LOG
@@ -34,9 +35,11 @@ from asdf.trials.lists import (
     read_list,
 )
 from asdf.trials.trees import open_tree
-from asdf.trials.trial_list import TrialList, join
+from asdf.trials.trial_list import TrialList
 
 _SHOWN = 5
+# Where a training list has bona fide speech alone.
+WITHOUT_SPOOFS = " Spoofs can be made of bona fide speech: see vocoding.vocoders."
 _CLASS_NAMES = {1: "bona fide", 0: "spoof"}
 
 
@@ -201,7 +204,8 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         # Of a dry run, which may lack some of them, the values in the others are not known.
         if len(training) == len(recipe.training_sets):
             training = training_lists(settings, training)
-        check_both_classes(join(training), "training")
+        utterances = join_with_copies(training, settings)
+        check_both_classes(utterances, "training", WITHOUT_SPOOFS)
         _check_trained_once(training)
     validated = [by_name[name] for name in validation_sets(settings) if name in by_name]
     if recipe.execute_stage(1):

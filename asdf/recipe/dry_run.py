@@ -15,6 +15,7 @@ from asdf.audio.augmentation import check_material
 from asdf.audio.speech_activity import check_detector
 from asdf.data.orders import check_sampler, find_sampler
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.data.vocoded_copies import describe_copies, join_with_copies
 from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
@@ -241,13 +242,20 @@ def _describe_epoch(
     total = steps * network.max_epochs
     if network.max_steps:
         total = min(total, network.max_steps)
-    described = f"{sum(map(len, parts))} training utterances"
+    described = _describe_training(settings, parts)
     if settings.recipe.sampler != _DEFAULT_SAMPLER:
         described = f"{turns} turns of the {described} ({settings.recipe.sampler})"
     return (
         f"{described} = {steps} steps per epoch, at most {network.max_epochs} epochs and "
         f"{total:,} steps"
     )
+
+
+def _describe_training(settings: Sections, parts: list[TrialList]) -> str:
+    if not settings.vocoding.vocoders:
+        return f"{sum(map(len, parts))} training utterances"
+    utterances = join_with_copies(parts, settings)
+    return f"{len(utterances)} training utterances, of which {describe_copies(utterances)},"
 
 
 def _describe_sharding(world_size: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from asdf.errors import AsdfError
 from asdf.recipe.checks import build_with_weights, failures
 from asdf.recipe.corpora import (
+    WITHOUT_SPOOFS,
     Corpus,
     check_classes,
     find_corpus,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from asdf.audio.augmentation import Chain
+    from asdf.audio.vocoding import Vocoders
     from asdf.distributed.stopping import StopRequest
     from asdf.distributed.world import World
 
@@ -137,13 +139,25 @@ class Run:
             )
         return self._augmentation
 
+    def vocoders(self) -> Vocoders:
+        """Return the vocoders of the settings, the project's and the user's own.
+
+        Raises:
+            UsageError, AsdfError: as `open_vocoders`.
+        """
+        from asdf.audio.vocoding import open_vocoders
+
+        return open_vocoders(self.settings, self.recipe_folder)
+
     def training_utterances(self) -> tuple[TrialList, np.ndarray]:
         """Return all training sets as one list, and the lengths of its utterances in samples.
 
         Utterances that are too short or too long are left out, and those that recipe.leave_out
-        names.
+        names. Vocoded copies of what remains are added.
         """
         import numpy as np
+
+        from asdf.data.vocoded_copies import add_vocoded_copies
 
         parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
         lengths = np.concatenate([self.lengths(part) for part in parts])
@@ -160,12 +174,7 @@ class Run:
             )
             utterances = utterances.select(rows)
             lengths = lengths[rows]
-        shortest = self.settings.network.min_train_utterance_length_in_samples
-        longest = self.settings.network.max_train_utterance_length_in_samples
-        # Speech activity detection may leave nothing of a recording, and no clip can be cut of it.
-        fits = (lengths >= shortest) & (lengths > 0)
-        if longest is not None:
-            fits &= lengths <= longest
+        fits = self._fit_training(lengths)
         if not fits.all():
             LOG.info(
                 "%d of %d training utterances are left out for their length",
@@ -174,7 +183,11 @@ class Run:
             )
             utterances = utterances.select(np.flatnonzero(fits))
             lengths = lengths[fits]
-        check_both_classes(utterances, "training")
+        utterances, rows = add_vocoded_copies(
+            utterances, self.settings.vocoding, self.settings.recipe.seed
+        )
+        lengths = lengths[rows]
+        check_both_classes(utterances, "training", WITHOUT_SPOOFS)
         LOG.info(
             "training on %d utterances: %d bona fide, %d spoof",
             len(utterances),
@@ -182,6 +195,16 @@ class Run:
             (utterances.labels == 0).sum(),
         )
         return utterances, lengths
+
+    def _fit_training(self, lengths: np.ndarray) -> np.ndarray:
+        """Return which lengths, in samples, are not too short or too long for training."""
+        shortest = self.settings.network.min_train_utterance_length_in_samples
+        longest = self.settings.network.max_train_utterance_length_in_samples
+        # Speech activity detection may leave nothing of a recording, and no clip can be cut of it.
+        fits: np.ndarray = (lengths >= shortest) & (lengths > 0)
+        if longest is not None:
+            fits &= lengths <= longest
+        return fits
 
     def validation_utterances(self, name: str) -> tuple[TrialList, np.ndarray]:
         """Return what of a validation set is validated on, and the lengths in samples.
@@ -254,9 +277,8 @@ class Run:
         """Find what is missing before any work starts.
 
         Raises:
-            UsageError: the network's class or a callback's is missing; features of the network's
-                front end cannot be saved; the augmentation's recordings or the speech activity
-                detector are missing.
+            UsageError: a class is missing; features of the network's front end cannot be saved; the
+                augmentation's recordings or the speech activity detector are missing.
             AsdfError: the front end's weights are missing or do not fit; lists or recordings are
                 missing, all of them in one message; a list lacks a class; the sampler fails.
         """
@@ -265,6 +287,7 @@ class Run:
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self._check_own_code()
             self.augmentation()
+            self.vocoders()
             if self.settings.front_end.weights:
                 self.world.run_on_main(self._check_weights)
         names = self.sets_in_use()

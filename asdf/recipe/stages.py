@@ -54,6 +54,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         sampler=build_sampler(settings, utterances, run.recipe_folder),
     )
     _resume(run, trainer, start)
+    _record_copies(run, utterances)
     _check_outputs(run, trainer)
     if settings.front_end.cache_features and not trainer.finished():
         # Only now has the front end the weights whose features are saved.
@@ -93,6 +94,18 @@ def _build_step(run: Run, network: nn.Module, utterances: TrialList) -> Step:
         from_features=settings.front_end.cache_features,
         folder=run.recipe_folder,
     )
+
+
+def _record_copies(run: Run, utterances: TrialList) -> None:
+    """Log and record how many of the training utterances each vocoder copies."""
+    from asdf.data.vocoded_copies import describe_copies
+    from asdf.runs.record import update_record
+
+    counts = utterances.count_vocoded()
+    if counts:
+        LOG.info("of the training utterances %s", describe_copies(utterances))
+        values = {"vocoded_copies": counts}
+        run.world.run_on_main(partial(update_record, run.folders.layout.environment, values))
 
 
 def _check_outputs(run: Run, trainer: Trainer) -> None:
@@ -137,6 +150,7 @@ def _clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchL
         seed=settings.recipe.seed,
         position=settings.network.clip_position,
         augmentation=run.augmentation(),
+        vocoders=run.vocoders(),
     )
     if settings.augmentation.chain:
         LOG.info("training examples are augmented: %s", clips.augmentation.describe())

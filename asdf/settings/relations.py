@@ -71,6 +71,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     # What only training minds does not keep a command that only scores from running.
     if sections.recipe.execute_stage(1):
         yield from _clip_contradictions(sections)
+        yield from _vocoding_contradictions(sections)
         if sections.front_end.cache_features:
             yield from _cache_contradictions(sections)
 
@@ -163,6 +164,12 @@ def _chain_contradictions(sections: Sections) -> Iterator[Contradiction]:
             yield Contradiction("augmentation.chain", relation, f"augmentation.{source}")
 
 
+def _vocoding_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
+        relation = "leaves no spoofs to train on, since no vocoder is named in"
+        yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
+
+
 def _clip_contradictions(sections: Sections) -> Iterator[Contradiction]:
     network = sections.network
     named = sections.back_end.back_end_class
@@ -199,3 +206,6 @@ def _cache_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if sections.augmentation.chain:
         relation = f"{no_augmentation} (augmentation.chain = ()), not"
         yield Contradiction(cache, relation, "augmentation.chain")
+    if sections.vocoding.vocoders:
+        relation = "needs recordings, not copies of them (vocoding.vocoders = ()), not"
+        yield Contradiction(cache, relation, "vocoding.vocoders")

@@ -72,14 +72,19 @@ def _list_lines(path: Path) -> NumberedLines:
     return file_lines(path, kind="list", advice=advice)
 
 
-def check_both_classes(utterances: TrialList, use: str) -> None:
-    """Raise an AsdfError if a class is missing, which leaves loss and EER without a meaning."""
+def check_both_classes(utterances: TrialList, use: str, without_spoofs: str = "") -> None:
+    """Raise an AsdfError if a class is missing, which leaves loss and EER without a meaning.
+
+    Args:
+        use: what needs both classes, for the message.
+        without_spoofs: what else to do where it is the spoofs that are missing.
+    """
     for label, kind in ((1, "bona fide"), (0, "spoof")):
         if not (utterances.labels == label).any():
             raise AsdfError(
                 f"the list {utterances.name} has {len(utterances)} utterances, none of them "
                 f"{kind}: {use} needs both classes. Is it the right list? 1 is bona fide, 0 is "
-                "spoof."
+                f"spoof.{'' if label else without_spoofs}"
             )
 
 

@@ -33,11 +33,13 @@ class Origin(NamedTuple):
         folder: the folder that their paths are relative to.
         prefix: how many characters of a joined id come before the path.
         corpus: the name of the part.
+        vocoder: the vocoder through which its recordings are to be copied; '' for none.
     """
 
     folder: Path
     prefix: int
     corpus: str = ""
+    vocoder: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,23 @@ class TrialList:
             return self.folder / self.ids[index]
         origin = self.origins[int(self.origin[index])]
         return origin.folder / self.ids[index][origin.prefix :]
+
+    def vocoder(self, index: int) -> str:
+        """Return the vocoder through which the recording of a trial is copied; '' for none."""
+        if self.origin is None:
+            return ""
+        return self.origins[int(self.origin[index])].vocoder
+
+    def count_vocoded(self) -> dict[str, int]:
+        """Return how many trials are copies by each vocoder; empty where all are recordings."""
+        counts: dict[str, int] = {}
+        if self.origin is None:
+            return counts
+        trials_of_origin = np.bincount(self.origin, minlength=len(self.origins))
+        for origin, trials in zip(self.origins, trials_of_origin.tolist(), strict=True):
+            if origin.vocoder and trials:
+                counts[origin.vocoder] = counts.get(origin.vocoder, 0) + trials
+        return counts
 
     def select(self, indices: npt.NDArray[np.integer]) -> TrialList:
         """Return the trials at `indices`, in that order."""
@@ -176,7 +195,8 @@ def join(lists: Sequence[TrialList]) -> TrialList:
             # A list that was joined before: its origins go on below its own name.
             origin.append(part.origin + np.int16(len(origins)))
             for inner in part.origins:
-                origins.append(Origin(inner.folder, prefix + inner.prefix, part.name))
+                moved = inner._replace(prefix=prefix + inner.prefix, corpus=part.name)
+                origins.append(moved)
     return TrialList(
         Names(_joined_ids(lists)),
         np.concatenate(labels),

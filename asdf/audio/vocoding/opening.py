@@ -6,9 +6,11 @@ have: none of them says that it is a copy. Silence stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +18,7 @@ from numpy.random import Generator
 from asdf.audio.vocoding.vocoder import Vocoder
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.class_path import describe_error, find_class, searched_first
 from asdf.settings.sections import Sections
 
 SETTING = "vocoding.vocoders"
@@ -25,12 +27,26 @@ _STEPS = 2**15
 
 @dataclass(frozen=True)
 class Vocoders:
-    """Vocoders by their names in the settings: plain values, for worker processes."""
+    """Vocoders by their names in the settings: plain values, for worker processes.
+
+    Attributes:
+        folder: where modules with vocoders of the user's own are looked for first, by worker
+            processes too.
+    """
 
     by_name: Mapping[str, Vocoder] = field(default_factory=dict)
+    folder: Path | None = None
 
-    def copy(self, name: str, speech: np.ndarray, rng: Generator) -> np.ndarray:
+    def __reduce__(self) -> tuple[Callable[..., Vocoders], tuple[Any, ...]]:
+        return _unpickle_vocoders, (pickle.dumps(self.by_name), self.folder)
+
+    def copy(
+        self, name: str, speech: np.ndarray, rng: Generator, recording: object = ""
+    ) -> np.ndarray:
         """Copy speech (T,) float32 at 16 kHz through the vocoder `name`: (T,) float32.
+
+        Args:
+            recording: its name, for messages.
 
         Raises:
             AsdfError: the vocoder fails, or returns something else than such samples.
@@ -38,14 +54,14 @@ class Vocoders:
         power = _measure_power(speech)
         if power == 0:
             return speech
-        vocoder = self.by_name[name]
+        where = f"{SETTING}: {name}.vocode, for the recording {recording},"
         try:
-            copy = vocoder.vocode(speech, rng)
+            copy = self.by_name[name].vocode(speech, rng)
         except AsdfError:
             raise
         except Exception as error:
-            raise AsdfError(f"{SETTING}: {name} failed: {describe_error(error)}.") from error
-        _check_copy(copy, len(speech), name)
+            raise AsdfError(f"{where} failed: {describe_error(error, __file__)}.") from error
+        _check_copy(copy, len(speech), where)
         return _fit_level(copy, power)
 
 
@@ -56,13 +72,11 @@ def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
         folder: the recipe's, where a user's own are looked for first.
 
     Raises:
-        UsageError: one of them does not exist, is no `Vocoder`, or is named twice.
+        UsageError: one of them does not exist, is no `Vocoder`, or holds what pickle cannot copy.
         AsdfError: a user's own fails.
     """
     by_name: dict[str, Vocoder] = {}
     for name in settings.vocoding.vocoders:
-        if name in by_name:
-            raise UsageError(f"{SETTING} names {name!r} twice: vocoding.copies makes more copies.")
         kind = find_class(class_path_of(SETTING, name), folder, SETTING, Vocoder)
         try:
             by_name[name] = kind(settings)
@@ -70,23 +84,42 @@ def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
             raise
         except Exception as error:
             what = f"{SETTING}: {name} cannot be made"
-            raise AsdfError(f"{what}: {describe_error(error)}.") from error
-    return Vocoders(by_name)
+            raise AsdfError(f"{what}: {describe_error(error, __file__)}.") from error
+        _check_sendable(by_name[name], name)
+    return Vocoders(by_name, folder)
 
 
-def _check_copy(copy: object, samples: int, name: str) -> None:
+def _check_sendable(vocoder: Vocoder, name: str) -> None:
+    try:
+        pickle.dumps(vocoder)
+    except Exception as error:
+        raise UsageError(
+            f"{SETTING}: {name} cannot be sent to the loader's processes: "
+            f"{type(error).__name__}: {error}. Its attributes must be what pickle can copy, such "
+            "as numbers, texts and arrays. Make what else it needs in `vocode`, when it is first "
+            "needed."
+        ) from error
+
+
+def _unpickle_vocoders(pickled: bytes, folder: Path | None) -> Vocoders:
+    with searched_first(folder):
+        by_name: Mapping[str, Vocoder] = pickle.loads(pickled)
+    return Vocoders(by_name, folder)
+
+
+def _check_copy(copy: object, samples: int, where: str) -> None:
     """Refuse what no training example can be made of, before it spoils a network."""
     if not isinstance(copy, np.ndarray):
-        problem = f"returns {type(copy).__name__}, not an array of numpy"
+        problem = f"returned {type(copy).__name__}, not an array of numpy"
     elif copy.shape != (samples,):
-        problem = f"returns samples of shape {copy.shape} for speech of shape ({samples},)"
+        problem = f"returned samples of shape {copy.shape} for speech of shape ({samples},)"
     elif copy.dtype.kind != "f":
-        problem = f"returns samples of type {copy.dtype}; floats between -1 and 1 are needed"
+        problem = f"returned samples of type {copy.dtype}; floats between -1 and 1 are needed"
     elif not np.isfinite(copy).all():
-        problem = "returns samples that are not finite"
+        problem = "returned samples that are not finite"
     else:
         return
-    raise AsdfError(f"{SETTING}: {name} {problem}. Mend its method vocode(samples, rng).")
+    raise AsdfError(f"{where} {problem}. A copy has the samples of its speech: (T,) floats.")
 
 
 def _fit_level(copy: np.ndarray, power: float) -> np.ndarray:

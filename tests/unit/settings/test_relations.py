@@ -74,6 +74,12 @@ from .conftest import Write
             "augmentation.noise_folders = () (default)",
         ),
         ("augmentation.chain = ('speed', 'codec')", ""),
+        ("vocoding.vocoders = ('lpc', 'phase')\nvocoding.corpus_spoofs = False", ""),
+        (
+            "vocoding.corpus_spoofs = False",
+            "vocoding.corpus_spoofs = False (runs.py:2) leaves no spoofs to train on, since no "
+            "vocoder is named in vocoding.vocoders = () (default)",
+        ),
         (
             "augmentation.chain = ('reverberation',)\naugmentation.reverberation_folders = "
             "('RIRS_NOISES',)",

@@ -34,6 +34,11 @@ class Fragile(Vocoder):
         self.table = {}[0]
 
 
+class Open(Vocoder):
+    def __init__(self, settings):
+        self.gain = lambda samples: samples
+
+
 class NotAVocoder:
     pass
 """
@@ -51,9 +56,8 @@ class Returning(Vocoder):
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """A folder with a user's vocoders; where Python looks for modules, as for a started run.py."""
+    """A folder with a user's vocoders, which is none of those where Python looks for modules."""
     (tmp_path / "my_vocoders_of_a_test.py").write_text(OWN)
-    monkeypatch.syspath_prepend(str(tmp_path))
     # Another test's module of that name.
     monkeypatch.delitem(sys.modules, "my_vocoders_of_a_test", raising=False)
     return tmp_path
@@ -92,28 +96,30 @@ def test_a_class_that_does_not_fit_is_refused(own, name, message):
     assert text.startswith("vocoding.vocoders: ") and message in text
 
 
-def test_a_name_that_stands_twice_is_refused():
-    with pytest.raises(UsageError, match="names 'lpc' twice"):
-        open_named(None, "lpc", "phase", "lpc")
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([0.0] * 500, "returns list, not an array of numpy"),
-        (np.zeros(499), r"returns samples of shape \(499,\) for speech of shape \(500,\)"),
-        (np.zeros(500, np.int16), "returns samples of type int16"),
-        (np.full(500, np.nan), "returns samples that are not finite"),
+        ([0.0] * 500, "returned list, not an array of numpy"),
+        (np.zeros(499), r"returned samples of shape \(499,\) for speech of shape \(500,\)"),
+        (np.zeros(500, np.int16), "returned samples of type int16"),
+        (np.full(500, np.nan), "returned samples that are not finite"),
     ],
 )
 def test_what_is_no_copy_is_refused(value, message):
-    with pytest.raises(AsdfError, match=f"vocoding.vocoders: own {message}"):
-        Vocoders({"own": Returning(value)}).copy("own", SPEECH, np.random.default_rng(1))
+    with pytest.raises(
+        AsdfError, match=f"vocoding.vocoders: own.vocode, for the recording x, {message}"
+    ):
+        Vocoders({"own": Returning(value)}).copy("own", SPEECH, np.random.default_rng(1), "x")
 
 
 def test_a_vocoder_without_its_method_says_what_is_missing():
-    with pytest.raises(AsdfError, match=r"own failed: .*Vocoder has no method vocode"):
+    with pytest.raises(AsdfError, match=r"own.vocode, .* failed: .*Vocoder has no method vocode"):
         Vocoders({"own": Vocoder(Sections())}).copy("own", SPEECH, np.random.default_rng(1))
+
+
+def test_what_cannot_be_sent_to_other_processes_is_refused(own):
+    with pytest.raises(UsageError, match="Open cannot be sent to the loader's processes"):
+        open_named(own, "my_vocoders_of_a_test.Open")
 
 
 def test_a_silent_copy_stays_silent():

@@ -1,0 +1,94 @@
+"""Which bona fide training utterances are copied through which vocoders.
+
+Invariant: it follows from the seed and the list alone, and stays the same in every epoch; only what
+a vocoder draws for a copy differs from epoch to epoch. Each vocoder makes as many copies as the
+others, give or take one per utterance, and no utterance is copied twice by one vocoder before all
+others have copied it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from asdf.errors import AsdfError
+from asdf.runs.seeds import generator
+from asdf.settings.sections import Sections, Vocoding
+from asdf.trials.copies import Copies, append_copies
+from asdf.trials.trial_list import TrialList, join
+
+
+class WithCopies(NamedTuple):
+    """A training list with copies, and the index of each row in the list that it was made of.
+
+    Attributes:
+        rows: (utterances,); a copy has that of its source.
+    """
+
+    utterances: TrialList
+    rows: np.ndarray
+
+
+def add_vocoded_copies(utterances: TrialList, settings: Vocoding, seed: int) -> WithCopies:
+    """Return the utterances to train on: bona fide ones, their copies, and maybe the spoofs.
+
+    Without vocoders in the settings it is the list itself.
+
+    Raises:
+        AsdfError: nothing can be copied, since no utterance is bona fide.
+    """
+    rows = np.arange(len(utterances))
+    if not settings.vocoders:
+        return WithCopies(utterances, rows)
+    if not (utterances.labels == 1).any():
+        raise AsdfError(
+            f"the list {utterances.name} has {len(utterances)} utterances, none of them bona fide: "
+            "vocoding.vocoders makes spoofs of bona fide ones. Is it the right list? 1 is bona "
+            "fide, 0 is spoof."
+        )
+    if not settings.corpus_spoofs:
+        rows = np.flatnonzero(utterances.labels == 1)
+        utterances = utterances.select(rows)
+    copies = draw_copies(utterances, settings, seed)
+    return WithCopies(
+        append_copies(utterances, copies), np.concatenate([rows, rows[copies.sources]])
+    )
+
+
+def join_with_copies(parts: Sequence[TrialList], settings: Sections) -> TrialList:
+    """Join training sets, and add the copies that the settings request; errors as above."""
+    return add_vocoded_copies(join(parts), settings.vocoding, settings.recipe.seed).utterances
+
+
+def draw_copies(utterances: TrialList, settings: Vocoding, seed: int) -> Copies:
+    """Draw the vocoders of each bona fide utterance, and which ones have a copy more."""
+    bona_fide = np.flatnonzero(utterances.labels == 1)
+    turns = generator(seed, "vocoded copies").permutation(bona_fide)
+    whole_rounds = int(settings.copies)
+    # At least one: a small share of a short list is not nothing.
+    rest = settings.copies - whole_rounds
+    in_last_round = max(1, round(rest * len(turns))) if rest else 0
+    members = [turns] * whole_rounds
+    if in_last_round:
+        members.append(turns[:in_last_round])
+    count = len(settings.vocoders)
+    makers = []
+    for number, sources in enumerate(members):
+        # One vocoder on from round to round, and from turn to turn.
+        vocoders = (np.arange(len(sources)) + number) % count
+        makers.append(vocoders + number // count * count)
+    repetitions = -(-len(members) // count)
+    return Copies(
+        np.concatenate(members), np.concatenate(makers), tuple(settings.vocoders) * repetitions
+    )
+
+
+def describe_copies(utterances: TrialList) -> str:
+    """Return in words how many copies there are: '5 are vocoded copies (3 lpc, 2 phase)'; or ''."""
+    counts = utterances.count_vocoded()
+    if not counts:
+        return ""
+    parts = [f"{count} {vocoder}" for vocoder, count in counts.items()]
+    return f"{sum(counts.values())} are vocoded copies ({', '.join(parts)})"
