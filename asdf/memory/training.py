@@ -23,6 +23,7 @@ from asdf.memory.outline import outlined_network
 from asdf.networks import summary
 from asdf.networks.split import FromFeatures
 from asdf.settings.sections import Network, Sections
+from asdf.training.optimisers import check_named_optimiser
 
 # What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which
 # training has two: a GPU of compute capability 9.0's 32 MiB, of earlier ones 8. Scoring has one
@@ -76,6 +77,8 @@ def training_memory(
         Exception: whatever a network raises that looks at its numbers.
     """
     minibatch = minibatch_per_process(settings.network, processes)
+    # Before the fake GPU, on which nothing can be tried out.
+    moments_each = moments_per_parameter(settings, folder)
     divided = settings.computing.shard_network and processes > 1
     with fake_gpu() as counted:
         network = outlined_network(settings, architecture, folder)
@@ -83,13 +86,12 @@ def training_memory(
         parts = divide(network, processes, dtype) if divided else Parts()
         weights = counted.now - parts.whole
         learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
-        moments = _make_moments(learning, settings.network, processes if divided else 1)
+        moments = _make_moments(
+            learning, settings.network, moments_each, processes if divided else 1
+        )
         with_moments = counted.now - parts.whole
-        buckets = []
-        if processes > 1 and not divided:
-            # Held to the end so that they count: DistributedDataParallel makes them once and for
-            # all.
-            buckets = [torch.empty_like(parameter) for parameter in learning]
+        # Held to the end so that they count: DistributedDataParallel makes them once and for all.
+        buckets = _make_buckets(learning) if processes > 1 and not divided else []
         between = counted.now - parts.whole
         model, inputs = _make_model_and_inputs(network, settings, minibatch)
         counted.peak = counted.now
@@ -113,24 +115,38 @@ def training_memory(
     )
 
 
-def moments_per_parameter(network: Network) -> int:
-    """Return how many numbers the optimiser holds for each parameter."""
+def moments_per_parameter(settings: Sections, folder: Path | None = None) -> int:
+    """Return how many numbers the optimiser holds for each parameter.
+
+    Args:
+        folder: the recipe's folder, where a user's own modules lie.
+
+    Raises:
+        UsageError: the optimiser's class does not exist, or cannot be trained with.
+    """
+    network = settings.network
     if network.optimizer == "sgd":
         return int(network.momentum > 0)
-    return 2
+    named = check_named_optimiser(settings, folder)
+    return named.moments if named else 2
 
 
-def _make_moments(learning: list[nn.Parameter], network: Network, processes: int) -> list[Tensor]:
-    """Make the moments of one of `processes` that divide them."""
-    count = moments_per_parameter(network)
+def _make_moments(
+    learning: list[nn.Parameter], network: Network, count: int, processes: int
+) -> list[Tensor]:
+    """Make `count` moments per parameter, of one of `processes` that divide them."""
     moments = []
     for parameter in learning:
         size = part_of(parameter, processes)
         moments += [torch.empty(size) for _ in range(count)]
-    if network.optimizer != "sgd":
+    if network.optimizer in ("adam", "adamw"):
         # Fused Adam counts its steps on the GPU, for each parameter.
         moments += [torch.empty(()) for _ in learning]
     return moments
+
+
+def _make_buckets(learning: list[nn.Parameter]) -> list[Tensor]:
+    return [torch.empty_like(parameter) for parameter in learning]
 
 
 def _make_model_and_inputs(

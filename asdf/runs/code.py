@@ -26,7 +26,11 @@ def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Pat
     installed in that folder.
     """
     recipe_folder = recipe_folder.resolve()
-    modules = [class_path.rpartition(".")[0] for class_path in class_paths]
+    modules = []
+    for class_path in class_paths:
+        # torch's optimisers are nobody's own code: its version is in the record.
+        if not class_path.startswith("torch."):
+            modules.append(class_path.rpartition(".")[0])
     paths = [recipe_folder / "run.py", *sorted((recipe_folder / "configs").glob("*.py"))]
     paths += sorted(_modules_in(recipe_folder, modules))
     files = {str(path.relative_to(recipe_folder)): path for path in paths if path.is_file()}

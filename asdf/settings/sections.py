@@ -36,6 +36,13 @@ MAX_FFT = 2**14
 MAX_FILTERS = 1024
 MAX_DB = 1000
 
+# Short names of classes and functions that settings take, and their paths.
+OPTIMIZERS = {
+    "sgd": "torch.optim.SGD",
+    "adam": "torch.optim.Adam",
+    "adamw": "torch.optim.AdamW",
+}
+
 
 def setting(
     default: Any,
@@ -321,11 +328,11 @@ class Network(KnownNames):
         50, "scoring batches between progress lines", at_least=1, at_most=MAX_STEPS
     )
 
-    optimizer: Literal["sgd", "adam", "adamw"] = setting("sgd", "the optimiser")
+    optimizer: str = setting("sgd", "the optimiser", check="class_path", names=OPTIMIZERS)
     initial_learning_rate: float = setting(0.1, "learning rate at the start", above=0)
-    momentum: float = setting(0.0, "momentum of sgd", at_least=0, at_most=1)
+    momentum: float = setting(0.0, "momentum of 'sgd'", at_least=0, at_most=1)
     adam_betas: tuple[float, float] = setting(
-        (0.9, 0.999), "betas of adam and adamw", at_least=0, at_most=1
+        (0.9, 0.999), "betas of 'adam' and 'adamw'", at_least=0, at_most=1
     )
     weight_decay: float = setting(0.001, "weight decay", at_least=0)
     weight_decay_skiplist: tuple[str, ...] = setting(

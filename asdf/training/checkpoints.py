@@ -21,6 +21,7 @@ from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, describe_networks, list_networks
 from asdf.settings.sections import Sections
 from asdf.training.host_copies import HostCopies
+from asdf.training.optimiser_state import optimiser_state
 from asdf.training.progress import Progress
 
 __all__ = [
@@ -57,7 +58,7 @@ def collect_checkpoint(
         return None
     scaler_on_host = _queue_scaler(scaler, copies)
     file = NetworkFile.from_network(
-        network, settings, optimiser_state=optimiser.state_dict(), progress=progress.state()
+        network, settings, optimiser_state=optimiser_state(optimiser), progress=progress.state()
     )
     copied = NetworkFile(**copies.take(vars(file)))
     # Only now: until `take` has waited, the scale may not have arrived on the host.

@@ -45,7 +45,8 @@ from asdf.training.instruments.clock import (
 from asdf.training.last_step import LastStep
 from asdf.training.losses import Loss, Targets
 from asdf.training.losses.building import build_loss
-from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.training.optimiser_state import load_optimiser_state
+from asdf.training.optimisers import build_optimiser
 from asdf.training.passes import Passes
 from asdf.training.precision import choose_precision
 from asdf.training.preparation import check_clip_size, prepare_passes
@@ -89,11 +90,11 @@ class Step:
         network: on the world's device, with what is never trained frozen; one that is to be divided
             over the processes may still be on the CPU.
         from_features: the minibatches are cached features of a frozen front end, not waveforms.
-        folder: the recipe's, where the module of a user's own loss lies.
+        folder: the recipe's, where a user's own modules lie.
 
     Raises:
-        UsageError: the network takes clips of another length, nothing of it is trained, or the loss
-            does not fit.
+        UsageError: the network takes clips of another length, nothing of it is trained, or a class
+            that the settings name does not fit.
         AsdfError: the loss cannot be built, or gives no finite numbers.
     """
 
@@ -124,7 +125,7 @@ class Step:
         self.scaler = self.precision.scaler()
         # Before the optimiser, which is to have the parts of the parameters.
         self._sharded = shard(network, settings, world, self.precision.dtype)
-        self.optimiser = build_optimiser(network, settings)
+        self.optimiser = build_optimiser(network, settings, folder)
         self.last = LastStep(self.scaler, world.device)
         self._trained = FromFeatures(network) if from_features else network
         self._passes: Passes | GraphedPasses | None = None

@@ -21,7 +21,8 @@ from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
 from asdf.training.host_copies import HostCopies
-from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.training.optimiser_state import load_optimiser_state
+from asdf.training.optimisers import build_optimiser
 from asdf.training.progress import Progress
 
 FROZEN = 5000

@@ -38,6 +38,8 @@ def assert_equal_runs(this: Path, other: Path) -> None:
     for name in networks:
         first = torch.load(this / "networks" / name, weights_only=True)
         second = torch.load(other / "networks" / name, weights_only=True)
+        classes = [file["optimizer_state_dict"].pop("class", "") for file in (first, second)]
+        assert classes[0] == classes[1]
         for key in ("model_state_dict", "optimizer_state_dict"):
             torch.testing.assert_close(first[key], second[key], rtol=0, atol=0)
         assert (

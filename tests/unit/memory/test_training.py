@@ -31,7 +31,10 @@ def in_blocks(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
 
 
-@pytest.mark.parametrize(("optimiser", "moments"), [("adam", 2), ("adamw", 2), ("sgd", 0)])
+@pytest.mark.parametrize(
+    ("optimiser", "moments"),
+    [("adam", 2), ("adamw", 2), ("sgd", 0), ("torch.optim.RMSprop", 1), ("torch.optim.NAdam", 2)],
+)
 def test_what_memory_holds_between_steps(optimiser, moments):
     settings = settings_of("SSL_ASP")
     settings.network.optimizer = optimiser
@@ -45,7 +48,7 @@ def test_what_memory_holds_between_steps(optimiser, moments):
     buffers = [in_blocks(buffer.numel() * buffer.element_size()) for buffer in network.buffers()]
     assert memory.weights == sum(bytes_of) + sum(buffers)
     assert memory.buckets == sum(bytes_of)
-    counts_of_steps = BLOCK * len(bytes_of) if optimiser != "sgd" else 0
+    counts_of_steps = BLOCK * len(bytes_of) if optimiser in ("adam", "adamw") else 0
     assert memory.moments == moments * sum(bytes_of) + counts_of_steps
     assert memory.between == memory.weights + memory.moments + memory.buckets
 

@@ -44,6 +44,7 @@ def test_what_is_loaded_from_the_recipe_and_what_settings_name(recipe):
         "own_package.nets.Net",
         "installed_nets.Net",
         "asdf.networks.SSL_AASIST",
+        "torch.optim.AdamW",
         "not_loaded.C",
         "none.D",
     )

@@ -67,9 +67,25 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         ("rawboost.minG", -(10**9), "must be at least -1,000 dB"),
         ("sad.hangover_s", 1e300, "must be at most 3,600 s"),
         ("recipe.selected_epochs", ("best", 10**30), "must be at most 1,000,000,000"),
-        ("network.optimizer", "adm", "expected 'sgd', 'adam' or 'adamw'; the nearest is 'adam'"),
-        ("network.optimizer", "SGD", "expected 'sgd', 'adam' or 'adamw'; the nearest is 'sgd'"),
-        ("network.optimizer", 1, "expected 'sgd', 'adam' or 'adamw'"),
+        (
+            "network.optimizer",
+            "adm",
+            "'adm' is neither one of 'sgd', 'adam', 'adamw' nor a class path "
+            "'package.module.Class'; the nearest is 'adam'",
+        ),
+        (
+            "network.optimizer",
+            "SGD",
+            "'SGD' is neither one of 'sgd', 'adam', 'adamw' nor a class path "
+            "'package.module.Class'; the nearest is 'sgd'",
+        ),
+        ("network.optimizer", 1, "expected a string, not a whole number; write '1'"),
+        (
+            "computing.backend",
+            "NCCL",
+            "expected 'auto', 'nccl', 'gloo' or 'mpi'; the nearest is 'nccl'",
+        ),
+        ("computing.backend", 1, "expected 'auto', 'nccl', 'gloo' or 'mpi'"),
         ("network.resume_epoch", "best", "expected a whole number or 'auto', not a string"),
         ("network.resume_epoch", False, "expected a whole number or 'auto', not False"),
         ("network.adam_betas", (0.9,), "expected a tuple of 2 numbers, not 1"),

@@ -121,8 +121,8 @@ def test_all_mistakes_at_once_each_once(init: Write, runs: Write) -> None:
         "10 mistakes in the settings:",
         "  runs.py:2: there is no setting 'network.max_epoch'; the nearest is 'network.max_epochs'",
         "  runs.py:3: rawboost.minF = 600.0 (runs.py:3) is above rawboost.maxF = 500.0 (init.py:1)",
-        "  runs.py:6: network.optimizer = 'adm': expected 'sgd', 'adam' or 'adamw'; the nearest is "
-        "'adam'",
+        "  runs.py:6: network.optimizer = 'adm': 'adm' is neither one of 'sgd', 'adam', 'adamw' "
+        "nor a class path 'package.module.Class'; the nearest is 'adam'",
         "  runs.py:7: network.momentum = 1/0: division by zero",
         "  runs.py:10: computing.gpu_ids = (0): expected a tuple of whole numbers, not a whole "
         "number; "

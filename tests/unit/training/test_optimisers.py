@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.training.optimiser_state import load_optimiser_state
+from asdf.training.optimisers import build_optimiser
 from tests.unit.conftest import network_settings
 
 

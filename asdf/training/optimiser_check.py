@@ -1,0 +1,164 @@
+"""Whether an optimiser of any class can be trained with here: tried on twelve numbers.
+
+Invariant: a class that passes takes a step from gradients alone, and a run that goes on from its
+saved state takes the same steps, to the last bit, as one that was never interrupted. It is tried,
+since no declaration of a class tells whether its state is all in `state_dict()`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError, UsageError
+from asdf.settings.class_path import describe_error
+from asdf.training.optimiser_class import SETTING, NamedOptimiser
+from asdf.training.optimiser_state import load_optimiser_state, optimiser_state
+from asdf.training.parameter_groups import make_group
+
+_SHAPE = (4, 3)
+# With a state after two of them, a third is exact only if all of it was saved.
+_STEPS = 3
+_OTHERS = "Choose another, such as 'adamw' or 'torch.optim.RAdam'."
+
+
+@dataclass(frozen=True)
+class StateShape:
+    """What an optimiser holds of each parameter.
+
+    Attributes:
+        moments: tensors of the parameter's own shape.
+        has_others: whether there are tensors of other shapes, apart from single numbers.
+    """
+
+    moments: int
+    has_others: bool
+
+
+def check_optimiser(named: NamedOptimiser) -> StateShape:
+    """Take a few steps with an optimiser of the class, and again with a checkpoint in between.
+
+    Raises:
+        UsageError: it needs a closure or sparse gradients, or fails; or its state cannot be saved,
+            or is not all that its steps depend on.
+    """
+    about = f"{SETTING} = {named.path!r}"
+    closure = inspect.signature(named.kind.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise UsageError(
+            f"{about}: its step computes the loss again (it needs a closure), and training here "
+            f"computes it once per step. {_OTHERS}"
+        )
+    if callable(getattr(named.kind, "eval", None)):
+        raise UsageError(
+            f"{about}: it has other weights for scoring than for training (a method eval), which "
+            f"nothing here switches. {_OTHERS} network.ema_decay averages the weights."
+        )
+    # Its draws, if any, must not change those of the network.
+    with torch.random.fork_rng(devices=[]):
+        try:
+            whole, shape = _try_steps(named)
+            interrupted = _try_resumed(named)
+        except AsdfError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"{about} failed on a parameter of {_SHAPE[0]} x {_SHAPE[1]} numbers, with its "
+                f"gradient: {describe_error(error, __file__)}. {_OTHERS}"
+            ) from error
+    # As bits: at a high rate both may be NaN.
+    if not torch.equal(whole.view(torch.int32), interrupted.view(torch.int32)):
+        raise UsageError(
+            f"{about}: with its saved state it goes on in other steps than without a stop. All "
+            "that its steps depend on must be in self.state[parameter] or in a parameter group, "
+            f"not in other attributes of the object. {_OTHERS}"
+        )
+    return shape
+
+
+def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
+    """Make sure that the optimiser's state can be divided over processes like the parameters.
+
+    Raises:
+        UsageError: it holds tensors of other shapes than the parameter's.
+    """
+    if shape.has_others:
+        raise UsageError(
+            f"{SETTING} = {named.path!r} holds tensors of other shapes than the parameters', which "
+            "computing.shard_network = True cannot divide over the processes. Set it to False, or "
+            "choose another optimiser."
+        )
+
+
+def _try_steps(named: NamedOptimiser) -> tuple[Tensor, StateShape]:
+    """Return the parameter after `_STEPS` steps, and what the optimiser then holds of it."""
+    parameter = _make_parameter()
+    optimiser = _build(named, parameter)
+    for number in range(_STEPS):
+        _take_step(optimiser, parameter, number)
+    return parameter.detach(), _state_shape(optimiser)
+
+
+def _try_resumed(named: NamedOptimiser) -> Tensor:
+    """Return the parameter after `_STEPS` steps, the last of them by a second optimiser."""
+    parameter = _make_parameter()
+    first = _build(named, parameter)
+    for number in range(_STEPS - 1):
+        _take_step(first, parameter, number)
+    again = nn.Parameter(parameter.detach().clone())
+    second = _build(named, again)
+    load_optimiser_state(second, _saved_and_read(named, optimiser_state(first)))
+    _take_step(second, again, _STEPS - 1)
+    return again.detach()
+
+
+def _build(named: NamedOptimiser, parameter: nn.Parameter) -> torch.optim.Optimizer:
+    return named.build([make_group([parameter], named.rate, named.weight_decay)])
+
+
+def _make_parameter() -> nn.Parameter:
+    return nn.Parameter(torch.linspace(-1, 1, _SHAPE[0] * _SHAPE[1]).reshape(_SHAPE))
+
+
+def _take_step(optimiser: torch.optim.Optimizer, parameter: nn.Parameter, number: int) -> None:
+    """Take a step with gradients that differ in size and sign."""
+    angles = torch.arange(parameter.numel()) + 5.0 * number
+    parameter.grad = 0.1 * torch.sin(angles).reshape(_SHAPE)
+    torch.manual_seed(number)
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+
+
+def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, Any]:
+    """Return `state` as a checkpoint gives it back.
+
+    Raises:
+        UsageError: a checkpoint cannot hold it.
+    """
+    file = io.BytesIO()
+    try:
+        torch.save(state, file)
+        file.seek(0)
+        content: dict[str, Any] = torch.load(file, weights_only=True)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(
+            f"{SETTING} = {named.path!r}: a checkpoint cannot hold its state, which must be "
+            f"tensors, numbers, texts, lists and dictionaries ({type(error).__name__}: {reason}). "
+            f"{_OTHERS}"
+        ) from error
+    return content
+
+
+def _state_shape(optimiser: torch.optim.Optimizer) -> StateShape:
+    tensors = []
+    for moments in optimiser.state.values():
+        tensors += [value for value in moments.values() if isinstance(value, Tensor)]
+    alike = [tensor for tensor in tensors if tensor.shape == _SHAPE]
+    others = [tensor for tensor in tensors if tensor.shape != _SHAPE and tensor.numel() > 1]
+    return StateShape(len(alike), bool(others))

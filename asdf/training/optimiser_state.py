@@ -1,0 +1,135 @@
+"""The state of an optimiser in a checkpoint: written with it, and loaded into another of its class.
+
+Invariants: moments and whatever else an optimiser counts come from the checkpoint; its options,
+such as rates and weight decay, are those of the settings. So a run that goes on takes the steps of
+one that was never interrupted, and may still be set to other rates.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from asdf.distributed.sharding import divided_like, is_part
+from asdf.errors import AsdfError
+from asdf.training.parameter_groups import Group
+
+# The classes behind short names. Their checkpoints do not name the class: those of the first two
+# have the same moments, and a run may change from one to the other.
+_OURS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
+_CLASS = "class"
+# What the settings say of a group, whatever its optimiser.
+_SET = ("params", "lr", "base_lr", "weight_decay")
+
+
+def optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """Return what a checkpoint holds of an optimiser: torch's state, and the name of its class."""
+    state = optimiser.state_dict()
+    name = _class_name(optimiser)
+    return {**state, _CLASS: name} if name else state
+
+
+def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Load what `optimiser_state` has returned; rates, decay and the like stay those of the
+    settings.
+
+    Raises:
+        AsdfError: the state is of another optimiser, or of other groups of parameters; `optimiser`
+            is unchanged.
+    """
+    is_of_class = state.get(_CLASS, "") == _class_name(optimiser)
+    if not is_of_class or _shapes_of(optimiser.param_groups) != _shapes_of(state["param_groups"]):
+        raise AsdfError(
+            "the checkpoint was trained with another optimiser, or other parameters were trained "
+            "or decayed. Set network.optimizer, network.weight_decay_skiplist and front_end.frozen "
+            "to what they were (settings.py in the system folder), or give this run another "
+            "paths.system_folder."
+        )
+    # Torch looks at the options to place the moments: where Adam's count of steps lives depends on
+    # whether the optimiser is fused, which the checkpoint's need not have been.
+    groups = []
+    for group, saved in zip(optimiser.param_groups, state["param_groups"], strict=True):
+        counted = _counted_in_group(optimiser, saved)
+        groups.append({**group, **counted, "params": saved["params"]})
+    content = {key: value for key, value in state.items() if key != _CLASS}
+    moments = _divided_moments(optimiser, state)
+    optimiser.load_state_dict({**content, "state": moments, "param_groups": groups})
+    _copy_mapped_moments(optimiser)
+    if isinstance(optimiser, torch.optim.SGD):
+        begin_momentum(optimiser)
+
+
+def begin_momentum(optimiser: torch.optim.SGD) -> None:
+    """Let the momentum of fused SGD begin at zeros, which gives the same first step.
+
+    By itself it begins with the first gradient. Where fp16 overflows in that step, as it often
+    does, the kernel leaves uninitialised memory as the momentum. Without fusing, SGD with fp16
+    makes the host wait for the GPU in each step.
+    """
+    for group in optimiser.param_groups:
+        if not (group["fused"] and group["momentum"]):
+            continue
+        for parameter in group["params"]:
+            state = optimiser.state[parameter]
+            if state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+def _class_name(optimiser: torch.optim.Optimizer) -> str:
+    """Return the name of the optimiser's class; '' for the classes of short names."""
+    kind = type(optimiser)
+    # Without its module, which may be another one in another version of torch.
+    return "" if kind in _OURS else kind.__qualname__
+
+
+class _GroupShape(NamedTuple):
+    """What a group of a checkpoint must share with that of an optimiser."""
+
+    has_betas: bool
+    parameters: int
+
+
+def _shapes_of(groups: list[Group]) -> list[_GroupShape]:
+    # Adam and AdamW have the same moments, and options `betas`, which SGD lacks.
+    return [_GroupShape("betas" in group, len(group["params"])) for group in groups]
+
+
+def _counted_in_group(optimiser: torch.optim.Optimizer, saved: Group) -> Group:
+    """Return what the optimiser itself has changed in a group, such as a count of steps.
+
+    What its constructor takes are options, and so is all in the groups of torch's own.
+    """
+    if type(optimiser) in _OURS:
+        return {}
+    options = inspect.signature(type(optimiser)).parameters
+    return {key: saved[key] for key in saved if key not in options and key not in _SET}
+
+
+def _divided_moments(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> dict[Any, Any]:
+    """Return the moments in `state`, divided over the processes as their parameters are."""
+    local = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    parameters = dict(zip(numbers, local, strict=True))
+    divided: dict[Any, Any] = {}
+    for number, moments in state["state"].items():
+        # An optimiser of a user's may have further entries, which are of no parameter.
+        if number not in parameters:
+            divided[number] = moments
+            continue
+        parameter = parameters[number]
+        divided[number] = {name: divided_like(parameter, value) for name, value in moments.items()}
+    return divided
+
+
+def _copy_mapped_moments(optimiser: torch.optim.Optimizer) -> None:
+    """Copy the moments that the optimiser took as they are: a file may be mapped to them."""
+    for moments in optimiser.state.values():
+        if not isinstance(moments, dict):
+            continue
+        for name, value in moments.items():
+            # Parts of divided tensors are copies already.
+            if isinstance(value, Tensor) and value.device.type == "cpu" and not is_part(value):
+                moments[name] = value.clone()

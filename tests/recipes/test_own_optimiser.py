@@ -1,0 +1,74 @@
+"""A user's optimiser and schedule, in files next to the recipe, by documented interfaces alone."""
+
+import shutil
+
+import pytest
+import torch
+
+from tests import own_optimisers
+from tests.distributed.test_exactness import assert_equal_runs
+
+CONFIG = """
+own < normed
+network.optimizer = 'my_optimiser.Lion'
+network.initial_learning_rate = 0.001
+network.weight_decay = 0.1
+network.max_epochs = 2
+network.checkpoint_interval_steps = 2
+"""
+
+
+@pytest.fixture
+def own(recipe):
+    recipe.add_configs(CONFIG)
+    shutil.copy(own_optimisers.__file__, recipe.folder / "my_optimiser.py")
+    return recipe
+
+
+def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
+    outcome = own.call(capsys, "own", "recipe.end_stage=1")
+    assert outcome.status == 0, outcome.output
+    assert (own.system("normed") / "code" / "my_optimiser.py").exists()
+    content = torch.load(own.system("normed") / "networks" / "epoch.2.pt", weights_only=True)
+    state = content["optimizer_state_dict"]
+    assert state["class"] == "Lion"
+    assert [group["weight_decay"] for group in state["param_groups"]] == [0.0, 0.1]
+    assert all(list(moments) == ["mean"] for moments in state["state"].values())
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "kill", "processes"),
+    [("my_optimiser.Lion", "0:5", 1), ("torch.optim.NAdam", "1:5", 2)],
+)
+def test_a_killed_run_ends_as_one_never_killed(own, capsys, optimiser, kill, processes):
+    def run_to_the_end(*words):
+        if processes == 1:
+            return own.call(capsys, *words)
+        return own.run(*words, processes=processes)
+
+    words = ("own", f"network.optimizer={optimiser}")
+    whole = run_to_the_end(*words, "paths.system_folder=whole")
+    assert whole.status == 0, whole.output
+    killed = (*words, "paths.system_folder=killed")
+    assert own.run(*killed, processes=processes, TEST_KILL=kill).status != 0
+    resumed = run_to_the_end(*killed)
+    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    assert_equal_runs(own.system("whole"), own.system("killed"))
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "problem"),
+    [
+        ("my_optimiser.Loin", 2, "Did you mean 'Lion'?"),
+        ("my_optimizer.Lion", 2, "Did you mean 'my_optimiser'?"),
+        ("my_optimiser.Forgetful", 2, "it goes on in other steps than without a stop"),
+        ("torch.optim.LBFGS", 2, "it needs a closure"),
+        ("adm", 2, "the nearest is 'adam'"),
+    ],
+)
+def test_what_does_not_fit_is_reported_before_anything_is_measured(
+    own, capsys, path, status, problem
+):
+    outcome = own.call(capsys, "own", f"network.optimizer={path}")
+    assert outcome.status == status and problem in outcome.output, outcome.output
+    assert "Traceback" not in outcome.output and "stage 0" not in outcome.output
