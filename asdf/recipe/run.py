@@ -314,6 +314,7 @@ class Run:
         from asdf.training.callbacks import find_callbacks
         from asdf.training.losses.building import find_loss_class
         from asdf.training.optimisers import check_named_optimiser
+        from asdf.training.schedules import find_schedule
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
         if self.settings.front_end.cache_features:
@@ -325,6 +326,7 @@ class Run:
         find_callbacks(self.settings, self.recipe_folder)
         find_sampler(self.settings, self.recipe_folder)
         check_named_optimiser(self.settings, self.recipe_folder)
+        find_schedule(self.settings, self.recipe_folder)
         if divides(self.settings.computing, self.world):
             self.world.run_on_main(
                 partial(check_network_divisible, self.settings, self.recipe_folder)

@@ -6,7 +6,7 @@ such a class
 1. has a setting `x: str = setting("name", ..., check="class_path", names=NAMES)` in `sections.py`,
    where `NAMES` has the class paths of the project's classes by short names,
 2. gets the class by `find_class(class_path_of("section.x", settings.section.x), recipe_folder,
-   "section.x", Base)`, which imports it.
+   "section.x", Base)`, which imports it; or a function by `find_function`.
 
 A dry run looks for the classes of all such settings by `look_for_class`, which runs nothing.
 
@@ -22,10 +22,11 @@ from __future__ import annotations
 import ast
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -128,6 +129,32 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
         raise _no_module(package, package, folder, setting)
 
 
+def find_function(path: str, folder: Path | None, setting: str) -> Callable[..., Any]:
+    """Import the function that `path`, such as 'my_schedules.triangle', names.
+
+    Args:
+        folder: the recipe's folder, where a user's own modules lie; it is searched first.
+        setting: the setting's name, for messages.
+
+    Raises:
+        UsageError: no such module, or no such function in it.
+        AsdfError: the module fails when it is imported.
+    """
+    module_name, name = _split_path(path, setting)
+    module = _import(module_name, folder, setting)
+    file = getattr(module, "__file__", None) or "built in"
+    named = getattr(module, name, None)
+    if named is None:
+        functions = [known for known in dir(module) if isfunction(getattr(module, known, None))]
+        raise _no_class(f"{setting}: module {module_name} ({file})", name, functions)
+    if not callable(named) or isinstance(named, type):
+        raise UsageError(
+            f"{setting}: {path} ({file}) does not fit: a function is needed, and this is {named!r}."
+        )
+    function: Callable[..., Any] = named
+    return function
+
+
 def _look_in_file(file: Path, class_name: str, setting: str, module: str) -> None:
     try:
         tree = ast.parse(file.read_bytes(), str(file))
@@ -170,8 +197,11 @@ def names_in(tree: ast.Module) -> set[str]:
 
 
 def _classes_in(tree: ast.Module) -> list[str]:
-    """Return the classes that a file offers: those it defines, or imports from our modules."""
-    classes = []
+    """Return the classes that a file offers: those it defines, or imports from our modules.
+
+    Functions are among them.
+    """
+    classes = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             classes.append(node.name)
@@ -186,10 +216,13 @@ def _is_ours(node: ast.ImportFrom) -> bool:
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
-    hint = did_you_mean(class_name, classes)
+    # By their first letters, as everybody writes them.
+    kind = "function" if class_name[:1].islower() else "class"
+    fitting = [name for name in classes if name[:1].islower() == (kind == "function")]
+    hint = did_you_mean(class_name, fitting)
     if not hint:
-        hint = f" What fits there is {', '.join(classes) or 'nothing'}."
-    return UsageError(f"{where} has no class {class_name!r}.{hint}")
+        hint = f" What fits there is {', '.join(fitting) or 'nothing'}."
+    return UsageError(f"{where} has no {kind} {class_name!r}.{hint}")
 
 
 def _no_module(missing: str, package: str, folder: Path | None, setting: str) -> UsageError:

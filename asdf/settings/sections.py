@@ -42,6 +42,14 @@ OPTIMIZERS = {
     "adam": "torch.optim.Adam",
     "adamw": "torch.optim.AdamW",
 }
+SCHEDULES = {
+    "plateau": "asdf.training.schedules.plateau",
+    "cosine": "asdf.training.schedules.cosine",
+    "constant": "asdf.training.schedules.constant",
+    "linear": "asdf.training.schedules.linear",
+    "step": "asdf.training.schedules.step",
+    "cosine_restarts": "asdf.training.schedules.cosine_restarts",
+}
 
 
 def setting(
@@ -352,10 +360,12 @@ class Network(KnownNames):
         (1.0, 1.0), "weights of (spoof, bona fide) in the loss", above=0
     )
 
-    schedule: Literal["plateau", "cosine", "constant"] = setting(
+    schedule: str = setting(
         "plateau",
-        "plateau: by epoch, as in the original; cosine: by step, down to min_learning_rate; "
-        "constant",
+        "course of the learning rate: plateau, by epoch, as in the original; cosine, linear, "
+        "cosine_restarts and step, down to min_learning_rate; or a function's path",
+        check="class_path",
+        names=SCHEDULES,
     )
     warmup_steps: int = setting(
         0,
@@ -363,7 +373,32 @@ class Network(KnownNames):
         at_least=0,
         at_most=MAX_STEPS,
     )
-    min_learning_rate: float = setting(0.0, "learning rate at the end of the cosine", at_least=0)
+    min_learning_rate: float = setting(
+        0.0, "cosine, cosine_restarts, linear, step: the lowest learning rate", at_least=0
+    )
+    step_epochs: int = setting(
+        10,
+        "step: epochs between two reductions of the learning rate",
+        unit="epochs",
+        at_least=1,
+        at_most=MAX_EPOCHS,
+    )
+    step_factor: float = setting(
+        0.1, "step: factor by which the learning rate is multiplied", above=0, at_most=1
+    )
+    restart_epochs: int = setting(
+        10,
+        "cosine_restarts: epochs of the first cosine",
+        unit="epochs",
+        at_least=1,
+        at_most=MAX_EPOCHS,
+    )
+    restart_growth: int = setting(
+        1,
+        "cosine_restarts: how many times as long each cosine is as the one before",
+        at_least=1,
+        at_most=1000,
+    )
     lr_update_ratio: float = setting(
         0.5, "plateau: factor by which the learning rate is multiplied", above=0, at_most=1
     )

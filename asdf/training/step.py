@@ -51,7 +51,7 @@ from asdf.training.passes import Passes
 from asdf.training.precision import choose_precision
 from asdf.training.preparation import check_clip_size, prepare_passes
 from asdf.training.progress import Progress, seed_step
-from asdf.training.schedules import set_learning_rate
+from asdf.training.schedules import find_schedule, set_learning_rate
 from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 8
@@ -126,6 +126,7 @@ class Step:
         # Before the optimiser, which is to have the parts of the parameters.
         self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings, folder)
+        self._schedule = find_schedule(settings, folder)
         self.last = LastStep(self.scaler, world.device)
         self._trained = FromFeatures(network) if from_features else network
         self._passes: Passes | GraphedPasses | None = None
@@ -189,7 +190,9 @@ class Step:
                 gradient of the step before was not.
         """
         training = self.settings.network
-        rate = set_learning_rate(self.optimiser, training, progress, window.epoch_size)
+        rate = set_learning_rate(
+            self.optimiser, self._schedule, self.settings, progress, window.epoch_size
+        )
         # Every rank knows the labels of the whole window, so the ranks need not add up their parts.
         weight = self.loss.normaliser(self.labels[window.utterances])
         self.loss.begin_step(progress.epochs + progress.position / len(self.utterances))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests import own_optimisers
-from tests.distributed.test_exactness import assert_equal_runs
+from tests.distributed.test_exactness import assert_equal_runs, metrics
 
 CONFIG = """
 own < normed
@@ -15,6 +15,13 @@ network.initial_learning_rate = 0.001
 network.weight_decay = 0.1
 network.max_epochs = 2
 network.checkpoint_interval_steps = 2
+network.schedule = 'my_schedules.triangle'
+network.print_interval = 1
+"""
+
+SCHEDULES = """
+def triangle(settings, progress):
+    return 1 - abs(2 * progress.done - 1)
 """
 
 
@@ -22,13 +29,20 @@ network.checkpoint_interval_steps = 2
 def own(recipe):
     recipe.add_configs(CONFIG)
     shutil.copy(own_optimisers.__file__, recipe.folder / "my_optimiser.py")
+    (recipe.folder / "my_schedules.py").write_text(SCHEDULES)
     return recipe
 
 
 def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
     outcome = own.call(capsys, "own", "recipe.end_stage=1")
     assert outcome.status == 0, outcome.output
-    assert (own.system("normed") / "code" / "my_optimiser.py").exists()
+    code = sorted(path.name for path in (own.system("normed") / "code").glob("*.py"))
+    assert code == ["my_optimiser.py", "my_schedules.py", "run.py", "small_networks.py"]
+    lines = [line for line in metrics(own.system("normed")) if line["kind"] == "step"]
+    # 26 utterances an epoch, 4 a step.
+    done = [(epoch * 26 + start) / 52 for epoch in range(2) for start in range(0, 26, 4)]
+    shares = [line["learning_rate"] / 0.001 for line in lines]
+    assert shares == pytest.approx([1 - abs(2 * part - 1) for part in done])
     content = torch.load(own.system("normed") / "networks" / "epoch.2.pt", weights_only=True)
     state = content["optimizer_state_dict"]
     assert state["class"] == "Lion"
@@ -63,12 +77,13 @@ def test_a_killed_run_ends_as_one_never_killed(own, capsys, optimiser, kill, pro
         ("my_optimizer.Lion", 2, "Did you mean 'my_optimiser'?"),
         ("my_optimiser.Forgetful", 2, "it goes on in other steps than without a stop"),
         ("torch.optim.LBFGS", 2, "it needs a closure"),
+        ("torch.optim.RAdam network.schedule=my_schedules.trangle", 2, "mean 'triangle'?"),
         ("adm", 2, "the nearest is 'adam'"),
     ],
 )
 def test_what_does_not_fit_is_reported_before_anything_is_measured(
     own, capsys, path, status, problem
 ):
-    outcome = own.call(capsys, "own", f"network.optimizer={path}")
+    outcome = own.call(capsys, "own", *f"network.optimizer={path}".split())
     assert outcome.status == status and problem in outcome.output, outcome.output
     assert "Traceback" not in outcome.output and "stage 0" not in outcome.output

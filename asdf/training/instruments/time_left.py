@@ -8,6 +8,7 @@ from collections.abc import Callable
 from asdf.data.training_plan import TrainingPlan
 from asdf.settings.sections import Network
 from asdf.training.progress import Progress
+from asdf.training.schedules import follows_plateau
 
 
 class TimeLeft:
@@ -43,7 +44,7 @@ class TimeLeft:
     def describe(self, seconds: float) -> str:
         """Return 'about 3 h 20 min left', or 'at most ...' where training may end earlier."""
         may_stop_early = self._training.early_stop_evaluations is not None
-        if may_stop_early or self._training.schedule == "plateau":
+        if may_stop_early or follows_plateau(self._training):
             return f"at most {duration(seconds)} left"
         return f"about {duration(seconds)} left"
 

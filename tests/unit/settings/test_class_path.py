@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import UsageError
-from asdf.settings.class_path import find_class, look_for_class
+from asdf.settings.class_path import find_class, find_function, look_for_class
 
 SETTING = "network.loss"
 
@@ -38,6 +38,7 @@ def test_our_classes_are_looked_for_in_the_text_of_their_modules(
         ),
         ("asdf.netwroks.AASIST", "network.loss: there is no module 'asdf.netwroks'."),
         ("my_losses.Focal", "has no class 'Focal'. What fits there is Margin."),
+        ("my_losses.ramp", "has no function 'ramp'. What fits there is margin."),
         ("my_losss.Margin", "there is no module 'my_losss'. Did you mean 'my_losses'?"),
         ("Margin", "network.loss: 'Margin' names no module."),
     ],
@@ -45,7 +46,9 @@ def test_our_classes_are_looked_for_in_the_text_of_their_modules(
 def test_a_name_that_leads_nowhere_is_refused(
     tmp_path: Path, class_path: str, message: str
 ) -> None:
-    (tmp_path / "my_losses.py").write_text("raise RuntimeError\nclass Margin: ...\n")
+    (tmp_path / "my_losses.py").write_text(
+        "raise RuntimeError\nclass Margin: ...\ndef margin(): ...\n"
+    )
     with pytest.raises(UsageError) as caught:
         look_for_class(class_path, tmp_path, SETTING)
     assert message in str(caught.value)
@@ -58,3 +61,14 @@ def test_the_base_decides_which_classes_fit(tmp_path: Path) -> None:
         find_class("bases_here.Mean", tmp_path, SETTING, dict)
     with pytest.raises(UsageError, match=r"has no class 'Max'\. What fits there is Sum\."):
         find_class("bases_here.Max", tmp_path, SETTING, dict)
+
+
+def test_a_function_is_no_class(tmp_path: Path) -> None:
+    (tmp_path / "ramps_here.py").write_text("def ramp(): return 7\nclass Ramp: ...\nsteep = 3\n")
+    assert find_function("ramps_here.ramp", tmp_path, SETTING)() == 7
+    look_for_class("ramps_here.ramp", tmp_path, SETTING)
+    for name in ("Ramp", "steep"):
+        with pytest.raises(UsageError, match="a function is needed, and this is"):
+            find_function(f"ramps_here.{name}", tmp_path, SETTING)
+    with pytest.raises(UsageError, match=r"has no function 'rap'\. Did you mean 'ramp'\?"):
+        find_function("ramps_here.rap", tmp_path, SETTING)

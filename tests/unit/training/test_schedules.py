@@ -1,20 +1,29 @@
-"""The rate of every step as a formula gives it."""
+"""The rate of every step as a formula, torch's own schedule or a user's function gives it."""
 
 import math
+import sys
 
 import pytest
+import torch
+from torch.optim import lr_scheduler
 
+from asdf.errors import AsdfError
 from asdf.training.optimisers import build_optimiser
 from asdf.training.progress import Progress
-from asdf.training.schedules import set_learning_rate, update_plateau
+from asdf.training.schedules import (
+    ScheduleProgress,
+    find_schedule,
+    set_learning_rate,
+    update_plateau,
+)
 from tests.unit.conftest import network_settings
 from tests.unit.training.test_optimisers import Small
 
 
 def rate(chosen, size=100, **progress) -> float:
-    return set_learning_rate(
-        build_optimiser(Small(), chosen), chosen.network, Progress(**progress), size
-    )
+    optimiser = build_optimiser(Small(), chosen)
+    schedule = find_schedule(chosen, None)
+    return set_learning_rate(optimiser, schedule, chosen, Progress(**progress), size)
 
 
 def test_constant_with_warm_up():
@@ -50,7 +59,7 @@ def test_the_front_ends_rate_ends_as_far_below_its_own():
     )
     chosen.front_end.learning_rate = 0.01
     optimiser = build_optimiser(Small(), chosen)
-    set_learning_rate(optimiser, chosen.network, Progress(epochs=1), 100)
+    set_learning_rate(optimiser, find_schedule(chosen, None), chosen, Progress(epochs=1), 100)
     assert sorted({group["lr"] for group in optimiser.param_groups}) == pytest.approx([0.001, 0.02])
 
 
@@ -104,3 +113,159 @@ def test_other_schedules_note_the_loss_only():
     progress = Progress(training_loss=0.5)
     assert update_plateau(network_settings(schedule="constant").network, progress, 0.7) == ""
     assert progress.training_loss == 0.7 and progress.learning_rate_factor == 1
+
+
+def factors(chosen, size=10, epochs=6):
+    """The share of the rate at each utterance of a run."""
+    chosen.network.max_epochs = epochs
+    return [
+        rate(chosen, size=size, epochs=epoch, position=position)
+        / chosen.network.initial_learning_rate
+        for epoch in range(epochs)
+        for position in range(size)
+    ]
+
+
+def oracle(make, steps, rate_at_start=0.2):
+    """The shares that a scheduler of torch's gives, from one optimiser step to the next."""
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate_at_start)
+    scheduler = make(optimiser)
+    shares = []
+    for number in range(steps):
+        shares.append(optimiser.param_groups[0]["lr"] / rate_at_start)
+        optimiser.step()
+        # Fractions of epochs, where torch takes them.
+        if isinstance(scheduler, lr_scheduler.CosineAnnealingWarmRestarts):
+            scheduler.step((number + 1) / 10)
+        else:
+            scheduler.step()
+    return shares
+
+
+@pytest.mark.parametrize(
+    ("settings", "make"),
+    [
+        (
+            {"schedule": "linear", "min_learning_rate": 0.02},
+            lambda o: lr_scheduler.LinearLR(o, 1.0, 0.1, total_iters=60),
+        ),
+        (
+            {"schedule": "step", "step_epochs": 2, "step_factor": 0.3},
+            lambda o: lr_scheduler.StepLR(o, step_size=20, gamma=0.3),
+        ),
+        (
+            {"schedule": "cosine_restarts", "restart_epochs": 2, "min_learning_rate": 0.02},
+            lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2, eta_min=0.02),
+        ),
+        (
+            {"schedule": "cosine_restarts", "restart_epochs": 1, "restart_growth": 2},
+            lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 1, T_mult=2),
+        ),
+    ],
+)
+def test_they_are_torchs_schedules(settings, make):
+    ours = factors(network_settings(initial_learning_rate=0.2, **settings))
+    assert ours == pytest.approx(oracle(make, 60), rel=1e-9, abs=1e-12)
+    assert len(set(ours)) > 2
+
+
+def test_steps_down_end_at_the_least_rate():
+    chosen = network_settings(
+        schedule="step", initial_learning_rate=0.2, min_learning_rate=0.01, step_epochs=1
+    )
+    assert [rate(chosen, epochs=epochs) for epochs in range(4)] == pytest.approx(
+        [0.2, 0.02, 0.01, 0.01]
+    )
+
+
+def test_what_a_schedule_sees():
+    training = network_settings(max_epochs=4, max_steps=10).network
+    seen = ScheduleProgress.of(training, Progress(epochs=1, position=25, step=3), 100)
+    assert seen == ScheduleProgress(done=1.25 / 4, epochs=1.25, step=3, plateau_factor=1.0)
+    assert ScheduleProgress.of(training, Progress(epochs=1, step=9), 100).done == 0.9
+    assert ScheduleProgress.of(training, Progress(epochs=5, step=9), 100).done == 1.0
+
+
+OWN = """
+import math
+
+def triangle(settings, progress):
+    return settings.network.momentum + 1 - abs(2 * progress.done - 1)
+
+def whole(settings, progress):
+    return 2 if progress.step else 1
+
+def text(settings, progress):
+    return "half"
+
+def falls(settings, progress):
+    return 1 - 3 * progress.done
+
+def undefined(settings, progress):
+    return math.nan
+
+def broken(settings, progress):
+    return progress.undone
+
+def no_arguments():
+    return 1
+
+class Triangle:
+    pass
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "my_schedules.py").write_text(OWN)
+    yield tmp_path
+    sys.modules.pop("my_schedules", None)
+
+
+def test_a_function_of_ones_own_with_warm_up(own):
+    chosen = network_settings(
+        schedule="my_schedules.triangle",
+        initial_learning_rate=0.2,
+        momentum=0.5,
+        max_epochs=4,
+        warmup_steps=4,
+    )
+    schedule = find_schedule(chosen, own)
+    optimiser = build_optimiser(Small(), chosen)
+    rates = []
+    for epochs in range(5):
+        progress = Progress(epochs=epochs, step=epochs)
+        rates.append(set_learning_rate(optimiser, schedule, chosen, progress, 100))
+    # 0.5 + (0, 0.5, 1, 0.5, 0) of 0.2, in the first steps 1/4, 2/4 and 3/4 of that.
+    assert rates == pytest.approx([0.025, 0.1, 0.225, 0.2, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("text", r"my_schedules\.text at step 1 gave 'half'\. It must return the share"),
+        ("undefined", r"my_schedules\.undefined at step 1 gave nan"),
+        ("broken", r"my_schedules\.broken at step 1 failed: AttributeError: .*my_schedules\.py"),
+        ("no_arguments", "no_arguments.* takes 0 positional arguments but 2 were given"),
+        ("trangle", r"has no function 'trangle'\. Did you mean 'triangle'\?"),
+        ("Triangle", "a function is needed, and this is <class 'my_schedules.Triangle'>"),
+    ],
+)
+def test_what_is_no_schedule_is_refused_before_the_first_step(own, name, problem):
+    with pytest.raises(AsdfError, match=rf"^network\.schedule: .*{problem}"):
+        find_schedule(network_settings(schedule=f"my_schedules.{name}"), own)
+
+
+def test_a_share_below_zero_ends_the_run_where_it_appears(own):
+    chosen = network_settings(schedule="my_schedules.falls", max_epochs=4)
+    schedule = find_schedule(chosen, own)
+    optimiser = build_optimiser(Small(), chosen)
+    with pytest.raises(AsdfError, match=r"my_schedules\.falls at step 8 gave -0\.5"):
+        set_learning_rate(optimiser, schedule, chosen, Progress(epochs=2, step=7), 100)
+
+
+def test_the_plateau_rule_holds_for_its_path_too():
+    progress = Progress(training_loss=0.5)
+    chosen = network_settings(schedule="asdf.training.schedules.plateau")
+    assert "learning rate times" in update_plateau(chosen.network, progress, 0.7)
+    assert rate(chosen, learning_rate_factor=0.25) == pytest.approx(0.025)
