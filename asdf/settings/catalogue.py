@@ -48,10 +48,13 @@ class Catalogue:
         return {name: kind for name, kind in self.sections.items() if name not in ours}
 
     def with_sections(self, declared: Mapping[str, type]) -> Catalogue:
-        """Return the catalogue with further sections, by their names."""
+        """Return the catalogue with further sections, or others, by their names."""
         if not declared:
             return self
-        settings = dict(self.settings)
+        settings = {}
+        for name, known in self.settings.items():
+            if known.section not in declared:
+                settings[name] = known
         for section, kind in declared.items():
             settings |= settings_of(section, kind)
         return Catalogue({**self.sections, **declared}, settings)

@@ -84,6 +84,9 @@ def declared_sections(
     has_unknown = any(written.target.partition(".")[0] not in ours for written in assignments)
     declared: dict[str, type[OwnSettings]] = {}
     for assignment in assignments:
+        if assignment.target in ARGUMENT_SECTIONS:
+            # The last line decides of which class the arguments are.
+            declared.pop(ARGUMENT_SECTIONS[assignment.target], None)
         for class_path in _classes_of(assignment):
             try:
                 kind = _declaration(class_path, assignment.target, folder, has_unknown)

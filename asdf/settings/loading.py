@@ -7,7 +7,7 @@ so that what is edited while a run goes on reaches none of its configs.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -135,9 +135,11 @@ class _Layers:
         on_top = read_overrides(self.overrides, initial.catalogue, Collector())
         declared = declared_sections([*inherited, *on_top], self.folder, self.collector)
         catalogue = initial.catalogue.with_sections(declared)
+        # init_config may name another class, with other settings in a section of the same name.
+        below = [step for step in initial.log if _remains(step, catalogue, declared)]
         log = [
-            *initial.log,
-            *defaults(catalogue, declared.keys() - initial.catalogue.sections.keys()),
+            *defaults(catalogue, declared),
+            *below,
             *steps_of(inherited, catalogue, self.collector),
             *self.override_steps(catalogue),
         ]
@@ -147,6 +149,13 @@ class _Layers:
         """Return the layer of the command line."""
         overrides = read_overrides(self.overrides, catalogue, self.collector)
         return steps_of(overrides, catalogue, self.collector)
+
+
+def _remains(step: Step, catalogue: Catalogue, declared: Collection[str]) -> bool:
+    """Whether a step of init_config's holds below a config that declares sections."""
+    is_default = step.location is None
+    known = catalogue.settings.get(step.setting)
+    return known is not None and not (is_default and known.section in declared)
 
 
 def _inherited_assignments(name: str, blocks: Mapping[str, Block]) -> list[Assignment]:

@@ -34,7 +34,8 @@ def own(recipe):
 
 
 def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
-    outcome = own.call(capsys, "own", "recipe.end_stage=1")
+    words = ("own", "recipe.end_stage=1", "optimizer.betas=(0.8, 0.95)")
+    outcome = own.call(capsys, *words)
     assert outcome.status == 0, outcome.output
     code = sorted(path.name for path in (own.system("normed") / "code").glob("*.py"))
     assert code == ["my_optimiser.py", "my_schedules.py", "run.py", "small_networks.py"]
@@ -47,6 +48,8 @@ def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
     state = content["optimizer_state_dict"]
     assert state["class"] == "Lion"
     assert [group["weight_decay"] for group in state["param_groups"]] == [0.0, 0.1]
+    assert {group["betas"] for group in state["param_groups"]} == {(0.8, 0.95)}
+    assert content["settings"]["optimizer"] == {"betas": (0.8, 0.95)}
     assert all(list(moments) == ["mean"] for moments in state["state"].values())
 
 

@@ -234,3 +234,38 @@ def test_sections_are_copied_pickled_and_plain(here: Path, module: Path) -> None
     with pytest.raises(AttributeError, match="there is no section 'haed'; the nearest is 'head'"):
         _ = sections.haed
     assert not hasattr(Sections(), "head")
+
+
+OPTIMISERS = """
+class First:
+    def __init__(self, params, lr, betas=(0.9, 0.99), eps=0.5): ...
+
+class Second:
+    def __init__(self, params, lr, eps=0.25, decay=2): ...
+"""
+
+
+def optimizer_section(here: Path, text: str, *overrides: str, init: str = "") -> dict[str, object]:
+    (here / "my_optimisers.py").write_text(OPTIMISERS)
+    return vars(read(here, text, *overrides, init=init).sections().optimizer)
+
+
+def test_the_last_line_decides_of_which_class_the_arguments_are(here: Path, module: Path) -> None:
+    first = "network.optimizer = 'my_optimisers.First'\n"
+    second = "network.optimizer=my_optimisers.Second"
+    assert optimizer_section(here, first) == {"betas": (0.9, 0.99), "eps": 0.5}
+    own = optimizer_section(here, f"{first}optimizer.eps = 3", second, "optimizer.decay=4")
+    assert own == {"eps": 3, "decay": 4}
+    with pytest.raises(SettingsError, match=r"there is no setting 'optimizer\.betas'"):
+        optimizer_section(here, f"{first}optimizer.betas = (0, 0)", second)
+    with pytest.raises(SettingsError, match="there is no section 'optimizer'"):
+        optimizer_section(here, f"{first}optimizer.eps = 3", "network.optimizer=adam")
+
+
+def test_a_config_may_name_another_class_than_init_config(here: Path, module: Path) -> None:
+    init = "network.optimizer = 'my_optimisers.First'\noptimizer.betas = (0, 0)\n"
+    assert optimizer_section(here, "", init=init) == {"betas": (0.0, 0.0), "eps": 0.5}
+    second = "network.optimizer = 'my_optimisers.Second'\n"
+    assert optimizer_section(here, second, init=init) == {"eps": 0.25, "decay": 2}
+    with_eps = f"{init}optimizer.eps = 7\n"
+    assert optimizer_section(here, second, init=with_eps) == {"eps": 7, "decay": 2}
