@@ -2,6 +2,7 @@
 
     python -m asdf export net.pt --format ssl_anti_spoofing out.pth   SSL_Anti-spoofing, SLS, ...
     python -m asdf export net.pt --format aasist AASIST.pth           the authors' AASIST, AASIST-L
+    python -m asdf export net.pt --format rawnet2 RawNet2.pth         ASVspoof 2021's RawNet2
     python -m asdf export net.pt --format onnx net.onnx               ONNX, for any language
     python -m asdf export net.pt --format torchscript net.ts          TorchScript, for C++
     python -m asdf export net.pt --format torchscript net.ts --samples 48000    of 3 s
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from asdf.interchange import NetworkFile
 
-FORMATS = ("ssl_anti_spoofing", "aasist", "onnx", "torchscript", "safetensors", "hub")
+FORMATS = ("ssl_anti_spoofing", "aasist", "rawnet2", "onnx", "torchscript", "safetensors", "hub")
 GRAPHS = ("onnx", "torchscript")
 
 
@@ -114,6 +115,13 @@ def _write_aasist(args: argparse.Namespace, network: nn.Module, file: NetworkFil
     return ""
 
 
+def _write_rawnet2(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import rawnet2_state, write_weights_file
+
+    write_weights_file(args.out, rawnet2_state(network))
+    return ""
+
+
 def _write_graph(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
     from asdf.interchange import samples_for, write_onnx, write_torchscript
 
@@ -151,6 +159,7 @@ def _write_hub(args: argparse.Namespace, network: nn.Module, file: NetworkFile) 
 _WRITERS: dict[str, Callable[[argparse.Namespace, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_published,
     "aasist": _write_aasist,
+    "rawnet2": _write_rawnet2,
     "onnx": _write_graph,
     "torchscript": _write_graph,
     "safetensors": _write_safetensors,

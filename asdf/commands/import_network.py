@@ -2,13 +2,15 @@
 
     python -m asdf import LA_model.pth net.pt               published by SSL_Anti-spoofing
     python -m asdf import AASIST-L.pth net.pt               raw-waveform AASIST or AASIST-L
+    python -m asdf import pre_trained_DF_RawNet2.pth net.pt ASVspoof 2021's RawNet2
     python -m asdf import networks/epoch.7.pt net.pt        of the original ASDF, or a checkpoint
     python -m asdf import folder/ net.pt                    a folder of `export --format hub`
     python -m asdf import sls.pth net.pt back_end.sls_samples=64600     with settings
 
-SLS and Nes2Net-X with their front end are read as well. Nothing in FILE is run. OUT holds the
-network and the settings that build it; `score`, `calibrate` and `export` need no other file. What
-the shapes of the layers leave open is the published value, or what you set as section.name=value.
+SLS, Nes2Net-X, Conformer and TCM with their front end are read as well. Nothing in FILE is run.
+OUT holds the network and the settings that build it; `score`, `calibrate` and `export` need no
+other file. What the shapes of the layers leave open is the published value, or what you set as
+section.name=value.
 
 Every layer of FILE goes into the network or is named with the reason why not; a layer that is
 missing or of another shape is an error. A pretrained front end alone is no detector: name it in

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
         read_network_file,
     )
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
-    from asdf.interchange.published import aasist_state, load_detector_weights, published_state
+    from asdf.interchange.published import (
+        aasist_state,
+        load_detector_weights,
+        published_state,
+        rawnet2_state,
+    )
     from asdf.interchange.recognition import Recognised, recognise
     from asdf.interchange.weights_file import write_weights_file
 
@@ -39,7 +44,7 @@ _HOMES = {
     "network_file": ("NETWORK_SECTIONS", "NetworkFile", "write_network_file"),
     "network_reading": ("fill_for_scoring", "fill_network", "read_network", "read_network_file"),
     "pretrained": ("build_front_end", "build_pretrained", "load_pretrained"),
-    "published": ("aasist_state", "load_detector_weights", "published_state"),
+    "published": ("aasist_state", "load_detector_weights", "published_state", "rawnet2_state"),
     "recognition": ("Recognised", "recognise"),
     "weights_file": ("write_weights_file",),
 }
@@ -65,6 +70,7 @@ __all__ = [
     "measured_eers",
     "model_card_text",
     "published_state",
+    "rawnet2_state",
     "read_network",
     "read_network_file",
     "recognise",

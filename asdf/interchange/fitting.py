@@ -130,8 +130,8 @@ def by_module(names: Iterable[str]) -> str:
 
 
 def _describe_module(first: str, layers: list[list[str]]) -> str:
-    if layers == [[first]]:
-        return first
+    if len(layers) == 1:
+        return ".".join(layers[0])
     # As deep as the shortest name: a shared part has to be in all of them.
     levels = zip(*(parts[1:-1] for parts in layers), strict=False)
     shared = takewhile(lambda level: len(set(level)) == 1, levels)

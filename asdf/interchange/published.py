@@ -4,8 +4,9 @@ Invariant: the two directions undo each other, number by number. What a publishe
 the network's layers is the front end's pretraining, which features do not depend on, and in some
 files a norm that is not used.
 
-Source: the state dicts that TakHemlata/SSL_Anti-spoofing, QiShanZhang/SLSforASVspoof-2021-DF and
-Liu-Tianchi/Nes2Net publish.
+Source: the state dicts that TakHemlata/SSL_Anti-spoofing, QiShanZhang/SLSforASVspoof-2021-DF,
+Liu-Tianchi/Nes2Net, ErosRos/conformer-based-classifier-for-anti-spoofing, ductuantruong/tcm_add and
+asvspoof-challenge/2021 publish.
 """
 
 from __future__ import annotations
@@ -24,12 +25,21 @@ from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.aasist import AASIST
 from asdf.networks.architectures import KNOWN, Architecture
+from asdf.networks.conformer import TCMBackEnd, sinusoids
 from asdf.networks.nes2net import SSL_Nes2NetX
+from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import SSLDetector
 from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.runs.log import LOG
 
-PUBLISHED = ("SSL_AASIST", "SSL_AASIST_L", "SSL_SLS", "SSL_Nes2NetX")
+PUBLISHED = (
+    "SSL_AASIST",
+    "SSL_AASIST_L",
+    "SSL_SLS",
+    "SSL_Nes2NetX",
+    "SSL_Conformer",
+    "SSL_ConformerTCM",
+)
 _FRONT_END = "front_end.model."
 _BACK_END = "back_end."
 _NES2NET = "Nested_Res2Net_TDNN."
@@ -37,6 +47,9 @@ _MASK = "front_end.masking.embedding"
 # The published code computes the first norm of a residual block, and then the convolution of the
 # block's input. The first block has that norm only in some versions of the code.
 _UNUSED = "encoder.0.0.bn1."
+POSITIONS = "conformer.positional_emb"
+"""What TCM's files hold and the network computes: sines and cosines of positions."""
+_POSITIONS_HELD = 10_000
 
 # The layers of pretraining in published files of XLS-R, for loaders that ask for every one.
 _PRETRAINING = {
@@ -60,6 +73,12 @@ def without_unused(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list
     """Return a published state dict without the norm that is not used, and that norm's names."""
     used = {name: tensor for name, tensor in state.items() if not name.startswith(_UNUSED)}
     return used, [name for name in state if name.startswith(_UNUSED)]
+
+
+def without_positions(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+    """Return a published state dict without TCM's positions, and their name."""
+    others = {name: tensor for name, tensor in state.items() if name != POSITIONS}
+    return others, [name for name in state if name == POSITIONS]
 
 
 def rename_published(
@@ -96,7 +115,7 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     """Return the state dict of a network under its published names, and names of layers of zeros.
 
     The published programs load strictly, so zeros stand for the layers of pretraining where the
-    front end is XLS-R's.
+    front end is XLS-R's. TCM's positions are computed for them.
 
     Raises:
         AsdfError: the network, or one of its layers, has no published name.
@@ -114,6 +133,9 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
             "front ends of the wav2vec 2.0 family."
         )
     named = _name_as_published(network, front_end.architecture)
+    if isinstance(network.back_end, TCMBackEnd):
+        dimension = network.back_end.conformer.fc5.in_features
+        named[POSITIONS] = sinusoids(_POSITIONS_HELD, dimension).unsqueeze(0)
     if front_end.architecture != KNOWN["wav2vec2_xlsr_300m"]:
         return named, []
     state = {}
@@ -162,11 +184,22 @@ def aasist_state(network: nn.Module) -> dict[str, Tensor]:
     return network.state_dict()
 
 
+def rawnet2_state(network: nn.Module) -> dict[str, Tensor]:
+    """Return the state dict of RawNet2; our names are those of ASVspoof 2021's baseline.
+
+    Raises:
+        AsdfError: it is another network.
+    """
+    if not isinstance(network, RawNet2):
+        raise AsdfError(f"{type(network).__name__} is not RawNet2, so it has no layout of it.")
+    return network.state_dict()
+
+
 def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ...]:
     """Load a whole network's weights from a state dict of ours or of a published detector.
 
     Names that begin with `module.`, as DataParallel saves them, are understood. What
-    SSL_Anti-spoofing, and SLS and Nes2Net after it, call `ssl_model.model.*` becomes
+    SSL_Anti-spoofing, and SLS, Nes2Net and Conformers after it, call `ssl_model.model.*` becomes
     `front_end.model.*`, and their other layers `back_end.*`.
 
     Returns:
@@ -176,6 +209,8 @@ def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ..
         AsdfError: the file cannot be read, or does not fit the network layer by layer.
     """
     state, left_out = without_unused(state_dict_in(read_weights_file(path), path))
+    state, positions = without_positions(state)
+    left_out += positions
     if is_published(state):
         state, not_used = rename_published(state, masked=_MASK in network.state_dict())
         left_out += not_used

@@ -19,7 +19,12 @@ from asdf.interchange.fitting import PUBLISHED_FRONT_END, first_names
 from asdf.interchange.hugging_face import CONFIG, folder_of, read_json
 from asdf.interchange.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.interchange.network_reading import read_network_file
-from asdf.interchange.published import is_published, rename_published, without_unused
+from asdf.interchange.published import (
+    is_published,
+    rename_published,
+    without_positions,
+    without_unused,
+)
 from asdf.interchange.scored_as_published import published_length
 from asdf.interchange.sizes import (
     ARCHITECTURE,
@@ -50,13 +55,18 @@ LAYOUTS = {
     "SSL_AASIST_L": "SSL_Anti-spoofing's layout: wav2vec 2.0 and AASIST-L",
     "SSL_SLS": "SLS: wav2vec 2.0 and sensitive layer selection",
     "SSL_Nes2NetX": "Nes2Net-X: wav2vec 2.0 and Nes2Net-X",
+    "SSL_Conformer": "wav2vec 2.0 and a Conformer with class token",
+    "SSL_ConformerTCM": "TCM: wav2vec 2.0 and a Conformer with temporal-channel modelling",
+    "RawNet2": "raw-waveform RawNet2",
 }
 _READABLE = (
-    f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS and Nes2Net-X "
-    f"with their front end ({PUBLISHED_FRONT_END}*), and raw-waveform AASIST and AASIST-L"
+    f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
+    f"Conformer and TCM with their front end ({PUBLISHED_FRONT_END}*), and raw-waveform AASIST, "
+    "AASIST-L and RawNet2"
 )
 _PRETRAINING = "of the front end's pretraining; scores do not depend on them"
 _TRAINING = "of the training that made it"
+_COMPUTED = "of positions, which the network computes"
 _UNUSED = "of a norm whose output the published code does not use; scores do not depend on them"
 
 
@@ -178,6 +188,8 @@ def _rename(layers: _Layers, masked: bool) -> None:
     """
     layers.state, unused = without_unused(layers.state)
     layers.leave_out(unused, _UNUSED)
+    layers.state, positions = without_positions(layers.state)
+    layers.leave_out(positions, _COMPUTED)
     if is_published(layers.state):
         layers.state, not_used = rename_published(layers.state, masked)
         layers.leave_out(not_used, _PRETRAINING)

@@ -13,20 +13,27 @@ from asdf.trials.scored_length import PUBLISHED, ScoredLength
 
 _MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
 _MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"
+# Their data sets cut at another number than all others.
+_CONFORMER_SAMPLES = 66800
 
 
 def published_length(settings: Sections, kind: str, chosen: Mapping[str, Any]) -> list[str]:
     """Set how much of a recording is scored to what the published programs score; return notes.
 
     The data sets of AASIST, SSL_Anti-spoofing, SLS and Nes2Net-X (`data_utils.py`,
-    `data_utils_SSL.py`) return the first 64,600 samples of a trial, and repeat a shorter one from
-    its start. An SLS of another size takes its own length.
+    `data_utils_SSL.py`) and RawNet2 return the first 64,600 samples of a trial, and repeat a
+    shorter one from its start; those of the Conformers (`data_utils.py`) the first 66,800. An SLS
+    of another size takes its own length.
 
     Args:
         kind: the name of the network's class.
         chosen: settings that the user chose, by their full names.
     """
-    published = settings.back_end.sls_samples if kind == "SSL_SLS" else PUBLISHED.min_samples
+    published = PUBLISHED.min_samples
+    if kind == "SSL_SLS":
+        published = settings.back_end.sls_samples
+    elif kind in ("SSL_Conformer", "SSL_ConformerTCM"):
+        published = _CONFORMER_SAMPLES
     lengths = _unchosen_lengths(published, chosen)
     if not lengths:
         return []

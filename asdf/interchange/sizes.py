@@ -6,7 +6,7 @@ choose; nothing is guessed in silence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ SHAPES = "by the shapes of the layers"
 FRONT_END = "front_end.model."
 _BACK_END = "back_end."
 _BLOCK = "back_end.Build_in_Res2Nets."
+_CONFORMER_BLOCK = "conformer.encoder_blocks."
 # As in all base and large networks; larger ones have more, and are known by their shapes.
 _HEAD_SIZE = 64
 
@@ -57,6 +58,11 @@ def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
         return "SSL_SLS"
     if "Build_in_Res2Nets.0.conv1.weight" in names:
         return "SSL_Nes2NetX"
+    if {"conformer.class_token", f"{_CONFORMER_BLOCK}0.post_norm.weight"} <= names.keys():
+        has_head_tokens = f"{_CONFORMER_BLOCK}0.attn.fn.pos_embed" in names
+        return "SSL_ConformerTCM" if has_head_tokens else "SSL_Conformer"
+    if {"bn_before_gru.weight", "fc_attention0.0.weight", "fc2_gru.weight"} <= names.keys():
+        return "RawNet2"
     return None
 
 
@@ -93,11 +99,7 @@ def back_end_sizes(
     Raises:
         ValueError, KeyError, IndexError: the layers have shapes that no such back end has.
     """
-    if kind == "SSL_SLS":
-        return _sls_sizes(state, settings)
-    if kind == "SSL_Nes2NetX":
-        return _nes2net_sizes(state, settings)
-    return []
+    return _SIZES[kind](state, settings) if kind in _SIZES else []
 
 
 def _sls_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingFromFile]:
@@ -140,6 +142,51 @@ def _nes2net_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[Sett
         SettingFromFile("back_end.nes2net_pooling", pooling, SHAPES),
         SettingFromFile("back_end.nes2net_dilation", dilation, "as published; no shape shows it"),
     ]
+
+
+def _conformer_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingFromFile]:
+    block = f"{_BACK_END}{_CONFORMER_BLOCK}"
+    attention = f"{block}0.attn.fn."
+    dimension = state["back_end.conformer.class_token"].shape[1]
+    if f"{attention}pos_embed" in state:
+        heads = state[f"{attention}pos_embed"].shape[1]
+    else:
+        # Its embeddings of distances are as wide as a head.
+        heads = dimension // max(state[f"{attention}rel_pos_emb.weight"].shape[1], 1)
+    blocks = set()
+    for name in state:
+        if name.startswith(block):
+            blocks.add(name.removeprefix(block).partition(".")[0])
+    kernel = state[f"{block}0.conv.net.4.conv.weight"].shape[2]
+    return [
+        SettingFromFile("back_end.conformer_dimension", dimension, SHAPES),
+        SettingFromFile("back_end.conformer_blocks", len(blocks), SHAPES),
+        SettingFromFile("back_end.conformer_heads", heads, SHAPES),
+        SettingFromFile("back_end.conformer_kernel", kernel, SHAPES),
+    ]
+
+
+def _rawnet2_sizes(state: Mapping[str, Tensor], settings: Sections) -> list[SettingFromFile]:
+    layers = [name for name in state if name.startswith("gru.weight_hh_l")]
+    embedding, units = state["fc1_gru.weight"].shape
+    taps = settings.back_end.rawnet2_taps
+    return [
+        SettingFromFile("back_end.rawnet2_filters", state["first_bn.weight"].shape[0], SHAPES),
+        SettingFromFile("back_end.rawnet2_channels", state["bn_before_gru.bias"].shape[0], SHAPES),
+        SettingFromFile("back_end.rawnet2_layers", len(layers), SHAPES),
+        SettingFromFile("back_end.rawnet2_recurrent", units, SHAPES),
+        SettingFromFile("back_end.rawnet2_embedding", embedding, SHAPES),
+        SettingFromFile("back_end.rawnet2_taps", taps, "as published; no shape shows it"),
+    ]
+
+
+_SIZES: dict[str, Callable[[Mapping[str, Tensor], Sections], list[SettingFromFile]]] = {
+    "SSL_SLS": _sls_sizes,
+    "SSL_Nes2NetX": _nes2net_sizes,
+    "SSL_Conformer": _conformer_sizes,
+    "SSL_ConformerTCM": _conformer_sizes,
+    "RawNet2": _rawnet2_sizes,
+}
 
 
 def _guess_architecture(layers: Mapping[str, Tensor]) -> Architecture:

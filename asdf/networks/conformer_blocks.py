@@ -66,7 +66,9 @@ class RelativeAttention(nn.Module):
         positions_L = torch.arange(frames, device=queries_BHLD.device)
         distances_LL = positions_L[:, None] - positions_L
         index_LL = distances_LL.clamp(-reach, reach) + reach
-        index_BHLL = index_LL.expand(*queries_BHLD.shape[:2], frames, frames)
+        # Each size by itself: a tracer takes a slice of a shape for constants.
+        batch = queries_BHLD.shape[0]
+        index_BHLL = index_LL.expand(batch, self.heads, frames, frames)
         return by_distance_BHLR.gather(3, index_BHLL)
 
 
@@ -114,8 +116,9 @@ class HeadTokenAttention(nn.Module):
 
 def split_heads(x_BLC: Tensor, heads: int) -> Tensor:
     """Return (batch, heads, frames, values of a head)."""
-    heads_BHLD: Tensor = x_BLC.unflatten(2, (heads, -1)).transpose(1, 2)
-    return heads_BHLD
+    # Not unflatten: ONNX's exporter takes its batch size for a constant.
+    heads_BLHD = x_BLC.reshape(x_BLC.shape[0], int(x_BLC.shape[1]), heads, -1)
+    return heads_BLHD.transpose(1, 2)
 
 
 class ConformerBlock(nn.Module):

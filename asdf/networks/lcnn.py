@@ -30,8 +30,10 @@ class MaxFeatureMap(nn.Module):
     """The larger one of each two channels, which are half of the channels apart."""
 
     def forward(self, x_BCLF: Tensor) -> Tensor:
-        larger_BCLF: Tensor = x_BCLF.unflatten(1, (2, -1)).amax(dim=1)
-        return larger_BCLF
+        # Not unflatten: ONNX's exporter takes its batch size for a constant.
+        sizes = [int(size) for size in x_BCLF.shape[1:]]
+        halves_B2CLF = x_BCLF.reshape(x_BCLF.shape[0], 2, sizes[0] // 2, *sizes[1:])
+        return halves_B2CLF.amax(dim=1)
 
 
 class BidirectionalLSTM(nn.Module):

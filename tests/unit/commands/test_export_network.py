@@ -21,6 +21,7 @@ from asdf.interchange import (
 from asdf.interchange.safetensors import read_safetensors
 from asdf.networks.architectures import KNOWN
 from asdf.settings.sections import Sections
+from tests.unit.networks.official import official_case
 
 CLIP = 16000
 
@@ -31,6 +32,10 @@ def settings_of(kind: str) -> Sections:
     settings.front_end.architecture = "tiny"
     settings.back_end.sls_samples, settings.back_end.sls_hidden = 6000, 32
     settings.back_end.nes2net_splits = (4, 4)
+    settings.back_end.conformer_dimension = 16
+    settings.back_end.lcnn_projection = 32
+    settings.back_end.resnet_projection = 20
+    settings.back_end.rawnet2_recurrent = 16
     settings.paths.output_folder, settings.recipe.training_sets = (
         "/home/someone/runs",
         ("asvspoof5",),
@@ -73,7 +78,14 @@ def same(read: nn.Module, network: nn.Module) -> None:
     torch.testing.assert_close(read.state_dict(), network.state_dict(), rtol=0, atol=0)
 
 
-PUBLISHED = ["SSL_AASIST", "SSL_AASIST_L", "SSL_SLS", "SSL_Nes2NetX"]
+PUBLISHED = [
+    "SSL_AASIST",
+    "SSL_AASIST_L",
+    "SSL_SLS",
+    "SSL_Nes2NetX",
+    "SSL_Conformer",
+    "SSL_ConformerTCM",
+]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +94,7 @@ PUBLISHED = ["SSL_AASIST", "SSL_AASIST_L", "SSL_SLS", "SSL_Nes2NetX"]
         *((kind, "ssl_anti_spoofing") for kind in PUBLISHED),
         ("AASIST", "aasist"),
         ("AASIST_L", "aasist"),
+        ("RawNet2", "rawnet2"),
     ],
 )
 def test_export_then_import_is_the_identity(kind, layout, make, run, tmp_path):
@@ -144,6 +157,17 @@ def test_of_xlsr_every_published_layer_is_there():
     assert published_state(asdf.networks.SSL_AASIST(settings))[1] == []
 
 
+def test_tcms_positions_are_in_its_layout(make, run, tmp_path):
+    """The published program loads strictly."""
+    _, path = make("SSL_ConformerTCM")
+    assert run("export", path, "--format", "ssl_anti_spoofing", tmp_path / "tcm.pth")[0] == 0
+    state = torch.load(tmp_path / "tcm.pth", weights_only=True)
+    expected = official_case("conformer_tcm").outputs["positions"]
+    held = state["conformer.positional_emb"]
+    assert held.shape == (1, 10_000, 16)
+    torch.testing.assert_close(held[0, ::700], expected, atol=1e-6, rtol=0)
+
+
 def test_what_the_layouts_cannot_hold_is_reported(make, run, tmp_path):
     settings = settings_of("SSL_AASIST")
     settings.front_end.layer = "weighted"
@@ -151,6 +175,7 @@ def test_what_the_layouts_cannot_hold_is_reported(make, run, tmp_path):
         ("AASIST", None, "ssl_anti_spoofing", "AASIST has no layout of SSL_Anti-spoofing"),
         ("SSL_ASP", None, "ssl_anti_spoofing", "SSL_ASP has no layout of SSL_Anti-spoofing"),
         ("SSL_AASIST", None, "aasist", "SSL_AASIST is not raw-waveform AASIST"),
+        ("AASIST", None, "rawnet2", "AASIST is not RawNet2"),
         (
             "SSL_AASIST",
             settings,
@@ -246,7 +271,20 @@ def test_a_folder_of_another_program_and_damaged_metadata_are_reported(make, run
     )
 
 
-KINDS = ["AASIST_L", "SSL_AASIST", "normalising", "SSL_SLS", "WavLM"]
+KINDS = [
+    "AASIST_L",
+    "SSL_AASIST",
+    "normalising",
+    "SSL_SLS",
+    "WavLM",
+    "SSL_Linear",
+    "SSL_Conformer",
+    "SSL_ConformerTCM",
+    "SSL_LCNN",
+    "SSL_ResNet18",
+    "SSL_ECAPA",
+    "RawNet2",
+]
 
 
 def graph_network(kind: str, make) -> tuple[nn.Module, Path]:

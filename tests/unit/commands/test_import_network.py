@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +18,11 @@ import torch
 import asdf
 from asdf.__main__ import main
 from asdf.interchange import NetworkFile, read_network, write_network_file
+from asdf.interchange.fairseq_names import fairseq_names
 from asdf.networks import SSL_AASIST
 from asdf.networks.architectures import KNOWN
 from asdf.settings.sections import Sections
+from tests.unit.networks.official import official_case
 
 SMALL = (
     "{'conv_layers': ((32, 10, 5), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 3, 2), (32, 2, 2), "
@@ -214,6 +216,67 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
     with torch.no_grad():
         logits = network.back_end(torch.from_numpy(expected["features"]).transpose(1, 2))[1]
     np.testing.assert_allclose(logits.numpy(), expected["logits"], atol=1e-4, rtol=0)
+
+
+def with_counts(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a state with the count of batches that each batch norm saw, as files have it."""
+    counts = {}
+    for name in state:
+        if name.endswith("running_var"):
+            counts[name.replace("running_var", "num_batches_tracked")] = torch.tensor(3)
+    return state | counts
+
+
+@pytest.mark.parametrize("name", ["conformer", "conformer_tcm"])
+def test_published_conformers(name, run, tmp_path):
+    """The published back end behind a front end of the width that its case has."""
+    case = official_case(name)
+    tiny = replace(KNOWN["tiny"], dimension=8, layers=1, feed_forward=16)
+    front_end = fairseq_names(tiny.build().state_dict(), tiny)
+    state = {f"ssl_model.model.{layer}": tensor for layer, tensor in front_end.items()}
+    state |= with_counts(case.state)
+    if name == "conformer_tcm":
+        state["conformer.positional_emb"] = torch.zeros(1, 10_000, 16)
+    torch.save(state, tmp_path / "published.pth")
+    words = ["import", tmp_path / "published.pth", tmp_path / "net.pt"]
+    status, said, errors = run(*words, f"front_end.architecture={tiny.to_text()}")
+    assert status == 0, errors
+    assert "a Conformer with" in said.splitlines()[0]
+    for size in ("dimension = 16", "blocks = 2", "heads = 4", "kernel = 6"):
+        assert f"back_end.conformer_{size}, by the shapes of the layers\n" in said
+    positions = "left out, of positions, which the network computes: conformer.positional_emb (1)"
+    assert (positions in said) is (name == "conformer_tcm")
+    # Unlike all others their authors cut at 66,800 samples.
+    assert scored_lengths(tmp_path / "net.pt") == (66800, 66800)
+    assert "scored, as published: first 66,800 samples" in said
+    network = read_network(tmp_path / "net.pt")[0]
+    with torch.no_grad():
+        logits = network.back_end(case.inputs)[1]
+    torch.testing.assert_close(logits, case.outputs["logits"], atol=2e-5, rtol=0)
+
+
+def test_published_rawnet2(run, tmp_path):
+    case = official_case("rawnet2")
+    torch.save(case.state, tmp_path / "published.pth")
+    words = ["import", tmp_path / "published.pth", tmp_path / "net.pt"]
+    status, said, errors = run(*words)
+    assert status == 1 and "num_batches_tracked" in errors
+    state = with_counts(case.state)
+    torch.save(state, tmp_path / "published.pth")
+    status, said, errors = run(*words, "back_end.rawnet2_taps=32")
+    assert status == 0, errors
+    assert "recognised: raw-waveform RawNet2\n" in said
+    assert "back_end.rawnet2_channels = 6, by the shapes of the layers\n" in said
+    assert "left out: nothing" in said
+    assert scored_lengths(tmp_path / "net.pt") == (64600, 64600)
+    network = read_network(tmp_path / "net.pt")[0]
+    with torch.no_grad():
+        logits = network(case.inputs)[1]
+    torch.testing.assert_close(logits, case.outputs["log_probabilities"], atol=1e-5, rtol=0)
+    detector = asdf.Detector(tmp_path / "net.pt", "cpu")
+    clip = np.resize(case.inputs[0].numpy(), 64600)
+    longer = np.concatenate([clip, clip[:5000]])
+    assert detector.score(longer, 16000) == pytest.approx(detector.score(clip, 16000))
 
 
 def test_xlsr_is_known_by_its_shapes():
