@@ -81,7 +81,7 @@ class AsdfSteps:
         )
         self._step = Step(network.train(), utterances, settings, world)
         share = Share(np.arange(size) + size * world.rank, size, np.ones(size, int))
-        self._window = Window(0, np.arange(whole), [share], whole)
+        self._window = Window(0, np.arange(whole), [share], whole, np.ones(whole, int))
         self._clips, self._progress, self._stop = (
             repeat(Batch(waveforms)),
             Progress(),

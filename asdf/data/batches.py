@@ -16,6 +16,7 @@ from torch.utils.data import default_collate
 
 from asdf.audio.rawboost import Draws
 from asdf.audio.rawboost_batch import Unboosted, prepare
+from asdf.data.mixup import Mixing
 from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost
 
@@ -29,12 +30,16 @@ class Clip:
         rawboost: settings of RawBoost, where it reaches the clip with its batch; else None.
         draws: RawBoost's, for the batch; None: the clip stays as it is.
         error: why the clip cannot be read.
+        partner: the clip that this one is mixed with, where that happens with its batch.
+        weight: of this clip in the sum of the two.
     """
 
     samples: np.ndarray | None = None
     rawboost: RawBoost | None = None
     draws: Draws | None = None
     error: AsdfError | None = None
+    partner: Clip | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Batch:
     Attributes:
         samples: (batch, ...) float32 waveforms, or features; None in the two cases below.
         unboosted: the waveforms, where RawBoost is still to be computed on the device.
+        mixing: what is to be mixed after that; the partners of clips are further waveforms then.
         error: why the first of the clips that cannot be read cannot be.
         decoded_by_ffmpeg: paths of recordings that libsndfile could not decode. A worker has no
             other way to let the main process know.
@@ -53,18 +59,21 @@ class Batch:
     unboosted: Unboosted | None = None
     error: AsdfError | None = None
     decoded_by_ffmpeg: frozenset[str] = frozenset()
+    mixing: Mixing | None = None
 
     def boosted(self) -> Tensor:
-        """Return the clips as the network gets them, after RawBoost: (batch, ...)."""
+        """Return the clips as the network gets them, after RawBoost and mixup: (batch, ...)."""
         if self.unboosted is not None:
-            return self.unboosted.boosted()
+            waveforms = self.unboosted.boosted()
+            return self.mixing.mix(waveforms) if self.mixing else waveforms
         assert self.samples is not None  # a batch with an error is handed to nobody
         return self.samples
 
     def pin_memory(self) -> Batch:
         """Return the batch in pinned memory."""
         if self.unboosted is not None:
-            return replace(self, unboosted=self.unboosted.pin_memory())
+            mixing = self.mixing.pin_memory() if self.mixing else None
+            return replace(self, unboosted=self.unboosted.pin_memory(), mixing=mixing)
         if self.samples is not None:
             return replace(self, samples=self.samples.pin_memory())
         return self
@@ -72,7 +81,9 @@ class Batch:
     def to(self, device: torch.device, non_blocking: bool = False) -> Batch:
         """Return the batch on `device`."""
         if self.unboosted is not None:
-            return replace(self, unboosted=self.unboosted.to(device, non_blocking=non_blocking))
+            unboosted = self.unboosted.to(device, non_blocking=non_blocking)
+            mixing = self.mixing.to(device, non_blocking=non_blocking) if self.mixing else None
+            return replace(self, unboosted=unboosted, mixing=mixing)
         if self.samples is not None:
             return replace(self, samples=self.samples.to(device, non_blocking=non_blocking))
         return self
@@ -81,21 +92,39 @@ class Batch:
         """Do what `Tensor.record_stream` does, for each tensor."""
         if self.unboosted is not None:
             self.unboosted.record_stream(stream)
+            if self.mixing is not None:
+                self.mixing.record_stream(stream)
         elif self.samples is not None:
             self.samples.record_stream(stream)
 
 
 def collate(clips: Sequence[Clip]) -> Batch:
     """Make a batch of clips of equal shape, or of the first error among them."""
+    partners = [clip.partner for clip in clips if clip.partner is not None]
     arrays = []
-    for clip in clips:
+    draws = []
+    for clip in (*clips, *partners):
         if clip.error is not None:
             return Batch(error=clip.error)
         assert clip.samples is not None
         arrays.append(torch.from_numpy(clip.samples))
+        draws.append(clip.draws)
     # A worker makes the tensor in shared memory, so that it need not be copied there.
     samples: Tensor = default_collate(arrays)
     rawboost = clips[0].rawboost
     if rawboost is None:
         return Batch(samples)
-    return Batch(unboosted=prepare(samples, [clip.draws for clip in clips], rawboost))
+    return Batch(unboosted=prepare(samples, draws, rawboost), mixing=_mixing_of(clips))
+
+
+def _mixing_of(clips: Sequence[Clip]) -> Mixing | None:
+    """Return what is to be mixed of a batch of `clips`; None for nothing."""
+    rows = []
+    weights = []
+    for row, clip in enumerate(clips):
+        if clip.partner is not None:
+            rows.append(row)
+            weights.append([clip.weight])
+    if not rows:
+        return None
+    return Mixing(torch.tensor(rows), torch.tensor(weights, dtype=torch.float32))

@@ -7,7 +7,7 @@ so that a worker of any start method sees the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from asdf.audio.rawboost import boost, draw_for_some
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
+from asdf.data.mixup import Mixup, mix
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import RawBoost, SpeechActivity
@@ -36,6 +37,7 @@ class TrainingClips(Dataset[Clip]):
         position: where an utterance is cut: at 'random', or always at its 'start'.
         augmentation: what is done to a clip before RawBoost.
         vocoders: of the utterances that are copies; what they draw is a stream of its own.
+        mixup: how a clip is mixed with another one after RawBoost; None: not at all.
     """
 
     utterances: TrialList
@@ -47,6 +49,7 @@ class TrainingClips(Dataset[Clip]):
     position: Literal["random", "start"] = "random"
     augmentation: Chain = field(default_factory=Chain)
     vocoders: Vocoders = field(default_factory=Vocoders)
+    mixup: Mixup | None = None
 
     def __post_init__(self) -> None:
         # Millions of Python objects would be copied into each worker, as it counts references.
@@ -56,6 +59,20 @@ class TrainingClips(Dataset[Clip]):
         return len(self.utterances)
 
     def __getitem__(self, key: tuple[int, int]) -> Clip:
+        clip = self._read(key)
+        mixture = self.mixup.draw(key) if self.mixup else None
+        if mixture is None or clip.samples is None:
+            return clip
+        # As it is at its own turn in this epoch.
+        partner = self._read((key[0], mixture.partner))
+        if partner.samples is None:
+            return partner
+        if self.rawboost.on_device:
+            return replace(clip, partner=partner, weight=mixture.weight)
+        return Clip(mix(clip.samples, partner.samples, mixture.weight))
+
+    def _read(self, key: tuple[int, int]) -> Clip:
+        """Return the clip of a key before it is mixed."""
         epoch, index = key
         # One generator for all that is random in a clip: what is drawn first is part of the format.
         draws = generator(self.seed, "clip", epoch, index)

@@ -69,7 +69,7 @@ class Share:
 
     def clip_keys(self) -> list[tuple[int, int]]:
         """Return the keys of its clips."""
-        return list(zip(self.draws.tolist(), self.utterances.tolist(), strict=True))
+        return _pair(self.draws, self.utterances)
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,18 @@ class Window:
         utterances: those of all ranks, as indices into the list.
         shares: this rank's minibatches.
         epoch_size: turns of the whole epoch.
+        draws: those of all ranks' clips, as in `Share`.
     """
 
     start: int
     utterances: np.ndarray
     shares: list[Share]
     epoch_size: int
+    draws: np.ndarray
+
+    def clip_keys(self) -> list[tuple[int, int]]:
+        """Return the keys of all ranks' clips."""
+        return _pair(self.draws, self.utterances)
 
     @property
     def end(self) -> int:
@@ -139,7 +145,7 @@ class TrainingPlan:
             shares = []
             for part, counted in self._shares(positions):
                 shares.append(Share(order[part], counted, draws[part]))
-            yield Window(position, order[positions], shares, self.size)
+            yield Window(position, order[positions], shares, self.size, draws[positions])
 
     def _shares(self, window: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the positions of this rank's minibatches of a window, and how many count."""
@@ -153,6 +159,10 @@ class TrainingPlan:
             local = np.array_split(part, self.world_size)[self.rank]
             fillers = np.resize(part, max(0, min_share - len(local)))
             yield np.concatenate([local, fillers]), len(local)
+
+
+def _pair(draws: np.ndarray, utterances: np.ndarray) -> list[tuple[int, int]]:
+    return list(zip(draws.tolist(), utterances.tolist(), strict=True))
 
 
 def earlier_turns(order: np.ndarray) -> np.ndarray:

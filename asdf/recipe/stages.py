@@ -139,6 +139,7 @@ def _clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchL
     """Return the loader of the training clips, augmented as the settings say."""
     from asdf.data.datasets import TrainingClips
     from asdf.data.loaders import BatchLoader
+    from asdf.data.mixup import find_mixup
 
     settings = run.settings
     clips = TrainingClips(
@@ -151,9 +152,12 @@ def _clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchL
         position=settings.network.clip_position,
         augmentation=run.augmentation(),
         vocoders=run.vocoders(),
+        mixup=find_mixup(settings, len(utterances)),
     )
     if settings.augmentation.chain:
         LOG.info("training examples are augmented: %s", clips.augmentation.describe())
+    if clips.mixup is not None:
+        LOG.info("%g of the training examples are mixed with another one", clips.mixup.probability)
     workers = settings.computing.network_dataloader_workers
     return BatchLoader(clips, workers, run.world, stop=run.stop)
 

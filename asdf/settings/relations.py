@@ -209,3 +209,6 @@ def _cache_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if sections.vocoding.vocoders:
         relation = "needs recordings, not copies of them (vocoding.vocoders = ()), not"
         yield Contradiction(cache, relation, "vocoding.vocoders")
+    if sections.augmentation.mixup_probability:
+        relation = f"{no_augmentation} (augmentation.mixup_probability = 0), not"
+        yield Contradiction(cache, relation, "augmentation.mixup_probability")

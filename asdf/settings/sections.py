@@ -1048,6 +1048,20 @@ class Augmentation(KnownNames):
     time_mask_max_s: float = setting(
         0.2, "longest stretch that is silenced", unit="s", above=0, at_most=3600
     )
+    mixup_probability: float = setting(
+        0.0,
+        "proportion of the examples that are mixed with another utterance's, and their losses as "
+        "well; 0: none",
+        at_least=0,
+        at_most=1,
+    )
+    mixup_alpha: float = setting(
+        0.4,
+        "shape of the beta distribution of the weights: 1 is uniform; small values leave mostly "
+        "one of the two",
+        above=0,
+        at_most=1000,
+    )
 
 
 VOCODERS = {

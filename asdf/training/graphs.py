@@ -85,7 +85,7 @@ class GraphedPasses:
         if self._adds not in self._pairs:
             self._pairs[self._adds] = self._capture_checked()
         self._clips.copy_(clips)
-        self._targets.labels_B.copy_(targets.labels_B)
+        _copy_targets(targets, self._targets)
         pair = self._pairs[self._adds]
         pair.forward.replay()
         # The next replay writes others there.
@@ -105,7 +105,7 @@ class GraphedPasses:
     def _prepare(self, clips: Tensor, targets: Targets) -> None:
         LOG.info("the passes over a minibatch are captured as CUDA graphs")
         self._clips = torch.empty_like(clips)
-        self._targets = Targets(torch.empty_like(targets.labels_B))
+        self._targets = _empty_like(targets)
         self._factor = torch.empty((), device=clips.device)
         self._stream = torch.cuda.Stream(clips.device)
         self._pool = torch.cuda.graph_pool_handle()
@@ -150,6 +150,23 @@ class GraphedPasses:
         return torch.cuda.graph(
             graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
         )
+
+
+def _empty_like(targets: Targets) -> Targets:
+    """Return targets of the same shapes, which `_copy_targets` fills."""
+    labels_B = torch.empty_like(targets.labels_B)
+    if targets.partners is None or targets.weights_B is None:
+        return Targets(labels_B)
+    partners = _empty_like(targets.partners)
+    return Targets(labels_B, partners=partners, weights_B=torch.empty_like(targets.weights_B))
+
+
+def _copy_targets(source: Targets, destination: Targets) -> None:
+    destination.labels_B.copy_(source.labels_B)
+    if source.partners is not None and destination.partners is not None:
+        _copy_targets(source.partners, destination.partners)
+    if source.weights_B is not None and destination.weights_B is not None:
+        destination.weights_B.copy_(source.weights_B)
 
 
 def _host_draws() -> tuple[object, ...]:

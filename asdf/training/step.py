@@ -21,7 +21,7 @@ from asdf.data.batches import Batch
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.sharding import divides
-from asdf.distributed.transfer import fetch_later, send
+from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.interchange import NetworkFile
@@ -43,7 +43,7 @@ from asdf.training.instruments.clock import (
     StepClock,
 )
 from asdf.training.last_step import LastStep
-from asdf.training.losses import Loss, Targets
+from asdf.training.losses import Loss
 from asdf.training.losses.building import build_loss
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
@@ -52,7 +52,8 @@ from asdf.training.precision import choose_precision
 from asdf.training.preparation import check_clip_size, prepare_passes
 from asdf.training.progress import Progress, seed_step
 from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.trials.trial_list import TrialList, values_at
+from asdf.training.targets import TargetSource
+from asdf.trials.trial_list import TrialList
 
 _SHOWN = 8
 
@@ -114,9 +115,10 @@ class Step:
         self.utterances = utterances
         self.settings = settings
         self.world = world
-        self.labels = torch.from_numpy(utterances.labels).long()
         # Before the network is divided and the optimiser made, which are to have its parameters.
         self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
+        self.targets = TargetSource(utterances, self.loss, settings, world.device)
+        self.labels = self.targets.labels
         self.loss.begin_training(self.labels)
         self.clock = StepClock(world.device)
         self.precision = choose_precision(
@@ -194,7 +196,7 @@ class Step:
             self.optimiser, self._schedule, self.settings, progress, window.epoch_size
         )
         # Every rank knows the labels of the whole window, so the ranks need not add up their parts.
-        weight = self.loss.normaliser(self.labels[window.utterances])
+        weight = self.targets.normaliser(window)
         self.loss.begin_step(progress.epochs + progress.position / len(self.utterances))
         losses = self._backward(window, clips, weight, progress.step)
         with self.clock.part(COMMUNICATION):
@@ -256,7 +258,7 @@ class Step:
             waveforms = self._next_minibatch(clips)
             # After reading: whatever a loader draws must not change the draws of the network.
             seed_step(self.settings.recipe.seed, step, number, self.world.rank)
-            targets = self._targets(share)
+            targets = self.targets.of_share(share)
             with (
                 exchange_now(model, is_last),
                 compile_errors_as_usage_errors(self.settings.computing.compile),
@@ -273,13 +275,6 @@ class Step:
                     passes.backward(share_losses, self.world.size / weight)
         assert losses is not None  # a window has at least one minibatch
         return losses
-
-    def _targets(self, share: Share) -> Targets:
-        labels_B = send(self.labels[share.utterances], self.world.device)
-        columns = {}
-        for name in self.loss.columns:
-            columns[name] = values_at(self.utterances.columns[name], share.utterances)
-        return Targets(labels_B, columns)
 
     def _prepare_passes(self) -> Passes | GraphedPasses:
         return prepare_passes(

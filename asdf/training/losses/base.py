@@ -27,10 +27,14 @@ class Targets:
     Attributes:
         labels_B: 1 bona fide, 0 spoof; int64, on the network's device.
         columns: those that the loss asks for.
+        partners: of the utterances that these are mixed with (`asdf.data.mixup`); None: with none.
+        weights_B: of the utterances themselves, float32; the partners' are the rest.
     """
 
     labels_B: Tensor
     columns: Columns = field(default_factory=dict)
+    partners: Targets | None = None
+    weights_B: Tensor | None = None
 
 
 class Loss(ScoringLoss, ABC):
@@ -110,7 +114,14 @@ class Loss(ScoringLoss, ABC):
         """
 
     def of_minibatch(self, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets) -> Tensor:
-        """Return the weighted values of the utterances, (batch,)."""
+        """Return the weighted values of the utterances, (batch,); mixed ones' are mixed."""
+        values_B = self._weighted(embeddings_BE, logits_B2, targets)
+        if targets.partners is None or targets.weights_B is None:
+            return values_B
+        others_B = self._weighted(embeddings_BE, logits_B2, targets.partners)
+        return targets.weights_B * values_B + (1 - targets.weights_B) * others_B
+
+    def _weighted(self, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets) -> Tensor:
         labels_B = targets.labels_B
         values_B = self.per_utterance(embeddings_BE, logits_B2, labels_B, targets.columns)
         return values_B * self.class_weights_2[labels_B]
@@ -126,3 +137,16 @@ class Loss(ScoringLoss, ABC):
         """
         weights_2 = torch.tensor(self._class_weights, dtype=torch.float64)
         return float(weights_2[labels.long()].sum())
+
+    def mixed_normaliser(self, labels: Tensor, partners: Tensor, weights: Tensor) -> float:
+        """Return the denominator of a step's mean over mixed utterances, all (utterances,).
+
+        Args:
+            partners: the labels of those that they are mixed with.
+            weights: of the utterances themselves.
+        """
+        classes = [self.normaliser(torch.tensor([label])) for label in (0, 1)]
+        per_class = torch.tensor(classes, dtype=torch.float64)
+        exact = weights.double()
+        mixed = exact * per_class[labels] + (1 - exact) * per_class[partners]
+        return float(mixed.sum())

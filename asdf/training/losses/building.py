@@ -37,8 +37,8 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
         folder: the recipe's, where a user's own modules lie.
 
     Raises:
-        UsageError: no such class exists, it is not derived from `Loss`, lacks a method, or gives no
-            likelihood ratios where `network.score` is 'llr'.
+        UsageError: no such class exists, it is not derived from `Loss`, lacks a method, gives no
+            likelihood ratios where `network.score` is 'llr', or cannot be mixed where clips are.
         AsdfError: its module fails when it is imported.
     """
     path = class_path_of(SETTING, settings.network.loss)
@@ -49,6 +49,7 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
             f"{SETTING}: {path} lacks {' and '.join(missing)}, without which it is no loss. Write "
             "it as asdf.training.losses.Loss shows, and mind its spelling."
         )
+    _check_mixable(kind, settings)
     if settings.network.score != "llr":
         return kind
     if kind is not CrossEntropy or settings.loss.label_smoothing:
@@ -59,6 +60,16 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
             "'bona_fide' or 'difference', and calibrate the network for likelihood ratios."
         )
     return LikelihoodRatio
+
+
+def _check_mixable(kind: type[Loss], settings: Sections) -> None:
+    if kind.is_joint and settings.augmentation.mixup_probability:
+        raise UsageError(
+            f"augmentation.mixup_probability = {settings.augmentation.mixup_probability}: "
+            f"{SETTING} = {settings.network.loss!r} compares utterances with each other, and a "
+            "mixed one is of no class. Set augmentation.mixup_probability = 0, or choose another "
+            "loss."
+        )
 
 
 def build_loss(

@@ -417,10 +417,16 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
             ],
         ),
         (
-            {"rawboost.enabled": True, "augmentation.chain": ("speed",)},
+            {
+                "rawboost.enabled": True,
+                "augmentation.chain": ("speed",),
+                "augmentation.mixup_probability": 0.5,
+            },
             [
                 "rawboost.enabled: clips without augmentation (rawboost.enabled = False)",
                 "augmentation.chain: clips without augmentation (augmentation.chain = ())",
+                "augmentation.mixup_probability: clips without augmentation "
+                "(augmentation.mixup_probability = 0)",
             ],
         ),
     ],
