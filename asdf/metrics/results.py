@@ -184,15 +184,19 @@ def _cells(row: Row) -> _Cells:
     )
 
 
-def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> None:
+def write_results(folder: str | os.PathLike[str], rows: Sequence[AnyRow]) -> list[dict[str, Any]]:
     """Write `results.txt` and `results.json` into `folder`.
 
     Each is written atomically, the same bytes for the same rows.
+
+    Returns:
+        The rows as results.json has them.
     """
     records = [_record(_as_row(row)) for row in rows]
     content = json.dumps(records, indent=2, ensure_ascii=False)
     write_text(Path(folder) / RESULTS_JSON, content + "\n")
     write_text(Path(folder) / RESULTS_TEXT, results_table(rows))
+    return records
 
 
 def _record(row: Row) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.leaving_out import training_lists, validation_lists
 from asdf.runs.log import LOG
+from asdf.settings.sections import Recipe as RecipeSettings
 from asdf.settings.sections import Sections
 from asdf.text import did_you_mean
 from asdf.trials.collecting import same_recording
@@ -158,6 +159,11 @@ def validation_sets(settings: Sections) -> tuple[str, ...]:
     if settings.recipe.validation_sets is None:
         return settings.recipe.evaluation_sets
     return settings.recipe.validation_sets
+
+
+def reaches_callbacks(recipe: RecipeSettings) -> bool:
+    """Whether a chosen stage has something to say to callbacks."""
+    return any(map(recipe.execute_stage, (1, 2, 3)))
 
 
 def scores_only(settings: Sections) -> bool:

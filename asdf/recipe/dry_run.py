@@ -24,6 +24,7 @@ from asdf.recipe.corpora import (
     Corpus,
     check_classes,
     find_corpus,
+    reaches_callbacks,
     scores_only,
     sets_in_use,
     validation_sets,
@@ -129,11 +130,12 @@ def _checks(
     if recipe.execute_stage(1) and not scores_only(settings):
         checks.append(partial(check_material, settings, folders.database))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
-        checks.append(partial(find_callbacks, settings, folders.recipe))
         checks.append(partial(find_sampler, settings, folders.recipe))
     # Without training the networks have to exist already.
     elif recipe.execute_stage(2) or recipe.execute_stage(3):
         checks.append(partial(select_networks, settings, folders.layout))
+    if reaches_callbacks(recipe):
+        checks.append(partial(find_callbacks, settings, folders.recipe))
     if sets_in_use(settings):
         checks.append(partial(check_detector, settings.sad))
     return checks

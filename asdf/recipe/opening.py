@@ -24,7 +24,7 @@ from asdf.recipe.corpora import Corpus
 from asdf.recipe.dry_run import dry_run
 from asdf.recipe.ending import exit_status, skip_shutdown
 from asdf.recipe.folders import Folders, folders_of
-from asdf.recipe.recording import end_recorded, start_run
+from asdf.recipe.recording import end_recorded, end_reported, start_run
 from asdf.recipe.run import Run
 from asdf.recipe.stage_list import Stage, read_stages
 from asdf.recipe.starting import become_torchrun, check_same_run, import_torch
@@ -80,7 +80,7 @@ class Recipe:
                 # One process owns the folder; that it cannot be had ends all of them.
                 world.run_on_main(partial(_claim_folder, folders, stack))
                 start_run(run, account)
-                with end_recorded(run):
+                with end_recorded(run), end_reported(run):
                     yield run
 
 

@@ -88,6 +88,19 @@ def end_recorded(run: Run) -> Iterator[None]:
     run.world.run_on_main(partial(_record_end, run, peaks))
 
 
+@contextmanager
+def end_reported(run: Run) -> Iterator[None]:
+    """Let the callbacks of the run know how the block ends."""
+    try:
+        yield
+    except BaseException as error:
+        # What ends the program has become an exit status by now.
+        is_exit = isinstance(error, SystemExit)
+        run.end_callbacks((error.__context__ if is_exit else None) or error)
+        raise
+    run.end_callbacks(None)
+
+
 def _record_end(run: Run, peaks: list[dict[str, float | None]]) -> None:
     named = {f"rank {rank}": peak for rank, peak in enumerate(peaks)}
     update_record(run.folders.layout.environment, {"ended": now(), "peak_memory_mb": named})

@@ -16,6 +16,7 @@ from asdf.recipe.corpora import (
     check_classes,
     find_corpus,
     is_checked,
+    reaches_callbacks,
     scores_only,
     sets_in_use,
     validation_sets,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from asdf.audio.vocoding import Vocoders
     from asdf.distributed.stopping import StopRequest
     from asdf.distributed.world import World
+    from asdf.training.callback_group import CallbackGroup
 
 
 class _Measured(NamedTuple):
@@ -64,6 +66,7 @@ class Run:
     _measured: dict[str, _Measured] = field(default_factory=dict)
     _validation: dict[str, _Measured] = field(default_factory=dict)
     _augmentation: Chain | None = None
+    _callbacks: CallbackGroup | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
         """Do `function(self)` if the settings choose stage `number`; all ranks enter and leave it.
@@ -76,10 +79,30 @@ class Run:
         LOG.info("stage %d: %s", number, summary)
         # The others wait for the result, and end with an error of the main rank.
         if main_only:
+            # All ranks take part in making them.
+            self.callbacks()
             self.world.run_on_main(partial(function, self))
         else:
             function(self)
             self.world.barrier()
+
+    def callbacks(self) -> CallbackGroup:
+        """Return the run's callbacks; the user's own are on the main rank alone.
+
+        A callback that cannot be made ends all ranks. They are made when they are first needed.
+        """
+        from asdf.training.callback_group import build_callbacks
+
+        if self._callbacks is None:
+            self._callbacks = build_callbacks(
+                self.settings, self.folders.system, self.recipe_folder, self.world
+            )
+        return self._callbacks
+
+    def end_callbacks(self, error: BaseException | None) -> None:
+        """Let the callbacks know how the run ended, on the main rank, if there are any."""
+        if self._callbacks is not None and self.world.is_main:
+            self._callbacks.end(error)
 
     @property
     def validation_sets(self) -> tuple[str, ...]:
@@ -283,7 +306,10 @@ class Run:
                 missing, all of them in one message; a list lacks a class; the sampler fails.
         """
         from asdf.audio.speech_activity import check_detector
+        from asdf.training.callbacks import find_callbacks
 
+        if reaches_callbacks(self.settings.recipe):
+            find_callbacks(self.settings, self.recipe_folder)
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self._check_own_code()
             self.augmentation()
@@ -311,7 +337,6 @@ class Run:
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
         from asdf.networks.units import check_network_divisible
-        from asdf.training.callbacks import find_callbacks
         from asdf.training.losses.building import find_loss_class
         from asdf.training.optimisers import check_named_optimiser
         from asdf.training.schedules import find_schedule
@@ -323,7 +348,6 @@ class Run:
                 find_front_end_class(self.settings.front_end, self.recipe_folder),
             )
         find_loss_class(self.settings, self.recipe_folder)
-        find_callbacks(self.settings, self.recipe_folder)
         find_sampler(self.settings, self.recipe_folder)
         check_named_optimiser(self.settings, self.recipe_folder)
         find_schedule(self.settings, self.recipe_folder)

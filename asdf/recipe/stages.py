@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from asdf.data.loaders import BatchLoader
-    from asdf.training.callback_group import CallbackGroup
     from asdf.training.loop import Trainer
     from asdf.training.step import Step
     from asdf.trials.how_scored import HowScored
@@ -50,7 +49,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         layout=run.folders.layout,
         validate=validate,
         stop=run.stop,
-        callbacks=_callbacks(run),
+        callbacks=run.callbacks(),
         sampler=build_sampler(settings, utterances, run.recipe_folder),
     )
     _resume(run, trainer, start)
@@ -210,7 +209,12 @@ def evaluate_network(
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     lists = (run.utterances(corpus) for corpus in sets)
     measured = ((utterances, run.lengths(utterances)) for utterances in lists)
-    return _score_lists(run, network, name, measured)
+    eers = _score_lists(run, network, name, measured)
+    for corpus, eer in eers.items():
+        path = run.folders.scores(name, corpus)
+        record = {"network": name, "set": corpus, "eer": eer, "path": path}
+        run.callbacks().call("on_scores", record)
+    return eers
 
 
 def _score_validation_sets(run: Run, network: nn.Module, name: str) -> dict[str, float]:
@@ -290,10 +294,12 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
             result = evaluate(read_scores(path))
             rows.append(Row(str(NetworkName.parse(network)), corpus, result, how_scored(path)))
     LOG.info("%s", results_table(rows))
-    write_results(run.folders.results, rows)
+    records = write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
     page = report_page(gather([open_run_folder(run.folders.system)]))
     write_text(run.folders.layout.report, page)
+    # The other ranks wait.
+    run.callbacks().call_alone("on_results", records)
     LOG.info(
         "written to %s; report.html there shows them with curves and settings", run.folders.results
     )
@@ -367,26 +373,3 @@ def _resume(run: Run, trainer: Trainer, start: str | None) -> None:
         trainer.progress.epochs,
         trainer.progress.step,
     )
-
-
-def _callbacks(run: Run) -> CallbackGroup:
-    """Return the run's callbacks; the user's own are on the main rank alone.
-
-    A callback that cannot be made ends all ranks.
-    """
-    from asdf.training.callback_group import CallbackGroup
-    from asdf.training.callbacks import Callback, build_callback, find_callbacks
-    from asdf.training.metrics_file import MetricsFile
-
-    settings = run.settings
-    folder = run.folders.system
-    classes = find_callbacks(settings, run.recipe_folder)
-    users: list[Callback] = []
-
-    def build_all() -> None:
-        for kind in classes:
-            users.append(build_callback(kind, settings, folder))
-
-    run.world.run_on_main(build_all)
-    failures_end_training = settings.network.callback_failures_end_training
-    return CallbackGroup([MetricsFile(settings, folder)], users, run.world, failures_end_training)

@@ -66,6 +66,15 @@ class Layout:
         return self.system / "tensorboard"
 
     @property
+    def tracking(self) -> Path:
+        """What trackers call the run."""
+        return self.system / "tracking.json"
+
+    @property
+    def mlflow(self) -> Path:
+        return self.system / "mlflow.db"
+
+    @property
     def networks(self) -> Path:
         return self.system / "networks"
 

@@ -214,6 +214,11 @@ LOSSES = {
     "aam_softmax": "asdf.training.losses.AAMSoftmax",
     "p2sgrad": "asdf.training.losses.P2SGrad",
 }
+CALLBACKS = {
+    "tensorboard": "asdf.training.trackers.TensorBoard",
+    "wandb": "asdf.training.trackers.WeightsAndBiases",
+    "mlflow": "asdf.training.trackers.MLflow",
+}
 
 
 @dataclass
@@ -454,7 +459,7 @@ class Network(KnownNames):
         None, "optimiser steps between checkpoints inside an epoch", at_least=1, at_most=MAX_STEPS
     )
     callbacks: tuple[str, ...] = setting(
-        (), "class paths of your own callbacks", check="class_path"
+        (), "trackers, and callbacks of your own", check="class_path", names=CALLBACKS
     )
     callback_failures_end_training: bool = setting(
         False,
@@ -1153,6 +1158,20 @@ SAMPLERS = {
 
 
 @dataclass
+class Tracking(KnownNames):
+    """What trackers among `network.callbacks` call the run, and where they save it."""
+
+    project: str = setting("asdf", "wandb: the project; mlflow: the experiment", check="not_empty")
+    name: str | None = setting(None, "name of the run; None: that of the system folder")
+    offline: bool = setting(
+        False, "wandb: save in the system folder, for `wandb sync`, instead of sending"
+    )
+    mlflow_uri: str | None = setting(
+        None, "mlflow: address of the server or database; None: mlflow.db in the system folder"
+    )
+
+
+@dataclass
 class Recipe(KnownNames):
     """Which stages run, on which corpora."""
 
@@ -1224,6 +1243,7 @@ class Sections(KnownNames):
     augmentation: Augmentation = field(default_factory=Augmentation)
     vocoding: Vocoding = field(default_factory=Vocoding)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
+    tracking: Tracking = field(default_factory=Tracking)
     recipe: Recipe = field(default_factory=Recipe)
     declared: dict[str, Any] = field(default_factory=dict)
     """The sections that classes of the user's declare, by their names: `settings.my_section.x`

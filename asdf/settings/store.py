@@ -38,6 +38,7 @@ from asdf.settings.sections import (
     Sections,
     Spectrum,
     SpeechActivity,
+    Tracking,
     Vocoding,
     assign,
     no_section,
@@ -68,6 +69,7 @@ class Settings:
     augmentation: Augmentation
     vocoding: Vocoding
     sad: SpeechActivity
+    tracking: Tracking
     recipe: Recipe
 
     _instance: ClassVar[Settings | None] = None

@@ -8,16 +8,45 @@ fails, all ranks end together.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from asdf.distributed.stopping import Stopped
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.settings.class_path import describe_error
-from asdf.training.callbacks import Callback
+from asdf.settings.sections import Sections
+from asdf.training.callbacks import (
+    SETTING,
+    Callback,
+    Training,
+    build_callback,
+    find_callbacks,
+)
+from asdf.training.metrics_file import MetricsFile
 
-SETTING = "network.callbacks"
+
+@dataclass(frozen=True)
+class Needs:
+    """What the callbacks of a run need besides the records that are made in any case."""
+
+    every_step: bool = False
+    gradient_norm: bool = False
+    outputs: bool = False
+
+    @classmethod
+    def of(cls, kinds: Iterable[type[Callback]]) -> Needs:
+        """Return what callbacks of these classes need."""
+        watching = [kind for kind in kinds if kind.on_every_step is not Callback.on_every_step]
+        return cls(
+            every_step=bool(watching),
+            gradient_norm=any(kind.needs_gradient_norm for kind in watching),
+            outputs=any(kind.needs_outputs for kind in watching),
+        )
 
 
 class CallbackGroup:
@@ -26,6 +55,7 @@ class CallbackGroup:
     Args:
         required: the project's own, whose failures end the run.
         users: those that `network.callbacks` names; only the main rank needs to have any.
+        needs: of `users`, on every rank.
         failures_end_training: a failure of one of `users` ends the run, too.
     """
 
@@ -35,12 +65,19 @@ class CallbackGroup:
         users: Sequence[Callback],
         world: World,
         failures_end_training: bool = False,
+        needs: Needs | None = None,
     ) -> None:
         self._required = required
         self._users = users
         self._world = world
         self._failures_end_training = failures_end_training
         self._failures: Counter[str] = Counter()
+        self.needs = needs or Needs()
+
+    def show(self, training: Training) -> None:
+        """Let the callbacks see the training that begins."""
+        for callback in (*self._required, *self._users):
+            callback.training = training
 
     def call(self, event: str, argument: Any) -> None:
         """Call the method `event` of every callback with `argument`; all ranks call this together.
@@ -49,6 +86,25 @@ class CallbackGroup:
             AsdfError: a callback failed whose failures end the run; on every rank.
         """
         self._world.run_on_main(lambda: self._call(event, argument))
+
+    def end(self, error: BaseException | None) -> None:
+        """Say how the run ended, on the main rank, where the other ranks may be gone.
+
+        No failure of a callback hides `error`.
+        """
+        with suppress(AsdfError):
+            if isinstance(error, Stopped):
+                self._call("on_stop", str(error))
+            elif error is not None:
+                self._call("on_failure", error)
+        for callback in self._users:
+            callback.training = None
+            try:
+                callback.close()
+            except Exception as failure:
+                with suppress(AsdfError):
+                    self._note_failure(callback, "close", failure)
+        self.report_failures()
 
     def call_alone(self, event: str, argument: Any) -> None:
         """Do the same on the main rank only, where the other ranks may be gone."""
@@ -87,3 +143,32 @@ class CallbackGroup:
                 describe_error(error, __file__),
                 exc_info=error,
             )
+
+
+def build_callbacks(
+    settings: Sections, folder: Path, recipe_folder: Path, world: World
+) -> CallbackGroup:
+    """Return the callbacks of a run; all ranks call this together.
+
+    Args:
+        folder: the system folder of the run.
+        recipe_folder: where the user's modules lie.
+
+    Raises:
+        AsdfError: a callback cannot be made; on every rank.
+    """
+    kinds = find_callbacks(settings, recipe_folder)
+    users: list[Callback] = []
+
+    def build_all() -> None:
+        for kind in kinds:
+            users.append(build_callback(kind, settings, folder))
+
+    world.run_on_main(build_all)
+    return CallbackGroup(
+        [MetricsFile(settings, folder)],
+        users,
+        world,
+        failures_end_training=settings.network.callback_failures_end_training,
+        needs=Needs.of(kinds),
+    )

@@ -1,20 +1,90 @@
-"""What users may add to the training loop; called on the main rank only."""
+"""What users may add to a run: methods that are called when something happens.
+
+Invariant: they are called on the main rank only, and what a callback does costs the other ranks
+nothing but the time.
+
+Shapes: B utterances, E embedding values, 2 classes (spoof, bona fide).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from asdf.errors import AsdfError, UsageError
-from asdf.runs.layout import Layout
+from asdf.errors import AsdfError
+from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+    from asdf.training.progress import Progress
+
+SETTING = "network.callbacks"
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a callback sees of a training. It may look at everything and should change nothing.
+
+    Attributes:
+        network: as it is trained, on the main process's device.
+        optimiser: with a parameter group per learning rate and weight decay.
+        progress: how far the run has come.
+    """
+
+    network: nn.Module
+    optimiser: Optimizer
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class StepOutputs:
+    """What the network gave for the main process's utterances of a step.
+
+    Attributes:
+        utterances: their ids.
+        labels_B: (utterances,), 1 for bona fide.
+        embeddings_BE: (utterances, anything).
+        logits_B2: (utterances, 2), before the loss's own weights, if it has any.
+    """
+
+    utterances: list[str]
+    labels_B: Tensor
+    embeddings_BE: Tensor
+    logits_B2: Tensor
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """An optimiser step.
+
+    Attributes:
+        step: its number, from 1 on.
+        epoch: epochs done, with the part of the current one.
+        loss: the mean over the utterances of the step, of all processes.
+        learning_rate: the highest of the parameter groups.
+        gradient_norm: the 2-norm of the gradient before any clipping; None if no callback of the
+            run says `needs_gradient_norm`.
+        outputs: None if no callback of the run says `needs_outputs`.
+    """
+
+    step: int
+    epoch: float
+    loss: float
+    learning_rate: float
+    gradient_norm: float | None = None
+    outputs: StepOutputs | None = None
 
 
 class Callback:
     """Base of the callbacks named in `network.callbacks`; override what you need.
 
-    An exception in one of these methods is logged, and training goes on: the first of each method
+    An exception in one of these methods is logged, and the run goes on: the first of each method
     with its traceback in log.txt, later ones are counted. With
     `network.callback_failures_end_training = True` it ends the run. An exception in the constructor
     always ends it, before the first step.
@@ -22,7 +92,16 @@ class Callback:
     Args:
         settings: a plain copy of the run's settings.
         folder: the system folder of the run.
+
+    Attributes:
+        needs_gradient_norm, needs_outputs: whether the records of `on_every_step` are to have
+            these, which costs time: the norm is computed, and the host waits for it.
+        training: the network and its optimiser, from `on_start` on; None in stages 2 and 3.
     """
+
+    needs_gradient_norm: ClassVar[bool] = False
+    needs_outputs: ClassVar[bool] = False
+    training: Training | None = None
 
     def __init__(self, settings: Sections, folder: Path) -> None:
         self.settings = settings
@@ -30,6 +109,12 @@ class Callback:
 
     def on_start(self, step: int) -> None:
         """Before the first step; earlier starts of this run took `step` optimiser steps."""
+
+    def on_epoch_start(self, epoch: int) -> None:
+        """Before the first step of an epoch, counted from 1, or of the rest of one."""
+
+    def on_every_step(self, record: StepRecord) -> None:
+        """After each optimiser step. While nobody overrides it, it costs nothing."""
 
     def on_step(self, record: dict[str, Any]) -> None:
         """After an optimiser step that is printed: step, epoch, loss, learning_rate and the like.
@@ -39,6 +124,9 @@ class Callback:
         clips; seconds_left is the time to the end of training, at the speed so far.
         """
 
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
+        """After a whole epoch: step, epoch, and loss, the mean over the epoch."""
+
     def on_evaluation(self, record: dict[str, Any]) -> None:
         """After the validation sets have been scored: step, epoch, network, eer (by set)."""
 
@@ -47,6 +135,21 @@ class Callback:
 
     def on_end(self, record: dict[str, Any]) -> None:
         """After training has ended by itself: step, epoch, reason."""
+
+    def on_scores(self, record: dict[str, Any]) -> None:
+        """After stage 2 has scored a set: network, set, eer, path (of the score file)."""
+
+    def on_results(self, rows: list[dict[str, Any]]) -> None:
+        """After stage 3: the rows of results.json, one per network and set, with all metrics."""
+
+    def on_stop(self, reason: str) -> None:
+        """When the run ends because somebody stopped it: by a signal, or by a file."""
+
+    def on_failure(self, error: BaseException) -> None:
+        """When the run ends by an error."""
+
+    def close(self) -> None:
+        """At the very end, however the run ended."""
 
 
 def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
@@ -59,10 +162,8 @@ def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
         UsageError: one of them does not exist, or is not derived from `Callback`.
         AsdfError: its module fails when it is imported.
     """
-    return [
-        find_class(path, folder, "network.callbacks", Callback)
-        for path in settings.network.callbacks
-    ]
+    paths = named_classes(SETTING, settings.network.callbacks)
+    return [find_class(path, folder, SETTING, Callback) for path in paths]
 
 
 def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:
@@ -80,41 +181,14 @@ def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Ca
         raise
     except Exception as error:
         raise AsdfError(
-            f"network.callbacks: {kind.__module__}.{kind.__qualname__}(settings, folder) failed: "
+            f"{SETTING}: {kind.__module__}.{kind.__qualname__}(settings, folder) failed: "
             f"{describe_error(error, __file__)}. Training has not begun. "
             "Mend the callback, or take it off network.callbacks."
         ) from error
 
 
-class TensorBoard(Callback):
-    """Writes the loss, the learning rate and the EERs where `tensorboard --logdir` shows them."""
-
-    def __init__(self, settings: Sections, folder: Path) -> None:
-        super().__init__(settings, folder)
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise UsageError(
-                "network.callbacks names TensorBoard, which is not installed. Install it with: "
-                "pip install 'asdf-antispoofing[tensorboard]'"
-            ) from None
-        self._kind = SummaryWriter
-
-    def on_start(self, step: int) -> None:
-        # What an earlier start drew beyond its last checkpoint is drawn again.
-        self._writer = self._kind(Layout(self.folder).tensorboard, purge_step=step + 1)
-
-    def on_step(self, record: dict[str, Any]) -> None:
-        for name in ("loss", "learning_rate", "utterances_per_s", "data_wait"):
-            self._writer.add_scalar(f"training/{name}", record[name], record["step"])
-
-    def on_evaluation(self, record: dict[str, Any]) -> None:
-        for name, eer in record["eer"].items():
-            self._writer.add_scalar(f"eer/{name}", eer, record["step"])
-        self._writer.flush()
-
-    def on_checkpoint(self, path: Path) -> None:
-        self._writer.flush()
-
-    def on_end(self, record: dict[str, Any]) -> None:
-        self._writer.close()
+def __getattr__(name: str) -> Any:
+    if name == "TensorBoard":
+        # Configs of the first version name it by this module.
+        return import_module("asdf.training.trackers").TensorBoard
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

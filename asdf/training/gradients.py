@@ -34,6 +34,21 @@ def clip_and_measure(
     return _largest_value(optimiser)
 
 
+def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> Tensor:
+    """Return the 2-norm of the gradient without the loss scale; 0-dimensional, on the device.
+
+    All ranks call this together: of a divided network each has a part.
+    """
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        return torch.zeros((), device=parameters[0].device)
+    norm = local_part(nn.utils.get_total_norm(gradients))
+    if scaler.is_enabled():
+        norm = norm / scaler.scale(torch.ones_like(norm))
+    return norm
+
+
 def _largest_value(optimiser: torch.optim.Optimizer) -> Tensor:
     """Return the largest absolute value in this rank's part of the gradient, or NaN."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]

@@ -41,8 +41,10 @@ from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName
 from asdf.scoring.precision import agree_on_precision
 from asdf.training.callback_group import CallbackGroup
+from asdf.training.callbacks import Training
 from asdf.training.instruments.profile import StepProfile
 from asdf.training.instruments.progress_lines import ProgressLines, position_of
+from asdf.training.observing import StepObserver
 from asdf.training.progress import Progress
 from asdf.training.retention import remove_networks
 from asdf.training.saving import Saving
@@ -107,6 +109,7 @@ class Trainer:
         )
         self.saving = Saving(step, layout, callbacks)
         self.lines = ProgressLines(step, self.plan, loader, callbacks)
+        self.observer = StepObserver(step, self.plan, callbacks)
 
     def resume(self, checkpoint: NetworkFile, evaluations: list[Evaluation]) -> None:
         """Go on from a checkpoint whose weights the network already has.
@@ -179,6 +182,7 @@ class Trainer:
         """
         self.step.network.train()
         try:
+            self.callbacks.show(Training(self.step.network, self.step.optimiser, self.progress))
             self.callbacks.call("on_start", self.progress.step)
             self.profile.begin(self.progress.step)
             self.lines.begin_run(self.progress)
@@ -192,7 +196,6 @@ class Trainer:
             self.callbacks.call("on_end", {**position, "reason": self.finished()})
         finally:
             self.profile.close()
-            self.callbacks.report_failures()
 
     def finished(self) -> str:
         """Return why training is over; '' while it is not."""
@@ -213,6 +216,7 @@ class Trainer:
         epoch = progress.epochs + 1
         start = progress.position
         progress.order_digest = self._agree_on_order(epoch)
+        self.callbacks.call("on_epoch_start", epoch)
         self.step.begin_epoch(progress.epochs)
         clips = self.loader.unboosted_batches(self._clip_keys(epoch, start))
         self.step.clock.restart()
@@ -260,6 +264,7 @@ class Trainer:
         requests = _Requests(*(ranks > 0 for ranks in taken.flags))
         if requests.settle:
             self.saving.settle()
+        self.observer.after_step(taken, window, progress)
         bar.update()
         self.lines.log_if_due(progress, taken.learning_rate, bar)
         return requests
@@ -301,6 +306,8 @@ class Trainer:
         progress.epochs += 1
         progress.begin_epoch()
         LOG.info("epoch %d: training loss %.4f", progress.epochs, loss)
+        ended = {"step": progress.step, "epoch": progress.epochs, "loss": loss}
+        self.callbacks.call("on_epoch_end", ended)
         lowered = update_plateau(self.settings.network, progress, loss)
         if lowered:
             LOG.info("%s", lowered)

@@ -32,7 +32,7 @@ from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.compiling import check_compilable, compile_errors_as_usage_errors
 from asdf.training.exchange import exchange_now, shard
-from asdf.training.gradients import clip_and_measure
+from asdf.training.gradients import clip_and_measure, gradient_norm
 from asdf.training.graphs import GraphedPasses
 from asdf.training.instruments.clock import (
     BACKWARD,
@@ -65,10 +65,14 @@ class TakenStep:
     Attributes:
         learning_rate: the highest of the parameter groups.
         flags: those given to `Step.take`, summed over the ranks.
+        loss: the mean over the utterances of the step, of all ranks.
+        gradient_norm: the 2-norm before clipping, on the device, if `Step.measures_gradient`.
     """
 
     learning_rate: float
     flags: list[float]
+    loss: float
+    gradient_norm: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,8 @@ class Step:
         self.optimiser = build_optimiser(network, settings, folder)
         self._schedule = find_schedule(settings, folder)
         self.last = LastStep(self.scaler, world.device)
-        self._trained = FromFeatures(network) if from_features else network
+        self.trained = FromFeatures(network) if from_features else network
+        self.measures_gradient = False
         self._passes: Passes | GraphedPasses | None = None
         self._front_end_frozen = settings.front_end.frozen
 
@@ -212,6 +217,9 @@ class Step:
         if broken_ranks:
             self._refuse(window, losses.counted, progress)
         with self.clock.part(OPTIMISER):
+            measured = None
+            if self.measures_gradient:
+                measured = gradient_norm(self.optimiser, self.scaler)
             norm = clip_and_measure(
                 self.optimiser, self.scaler, self.network, training.gradient_clip_norm
             )
@@ -224,7 +232,7 @@ class Step:
         progress.position = window.end
         progress.loss_sum += loss
         progress.weight_sum += weight
-        return TakenStep(rate, summed_flags)
+        return TakenStep(rate, summed_flags, loss / weight, measured)
 
     def check_last(self, numbers: Sequence[Tensor]) -> None:
         """Check the gradient of the last step, of which only now something is known.
@@ -278,7 +286,7 @@ class Step:
 
     def _prepare_passes(self) -> Passes | GraphedPasses:
         return prepare_passes(
-            self._trained,
+            self.trained,
             self.settings,
             self.world,
             loss=self.loss,

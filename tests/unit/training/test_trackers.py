@@ -1,0 +1,136 @@
+"""Weights & Biases and MLflow with the real packages, without a server."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asdf.errors import UsageError
+from asdf.settings.sections import Sections
+from asdf.training.trackers import MLflow, WeightsAndBiases
+from tests.conftest import PATIENCE_S
+
+STEP = {
+    "step": 2,
+    "epoch": 0.5,
+    "loss": 0.7,
+    "learning_rate": 0.1,
+    "utterances_per_s": 9.0,
+    "data_wait": 0.2,
+}
+EVALUATION = {"step": 4, "epoch": 1.0, "network": "epoch.1.pt", "eer": {"dev": 0.25}}
+ROWS = [{"epoch": "epoch.1", "set": "eval", "eer": 0.125, "min_dcf": 0.5, "full": True}]
+
+
+def settings() -> Sections:
+    sections = Sections()
+    sections.tracking.offline = True
+    sections.tracking.project = "spoofs"
+    return sections
+
+
+def play(kind: type[Any], folder: Path) -> Any:
+    tracker = kind(settings(), folder)
+    tracker.on_step(STEP)
+    tracker.on_step({**STEP, "step": 4, "loss": 0.5})
+    tracker.on_evaluation(EVALUATION)
+    tracker.on_results(ROWS)
+    return tracker
+
+
+def test_mlflow_has_the_run(tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    tracker = play(MLflow, tmp_path)
+    tracker.on_failure(RuntimeError("no more disk"))
+    tracker.close()
+    # A later stage goes on in the same run.
+    again = MLflow(settings(), tmp_path)
+    again.on_results([{**ROWS[0], "eer": 0.25}])
+    again.close()
+
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    number = client.get_experiment_by_name("spoofs").experiment_id
+    (run,) = client.search_runs([number])
+    assert run.info.run_id == json.loads((tmp_path / "tracking.json").read_text())["mlflow"]
+    assert run.info.run_name == tmp_path.name and run.info.status == "FINISHED"
+    assert run.data.tags["error"] == "no more disk"
+    assert run.data.params["network.max_epochs"] == "1000"
+    losses = client.get_metric_history(run.info.run_id, "training/loss")
+    assert [(metric.step, metric.value) for metric in losses] == [(2, 0.7), (4, 0.5)]
+    assert run.data.metrics["eer/dev"] == 0.25
+    assert run.data.metrics["results/epoch.1/eval/eer"] == 0.25
+    assert run.data.metrics["results/epoch.1/eval/min_dcf"] == 0.5
+    assert "results/epoch.1/eval/full" not in run.data.metrics
+
+
+def test_weights_and_biases_saves_the_run(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    play(WeightsAndBiases, tmp_path).close()
+    identifier = json.loads((tmp_path / "tracking.json").read_text())["wandb"]
+    (path,) = (tmp_path / "wandb").glob(f"offline-run-*-{identifier}/run-{identifier}.wandb")
+    # Its service writes the file, and ends after the run.
+    deadline = time.monotonic() + PATIENCE_S
+    while not (records := _records(path.read_bytes())) or not records[-1].HasField("exit"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    history: list[dict[str, Any]] = []
+    summary: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    for record in records:
+        if record.history.item:
+            items = record.history.item
+            history.append({_key(item): json.loads(item.value_json) for item in items})
+        for item in record.summary.update:
+            summary[_key(item)] = json.loads(item.value_json)
+        for item in record.run.config.update:
+            config[_key(item)] = json.loads(item.value_json)
+    losses = [row["training/loss"] for row in history if "training/loss" in row]
+    assert losses == [0.7, 0.5]
+    assert [row["eer/dev"] for row in history if "eer/dev" in row] == [0.25]
+    assert summary["results/epoch.1/eval/eer"] == 0.125
+    assert config["network"]["max_epochs"] == 1000
+
+
+def _records(content: bytes) -> list[Any]:
+    """The records of a file in LevelDB's log format, behind a header of 7 bytes."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    records = []
+    position = 7
+    whole = b""
+    while position + 7 <= len(content):
+        left = 32768 - position % 32768
+        if left < 7:
+            position += left
+            continue
+        length, kind = struct.unpack_from("<HB", content, position + 4)
+        position += 7
+        whole += content[position : position + length]
+        position += length
+        # 1: a whole record, 4: the last part of one.
+        if kind in (1, 4):
+            records.append(Record.FromString(whole))
+            whole = b""
+    return records
+
+
+def _key(item: Any) -> str:
+    return item.key or "/".join(item.nested_key)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "extra"),
+    [(MLflow, "mlflow", "mlflow"), (WeightsAndBiases, "wandb", "wandb")],
+)
+def test_a_tracker_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Any], module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UsageError, match=rf"pip install 'asdf-antispoofing\[{extra}\]'"):
+        kind(settings(), tmp_path)
