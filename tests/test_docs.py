@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from asdf.audio.augmentation import open_chain
+from asdf.audio.vocoding import open_vocoders
 from asdf.networks import build_network
 from asdf.recipe import Corpus
 from asdf.settings.sections import Sections
@@ -137,3 +138,15 @@ def test_a_part_of_the_chain_of_the_documents_augments(tmp_path: Path) -> None:
     done = [chain.apply(clip, 100, 400, rng) for _ in range(400)]
     inverted = [np.array_equal(augmented, -clip) for augmented in done]
     assert abs(np.mean(inverted) - 0.5) < 0.1
+
+
+def test_the_vocoder_of_the_page_on_augmentation_copies_speech(tmp_path: Path) -> None:
+    text = code_below("## Vocoded spoofs", AUGMENTATION)
+    (tmp_path / "shown_vocoders.py").write_text(text)
+    settings = Sections()
+    settings.vocoding.vocoders = ("shown_vocoders.Rounded",)
+    speech = np.random.default_rng(0).normal(0, 0.1, 4000).astype(np.float32)
+    vocoders = open_vocoders(settings, tmp_path)
+    copy = vocoders.copy("shown_vocoders.Rounded", speech, np.random.default_rng(1))
+    assert len(np.unique(copy)) <= 18
+    assert np.std(copy) == pytest.approx(np.std(speech), rel=1e-2)

@@ -199,3 +199,12 @@ network.epochs_per_train_call = 5
 network.minibatch_size = 12
 network.train_clip_size = 8000
 network.max_evaluation_utterance_length_in_samples = 16000
+
+# As mini-wav2vec, from bona fide speech alone: its spoofs are copies of it through simple vocoders,
+# made anew in each epoch (docs/augmentation.md). It hears none of the synthesisers of the
+# development set, two of which are vocoders of such kinds; so the EER says how far that leads.
+#     python run.py mini-vocoded paths.database_folder=/where/it/is
+mini-vocoded < mini-wav2vec
+paths.system_folder = 'mini-vocoded'
+vocoding.vocoders = ('griffin_lim', 'source_filter', 'lpc', 'phase')
+vocoding.corpus_spoofs = False
