@@ -7,9 +7,10 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from asdf.distributed.stopping import STOPPED
-from asdf.runs.evaluations import first_eer
+from asdf.runs.evaluations import first_value
 from asdf.trials.how_scored import in_precision
 
 # Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
@@ -23,7 +24,9 @@ _TAIL_BYTES = 1 << 16
 
 
 class Progress:
-    """Follows a metrics.jsonl: the newest epoch, and the newest EER on the first validation set."""
+    """Follows a metrics.jsonl: the newest epoch, and the newest results on the first validation
+    set.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,10 +64,18 @@ class Progress:
             record = json.loads(line)
             self._epoch = f"epoch {float(record['epoch']):.1f}"
             if record["kind"] == "evaluation":
-                eer = 100 * float(first_eer(record["eer"]))
-                self._eer = f"EER {eer:.3f} %{in_precision(record.get('scoring_precision'))}"
+                self._eer = _describe_evaluation(record)
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
             return
+
+
+def _describe_evaluation(record: dict[str, Any]) -> str:
+    """Return the results on the first validation set: 'EER 2.113 %, min_dcf 0.1234'."""
+    text = f"EER {100 * float(first_value(record['eer'])):.3f} %"
+    metric = record.get("validation_metric")
+    if metric is not None:
+        text += f", {metric} {float(first_value(record[metric])):.4f}"
+    return text + in_precision(record.get("scoring_precision"))
 
 
 def log_lines(path: Path, start: int) -> list[str]:

@@ -19,6 +19,7 @@ from asdf.data.vocoded_copies import describe_copies, join_with_copies
 from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
+from asdf.metrics.validation import check_metric
 from asdf.recipe.checks import Check, Problem, failures
 from asdf.recipe.corpora import (
     Corpus,
@@ -49,7 +50,7 @@ _SHOWN_DEVICES = 16
 _SEE_BELOW = "PROBLEM, see below"
 NETWORK_CLASS = "network.network_class"
 # Settings whose classes a dry run imports, as their constructors cost nothing.
-_IMPORTED = ("network.callbacks", "recipe.sampler")
+_IMPORTED = ("network.callbacks", "network.validation_metric", "recipe.sampler")
 _DEFAULT_SAMPLER = Sections().recipe.sampler
 
 
@@ -131,6 +132,7 @@ def _checks(
         checks.append(partial(check_material, settings, folders.database))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
         checks.append(partial(find_sampler, settings, folders.recipe))
+        checks.append(partial(check_metric, settings, folders.recipe))
     # Without training the networks have to exist already.
     elif recipe.execute_stage(2) or recipe.execute_stage(3):
         checks.append(partial(select_networks, settings, folders.layout))

@@ -333,6 +333,7 @@ class Run:
         """Find the classes that training needs: a wrong name is reported before any measuring."""
         from asdf.data.orders import find_sampler
         from asdf.distributed.sharding import divides
+        from asdf.metrics.validation import check_metric
         from asdf.networks.build import find_network_class
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
@@ -351,6 +352,7 @@ class Run:
         find_sampler(self.settings, self.recipe_folder)
         check_named_optimiser(self.settings, self.recipe_folder)
         find_schedule(self.settings, self.recipe_folder)
+        check_metric(self.settings, self.recipe_folder)
         if divides(self.settings.computing, self.world):
             self.world.run_on_main(
                 partial(check_network_divisible, self.settings, self.recipe_folder)

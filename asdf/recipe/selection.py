@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import scores_only, validation_sets
-from asdf.runs.evaluations import evaluated_networks
+from asdf.runs.evaluations import EER, evaluated_networks
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import AVERAGE, NetworkName, describe_networks, list_networks
 from asdf.settings.sections import Sections
@@ -20,7 +20,9 @@ def select_networks(settings: Sections, layout: Layout) -> list[str]:
     """
     folder = layout.networks
     # Two choices may be the same network: the best is often the last one.
-    names = list(dict.fromkeys(_file_name(epoch, layout) for epoch in _chosen_epochs(settings)))
+    metric = settings.network.validation_metric
+    chosen = _chosen_epochs(settings)
+    names = list(dict.fromkeys(_file_name(epoch, layout, metric) for epoch in chosen))
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise AsdfError(
@@ -62,23 +64,25 @@ def check_choices(settings: Sections) -> None:
     if not validation_sets(settings) and (average or "best" in chosen):
         what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
         raise UsageError(
-            f"{what} chooses among networks by their EER, but recipe.validation_sets is empty: "
-            "name one."
+            f"{what} chooses among networks by their validation, but recipe.validation_sets is "
+            "empty: name one."
         )
 
 
-def _file_name(epoch: int | str, layout: Layout) -> str:
-    """Return the file of an epoch's number, of 'best', 'average' or 'last'."""
+def _file_name(epoch: int | str, layout: Layout, metric: str) -> str:
+    """Return the file of an epoch's number, of 'best' by `metric`, 'average' or 'last'."""
     if isinstance(epoch, int):
         return NetworkName.after_epoch(epoch).file
     if epoch == "average":
         return AVERAGE.file
     if epoch == "best":
-        networks = evaluated_networks(layout)
+        networks = evaluated_networks(layout, metric)
         if not networks:
+            by_metric = "" if metric == EER else f" by network.validation_metric = {metric!r}"
             raise AsdfError(
                 f"recipe.selected_epochs names 'best', but no network in {layout.networks} has "
-                "been evaluated: set recipe.validation_sets before training, or name an epoch."
+                f"been evaluated{by_metric}: set recipe.validation_sets before training, or name "
+                "an epoch."
             )
         return networks[0].file
     networks = list_networks(layout.networks)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from asdf.errors import AsdfError
 from asdf.recipe.run import Run
-from asdf.runs.evaluations import read_evaluations
+from asdf.runs.evaluations import ChosenBy, ValidationResult, read_evaluations
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName, describe_networks, list_networks
 from asdf.settings.sections import Sections
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from asdf.data.loaders import BatchLoader
+    from asdf.metrics.validation import ChosenMetric
     from asdf.training.loop import Trainer
     from asdf.training.step import Step
     from asdf.trials.how_scored import HowScored
@@ -40,7 +41,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     start = _starting_point(run)
     minibatch = minibatch_per_process(settings.network, world.size)
 
-    def validate(trained: nn.Module, name: NetworkName) -> dict[str, float]:
+    def validate(trained: nn.Module, name: NetworkName) -> ValidationResult | None:
         return _score_validation_sets(run, trained, name.file)
 
     trainer = Trainer(
@@ -193,7 +194,8 @@ def _average_best_networks(run: Run, trainer: Trainer) -> None:
     from asdf.training.retention import average_networks
 
     count = run.settings.network.average_best_networks
-    average_networks(run.folders.layout, trainer.progress.evaluations, count)
+    metric = run.settings.network.validation_metric
+    average_networks(run.folders.layout, trainer.progress.evaluations, count, metric)
 
 
 def validate_network(run: Run) -> None:
@@ -209,7 +211,7 @@ def evaluate_network(
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     lists = (run.utterances(corpus) for corpus in sets)
     measured = ((utterances, run.lengths(utterances)) for utterances in lists)
-    eers = _score_lists(run, network, name, measured)
+    eers = _score_lists(run, network, name, measured).eers
     for corpus, eer in eers.items():
         path = run.folders.scores(name, corpus)
         record = {"network": name, "set": corpus, "eer": eer, "path": path}
@@ -217,10 +219,19 @@ def evaluate_network(
     return eers
 
 
-def _score_validation_sets(run: Run, network: nn.Module, name: str) -> dict[str, float]:
-    """Score what is validated on with a network; otherwise as `evaluate_network`."""
+def _score_validation_sets(run: Run, network: nn.Module, name: str) -> ValidationResult | None:
+    """Score what is validated on with a network, and compute what networks are chosen by.
+
+    Returns:
+        None where there is nothing to validate on.
+    """
+    from asdf.metrics.validation import ChosenMetric
+
+    if not run.validation_sets:
+        return None
+    metric = ChosenMetric(run.settings, run.recipe_folder)
     measured = map(run.validation_utterances, run.validation_sets)
-    return _score_lists(run, network, name, measured)
+    return _score_lists(run, network, name, measured, None if metric.is_eer else metric)
 
 
 def _score_lists(
@@ -228,24 +239,44 @@ def _score_lists(
     network: nn.Module,
     name: str,
     measured: Iterable[tuple[TrialList, np.ndarray]],
-) -> dict[str, float]:
-    """Score lists, with the lengths of their utterances; return the EER by the lists' names."""
+    metric: ChosenMetric | None = None,
+) -> ValidationResult:
+    """Score lists, with the lengths of their utterances; return the EERs by the lists' names.
+
+    Args:
+        metric: is computed as well; None: the EER alone.
+    """
     from asdf.scoring.score_list import build_list_scorer, score_list
     from asdf.trials.how_scored import in_precision
 
     eers: dict[str, float] = {}
+    values: dict[str, float] = {}
     scorer = build_list_scorer(network, run.settings, run.world)
     scored = scorer.how_scored
     for utterances, lengths in measured:
         corpus = utterances.name
         scores = score_list(scorer, utterances, lengths, run.settings, run.world, run.stop)
         path = run.folders.scores(name, corpus)
-        eers[corpus] = run.world.run_on_main(
-            partial(_write_scores, run, path, utterances, scores, scored)
+        result = run.world.run_on_main(
+            partial(_write_scores, run, path, utterances, scores, scored, metric)
         )
-        shown = f"EER {100 * eers[corpus]:.3f} %{in_precision(scored.precision)}"
+        eers[corpus] = result.eer
+        shown = f"EER {100 * result.eer:.3f} %"
+        if metric is not None:
+            values[corpus] = result.value
+            shown += f", {metric.name} {result.value:.4f}"
+        shown += in_precision(scored.precision)
         LOG.info("%s on %s: %s", NetworkName.parse(name), corpus, shown)
-    return eers
+    if metric is None:
+        return ValidationResult(eers)
+    return ValidationResult(eers, ChosenBy(metric.name, values, metric.lower_is_better))
+
+
+class _SetResult(NamedTuple):
+    """The EER on a set, and the value of the metric that networks are chosen by."""
+
+    eer: float
+    value: float
 
 
 def _write_scores(
@@ -254,8 +285,9 @@ def _write_scores(
     utterances: TrialList,
     scores: np.ndarray | None,
     scored: HowScored,
-) -> float:
-    """Write the score file and what belongs to it, on the main rank; return the EER."""
+    metric: ChosenMetric | None,
+) -> _SetResult:
+    """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
@@ -270,7 +302,10 @@ def _write_scores(
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]
     spoof = scores[utterances.labels == 0]
-    return eer(bona_fide, spoof)[0]
+    rate = eer(bona_fide, spoof)[0]
+    if metric is None:
+        return _SetResult(rate, rate)
+    return _SetResult(rate, metric.value(bona_fide, spoof, utterances.name))
 
 
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:

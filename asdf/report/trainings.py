@@ -11,7 +11,7 @@ from asdf.report.cells import ABSENT, Cell, Table, head_cells
 from asdf.report.courses import Record, is_finite_number
 from asdf.report.drawing import Figure, training_figure
 from asdf.report.gathering import Gathered
-from asdf.runs.evaluations import metrics_evaluations
+from asdf.runs.evaluations import Evaluation, metrics_evaluations
 from asdf.trials.how_scored import in_precision
 from asdf.trials.run_folder import RunFolder
 
@@ -79,26 +79,60 @@ def _describe_end(training: Sequence[Record]) -> str:
 def _evaluations_table(names: Sequence[str], records: Sequence[Sequence[Record]]) -> Table:
     """Return the evaluations during training, run by run."""
     by_run = list(map(metrics_evaluations, records))
-    sets: dict[str, None] = {}
-    with_precision = False
-    for evaluations in by_run:
-        for evaluation in evaluations:
-            sets.update(dict.fromkeys(evaluation.eers))
-            with_precision = with_precision or bool(in_precision(evaluation.scoring_precision))
+    columns = _columns_of([evaluation for run in by_run for evaluation in run])
     rows = []
     for name, evaluations in zip(names, by_run, strict=True):
         for evaluation in evaluations:
             row = [Cell(name), Cell(str(evaluation.network))]
             row += [Cell(evaluation.epoch), Cell(evaluation.step)]
-            for set_name in sets:
-                row.append(_eer_cell(evaluation.eers.get(set_name)))
-            if with_precision:
-                row.append(Cell(evaluation.scoring_precision))
-            rows.append(row)
-    head = ["Run", "Network", "Epoch", "Step", *(f"{set_name} EER %" for set_name in sets)]
-    if with_precision:
-        head.append("Scored in")
-    return Table("Evaluations during training", head_cells(head), rows)
+            rows.append([*row, *columns.cells(evaluation)])
+    return Table(
+        "Evaluations during training",
+        head_cells(["Run", "Network", "Epoch", "Step", *columns.head()]),
+        rows,
+    )
+
+
+@dataclass(frozen=True)
+class _ResultColumns:
+    """The columns with results of evaluations.
+
+    Attributes:
+        sets: whose EERs have a column each.
+        others: (metric, set), where networks were chosen by another metric than the EER.
+    """
+
+    sets: list[str]
+    others: list[tuple[str, str]]
+    with_precision: bool
+
+    def head(self) -> list[str]:
+        head = [f"{set_name} EER %" for set_name in self.sets]
+        head += [f"{set_name} {metric}" for metric, set_name in self.others]
+        if self.with_precision:
+            head.append("Scored in")
+        return head
+
+    def cells(self, evaluation: Evaluation) -> list[Cell]:
+        row = [_eer_cell(evaluation.eers.get(set_name)) for set_name in self.sets]
+        for metric, set_name in self.others:
+            row.append(_value_cell(evaluation.values(metric).get(set_name)))
+        if self.with_precision:
+            row.append(Cell(evaluation.scoring_precision))
+        return row
+
+
+def _columns_of(evaluations: Sequence[Evaluation]) -> _ResultColumns:
+    sets: dict[str, None] = {}
+    others: dict[tuple[str, str], None] = {}
+    with_precision = False
+    for evaluation in evaluations:
+        sets.update(dict.fromkeys(evaluation.eers))
+        with_precision = with_precision or bool(in_precision(evaluation.scoring_precision))
+        if evaluation.chosen_by is not None:
+            for set_name in evaluation.chosen_by.values:
+                others[evaluation.metric, set_name] = None
+    return _ResultColumns(list(sets), list(others), with_precision)
 
 
 def _eer_cell(eer: float | None) -> Cell:
@@ -106,3 +140,10 @@ def _eer_cell(eer: float | None) -> Cell:
     if not is_finite_number(eer):
         return Cell(ABSENT)
     return Cell(f"{100 * eer:.2f}", 100 * eer)
+
+
+def _value_cell(value: float | None) -> Cell:
+    """Return a value of the metric that networks were chosen by."""
+    if not is_finite_number(value):
+        return Cell(ABSENT)
+    return Cell(f"{value:.4f}", value)

@@ -1,7 +1,7 @@
-"""The EERs of a run's networks on its validation sets, and which network is the best by them.
+"""The results of a run's networks on its validation sets, and which network is the best by them.
 
-Invariant: whoever asks for the best network, the first validation set decides, by the one rule of
-`best_first`.
+Invariant: whoever asks for the best network, `network.validation_metric` on the first validation
+set decides, by the one rule of `best_first`. Only values of one metric on one set are compared.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
@@ -20,11 +20,35 @@ from asdf.runs.network_names import NetworkName
 
 # The first versions recorded no precision and computed in this one.
 _FIRST_PRECISION = "fp32"
+# The default of `network.validation_metric`, and what every record has.
+EER = "eer"
 
 
-def first_eer(eers: Mapping[str, float]) -> float:
-    """Return the EER on the first of the validation sets."""
-    return next(iter(eers.values()))
+def first_value(values: Mapping[str, float]) -> float:
+    """Return the value on the first of the validation sets."""
+    return next(iter(values.values()))
+
+
+@dataclass(frozen=True)
+class ChosenBy:
+    """The metric that networks are chosen by, where it is not the EER, and its values.
+
+    Attributes:
+        metric: as `network.validation_metric` names it.
+        values: by validation set, as the EERs.
+    """
+
+    metric: str
+    values: dict[str, float]
+    lower_is_better: bool = True
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """What a validation computes: EERs by set, at least one, and what networks are chosen by."""
+
+    eers: dict[str, float]
+    chosen_by: ChosenBy | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +61,7 @@ class Evaluation:
         eers: EER (a fraction) by validation set, in the order of `recipe.validation_sets`; never
             empty.
         scoring_precision: what the scores were computed in; None where a record does not say.
+        chosen_by: the metric by which networks were chosen then; None for the EER.
     """
 
     step: int
@@ -44,11 +69,27 @@ class Evaluation:
     network: NetworkName
     eers: dict[str, float]
     scoring_precision: str | None = None
+    chosen_by: ChosenBy | None = None
 
     @property
-    def first(self) -> float:
-        """The EER on the first validation set, by which networks are chosen."""
-        return first_eer(self.eers)
+    def metric(self) -> str:
+        """The metric by which networks were chosen then."""
+        return self.chosen_by.metric if self.chosen_by else EER
+
+    def values(self, metric: str) -> Mapping[str, float]:
+        """Return the values of a metric by validation set; none where it was not computed."""
+        if metric == EER:
+            return self.eers
+        if self.chosen_by is not None and self.chosen_by.metric == metric:
+            return self.chosen_by.values
+        return {}
+
+    def cost(self, metric: str, set_name: str) -> float | None:
+        """Return a number that is lower for a better network; None where it is not known."""
+        value = self.values(metric).get(set_name)
+        if value is None or metric == EER or self.chosen_by is None:
+            return value
+        return value if self.chosen_by.lower_is_better else -value
 
     def record(self) -> dict[str, Any]:
         """Return the evaluation as evaluations.json, metrics.jsonl and callbacks have it."""
@@ -59,6 +100,11 @@ class Evaluation:
         record["eer"] = dict(self.eers)
         if self.scoring_precision is not None:
             record["scoring_precision"] = self.scoring_precision
+        chosen_by = self.chosen_by
+        if chosen_by is not None:
+            record["validation_metric"] = chosen_by.metric
+            record["lower_is_better"] = chosen_by.lower_is_better
+            record[chosen_by.metric] = dict(chosen_by.values)
         return record
 
     @classmethod
@@ -69,12 +115,25 @@ class Evaluation:
         step, network, eers = (record.get(name) for name in ("step", "network", "eer"))
         if not isinstance(step, int) or not isinstance(network, str):
             return None
-        if not isinstance(eers, dict) or not eers:
+        if not _are_values(eers):
             return None
-        if not all(isinstance(eer, float | int) for eer in eers.values()):
-            return None
+        chosen_by = None
+        metric = record.get("validation_metric")
+        if metric is not None:
+            values = record.get(metric) if isinstance(metric, str) else None
+            if not _are_values(values):
+                return None
+            chosen_by = ChosenBy(metric, values, bool(record.get("lower_is_better", True)))
         name = NetworkName.parse(network)
-        return cls(step, record.get("epoch"), name, eers, record.get("scoring_precision"))
+        precision = record.get("scoring_precision")
+        return cls(step, record.get("epoch"), name, eers, precision, chosen_by)
+
+
+def _are_values(entry: Any) -> TypeGuard[dict[str, float]]:
+    """Return whether an entry of a record has the values of a metric by set."""
+    if not isinstance(entry, dict) or not entry:
+        return False
+    return all(isinstance(value, float | int) for value in entry.values())
 
 
 def evaluations_in(records: Iterable[Any]) -> list[Evaluation]:
@@ -88,34 +147,94 @@ def metrics_evaluations(records: Iterable[dict[str, Any]]) -> list[Evaluation]:
     return evaluations_in(record for record in records if record.get("kind") == "evaluation")
 
 
-def best_first(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
-    """Return the evaluations from the lowest EER on the first validation set to the highest.
+@dataclass(frozen=True)
+class _Judged:
+    """An evaluation with the number by which it is compared, the lower the better."""
 
-    Of equal EERs the later network comes first: it has been trained for longer.
+    evaluation: Evaluation
+    cost: float
+
+
+def _judge(evaluations: Iterable[Evaluation], metric: str | None) -> list[_Judged]:
+    """Return the evaluations that have a value of the metric on one set, in their order.
+
+    The set is the first one of the latest evaluation that has the metric. A run that was restarted
+    with another metric or other sets has evaluations that say nothing by these.
+
+    Args:
+        metric: None: that of the latest evaluation.
     """
-    return sorted(evaluations, key=lambda evaluation: (evaluation.first, -evaluation.step))
+    evaluations = list(evaluations)
+    newest_first = sorted(evaluations, key=lambda evaluation: evaluation.step, reverse=True)
+    if metric is None and newest_first:
+        metric = newest_first[0].metric
+    metric = metric or EER
+    latest = next((known for known in newest_first if known.values(metric)), None)
+    if latest is None:
+        return []
+    set_name = next(iter(latest.values(metric)))
+    judged = []
+    for evaluation in evaluations:
+        cost = evaluation.cost(metric, set_name)
+        if cost is not None:
+            judged.append(_Judged(evaluation, cost))
+    return judged
+
+
+def best_first(evaluations: Iterable[Evaluation], metric: str | None = None) -> list[Evaluation]:
+    """Return the evaluations from the best on the first validation set to the worst.
+
+    Of equals the later network comes first: it has been trained for longer. Evaluations that do not
+    know the metric are left out.
+
+    Args:
+        metric: None: that of the latest evaluation.
+    """
+    judged = _judge(evaluations, metric)
+    judged.sort(key=lambda known: (known.cost, -known.evaluation.step))
+    return [known.evaluation for known in judged]
 
 
 @dataclass(frozen=True)
 class Improvement:
-    """The evaluation that reached the lowest EER first, and the number of evaluations after it."""
+    """The evaluation that reached the best value first, and the number of evaluations after it."""
 
     evaluation: Evaluation
     evaluations_since: int
 
 
-def last_improvement(evaluations: list[Evaluation]) -> Improvement:
-    """Return when the EER on the first validation set last became lower, for stopping early.
+def last_improvement(
+    evaluations: list[Evaluation], metric: str | None = None
+) -> Improvement | None:
+    """Return when the metric on the first validation set last improved, for stopping early.
 
-    Unlike `best_first`, the first of equal EERs counts: to reach the same EER again is no
-    improvement.
+    Unlike `best_first`, the first of equals counts: to reach the same EER again is no improvement.
 
     Args:
-        evaluations: in the order of training, at least one.
+        evaluations: in the order of training.
+        metric: None: that of the latest evaluation.
+
+    Returns:
+        None where no evaluation knows the metric.
     """
-    eers = [evaluation.first for evaluation in evaluations]
-    index = eers.index(min(eers))
-    return Improvement(evaluations[index], len(evaluations) - 1 - index)
+    judged = _judge(evaluations, metric)
+    if not judged:
+        return None
+    costs = [known.cost for known in judged]
+    index = costs.index(min(costs))
+    return Improvement(judged[index].evaluation, len(judged) - 1 - index)
+
+
+def other_metrics(evaluations: list[Evaluation], metric: str) -> str:
+    """Return a remark if networks were validated without `metric`, else ''."""
+    without = [known for known in evaluations if not known.values(metric)]
+    if not without:
+        return ""
+    return (
+        f"{len(without)} of the {len(evaluations)} networks so far were validated by "
+        f"{without[-1].metric}, without network.validation_metric = {metric!r}: none of these can "
+        "be the best by it, and an early stop does not count them"
+    )
 
 
 def write_evaluations(layout: Layout, evaluations: list[Evaluation]) -> None:
@@ -172,13 +291,16 @@ def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:
     return evaluations
 
 
-def evaluated_networks(layout: Layout) -> list[NetworkName]:
-    """Return the networks that have been evaluated and still exist, best first.
+def evaluated_networks(layout: Layout, metric: str | None = None) -> list[NetworkName]:
+    """Return the networks that have been evaluated by `metric` and still exist, best first.
+
+    Args:
+        metric: None: that of the latest evaluation.
 
     Raises:
         AsdfError: as `read_evaluations`.
     """
-    names = [evaluation.network for evaluation in best_first(read_evaluations(layout))]
+    names = [evaluation.network for evaluation in best_first(read_evaluations(layout), metric)]
     return [name for name in names if layout.network_file(name).exists()]
 
 

@@ -206,6 +206,14 @@ class Computing(KnownNames):
     )
 
 
+VALIDATION_METRICS = {
+    "eer": "asdf.metrics.validation.EER",
+    "min_dcf": "asdf.metrics.validation.MinDCF",
+    "act_dcf": "asdf.metrics.validation.ActDCF",
+    "cllr": "asdf.metrics.validation.Cllr",
+    "min_cllr": "asdf.metrics.validation.MinCllr",
+    "auc": "asdf.metrics.validation.AUC",
+}
 LOSSES = {
     "cross_entropy": "asdf.training.losses.CrossEntropy",
     "focal": "asdf.training.losses.Focal",
@@ -252,9 +260,16 @@ class Network(KnownNames):
         at_least=1,
         at_most=MAX_STEPS,
     )
+    validation_metric: str = setting(
+        "eer",
+        "what chooses networks on the first validation set: 'best', the early stop, the average; "
+        "a class path may also be that of a function f(bona_fide, spoof)",
+        check="class_path",
+        names=VALIDATION_METRICS,
+    )
     early_stop_evaluations: int | None = setting(
         None,
-        "stop after this number of scorings in a row without a new best EER",
+        "stop after this number of scorings in a row without a new best validation_metric",
         at_least=1,
         at_most=MAX_STEPS,
     )
@@ -429,8 +444,8 @@ class Network(KnownNames):
     )
     keep_best_networks: int = setting(
         3,
-        "number of networks also kept for their EER on the first validation set, if not all are "
-        "kept",
+        "number of networks also kept for their validation_metric on the first validation set, if "
+        "not all are kept",
         at_least=0,
         at_most=MAX_STEPS,
     )

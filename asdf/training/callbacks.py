@@ -128,7 +128,11 @@ class Callback:
         """After a whole epoch: step, epoch, and loss, the mean over the epoch."""
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        """After the validation sets have been scored: step, epoch, network, eer (by set)."""
+        """After the validation sets have been scored: step, epoch, network, eer (by set).
+
+        Where networks are chosen by another metric, validation_metric is its name, and the entry of
+        that name has its values by set.
+        """
 
     def on_checkpoint(self, path: Path) -> None:
         """After a thread has written a checkpoint: at the end of a step, maybe of a later one."""

@@ -31,8 +31,11 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
 from asdf.interchange import NetworkFile
 from asdf.runs.evaluations import (
+    EER,
     Evaluation,
+    ValidationResult,
     last_improvement,
+    other_metrics,
     other_precisions,
     write_evaluations,
 )
@@ -51,10 +54,9 @@ from asdf.training.saving import Saving
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
 
-# Scores the validation sets with a network; all ranks call it together. It returns the EER (a
-# fraction) of each set, the same on all ranks; an empty result means that there is nothing to
-# validate on.
-Validate = Callable[[nn.Module, NetworkName], dict[str, float]]
+# Scores the validation sets with a network; all ranks call it together. It returns the same on all
+# ranks; None where there is nothing to validate on.
+Validate = Callable[[nn.Module, NetworkName], ValidationResult | None]
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,12 @@ class Trainer:
         progress.evaluations = [
             evaluation for evaluation in evaluations if evaluation.step <= progress.step
         ]
-        remark = other_precisions(progress.evaluations, self._scoring_precision())
-        if remark:
+        metric = self.settings.network.validation_metric
+        remarks = [
+            other_precisions(progress.evaluations, self._scoring_precision()),
+            other_metrics(progress.evaluations, metric),
+        ]
+        for remark in filter(None, remarks):
             LOG.warning("warning: %s", remark)
         # The reason of an earlier end is computed again: the settings may now let training go on.
         progress.finished = plateau_end(self.settings.network, progress)
@@ -326,14 +332,15 @@ class Trainer:
         # Each rank scores its share of the sets, so all must have the same running statistics.
         self.world.broadcast_buffers(self.step.network)
         with self.step.whole_network() as network:
-            eers = self.validate(network, progress.network_name())
+            result = self.validate(network, progress.network_name())
         # Networks are removed below: the newest one has to be whole on the disk before that.
         self.saving.settle()
-        if eers:
+        if result:
             evaluation = Evaluation(
                 network=progress.network_name(),
-                eers=eers,
+                eers=result.eers,
                 scoring_precision=self._scoring_precision(),
+                chosen_by=result.chosen_by,
                 **position_of(progress, self.plan),
             )
             progress.evaluations.append(evaluation)
@@ -358,16 +365,19 @@ class Trainer:
         remove_networks(self.layout, self.settings, self.progress.evaluations)
 
     def _stop_early(self) -> None:
-        """End training if the EER has not improved for `network.early_stop_evaluations`."""
-        evaluations = self.progress.evaluations
+        """End training if the metric has not improved for `network.early_stop_evaluations`."""
         patience = self.settings.network.early_stop_evaluations
-        if patience is None or not evaluations:
+        metric = self.settings.network.validation_metric
+        improvement = last_improvement(self.progress.evaluations, metric)
+        if patience is None or improvement is None:
             return
-        improvement = last_improvement(evaluations)
         since = improvement.evaluations_since
         if since >= patience:
             best = improvement.evaluation.network.file
-            self.progress.finished = f"{since} evaluations without a better EER than that of {best}"
+            shown = "EER" if metric == EER else metric
+            self.progress.finished = (
+                f"{since} evaluations without a better {shown} than that of {best}"
+            )
 
     def _scoring_precision(self) -> str:
         """Return what validation scores are computed in; all ranks call this together."""

@@ -33,7 +33,8 @@ def _retained_networks(
     training = settings.network
     # Those that will be averaged must still exist at the end of training.
     best = max(training.keep_best_networks, training.average_best_networks)
-    retained = {evaluation.network for evaluation in best_first(evaluations)[:best]}
+    ranked = best_first(evaluations, training.validation_metric)
+    retained = {evaluation.network for evaluation in ranked[:best]}
     if training.keep_last_networks is not None:
         retained.update(existing[-training.keep_last_networks :])
     for epoch in settings.recipe.selected_epochs or ():
@@ -50,10 +51,15 @@ def _is_periodic(name: NetworkName, settings: Sections) -> bool:
     return name.position.epochs % interval == 0
 
 
-def average_networks(layout: Layout, evaluations: list[Evaluation], count: int) -> Path:
+def average_networks(
+    layout: Layout, evaluations: list[Evaluation], count: int, metric: str | None = None
+) -> Path:
     """Write the mean of the weights of the best `count` networks to networks/average.pt.
 
     Floating-point weights and statistics are averaged in float64; counters are taken from the best.
+
+    Args:
+        metric: as of `best_first`.
 
     Returns:
         The path of the average.
@@ -61,7 +67,7 @@ def average_networks(layout: Layout, evaluations: list[Evaluation], count: int) 
     Raises:
         AsdfError: no network has been evaluated.
     """
-    best = [evaluation.network for evaluation in best_first(evaluations)][:count]
+    best = [evaluation.network for evaluation in best_first(evaluations, metric)][:count]
     names = [name for name in best if layout.network_file(name).exists()]
     if not names:
         raise AsdfError(

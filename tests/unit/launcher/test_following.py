@@ -31,6 +31,10 @@ def test_epoch_and_eer_of_the_first_validation_set(tmp_path):
     with path.open("a") as file:
         file.write(lines({**EVALUATION, "scoring_precision": "bf16"}))
     assert progress.read() == "epoch 1.0, EER 2.110 %, in bf16"
+    chosen = {"validation_metric": "auc", "lower_is_better": False, "auc": {"dev": 0.99, "eval": 1}}
+    with path.open("a") as file:
+        file.write(lines({**EVALUATION, **chosen}))
+    assert progress.read() == "epoch 1.0, EER 2.110 %, auc 0.9900"
 
 
 def test_a_file_that_a_resumed_run_replaced_is_read_from_its_start(tmp_path):

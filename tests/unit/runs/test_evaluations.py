@@ -6,10 +6,12 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import (
+    ChosenBy,
     Evaluation,
     best_first,
     evaluated_networks,
     last_improvement,
+    other_metrics,
     other_precisions,
     read_evaluations,
     write_evaluations,
@@ -74,7 +76,7 @@ def test_a_record_has_its_entries_in_the_order_of_the_files():
         "scoring_precision": "bf16",
     }
     evaluation = Evaluation.from_record({"kind": "evaluation", **record})
-    assert evaluation is not None and evaluation.first == 0.1
+    assert evaluation is not None and evaluation.eers == {"dev": 0.1}
     assert list(evaluation.record().items()) == list(record.items())
 
 
@@ -121,6 +123,80 @@ def test_the_best_networks_are_those_that_still_exist(layout):
 def test_to_reach_the_same_eer_again_is_no_improvement(eers, epoch, since):
     improvement = last_improvement(evaluate(dict(enumerate(eers, 1))))
     assert (improvement.evaluation.epoch, improvement.evaluations_since) == (epoch, since)
+
+
+def judged(values: dict[int, float], lower_is_better=True) -> list[Evaluation]:
+    """Evaluations of the networks after some epochs, chosen by a metric of the user's."""
+    evaluations = []
+    for epoch, value in values.items():
+        chosen_by = ChosenBy("mine.metric", {"dev": value}, lower_is_better)
+        name = NetworkName.after_epoch(epoch)
+        evaluations.append(
+            Evaluation(10 * epoch, epoch, name, {"dev": 0.5 - value}, chosen_by=chosen_by)
+        )
+    return evaluations
+
+
+def epochs(evaluations) -> list[float]:
+    return [evaluation.epoch for evaluation in evaluations]
+
+
+def test_networks_are_chosen_by_the_metric_and_by_its_better_side():
+    values = {1: 0.3, 2: 0.1, 3: 0.2, 4: 0.3}
+    assert epochs(best_first(judged(values))) == [2, 3, 4, 1]
+    assert epochs(best_first(judged(values, lower_is_better=False))) == [4, 1, 3, 2]
+    # Every evaluation knows its EER.
+    assert epochs(best_first(judged(values), "eer")) == [4, 1, 3, 2]
+    improvement = last_improvement(judged(values), "mine.metric")
+    assert (improvement.evaluation.epoch, improvement.evaluations_since) == (2, 2)
+    improvement = last_improvement(judged(values, lower_is_better=False))
+    assert (improvement.evaluation.epoch, improvement.evaluations_since) == (1, 3)
+
+
+def test_only_values_of_one_metric_are_compared():
+    """A run that was started again with another metric."""
+    mixed = [*evaluate({1: 0.01, 2: 0.02}), *judged({3: 0.3, 4: 0.2})]
+    assert epochs(best_first(mixed)) == [4, 3]
+    assert epochs(best_first(mixed, "eer")) == [1, 2, 3, 4]
+    assert best_first(mixed, "another") == [] and last_improvement(mixed, "another") is None
+    improvement = last_improvement(mixed, "mine.metric")
+    assert (improvement.evaluation.epoch, improvement.evaluations_since) == (4, 0)
+    assert other_metrics(mixed, "eer") == other_metrics([], "auc") == ""
+    assert other_metrics(mixed, "mine.metric").startswith(
+        "2 of the 4 networks so far were validated by eer, without network.validation_metric = "
+        "'mine.metric': none of these can be the best by it"
+    )
+
+
+def test_only_values_of_one_set_are_compared():
+    """A run that was started again with other validation sets, which its last evaluation has."""
+    named = NetworkName.after_epoch
+    before = [
+        Evaluation(10, 1, named(1), {"a": 0.1, "b": 0.4}),
+        Evaluation(20, 2, named(2), {"a": 0}),
+    ]
+    after = [Evaluation(30, 3, named(3), {"b": 0.3}), Evaluation(40, 4, named(4), {"b": 0.35})]
+    assert epochs(best_first(before + after)) == [3, 4, 1]
+    assert last_improvement(before + after).evaluation.epoch == 3
+
+
+def test_a_record_of_another_metric_has_its_name_side_and_values():
+    record = {
+        "step": 5,
+        "epoch": 0.5,
+        "network": "epoch.1.step.5.pt",
+        "eer": {"dev": 0.1},
+        "scoring_precision": "fp32",
+        "validation_metric": "auc",
+        "lower_is_better": False,
+        "auc": {"dev": 0.97},
+    }
+    evaluation = Evaluation.from_record(record)
+    assert evaluation.metric == "auc" and evaluation.values("auc") == {"dev": 0.97}
+    assert list(evaluation.record().items()) == list(record.items())
+    for damage in ({"auc": {}}, {"auc": {"dev": "high"}}, {"validation_metric": "cllr"}):
+        assert Evaluation.from_record({**record, **damage}) is None
+    assert Evaluation.from_record({**record, "validation_metric": ["auc"]}) is None
 
 
 def test_eers_of_other_precisions_are_remarked():

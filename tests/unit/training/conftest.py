@@ -8,7 +8,7 @@ from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.runs.evaluations import read_evaluations
+from asdf.runs.evaluations import ValidationResult, read_evaluations
 from asdf.runs.layout import Layout
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
@@ -21,6 +21,10 @@ from tests.small_networks import Plain
 from tests.unit.conftest import network_settings
 
 SIZE = 10  # five steps an epoch
+
+
+def validated(left: list[float]) -> ValidationResult | None:
+    return ValidationResult({"dev": left.pop(0)}) if left else None
 
 
 class Witness(Callback):
@@ -82,7 +86,7 @@ def train(utterances, tmp_path):
             step,
             loader=BatchLoader(clips, 0, World()),
             layout=Layout(folder.parent),
-            validate=evaluate or (lambda network, name: {"dev": left.pop(0)} if left else {}),
+            validate=evaluate or (lambda network, name: validated(left)),
             stop=stop if stop is not None else StopRequest(),
             callbacks=CallbackGroup(
                 [MetricsFile(settings, tmp_path), *callbacks], [witness], World()

@@ -7,6 +7,7 @@ import pytest
 
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
+from asdf.runs.evaluations import ValidationResult
 from asdf.training import saving
 from asdf.training.callbacks import Callback
 from asdf.training.saving import Saving
@@ -122,7 +123,7 @@ def test_what_needs_the_file_waits_for_it(train, monkeypatch, tmp_path):
         if not evaluated.is_set():
             look("scoring")
         evaluated.set()
-        return {"dev": 0.1}
+        return ValidationResult({"dev": 0.1})
 
     slowed(monkeypatch, evaluated, "epoch.1.pt")
     train(

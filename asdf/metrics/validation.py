@@ -1,0 +1,169 @@
+"""The metric by which networks are chosen in training: `network.validation_metric`.
+
+Invariant: a metric is a finite number of the scores of one set, computed on the main rank from the
+scores that are in the score file; what it is called and which way is better goes with it to
+evaluations.json, so that whatever chooses a network later need not compute it again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
+from asdf.metrics.detection import Floats, auc, eer
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import describe_error, find_named
+from asdf.settings.sections import Sections
+
+SETTING = "network.validation_metric"
+# Scores of a detector that makes a mistake of each kind, for a trial run of a metric.
+_BONA_FIDE = np.array([2.0, 1.0, -1.0])
+_SPOOF = np.array([-2.0, 0.5, -0.5, -3.0])
+
+
+class ValidationMetric:
+    """Base of the metrics; override `value`, and `lower_is_better` where it is not.
+
+    Args:
+        settings: all sections of the run's settings.
+    """
+
+    lower_is_better = True
+
+    def __init__(self, settings: Sections) -> None:
+        self.settings = settings
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        """Return the metric of the scores of a set: (bona fide trials,) and (spoof trials,)."""
+        raise NotImplementedError
+
+
+class EER(ValidationMetric):
+    """The equal error rate, as a fraction."""
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        return eer(bona_fide, spoof)[0]
+
+
+class MinDCF(ValidationMetric):
+    """The minimum detection cost of ASVspoof 5, track 1."""
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        return min_dcf(bona_fide, spoof)
+
+
+class ActDCF(ValidationMetric):
+    """The detection cost of ASVspoof 5 at the Bayes threshold, of scores as likelihood ratios."""
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        return act_dcf(bona_fide, spoof)
+
+
+class Cllr(ValidationMetric):
+    """The cost of the scores as log-likelihood ratios, in bits."""
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        return cllr(bona_fide, spoof)
+
+
+class MinCllr(ValidationMetric):
+    """Cllr after the best rising map of the scores, in bits."""
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        return min_cllr(bona_fide, spoof)
+
+
+class AUC(ValidationMetric):
+    """The area under the ROC curve."""
+
+    lower_is_better = False
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        return auc(bona_fide, spoof)
+
+
+class ChosenMetric:
+    """What `network.validation_metric` names, a class or a function, and its name there.
+
+    Args:
+        folder: the recipe's, where a user's own modules lie.
+
+    Raises:
+        UsageError: there is no such thing, or it is no metric.
+        AsdfError: its module or its constructor fails.
+    """
+
+    def __init__(self, settings: Sections, folder: Path | None) -> None:
+        self.name = settings.network.validation_metric
+        path = class_path_of(SETTING, self.name)
+        named = find_named(path, folder, SETTING, ValidationMetric)
+        self._value: Callable[[Floats, Floats], Any]
+        if isinstance(named, type):
+            metric = self._build(named, settings)
+            self._value = metric.value
+            self.lower_is_better = bool(metric.lower_is_better)
+        elif callable(named):
+            self._value = named
+            self.lower_is_better = bool(getattr(named, "lower_is_better", True))
+        else:
+            raise self._no_metric(named)
+
+    @property
+    def is_eer(self) -> bool:
+        return self.name == "eer"
+
+    def value(self, bona_fide: Floats, spoof: Floats, set_name: str) -> float:
+        """Return the metric of the scores of the set called `set_name`.
+
+        Raises:
+            AsdfError: it fails, or is no finite number.
+        """
+        try:
+            value = self._value(bona_fide, spoof)
+            number = float(value)
+        except AsdfError:
+            raise
+        except Exception as error:
+            raise AsdfError(
+                f"{SETTING} = {self.name!r} failed on the scores of {set_name}: "
+                f"{describe_error(error, __file__)}. Mend it, or choose another."
+            ) from error
+        if not math.isfinite(number):
+            raise AsdfError(
+                f"{SETTING} = {self.name!r} is {number} on {set_name}; networks are chosen by a "
+                "finite number. Mend it, or choose another."
+            )
+        return number
+
+    def _build(self, kind: type, settings: Sections) -> ValidationMetric:
+        if not issubclass(kind, ValidationMetric):
+            raise self._no_metric(kind)
+        try:
+            return kind(settings)
+        except AsdfError:
+            raise
+        except Exception as error:
+            raise AsdfError(
+                f"{SETTING}: {self.name}(settings) failed: {describe_error(error, __file__)}."
+            ) from error
+
+    def _no_metric(self, named: object) -> UsageError:
+        return UsageError(
+            f"{SETTING}: {self.name} is {named!r}. It must be a function of the scores of both "
+            f"classes, f(bona_fide, spoof), or a class derived from {__name__}.ValidationMetric."
+        )
+
+
+def check_metric(settings: Sections, folder: Path | None) -> None:
+    """Find the metric, and compute it of a few scores: what fails is to fail before training.
+
+    Raises:
+        UsageError, AsdfError: as of `ChosenMetric` and its `value`.
+    """
+    ChosenMetric(settings, folder).value(_BONA_FIDE, _SPOOF, "a trial run")
