@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
     from asdf.interchange import read_network
     from asdf.networks.build import summary
 
-    network, file = read_network(args.network, args.network_folder)
+    network, file = read_network(args.network, args.network_folder, args.base)
     remark = _WRITERS[args.format](args, network, file)
     kind = file.network_class or type(network).__name__
     parameters = summary(network).total
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    usage = "NETWORK --format FORMAT OUT [--samples N] [--network-folder FOLDER]"
+    usage = "NETWORK --format FORMAT OUT [--samples N] [--base WEIGHTS] [--network-folder FOLDER]"
     parser = command_parser("export", __doc__, usage)
     parser.add_argument("network", type=Path, metavar="NETWORK", help="a network file of ASDF")
     parser.add_argument(
@@ -82,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--samples", type=int, metavar="N", help="onnx, torchscript: length of waveforms (64600)"
+    )
+    parser.add_argument(
+        "--base",
+        metavar="WEIGHTS",
+        help="the pretrained weights of a network file that holds only what was trained",
     )
     parser.add_argument(
         "--network-folder",

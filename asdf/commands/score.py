@@ -136,6 +136,7 @@ def _open_detector(args: argparse.Namespace, window: tuple[float, float] | None)
         args.threads,
         args.full_length,
         args.precision,
+        args.base,
     )
     if window:
         # A window that is longer than the network's input is refused before anything is scored.

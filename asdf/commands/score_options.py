@@ -73,6 +73,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         help="CPU threads of the network (as many as usable cores)",
     )
     parser.add_argument(
+        "--base",
+        metavar="WEIGHTS",
+        help="the pretrained weights of a network file that holds only what was trained",
+    )
+    parser.add_argument(
         "--network-folder",
         metavar="FOLDER",
         help="folder with the module of your own network class",

@@ -124,6 +124,14 @@ def gathered(tensor: Tensor) -> Tensor:
     return whole.to("cpu", copy=True)
 
 
+def whole_tensor(tensor: Tensor) -> Tensor:
+    """Return a tensor with all of its numbers; if it is divided, all processes call this."""
+    if not is_part(tensor):
+        return tensor
+    whole: Tensor = tensor.detach().full_tensor()  # type: ignore[attr-defined]
+    return whole
+
+
 def divided_like(like: Tensor, whole: Tensor) -> Tensor:
     """Divide `whole` as `like` is divided, on the device of `like`; nothing is sent.
 

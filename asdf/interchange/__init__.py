@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from asdf.interchange.base import find_base
     from asdf.interchange.building import build_for
     from asdf.interchange.download import bundle_architecture, download_bundle
     from asdf.interchange.fitting import by_module, check_layers, load_layers
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 # Names by the files that define them.
 _HOMES = {
+    "base": ("find_base",),
     "building": ("build_for",),
     "download": ("bundle_architecture", "download_bundle"),
     "fitting": ("by_module", "check_layers", "load_layers"),
@@ -64,6 +66,7 @@ __all__ = [
     "download_bundle",
     "fill_for_scoring",
     "fill_network",
+    "find_base",
     "load_detector_weights",
     "load_layers",
     "load_pretrained",

@@ -17,7 +17,9 @@ import torch
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
+from asdf.interchange.base import resting_layers
 from asdf.interchange.fitting import OTHER_ARCHITECTURE, check_layers
+from asdf.interchange.pretrained import build_pretrained
 from asdf.networks.build import build_network
 from asdf.networks.conformer import (
     ConformerBackEnd,
@@ -49,6 +51,8 @@ _SIZED: dict[type[nn.Module], type[BackEnd] | type[RawNet2]] = {
     SSL_ECAPA: ECAPABackEnd,
     SSL_Nes2NetX: Nes2NetXBackEnd,
 }
+# More than any encoder has.
+_MAX_LAYERS = 1000
 
 
 def build_for(
@@ -72,24 +76,70 @@ def build_for(
         AsdfError: the class is neither ours nor in `folder`, the file lacks layers of the network,
             or the network cannot be built.
     """
+    # The file's own weights replace those that training began with, which may be gone.
+    settings = replace(settings, front_end=replace(settings.front_end, weights=None))
+    if _are_ours(settings, source, folder):
+        shapes = shapes_of(settings, len(state), source)
+        check_layers(shapes, state, _class_name(settings), source, advice, ignored)
+    # Reading a file must not advance the caller's random state.
+    with torch.random.fork_rng(devices=[]):
+        return build_network(settings, folder)
+
+
+def build_on_base(
+    settings: Sections,
+    state: Mapping[str, Any],
+    source: str,
+    folder: Path | None,
+    weights: str,
+    ignored: Collection[str] = (),
+) -> nn.Module:
+    """Build the network of a file that holds only what was trained, with its pretrained weights.
+
+    Args:
+        state, source, folder, ignored: as of `build_for`.
+        weights: the pretrained ones, as `front_end.weights` names them.
+
+    Raises:
+        UsageError, AsdfError: as `build_for`; the weights cannot be read.
+    """
+    front_end = replace(settings.front_end, weights=None)
+    settings = replace(settings, front_end=front_end)
+    if _are_ours(settings, source, folder):
+        # The base has the layers that the file lacks; no encoder has as many as the limit.
+        network = _outline(settings, max(len(state), _MAX_LAYERS), source)
+        resting = set(resting_layers(network, front_end.frozen))
+        shapes = {}
+        for name, tensor in network.state_dict().items():
+            if name not in resting or name in state:
+                shapes[name] = tensor.shape
+        check_layers(shapes, state, _class_name(settings), source, OTHER_ARCHITECTURE, ignored)
+    front_end = replace(front_end, weights=weights)
+    with torch.random.fork_rng(devices=[]):
+        return build_pretrained(replace(settings, front_end=front_end), folder)
+
+
+def _are_ours(settings: Sections, source: str, folder: Path | None) -> bool:
+    """Return whether all classes that a file names are ours; others have to lie in `folder`.
+
+    Raises:
+        UsageError: there is no such `folder`.
+        AsdfError: a class is neither ours nor in it.
+    """
     if folder is not None and not folder.is_dir():
         raise UsageError(
             f"there is no folder {folder} for the module of the network's class. Check the path; "
             f"it is relative to {Path.cwd()}."
         )
-    class_path = settings.network.network_class
-    classes = [class_path, *_ends_of(settings)]
-    # The file's own weights replace those that training began with, which may be gone.
-    settings = replace(settings, front_end=replace(settings.front_end, weights=None))
+    classes = [settings.network.network_class, *_ends_of(settings)]
     others = [path for path in classes if not is_ours(path, f"in {source}: {path}")]
     for path in others:
         check_folder(path, folder, source)
-    if not others:
-        shapes = shapes_of(settings, len(state), source)
-        check_layers(shapes, state, class_path.rpartition(".")[2], source, advice, ignored)
-    # Reading a file must not advance the caller's random state.
-    with torch.random.fork_rng(devices=[]):
-        return build_network(settings, folder)
+    return not others
+
+
+def _class_name(settings: Sections) -> str:
+    return settings.network.network_class.rpartition(".")[2]
 
 
 def _ends_of(settings: Sections) -> list[str]:
@@ -119,6 +169,12 @@ def shapes_of(settings: Sections, layers: int, source: str) -> dict[str, torch.S
     Raises:
         AsdfError: the settings ask for more layers than there are, or build no network.
     """
+    network = _outline(settings, layers, source)
+    return {name: tensor.shape for name, tensor in network.state_dict().items()}
+
+
+def _outline(settings: Sections, layers: int, source: str) -> nn.Module:
+    """Return the network of the settings, without numbers; it has no more than `layers` layers."""
     described = _count_described(settings)
     if described > layers:
         raise AsdfError(
@@ -126,8 +182,7 @@ def shapes_of(settings: Sections, layers: int, source: str) -> dict[str, torch.S
             f"{layers:,}. It is damaged."
         )
     with torch.device("meta"):
-        network = build_network(settings)
-    return {name: tensor.shape for name, tensor in network.state_dict().items()}
+        return build_network(settings)
 
 
 def _count_described(settings: Sections) -> int:

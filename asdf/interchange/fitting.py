@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from asdf.distributed.sharding import divided_like
 from asdf.errors import AsdfError
+from asdf.interchange.base import compare_with_base
 from asdf.interchange.state_dicts import READABLE
 from asdf.text import and_more
 
@@ -102,22 +103,28 @@ def load_layers(
     source: str,
     advice: str = OTHER_ARCHITECTURE,
     ignored: Collection[str] = (),
+    absent: Collection[str] = (),
 ) -> None:
     """Load every layer of `module`, or none; `source`, `advice` and `ignored` as of `check_layers`.
 
     A network that is divided over the processes gets the parts of this one.
 
+    Args:
+        absent: layers that the file lacks and that stay as they are.
+
     Raises:
         AsdfError: names the layers that are missing, of another shape, or unknown.
     """
-    layers = module.state_dict()
+    layers = {name: layer for name, layer in module.state_dict().items() if name not in absent}
     shapes = {name: tensor.shape for name, tensor in layers.items()}
     # Before load_state_dict, which has copied what fits by the time it raises.
     check_layers(shapes, state, type(module).__name__, source, advice, ignored)
     # Only the network's names: load_state_dict would refuse the `ignored` ones.
     module.load_state_dict(
-        {name: divided_like(layer, state[name]) for name, layer in layers.items()}
+        {name: divided_like(layer, state[name]) for name, layer in layers.items()},
+        strict=not absent,
     )
+    compare_with_base(module, state)
 
 
 def by_module(names: Iterable[str]) -> str:

@@ -14,11 +14,13 @@ from typing import Any
 from torch import nn
 
 from asdf.errors import AsdfError
+from asdf.interchange.base import base_of
 from asdf.interchange.state_dicts import OUR_KEY, check_names
 from asdf.interchange.trained_losses import describe_loss
 from asdf.interchange.weights_file import write_weights_file
 from asdf.networks.build import self_contained
 from asdf.networks.front_end import FrontEnd
+from asdf.networks.trained_loss import PREFIX
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import (
     Known,
@@ -36,7 +38,7 @@ from asdf.text import shorten
 
 FORMAT = "asdf"
 VERSION = 1
-NETWORK_SECTIONS = ("front_end", "spectrum", "back_end")
+NETWORK_SECTIONS = ("front_end", "spectrum", "back_end", "lora", "adapter")
 """The sections of settings that say how the project's classes are built."""
 
 ORIGINAL_NUMBERS = ("training_loss", "consecutive_lr_updates")
@@ -49,6 +51,8 @@ _KEYS = {
     "network_class": "network_class",
     "loss": "loss",
     "settings": "settings",
+    "base": "base",
+    "merged": "merged",
     "state": OUR_KEY,
     "optimiser_state": "optimizer_state_dict",
     "scaler_state": "scaler_state_dict",
@@ -64,6 +68,7 @@ _DESCRIPTION = (
     "network_class",
     "loss",
     "settings",
+    "merged",
     "calibration",
     "evaluation",
     "averaged",
@@ -80,6 +85,8 @@ class NetworkFile:
         network_class: the class path of the network.
         loss: of a loss that is a part of the network, how it is built (`trained_losses`).
         settings: plain values of all sections, by section and name.
+        base: which pretrained weights give the layers that `state` lacks; None where it has all.
+        merged: the section `lora` of a network whose updates are merged into its weights.
         optimiser_state, scaler_state, progress: what going on with the training needs.
         calibration: how scores become log-likelihood ratios.
         evaluation: error rates that were measured.
@@ -94,6 +101,8 @@ class NetworkFile:
     network_class: str | None = None
     loss: dict[str, Any] | None = None
     settings: dict[str, Any] | None = None
+    base: Any = None
+    merged: Any = None
     optimiser_state: dict[str, Any] | None = None
     scaler_state: dict[str, Any] | None = None
     progress: Any = None
@@ -115,8 +124,14 @@ class NetworkFile:
             if isinstance(module, FrontEnd):
                 module.check_loaded()
         front_end = self_contained(settings.front_end, network)
+        state = network.state_dict()
+        base = base_of(network)
+        if base is not None:
+            entries["base"] = base.entry()
+            for name in base.names:
+                del state[name]
         return cls(
-            state=network.state_dict(),
+            state=state,
             format=FORMAT,
             version=VERSION,
             network_class=settings.network.network_class,
@@ -195,8 +210,27 @@ class NetworkFile:
             network_class=self.network_class,
             loss=self.loss,
             settings=self.settings,
+            base=self.base,
             averaged=averaged,
         )
+
+    def whole(self, state: dict[str, Any], updates_merged: bool) -> NetworkFile:
+        """Return the file of the same network with all of its layers, in `state`.
+
+        Args:
+            updates_merged: whether they have the updates of LoRA, which the file's own have not.
+        """
+        # A loss that gives no scores is no part of a network that is read.
+        losses = {name: value for name, value in self.state.items() if name.startswith(PREFIX)}
+        file = replace(self, state={**losses, **state}, base=None)
+        if updates_merged and self.settings is not None:
+            lora = self.settings.get("lora", {})
+            file.merged = lora
+            file.settings = {**self.settings, "lora": {**lora, "rank": 0}}
+            # They are of the updates.
+            file.optimiser_state = None
+            file.scaler_state = None
+        return file
 
     def to_sections(
         self,

@@ -14,28 +14,37 @@ from typing import Any
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.interchange.building import build_for
+from asdf.interchange.base import check_base, find_base
+from asdf.interchange.building import build_for, build_on_base
 from asdf.interchange.fitting import load_layers
 from asdf.interchange.hub import is_hub_folder, read_hub_folder, read_safetensors_network
 from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile
 from asdf.interchange.state_dicts import check_tensors
 from asdf.interchange.trained_losses import add_loss, describe_loss, without_loss
 from asdf.interchange.weights_file import read_weights_file
+from asdf.networks.low_rank import merge_updates
 from asdf.settings.sections import Sections
 from asdf.text import shorten
 
 
-def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Module, NetworkFile]:
+def read_network(
+    path: str | Path, folder: Path | None = None, base: str | None = None
+) -> tuple[nn.Module, NetworkFile]:
     """Read the network of a file, in eval mode on the CPU, and all else that the file holds.
+
+    Updates of LoRA are merged into the weights, and layers that the file leaves out are read from
+    its base: what is returned describes the network as it is then.
 
     Args:
         path: a network file; or a safetensors file or a folder, as `export` writes them.
         folder: where the module of a user's own network class lies; without it only the project's
             classes are built.
+        base: the pretrained weights of a file that holds only what was trained; None: where they
+            were when it was trained.
 
     Raises:
         AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the
-            network it describes.
+            network it describes; its base is missing or another.
     """
     path = Path(path)
     file = read_network_file(path)
@@ -48,10 +57,24 @@ def read_network(path: str | Path, folder: Path | None = None) -> tuple[nn.Modul
     tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
     check_tensors(tensors, path)
     settings = file.to_sections(folder=folder)
-    state = without_loss(file.state)
-    network = build_for(settings, state, str(path), folder, _advice_for(file), ORIGINAL_NUMBERS)
+    network = _build_network(file, settings, folder, base)
     fill_for_scoring(network, file, folder, settings)
+    merged = merge_updates(network)
+    if merged or file.base is not None:
+        file = file.whole(network.state_dict(), updates_merged=bool(merged))
     return network.eval(), file
+
+
+def _build_network(
+    file: NetworkFile, settings: Sections, folder: Path | None, base: str | None
+) -> nn.Module:
+    """Build the network of a file, in which only the layers of the file's base are loaded."""
+    state = without_loss(file.state)
+    source = str(file.path)
+    if file.base is None:
+        return build_for(settings, state, source, folder, _advice_for(file), ORIGINAL_NUMBERS)
+    weights = find_base(file.base, file.path, base)
+    return build_on_base(settings, state, source, folder, weights, ORIGINAL_NUMBERS)
 
 
 def read_network_file(path: Path, mapped: bool = False) -> NetworkFile:
@@ -74,7 +97,8 @@ def fill_network(network: nn.Module, file: NetworkFile) -> None:
     """Put the weights of `file` into `network`.
 
     Raises:
-        AsdfError: the file is of another network or loss; `network` is then unchanged.
+        AsdfError: the file is of another network or loss, or belongs to other pretrained weights
+            than the network has; `network` is then unchanged.
     """
     described = describe_loss(network)
     if file.loss != described:
@@ -83,7 +107,7 @@ def fill_network(network: nn.Module, file: NetworkFile) -> None:
             f"{_name_loss(described)}. Set network.loss and network.score to what they were, or "
             "give this run another paths.system_folder."
         )
-    load_layers(network, file.state, str(file.path), _advice_for(file), ORIGINAL_NUMBERS)
+    _load(network, file, file.state)
 
 
 def fill_for_scoring(
@@ -107,7 +131,16 @@ def fill_for_scoring(
         settings = settings or file.to_sections(folder=folder)
         if not add_loss(network, file.loss, settings, state, source, folder):
             state = without_loss(state)
-    load_layers(network, state, source, _advice_for(file), ORIGINAL_NUMBERS)
+    _load(network, file, state)
+
+
+def _load(network: nn.Module, file: NetworkFile, state: dict[str, Any]) -> None:
+    """Put `state`, of `file`, into the network; layers that the file leaves out are its base's."""
+    absent: list[str] = []
+    if file.base is not None:
+        check_base(network, state, file.base, file.path)
+        absent = [name for name in network.state_dict() if name not in state]
+    load_layers(network, state, str(file.path), _advice_for(file), ORIGINAL_NUMBERS, absent)
 
 
 def _name_loss(entry: Any) -> str:

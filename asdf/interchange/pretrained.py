@@ -16,6 +16,7 @@ from pathlib import Path
 from torch import nn
 
 from asdf.errors import AsdfError
+from asdf.interchange.base import note_base
 from asdf.interchange.fitting import load_layers
 from asdf.interchange.front_end_weights import (
     FrontEndWeights,
@@ -23,9 +24,10 @@ from asdf.interchange.front_end_weights import (
     read_front_end_weights,
 )
 from asdf.networks.architectures import Architecture
-from asdf.networks.build import build_network, find_network_class
+from asdf.networks.build import build_untuned, find_network_class
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.ssl_detector import find_front_end_class
+from asdf.networks.tuning import tune_front_ends
 from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections import FrontEnd as FrontEndSettings
@@ -50,12 +52,15 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
     # The architecture may be the weights', so it has to be known before anything is built.
     weights = _read_before_building(settings, folder)
     if weights is None:
-        network = build_network(settings, folder)
+        network = build_untuned(settings, folder)
         load_pretrained(network)
-        return network
-    front_end = replace(settings.front_end, architecture=weights.architecture.to_text())
-    network = build_network(replace(settings, front_end=front_end), folder)
-    load_pretrained(network, {weights.source: weights})
+    else:
+        front_end = replace(settings.front_end, architecture=weights.architecture.to_text())
+        network = build_untuned(replace(settings, front_end=front_end), folder)
+        load_pretrained(network, {weights.source: weights})
+    # Only now: the weights are for the modules that the network's class made.
+    tune_front_ends(network, settings)
+    note_base(network, settings)
     return network
 
 

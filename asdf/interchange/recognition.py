@@ -147,6 +147,11 @@ def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
     settings = file.to_sections()
     assign(settings, chosen)
     path = str(file.path)
+    if file.base is not None:
+        raise AsdfError(
+            f"{path} is a network of ASDF that holds only what was trained. To make a whole file "
+            f"of it: python -m asdf export {path} --format safetensors OUT"
+        )
     for name, value in file.state.items():
         if not isinstance(value, Tensor):
             raise AsdfError(

@@ -13,15 +13,15 @@ from pathlib import Path
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.freezing import freeze_front_end
 from asdf.networks.front_end import FrontEnd
-from asdf.networks.interface import front_end_parameters, untrained_parameters
+from asdf.networks.interface import front_end_parameters
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
     find_back_end_class,
     find_front_end_class,
 )
+from asdf.networks.tuning import tune_front_ends
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
@@ -41,7 +41,7 @@ class Summary:
 
 
 def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
-    """Build the network of `settings.network.network_class` with random weights; no file is read.
+    """Build the network of the settings with random weights; no file is read.
 
     Weights are drawn from torch's default generator: after the same `torch.manual_seed` they are
     the same. `asdf.interchange.build_pretrained` also loads `front_end.weights`.
@@ -49,6 +49,20 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
     Args:
         settings: all sections; the class gets them as they are.
         folder: the recipe's folder, where a user's own modules lie; it is searched first.
+
+    Raises:
+        UsageError, AsdfError: as `build_untuned` and `tune_front_ends`.
+    """
+    network = build_untuned(settings, folder)
+    tune_front_ends(network, settings)
+    return network
+
+
+def build_untuned(settings: Sections, folder: Path | None = None) -> nn.Module:
+    """Build the network of `settings.network.network_class` as its class makes it.
+
+    Args:
+        settings, folder: as of `build_network`.
 
     Raises:
         UsageError: as `find_network_class`.
@@ -70,13 +84,6 @@ def build_network(settings: Sections, folder: Path | None = None) -> nn.Module:
         ) from error
     for setting, kind in ends.items():
         _check_has(network, kind, setting, class_path)
-    if settings.front_end.trained_parts is not None:
-        _check_front_end(network, "front_end.trained_parts", class_path)
-    # Processes would wait for the gradients of what is not used, which never come.
-    for parameter in untrained_parameters(network):
-        parameter.requires_grad_(False)
-    if settings.front_end.frozen:
-        freeze_front_end(network, True)
     return network
 
 
@@ -126,14 +133,6 @@ def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_pa
         f"{setting} names {kind.__name__}, and {class_path} has none: its class alone says what it "
         f"consists of. {advice}; or set {setting} = None."
     )
-
-
-def _check_front_end(network: nn.Module, setting: str, class_path: str) -> None:
-    if not any(isinstance(module, FrontEnd) for module in network.modules()):
-        raise UsageError(
-            f"{setting}: {class_path} has no front end of asdf.networks.FrontEnd, of which "
-            f"parts could be chosen. Leave {setting} out, or choose another network.network_class."
-        )
 
 
 def summary(network: nn.Module) -> Summary:

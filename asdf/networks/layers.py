@@ -75,6 +75,7 @@ def encoder_states(
     x_BLC = transformer.dropout(x_BLC)
     yield x_BLC
     bias_BHLL = _compute_position_bias(transformer, layers, x_BLC)
+    draws = recompute and _draws_numbers(transformer)
     dropped = _choose_dropped(transformer, layers, drop)
     for number, layer in enumerate(transformer.layers[:layers]):
         # WavLM's first layer is never dropped: it computes the position biases of all.
@@ -89,7 +90,7 @@ def encoder_states(
                 bias_BHLL,
                 use_reentrant=False,
                 # A CUDA graph cannot go back to a state of random numbers.
-                preserve_rng_state=transformer.dropout.p > 0,
+                preserve_rng_state=draws,
             )
         else:
             x_BLC = _run_layer(layer, x_BLC, bias_BHLL)
@@ -104,6 +105,13 @@ def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor)
     if getattr(attention, "rel_attn_embed", None) is None:
         return None
     return position_bias(attention, x_BLC.shape[0], x_BLC.shape[1])
+
+
+def _draws_numbers(transformer: Transformer) -> bool:
+    """Return whether its layers draw random numbers in training, for dropout."""
+    if transformer.dropout.p > 0:
+        return True
+    return any(vars(module).get("lora_dropout") for module in transformer.modules())
 
 
 def _run_layer(layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None) -> Tensor:

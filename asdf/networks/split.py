@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
+from collections.abc import Mapping
 from typing import Any, TypeGuard, cast
 
 import torch
@@ -108,13 +109,18 @@ def feature_identity(network: SSLDetector) -> dict[str, Any]:
 
 def state_digest(module: nn.Module) -> str:
     """Return a name for the content of the module's state: names, types, shapes and numbers."""
+    return tensors_digest(module.state_dict())
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Return a name for the content of tensors, in this order."""
     digest = hashlib.sha256()
-    for name, tensor in module.state_dict().items():
+    for name, tensor in tensors.items():
         kind = f"{name} {tensor.dtype} {tuple(tensor.shape)}\n"
         digest.update(kind.encode())
         numbers = tensor.detach().cpu().contiguous().flatten()
         # As bytes: numpy has no bfloat16.
-        digest.update(numbers.view(torch.uint8).numpy())
+        digest.update(numbers.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -100,6 +100,8 @@ class SSLDetector(DetectorNetwork):
                 f"front_end.layer = 'weighted': {type(self).__name__} weighs the layers by itself. "
                 "Leave front_end.layer at 'last', or give the highest layer that it shall get."
             )
+        # Set by `asdf.networks.tuning`.
+        self.feature_adapter: nn.Module | None = None
         self.shortest_input = self.front_end.min_samples(self.back_end.shortest_frames)
 
     @abstractmethod
@@ -145,6 +147,8 @@ class SSLDetector(DetectorNetwork):
         """
         if self.front_end.layer_sum is not None:
             features = self.front_end.layer_sum(features)
+        if self.feature_adapter is not None:
+            features = self.feature_adapter(features)
         outputs: tuple[Tensor, Tensor] = self.back_end(features)
         return outputs
 

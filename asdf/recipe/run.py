@@ -280,20 +280,30 @@ class Run:
     def load_network(self, name: str) -> nn.Module:
         """Load the network in the file `name` of the system's networks, ready to score.
 
-        It is built as its file says: pretrained weights that training started from are not needed.
+        It is built as its file says; pretrained weights that training started from are needed only
+        by files that leave them out. Updates of LoRA are merged into the weights.
         """
-        from asdf.interchange import NETWORK_SECTIONS, fill_for_scoring
-        from asdf.networks import build_network
+        from asdf.interchange import (
+            NETWORK_SECTIONS,
+            build_pretrained,
+            fill_for_scoring,
+            find_base,
+        )
+        from asdf.networks.low_rank import merge_updates
         from asdf.training.checkpoints import read_checkpoint
 
         path = self.folders.networks / name
         file = read_checkpoint(path, mapped=True)
         names = (*NETWORK_SECTIONS, *self.settings.declared)
         settings = file.to_sections(self.settings, names)
-        # The file has the trained weights; those that training began with may be gone.
+        # A whole file has the trained weights; those that training began with may be gone.
         settings.front_end.weights = None
-        network = build_network(settings, self.recipe_folder)
+        if file.base is not None:
+            weights = self.folders.weights(self.settings.front_end.weights)
+            settings.front_end.weights = find_base(file.base, path, weights)
+        network = build_pretrained(settings, self.recipe_folder)
         fill_for_scoring(network, file, self.recipe_folder)
+        merge_updates(network)
         return network.to(self.world.device).eval()
 
     def check(self) -> None:

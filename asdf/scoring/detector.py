@@ -81,6 +81,7 @@ class Detector:
         threads: int | None = None,
         full_length: bool = False,
         precision: Literal["fp32", "tf32", "bf16"] = "fp32",
+        base: str | os.PathLike[str] | None = None,
     ) -> None:
         """Build the network from its file; nothing in the file is run.
 
@@ -96,6 +97,8 @@ class Detector:
             precision: what the network computes in; scores are float32 numbers in any case. 'tf32'
                 and 'bf16' are faster on GPUs that have them, with about 3 and 2 digits. A device
                 without TF32 computes in fp32.
+            base: the pretrained weights of a file that holds only what was trained, as in
+                `front_end.weights`; None: where they were when it was trained.
 
         Raises:
             AsdfError: the file is no network of ASDF.
@@ -105,7 +108,7 @@ class Detector:
         set_threads(threads)
         path = Path(network_path)
         folder = None if network_folder is None else Path(network_folder)
-        network, file = read_network(path, folder)
+        network, file = read_network(path, folder, None if base is None else os.fspath(base))
         # Here, not only while it scores: threads may score at the same time.
         network.eval()
         self.settings = file.to_sections(folder=folder)

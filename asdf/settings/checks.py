@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from asdf.settings.catalogue import Known
 from asdf.settings.kinds import describe, is_union
 from asdf.settings.mistakes import Complaint, shortened
-from asdf.settings.part_names import check_parts
+from asdf.settings.part_names import check_parts, check_targets
 from asdf.text import closest
 
 _KIND_WORDS = {int: "a whole number", float: "a float", str: "a string"}
@@ -230,4 +230,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "not_empty": _check_not_empty,
     "path": _check_path,
     "trained_parts": check_parts,
+    "lora_targets": check_targets,
 }

@@ -94,15 +94,31 @@ def _computing_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if front_end.frozen and front_end.unfreeze_after_epochs is not None:
         relation = "never trains the front end and contradicts"
         yield Contradiction("front_end.frozen", relation, "front_end.unfreeze_after_epochs")
-    if front_end.frozen and front_end.trained_parts is not None:
-        relation = "trains nothing of the front end and contradicts"
-        yield Contradiction("front_end.frozen", relation, "front_end.trained_parts")
+    yield from _tuning_contradictions(sections)
     if computing.compile and front_end.layer_drop:
         relation = "needs a fixed graph and cannot be combined with"
         yield Contradiction("computing.compile", relation, "front_end.layer_drop")
     if computing.compile and computing.deterministic:
         relation = "allows no kernels chosen by measuring their speed, as they are with"
         yield Contradiction("computing.deterministic", relation, "computing.compile")
+
+
+def _tuning_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    """Yield what contradicts the choice of what is trained of the front end."""
+    front_end = sections.front_end
+    adapter = sections.adapter
+    frozen = "front_end.frozen"
+    relation = "trains nothing of the front end and contradicts"
+    if front_end.frozen and front_end.trained_parts is not None:
+        yield Contradiction(frozen, relation, "front_end.trained_parts")
+    if front_end.frozen and sections.lora.rank:
+        yield Contradiction(frozen, relation, "lora.rank")
+    if front_end.frozen and adapter.width and adapter.positions != ("after",):
+        relation = "leaves no adapters but those of adapter.positions = ('after',), and contradicts"
+        yield Contradiction(frozen, relation, "adapter.width")
+    if sections.network.save_only_trained is True and front_end.weights is None:
+        relation = "leaves out what pretrained weights give again, and there are none in"
+        yield Contradiction("network.save_only_trained", relation, "front_end.weights")
 
 
 def _sharding_contradictions(sections: Sections) -> Iterator[Contradiction]:
@@ -126,6 +142,11 @@ def _sharding_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if sections.front_end.layer_drop:
         relations["front_end.layer_drop"] = (
             "needs all processes to compute the same layers and cannot be combined with"
+        )
+    if sections.lora.rank and sections.lora.decomposed:
+        relations["lora.decomposed"] = (
+            "computes gathered layers in bf16, too coarse for norms of weights, and cannot be "
+            "combined with"
         )
     if sections.front_end.cache_features:
         relations["front_end.cache_features"] = (
@@ -151,9 +172,11 @@ def _graph_contradictions(sections: Sections) -> Iterator[Contradiction]:
             relation = "repeats the same operations in each step, which vary with"
             yield Contradiction(graphs, relation, f"front_end.{name}")
     # What is recomputed draws as before from a state of which a graph has no copy.
+    relation = "cannot recompute layers that draw random numbers, as they do with"
     if front_end.gradient_checkpointing and front_end.dropout:
-        relation = "cannot recompute layers that draw random numbers, as they do with"
         yield Contradiction(graphs, relation, "front_end.dropout")
+    if front_end.gradient_checkpointing and sections.lora.rank and sections.lora.dropout:
+        yield Contradiction(graphs, relation, "lora.dropout")
 
 
 def _chain_contradictions(sections: Sections) -> Iterator[Contradiction]:

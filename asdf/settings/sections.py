@@ -462,6 +462,12 @@ class Network(KnownNames):
         at_least=0,
         at_most=MAX_EPOCHS,
     )
+    save_only_trained: bool | Literal["auto"] = setting(
+        "auto",
+        "network files without the parameters of the front end that are not trained, which "
+        "front_end.weights gives again: megabytes instead of gigabytes; 'auto': with lora and "
+        "adapters",
+    )
     checkpoint_interval_s: float | Literal["auto"] | None = setting(
         "auto",
         "time between checkpoints inside an epoch; 'auto': as soon as a kill would lose enough "
@@ -884,6 +890,50 @@ class BackEnd(KnownNames):
 
 
 @dataclass
+class Lora(KnownNames):
+    """Low-rank updates of the front end's linear maps, which learn in its stead (LoRA, DoRA)."""
+
+    rank: int = setting(
+        0,
+        "rank of the updates (Hu et al., ICLR 2022); 0: none",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    alpha: float = setting(16.0, "updates are multiplied by alpha / rank", above=0)
+    targets: tuple[str, ...] = setting(
+        ("attention", "feed_forward"),
+        "which linear maps: 'attention' (queries, keys, values, outputs) and 'feed_forward' of all "
+        "computed encoder layers, or patterns of names of modules ('*.q_proj')",
+        check="lora_targets",
+    )
+    dropout: float = setting(
+        0.0, "dropout of what the updates take, in training", at_least=0, at_most=1
+    )
+    decomposed: bool = setting(
+        False, "True: the norms of the weights' rows learn as well (DoRA; Liu et al., ICML 2024)"
+    )
+
+
+@dataclass
+class Adapter(KnownNames):
+    """Bottleneck adapters in and behind the front end (Houlsby et al., ICML 2019)."""
+
+    width: int = setting(
+        0,
+        "values of the bottleneck; 0: no adapters",
+        unit="values",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    positions: tuple[Literal["before", "layers", "after"], ...] = setting(
+        ("layers",),
+        "'before': of the first encoder layer; 'layers': behind the feed-forward network of each "
+        "computed layer; 'after': between front end and back end, with which it learns",
+        check="unique",
+    )
+
+
+@dataclass
 class RawBoost(KnownNames):
     """RawBoost augmentation of training examples (Tak et al., ICASSP 2022)."""
 
@@ -1254,6 +1304,8 @@ class Sections(KnownNames):
     front_end: FrontEnd = field(default_factory=FrontEnd)
     spectrum: Spectrum = field(default_factory=Spectrum)
     back_end: BackEnd = field(default_factory=BackEnd)
+    lora: Lora = field(default_factory=Lora)
+    adapter: Adapter = field(default_factory=Adapter)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
     vocoding: Vocoding = field(default_factory=Vocoding)

@@ -44,3 +44,17 @@ def test_the_end_of_a_range_is_in_it():
 def test_what_is_no_part(parts, problem):
     with pytest.raises(Complaint, match=re.escape(problem)):
         check_value(catalogue()["front_end.trained_parts"], parts)
+
+
+@pytest.mark.parametrize(
+    ("targets", "problem"),
+    [
+        (("atention",), "'atention' is no part; it is one of attention, feed_forward, or a"),
+        (("norms",), "'norms' is no part"),
+        ((), "names no linear maps; write lora.rank = 0"),
+    ],
+)
+def test_what_is_no_target(targets, problem):
+    with pytest.raises(Complaint, match=re.escape(problem)):
+        check_value(catalogue()["lora.targets"], targets)
+    assert check_value(catalogue()["lora.targets"], ["attention", "*.fc1"])

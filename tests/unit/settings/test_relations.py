@@ -55,6 +55,22 @@ from .conftest import Write
             "front_end.unfreeze_after_epochs = 2 (runs.py:2)",
         ),
         (
+            "lora.rank = 8",
+            "front_end.frozen = True (init.py:3) trains nothing of the front end and contradicts "
+            "lora.rank = 8 (runs.py:2)",
+        ),
+        (
+            "adapter.width = 8",
+            "front_end.frozen = True (init.py:3) leaves no adapters but those of "
+            "adapter.positions = ('after',), and contradicts adapter.width = 8 (runs.py:2)",
+        ),
+        ("adapter.width = 8\nadapter.positions = ('after',)", ""),
+        (
+            "network.save_only_trained = True",
+            "network.save_only_trained = True (runs.py:2) leaves out what pretrained weights give "
+            "again, and there are none in front_end.weights = None (default)",
+        ),
+        (
             "front_end.trained_parts = ('norms',)",
             "front_end.frozen = True (init.py:3) trains nothing of the front end and contradicts "
             "front_end.trained_parts = ('norms',) (runs.py:2)",
@@ -119,10 +135,17 @@ VARIES = "repeats the same operations in each step, which vary with"
             "front_end.dropout = 0.1",
             "cannot recompute layers that draw random numbers, as they do with",
         ),
+        (
+            "lora.dropout = 0.1",
+            "cannot recompute layers that draw random numbers, as they do with",
+        ),
     ],
 )
 def test_what_a_cuda_graph_cannot_repeat(runs: Write, line: str, relation: str) -> None:
-    runs(f"a\nfront_end.gradient_checkpointing = True\n{line}\ncomputing.cuda_graphs = True\n")
+    runs(
+        f"a\nfront_end.gradient_checkpointing = True\n{line}\ncomputing.cuda_graphs = True\n"
+        "lora.rank = 8\n"
+    )
     with pytest.raises(SettingsError) as caught:
         Settings().read_configs("runs.py", ["a"])
     graphs = "runs.py:4: computing.cuda_graphs = True (runs.py:4)"

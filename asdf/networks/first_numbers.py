@@ -1,0 +1,26 @@
+"""First numbers of what is added to a network, drawn so that all others stay what they were.
+
+Invariant: they follow from torch's seed and from what they are for. The default generator is not
+advanced, so a network with additions begins with the other numbers of one without.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from asdf.runs.seeds import derived_seed
+
+
+def draw_uniform(empty_OI: Tensor, *purpose: str) -> Tensor:
+    """Fill a tensor (O, I) with uniform numbers of the variance 1 / (3 I), and return it."""
+    # Networks are outlined on the meta device, where nothing can be drawn.
+    if empty_OI.is_meta:
+        return empty_OI
+    bound = 1.0 / math.sqrt(empty_OI.shape[1])
+    seed = derived_seed(torch.initial_seed(), *purpose)
+    generator = torch.Generator().manual_seed(seed)
+    numbers_OI = torch.empty(empty_OI.shape, device="cpu")
+    return empty_OI.copy_(numbers_OI.uniform_(-bound, bound, generator=generator))
