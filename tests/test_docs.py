@@ -14,6 +14,7 @@ from asdf.audio.augmentation import open_chain
 from asdf.audio.vocoding import open_vocoders
 from asdf.networks import build_network
 from asdf.recipe import Corpus
+from asdf.settings.declared import declared_by
 from asdf.settings.sections import Sections
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.trial_list import TrialList
@@ -132,12 +133,15 @@ def test_a_list_of_the_documents_is_made() -> None:
 
 def test_a_part_of_the_chain_of_the_documents_augments(tmp_path: Path) -> None:
     (tmp_path / "shown_parts.py").write_text(code_below("## Your own part", AUGMENTATION))
-    chain = open_chain(augmentation("shown_parts.Inverted"), tmp_path, tmp_path)
-    clip = np.linspace(-1, 1, 400, dtype=np.float32)
+    settings = augmentation("shown_parts.Clipped")
+    section = declared_by("shown_parts.Clipped", "augmentation.chain", tmp_path)
+    settings.declared["clipping"] = section(probability=0.25, lowest=0.5)
+    chain = open_chain(settings, tmp_path, tmp_path)
+    clip = np.linspace(-0.8, 0.8, 400, dtype=np.float32)
     rng = np.random.default_rng(0)
-    done = [chain.apply(clip, 100, 400, rng) for _ in range(400)]
-    inverted = [np.array_equal(augmented, -clip) for augmented in done]
-    assert abs(np.mean(inverted) - 0.5) < 0.1
+    peaks = np.array([np.abs(chain.apply(clip, 100, 400, rng)).max() for _ in range(400)])
+    assert abs(np.mean(peaks < 0.8) - 0.25) < 0.06
+    assert 0.4 <= peaks.min() < 0.42
 
 
 def test_the_vocoder_of_the_page_on_augmentation_copies_speech(tmp_path: Path) -> None:

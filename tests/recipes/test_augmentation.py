@@ -78,8 +78,11 @@ def test_a_network_is_trained_on_augmented_examples_and_scored_on_clean_ones(
 
 
 PARTS = """
+from dataclasses import dataclass
+
 import numpy as np
 from asdf.audio.augmentation import Part
+from asdf.settings import OwnSettings, setting
 
 
 class Quieter(Part):
@@ -87,6 +90,26 @@ class Quieter(Part):
 
     def apply(self, clip, rng):
         return clip * np.float32(rng.uniform(0.1, 0.5))
+
+
+@dataclass
+class LevelSettings(OwnSettings, section_name="level"):
+    probability: float = setting(0.0, "proportion of the examples", at_least=0, at_most=1)
+    factor: float = setting(0.5, "what a clip is multiplied by", above=0)
+
+
+class Level(Part):
+    own_settings = LevelSettings
+
+    def __init__(self, settings, base):
+        # Without the constructor of Part: the probability is read all the same.
+        self.factor = settings.level.factor
+
+    def apply(self, clip, rng):
+        return clip * np.float32(self.factor)
+
+    def describe(self):
+        return f"{self.factor:g} times in {self.probability:g} of the examples"
 
 
 class Wide(Part):
@@ -106,6 +129,18 @@ def test_a_part_of_ones_own_lies_next_to_the_recipe(recipe, call):
     assert outcome.status == 1 and "Traceback" not in outcome.output, outcome.output
     assert "my_parts.Wide.apply, for the recording " in outcome.output
     assert "returned samples of float64. End it with `.astype(np.float32)`." in outcome.output
+
+
+def test_a_part_has_settings_of_its_own(recipe, call):
+    (recipe.folder / "my_parts.py").write_text(PARTS)
+    chain = ("augmentation.chain=('my_parts.Level',)", "recipe.end_stage=1")
+    workers = "computing.network_dataloader_workers=1"
+    outcome = call(*chain, workers, "level.factor=0.25", "level.probability=0.75")
+    assert outcome.status == 0, outcome.output
+    assert "augmented: 0.25 times in 0.75 of the examples" in outcome.output
+    outcome = call(*chain, "level.factr=0.25")
+    assert outcome.status == 2
+    assert "there is no setting 'level.factr'; the nearest is 'level.factor'" in outcome.output
 
 
 def test_a_dry_run_looks_for_parts_of_ones_own(recipe, call):

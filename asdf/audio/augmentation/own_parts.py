@@ -35,6 +35,9 @@ def build_own(kind: type[Part], settings: Sections, base: Path) -> Part:
     name = _name(kind)
     try:
         part = kind(settings, base)
+        # A constructor of the user's own may leave out that of `Part`.
+        if "probability" not in vars(part):
+            part.read_probability(settings)
     except AsdfError:
         raise
     except Exception as error:

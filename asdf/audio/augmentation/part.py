@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
+from asdf.settings.declared import OwnSettings
 from asdf.settings.sections import Sections
 
 
@@ -23,7 +25,9 @@ class Part(ABC):
     can copy to a worker process: numbers, texts, arrays, but no open file.
 
     Attributes:
-        probability: the proportion of the clips that it is done to.
+        own_settings: a section of settings that the class declares; None for none.
+        probability: the proportion of the clips that it is done to; where the section of the class
+            has a setting `probability`, its value.
         shortens: True: the part gets the speech before it is repeated up to the length of a clip,
             and may return fewer samples. Such parts come first, in the order of the chain.
 
@@ -32,11 +36,18 @@ class Part(ABC):
         base: what folders in the settings are relative to.
     """
 
+    own_settings: ClassVar[type[OwnSettings] | None] = None
     probability: float = 1.0
     shortens: bool = False
 
-    def __init__(self, settings: Sections, base: Path) -> None:  # noqa: B027
-        pass
+    def __init__(self, settings: Sections, base: Path) -> None:
+        self.read_probability(settings)
+
+    def read_probability(self, settings: Sections) -> None:
+        """Take the probability from the section that the class declares, if it has one there."""
+        if self.own_settings is not None:
+            section = settings.own(self.own_settings)
+            self.probability = getattr(section, "probability", self.probability)
 
     @abstractmethod
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:

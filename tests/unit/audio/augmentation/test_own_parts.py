@@ -54,7 +54,7 @@ class Open(Louder):
 
 class Broken(Louder):
     def __init__(self, settings, base):
-        self.level = settings.level
+        self.level = base.level
 
 
 class Idle(Part):
