@@ -80,7 +80,8 @@ class AsdfSteps:
             name="benchmark",
         )
         self._step = Step(network.train(), utterances, settings, world)
-        share = Share(np.arange(size) + size * world.rank, size, np.ones(size, int))
+        local = np.arange(size) + size * world.rank
+        share = Share(local, size, np.ones(size, int), local)
         self._window = Window(0, np.arange(whole), [share], whole, np.ones(whole, int))
         self._clips, self._progress, self._stop = (
             repeat(Batch(waveforms)),

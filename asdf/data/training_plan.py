@@ -61,11 +61,13 @@ class Share:
             nothing in the loss.
         draws: what stands for the epoch in the random draws of each clip: the epoch, or a number
             above all epochs where the utterance has had a turn in it before.
+        positions: of its turns in the epoch's order; a filler has that of another turn.
     """
 
     utterances: np.ndarray
     counted: int
     draws: np.ndarray
+    positions: np.ndarray
 
     def clip_keys(self) -> list[tuple[int, int]]:
         """Return the keys of its clips."""
@@ -144,7 +146,7 @@ class TrainingPlan:
             positions = np.arange(position, min(position + self.window_size, self.size))
             shares = []
             for part, counted in self._shares(positions):
-                shares.append(Share(order[part], counted, draws[part]))
+                shares.append(Share(order[part], counted, draws[part], part))
             yield Window(position, order[positions], shares, self.size, draws[positions])
 
     def _shares(self, window: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 
 from asdf.distributed.allocator import keep_freed_memory
@@ -118,6 +118,11 @@ class World:
         if self.size > 1:
             dist.all_reduce(total, group=self._control)
         return total.tolist()
+
+    def sum_tensor(self, tensor: Tensor) -> None:
+        """Add up `tensor` over the ranks, in place, on its device; the host does not wait."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
 
     def barrier(self) -> None:
         """Wait for all ranks."""

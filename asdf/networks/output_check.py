@@ -70,7 +70,8 @@ def compute_on_noise(
         AsdfError: the network fails, or its outputs have other shapes.
     """
     samples = fixed_samples(network) or settings.train_clip_size
-    clips_BT = _make_clips(samples).to(device)
+    kind = next(network.parameters()).dtype
+    clips_BT = _make_clips(samples).to(device, kind)
     network.eval()
     outputs = _run_network(network, clips_BT, settings)
     fault = _find_fault(outputs, len(clips_BT))

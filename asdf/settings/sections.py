@@ -221,6 +221,7 @@ LOSSES = {
     "am_softmax": "asdf.training.losses.AMSoftmax",
     "aam_softmax": "asdf.training.losses.AAMSoftmax",
     "p2sgrad": "asdf.training.losses.P2SGrad",
+    "supervised_contrastive": "asdf.training.losses.SupervisedContrastive",
 }
 CALLBACKS = {
     "tensorboard": "asdf.training.trackers.TensorBoard",
@@ -539,6 +540,12 @@ class Loss(KnownNames):
     )
     oc_margin_spoof: float = setting(
         0.2, "oc_softmax: cosines of spoofs are drawn below it", at_least=-1, at_most=1
+    )
+    contrastive_temperature: float = setting(
+        0.07, "supervised_contrastive: cosines are divided by it", above=0
+    )
+    contrastive_weight: float = setting(
+        1.0, "supervised_contrastive: its factor next to the cross-entropy", at_least=0
     )
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -42,6 +43,7 @@ from asdf.training.instruments.clock import (
     OPTIMISER,
     StepClock,
 )
+from asdf.training.joint import JointPasses, Minibatch, prepare_joint_passes
 from asdf.training.last_step import LastStep
 from asdf.training.losses import Loss
 from asdf.training.losses.building import build_loss
@@ -56,6 +58,7 @@ from asdf.training.targets import TargetSource
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 8
+AnyPasses = Passes | GraphedPasses | JointPasses
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ class Step:
         )
         # Every rank knows the labels of the whole window, so the ranks need not add up their parts.
         weight = self.targets.normaliser(window)
-        self.loss.begin_step(progress.epochs + progress.position / len(self.utterances))
+        self.loss.begin_step(progress.epochs + progress.position / window.epoch_size)
         losses = self._backward(window, clips, weight, progress.step)
         with self.clock.part(COMMUNICATION):
             local_loss, *last_numbers = losses.fetch().tolist()
@@ -258,22 +261,26 @@ class Step:
         if self._passes is None:
             self._passes = self._prepare_passes()
         model = self._passes.model
-        passes = self._passes.for_window(window)
+        seed = partial(self._seed, step)
+        minibatches = self._minibatches(window, clips)
+        passes: AnyPasses = self._passes.for_window(window)
+        if self.loss.is_joint:
+            minibatches = iter(read := list(minibatches))
+            passes = self._joint_passes(read, window, seed)
         parts: list[Tensor] = []
         losses: _WindowLosses | None = None
-        for number, share in enumerate(window.shares, 1):
-            is_last = number == len(window.shares)
-            waveforms = self._next_minibatch(clips)
+        for minibatch in minibatches:
+            is_last = minibatch.number == len(window.shares)
             # After reading: whatever a loader draws must not change the draws of the network.
-            seed_step(self.settings.recipe.seed, step, number, self.world.rank)
-            targets = self.targets.of_share(share)
+            seed(minibatch.number)
             with (
                 exchange_now(model, is_last),
                 compile_errors_as_usage_errors(self.settings.computing.compile),
             ):
                 with self.clock.part(FORWARD):
                     # Fillers, which come last, are computed for batch norm and weigh nothing.
-                    share_losses = passes.forward(waveforms, targets)[: share.counted]
+                    share_losses = passes.forward(minibatch.clips, minibatch.targets)
+                    share_losses = share_losses[: minibatch.share.counted]
                     parts.append(share_losses.detach())
                     if is_last:
                         counted = torch.cat(parts)
@@ -283,6 +290,25 @@ class Step:
                     passes.backward(share_losses, self.world.size / weight)
         assert losses is not None  # a window has at least one minibatch
         return losses
+
+    def _minibatches(self, window: Window, clips: Iterator[Batch]) -> Iterator[Minibatch]:
+        """Read the minibatches of this rank, each when it is asked for."""
+        for number, share in enumerate(window.shares, 1):
+            waveforms = self._next_minibatch(clips)
+            yield Minibatch(number, share, waveforms, self.targets.of_share(share))
+
+    def _seed(self, step: int, minibatch: int) -> None:
+        seed_step(self.settings.recipe.seed, step, minibatch, self.world.rank)
+
+    def _joint_passes(
+        self, minibatches: list[Minibatch], window: Window, seed: Callable[[int], None]
+    ) -> JointPasses:
+        assert isinstance(self._passes, Passes)  # joint losses are not captured
+        targets = self.targets.of_window(window)
+        with self.clock.part(FORWARD):
+            return prepare_joint_passes(
+                self._passes, minibatches, window, targets, self.world, seed
+            )
 
     def _prepare_passes(self) -> Passes | GraphedPasses:
         return prepare_passes(

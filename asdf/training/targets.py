@@ -57,6 +57,11 @@ class TargetSource:
             weights_B=send(torch.from_numpy(mixtures.weights), self._device),
         )
 
+    def of_window(self, window: Window) -> Targets:
+        """Return the targets of the utterances of all ranks, which are not mixed."""
+        assert self._mixup is None  # a loss of a whole step allows no mixup
+        return self._of(window.utterances)
+
     def _of(self, indices: np.ndarray) -> Targets:
         columns: dict[str, Sequence[str]] = {}
         for name in self._loss.columns:

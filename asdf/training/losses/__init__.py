@@ -5,6 +5,7 @@ optimiser step, so a step does not depend on how it is divided into minibatches 
 """
 
 from asdf.training.losses.base import Loss, Targets
+from asdf.training.losses.contrastive import SupervisedContrastive
 from asdf.training.losses.cosine import AAMSoftmax, AMSoftmax, OCSoftmax, P2SGrad
 from asdf.training.losses.cross_entropy import CrossEntropy, Focal, LikelihoodRatio
 
@@ -17,5 +18,6 @@ __all__ = [
     "Loss",
     "OCSoftmax",
     "P2SGrad",
+    "SupervisedContrastive",
     "Targets",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,9 +23,9 @@ from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
 from asdf.text import and_more
-from asdf.training.losses.base import Columns, Loss
+from asdf.training.losses.base import Loss, Targets
 from asdf.training.losses.cross_entropy import CrossEntropy, LikelihoodRatio
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, values_at
 
 SETTING = "network.loss"
 _SHOWN = 4
@@ -83,15 +84,21 @@ def build_loss(
     """
     kind = find_loss_class(settings, folder)
     _check_columns(kind, utterances)
-    device = next(network.parameters()).device
-    if not kind.needs_embeddings:
-        loss = _construct(kind, settings, 0).to(device)
+    parameter = next(network.parameters())
+    device = parameter.device
+    # Parts of a divided network have one number format.
+    form = torch.promote_types(parameter.dtype, torch.float32)
+    _check_computing(kind, settings)
+    if not (kind.needs_embeddings or kind.is_joint):
+        loss = _construct(kind, settings, 0).to(device, form)
         _attach_if_needed(network, loss)
         return loss
     with left_unchanged(network):
         embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
-        loss = _construct(kind, settings, _dimension_of(embeddings_BE, settings)).to(device)
-        values_B = _compute_values(loss, embeddings_BE, logits_B2, settings)
+        dimension = _dimension_of(embeddings_BE, settings)
+        loss = _construct(kind, settings, dimension).to(device, form)
+        targets = _targets_of_two(loss, utterances, device)
+        values_B = _compute_values(loss, embeddings_BE, logits_B2, targets, settings)
         # What computes nothing here, such as a vector that masks frames in training, stays trained.
         unused = _inputs_of(logits_B2) - _inputs_of(values_B)
         _freeze(network, unused)
@@ -105,6 +112,22 @@ def _check_columns(kind: type[Loss], utterances: TrialList) -> None:
         raise UsageError(
             f"{SETTING}: {kind.__qualname__} asks for the column {missing[0]!r} of the training "
             f"list, which has {', '.join(utterances.columns) or 'no columns'}."
+        )
+
+
+def _check_computing(kind: type[Loss], settings: Sections) -> None:
+    computing = settings.computing
+    reasons = []
+    if kind.is_joint and computing.compile:
+        reasons.append("computing.compile: the two passes of its steps may draw other numbers")
+    if kind.is_joint and computing.cuda_graphs:
+        reasons.append("computing.cuda_graphs: its steps have two passes")
+    if kind.columns and computing.cuda_graphs:
+        reasons.append("computing.cuda_graphs: it takes columns of the list, which are no tensors")
+    if reasons:
+        raise UsageError(
+            f"{SETTING} = {settings.network.loss!r} cannot be combined with {reasons[0]}. Set it "
+            "to False, or choose another loss."
         )
 
 
@@ -134,19 +157,26 @@ def _dimension_of(embeddings: Any, settings: Sections) -> int:
     )
 
 
+def _targets_of_two(loss: Loss, utterances: TrialList, device: torch.device) -> Targets:
+    """Return the targets of the first spoof and of the first bona fide utterance."""
+    labels = np.arange(2)
+    # The first of each label; the first of all, if a list has one label only.
+    indices = np.argmax(utterances.labels[None, :] == labels[:, None], axis=1)
+    columns = {name: values_at(utterances.columns[name], indices) for name in loss.columns}
+    return Targets(torch.from_numpy(labels).to(device), columns)
+
+
 def _compute_values(
-    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, settings: Sections
+    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets, settings: Sections
 ) -> Tensor:
     """Return the values of two utterances of noise, a spoof and a bona fide one.
 
     Raises:
         AsdfError: the loss fails, or its results are not what they should be.
     """
-    labels_B = torch.arange(2, device=embeddings_BE.device)
-    columns: Columns = {name: ["", ""] for name in loss.columns}
     try:
         scored_B2 = loss.logits(embeddings_BE, logits_B2)
-        values_B = loss.per_utterance(embeddings_BE, scored_B2, labels_B, columns)
+        values_B = loss.per_utterance(embeddings_BE, scored_B2, targets.labels_B, targets.columns)
     except AsdfError:
         raise
     except Exception as error:

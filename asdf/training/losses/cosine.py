@@ -166,7 +166,8 @@ def _draw_vectors(count: int, dimension: int) -> Tensor:
 
 
 def _cosines(embeddings_BE: Tensor, weight_VE: Tensor) -> Tensor:
-    """Return the cosines between embeddings and vectors, (B, V), in the vectors' precision."""
+    """Return the cosines between embeddings and vectors, (B, V), in float32 or more."""
+    kind = torch.promote_types(embeddings_BE.dtype, weight_VE.dtype)
     with without_autocast(embeddings_BE):
-        directions_BE = F.normalize(embeddings_BE.to(weight_VE.dtype), dim=1)
-        return directions_BE @ F.normalize(weight_VE, dim=1).T
+        directions_BE = F.normalize(embeddings_BE.to(kind), dim=1)
+        return directions_BE @ F.normalize(weight_VE.to(kind), dim=1).T

@@ -1,0 +1,187 @@
+"""Steps by a loss that depends on all utterances of the step together.
+
+Invariant: the gradient is that of one big batch, whichever process computes which minibatch of it.
+A step takes two forward passes. The first one, without gradients, computes the outputs for all
+utterances; every rank gets those of the others, and computes the gradient of the loss by each
+output. The second one computes the same outputs again, from the same random numbers, and its
+backward pass takes these gradients on. The running statistics of batch norm see each clip once.
+
+Shapes: N utterances of a step, B of a minibatch, E numbers in an embedding, 2 classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from asdf.data.training_plan import Share, Window
+from asdf.distributed.transfer import send
+from asdf.distributed.world import World
+from asdf.training.losses import Loss, Targets
+from asdf.training.passes import Passes
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """A minibatch of this rank.
+
+    Attributes:
+        number: in the step, from 1 on.
+    """
+
+    number: int
+    share: Share
+    clips: Tensor
+    targets: Targets
+
+
+@dataclass(frozen=True)
+class _Gradient:
+    """The gradient by the outputs of a minibatch, and its losses.
+
+    Attributes:
+        losses_B, embeddings_BE, logits_B2: of the utterances that count.
+    """
+
+    losses_B: Tensor
+    embeddings_BE: Tensor
+    logits_B2: Tensor
+
+
+# A parameter of the loss, and the gradient by it.
+_Slope = tuple[Tensor, Tensor]
+
+
+class JointPasses:
+    """The second passes over the minibatches of one step, one after another."""
+
+    def __init__(
+        self,
+        passes: Passes,
+        gradients: Sequence[_Gradient],
+        parameters: list[tuple[Tensor, Tensor]],
+    ) -> None:
+        """Take on `gradients`, one per minibatch.
+
+        Args:
+            parameters: of the loss, with the part of their gradients that is this rank's.
+        """
+        self._passes = passes
+        self._gradients = iter(gradients)
+        self._left = len(gradients)
+        self._parameters = parameters
+
+    def forward(self, clips: Tensor, targets: Targets) -> Tensor:
+        """Return the losses of the utterances that count, (batch,).
+
+        Their gradient by the outputs is the one of the whole step's loss.
+        """
+        gradient = next(self._gradients)
+        self._left -= 1
+        counted = len(gradient.losses_B)
+        embeddings_BE, logits_B2 = _outputs(self._passes, clips)
+        by_embeddings_B = (embeddings_BE[:counted] * gradient.embeddings_BE).sum(dim=1)
+        by_logits_B = (logits_B2[:counted] * gradient.logits_B2).sum(dim=1)
+        along_B = by_embeddings_B + by_logits_B
+        # The value of the loss, with the slope of what stands for it.
+        return gradient.losses_B + (along_B - along_B.detach())
+
+    def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:
+        """Add the gradient of a minibatch, and with the last one that of the loss's parameters."""
+        parts = [losses_B]
+        if not self._left:
+            for parameter, gradient in self._parameters:
+                parts.append((parameter * gradient).sum().reshape(1))
+        self._passes.backward(torch.cat(parts), factor)
+
+
+def prepare_joint_passes(
+    passes: Passes,
+    minibatches: Sequence[Minibatch],
+    window: Window,
+    targets: Targets,
+    world: World,
+    seed: Callable[[int], None],
+) -> JointPasses:
+    """Compute the outputs of all utterances of a step, and the gradient of their loss by them.
+
+    All ranks call this together.
+
+    Args:
+        passes: of the network.
+        targets: of all utterances of `window`, in its order.
+        seed: seeds the random numbers of the minibatch of a number.
+    """
+    outputs = []
+    with torch.no_grad(), _buffers_unchanged(passes.model):
+        for minibatch in minibatches:
+            seed(minibatch.number)
+            embeddings_BE, logits_B2 = _outputs(passes, minibatch.clips)
+            outputs.append(torch.cat([embeddings_BE, logits_B2], dim=1))
+    rows = [_rows_of(minibatch.share, window, world.device) for minibatch in minibatches]
+    outputs_NX = _gather(outputs, rows, len(window.utterances), world)
+    losses_N, gradients_NX, parameters = _differentiate(passes.loss, outputs_NX, targets)
+    gradients = []
+    for rows_B in rows:
+        gradient_BX = gradients_NX[rows_B]
+        gradients.append(_Gradient(losses_N[rows_B], gradient_BX[:, :-2], gradient_BX[:, -2:]))
+    # Every rank has computed all of it, and the step adds up the ranks.
+    parts = [(parameter, gradient / world.size) for parameter, gradient in parameters]
+    return JointPasses(passes, gradients, parts)
+
+
+def _outputs(passes: Passes, clips: Tensor) -> tuple[Tensor, Tensor]:
+    """Return embeddings and logits, (batch, E) and (batch, 2), in one type of 32 bits or more."""
+    with passes.precision.autocast():
+        embeddings_BE, logits_B2 = passes.model(clips)
+    kind = torch.promote_types(embeddings_BE.dtype, logits_B2.dtype)
+    kind = torch.promote_types(kind, torch.float32)
+    return embeddings_BE.to(kind), logits_B2.to(kind)
+
+
+def _rows_of(share: Share, window: Window, device: torch.device) -> Tensor:
+    """Return the positions in the window of a share's utterances that count."""
+    positions = share.positions[: share.counted] - window.start
+    return send(torch.from_numpy(positions), device)
+
+
+def _gather(
+    outputs: Sequence[Tensor], rows: Sequence[Tensor], utterances: int, world: World
+) -> Tensor:
+    """Return the outputs of all ranks in the order of the window, the same on all of them."""
+    first_BX = outputs[0]
+    outputs_NX = first_BX.new_zeros(utterances, first_BX.shape[1])
+    for output_BX, rows_B in zip(outputs, rows, strict=True):
+        outputs_NX[rows_B] = output_BX[: len(rows_B)]
+    # Each row is of one rank, and zeros of the others change no number.
+    world.sum_tensor(outputs_NX)
+    return outputs_NX
+
+
+def _differentiate(
+    loss: Loss, outputs_NX: Tensor, targets: Targets
+) -> tuple[Tensor, Tensor, list[_Slope]]:
+    """Return the losses, the gradient of their sum by the outputs, and that by the parameters."""
+    outputs_NX.requires_grad_()
+    losses_N = loss.of_minibatch(outputs_NX[:, :-2], outputs_NX[:, -2:], targets)
+    parameters = [parameter for parameter in loss.parameters() if parameter.requires_grad]
+    by_outputs_NX, *by_parameters = torch.autograd.grad(
+        losses_N.sum(), [outputs_NX, *parameters], allow_unused=True, materialize_grads=True
+    )
+    slopes: list[_Slope] = list(zip(parameters, by_parameters, strict=True))
+    return losses_N.detach(), by_outputs_NX, slopes
+
+
+@contextmanager
+def _buffers_unchanged(model: nn.Module) -> Iterator[None]:
+    """Restore the buffers of `model`, such as the statistics of batch norm, after the block."""
+    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, numbers in before:
+            buffer.copy_(numbers)

@@ -1,0 +1,286 @@
+"""Every loss: a step's gradient is that of one big batch, on any number of processes, and a resumed
+training is the uninterrupted one."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+
+from asdf.data.batches import Batch
+from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.distributed.batch_norm import synchronise_batch_norm
+from asdf.distributed.world import World
+from asdf.interchange import NetworkFile, fill_network
+from asdf.settings.sections import Sections, assign
+from asdf.training.checkpoints import collect_checkpoint
+from asdf.training.host_copies import HostCopies
+from asdf.training.losses import Loss, Targets
+from asdf.training.progress import Progress
+from asdf.training.step import Step
+from asdf.trials.trial_list import TrialList
+from tests.distributed.test_sharding import assert_close
+from tests.distributed.test_sharding import train as train_divided
+
+# Two windows: one of two whole minibatches of 6, and one of 2, of which a third process has none.
+SIZE = 14
+FEATURES = 6
+PLACES = ["north", "south"]
+
+
+class Centres(Loss):
+    """A loss of one's own with parameters, of which the scores know nothing."""
+
+    columns = ("place",)
+
+    def __init__(self, settings: Sections, dimension: int) -> None:
+        super().__init__(settings, dimension)
+        self.centres_PE = nn.Parameter(torch.randn(len(PLACES), dimension))
+
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        places = torch.tensor([PLACES.index(place) for place in columns["place"]])
+        distances_B = (embeddings_BE - self.centres_PE[places]).norm(dim=1)
+        return distances_B + nn.functional.cross_entropy(logits_B2, labels_B, reduction="none")
+
+
+class Ranks(Centres):
+    """A joint loss of one's own with parameters, and scores of its own."""
+
+    is_joint = True
+
+    def logits(self, embeddings_BE, logits_B2):
+        return embeddings_BE @ self.centres_PE.T
+
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        scores_B = (embeddings_BE @ self.centres_PE[0]).tanh() + logits_B2[:, 1]
+        mean = torch.where(labels_B == 1, scores_B, 0.0).mean()
+        return (scores_B - mean) ** 2
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "cross_entropy": {"loss.label_smoothing": 0.1},
+    "likelihood ratios": {"network.loss": "cross_entropy", "network.score": "llr"},
+    "focal": {},
+    "oc_softmax": {},
+    "am_softmax": {"loss.margin_warmup_epochs": 1.5},
+    "aam_softmax": {"loss.scale": 8.0},
+    "p2sgrad": {},
+    "supervised_contrastive": {"loss.contrastive_temperature": 0.5},
+    "own": {"network.loss": f"{__name__}.Centres"},
+    "own joint": {"network.loss": f"{__name__}.Ranks"},
+}
+
+
+class Small(nn.Module):
+    """With batch norm and dropout, or without either."""
+
+    def __init__(self, plain: bool) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(FEATURES, 5)
+        self.norm = nn.Identity() if plain else nn.BatchNorm1d(5)
+        self.dropout = nn.Identity() if plain else nn.Dropout(0.3)
+        self.output = nn.Linear(5, 2)
+
+    def forward(self, waveforms_BT):
+        embeddings_BE = self.dropout(torch.tanh(self.norm(self.hidden(waveforms_BT))))
+        return embeddings_BE, self.output(embeddings_BE)
+
+
+def settings_of(name: str) -> Sections:
+    settings = Sections()
+    values = {
+        "network.loss": name,
+        "network.train_clip_size": FEATURES,
+        "network.schedule": "constant",
+        "network.optimizer_step_interval": 2,
+        "network.global_minibatch_size": 6,
+        "network.class_weights": (0.3, 0.7),
+        "network.initial_learning_rate": 0.1,
+        "network.weight_decay": 0.0,
+    }
+    assign(settings, {**values, **CASES[name]})
+    return settings
+
+
+def make_list() -> TrialList:
+    names = [f"{i}.wav" for i in range(SIZE)]
+    places = [PLACES[i % 3 == 0] for i in range(SIZE)]
+    labels = np.arange(SIZE, dtype=np.int8) % 2
+    return TrialList(names, labels, columns={"place": places}, name="noise")
+
+
+def make_clips() -> torch.Tensor:
+    return torch.randn(SIZE, FEATURES, generator=torch.Generator().manual_seed(1))
+
+
+def make_network(plain: bool) -> nn.Module:
+    torch.manual_seed(0)
+    return Small(plain).train()
+
+
+def train(
+    name: str,
+    world: World,
+    plain: bool,
+    epochs: int,
+    start: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train up to n epochs, with SGD if plain, else Adam; return the checkpoint."""
+    settings = settings_of(name)
+    if not plain:
+        settings.network.optimizer = "adam"
+        settings.network.initial_learning_rate = 0.01
+    network = make_network(plain)
+    if world.size > 1:
+        network = synchronise_batch_norm(network)
+    step = Step(network, make_list(), settings, world)
+    progress = Progress()
+    if start is not None:
+        checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
+        fill_network(step.network, checkpoint)
+        step.load_state(checkpoint)
+        progress = Progress.from_state(start["progress"])
+    minibatch = minibatch_per_process(settings.network, world.size)
+    plan = TrainingPlan(SIZE, minibatch, 2, world.size, world.rank, synchronised=True)
+    clips = make_clips()
+    losses = []
+    for epoch in range(progress.epochs + 1, epochs + 1):
+        progress.begin_epoch()
+        for window in plan.windows(epoch):
+            local = (Batch(clips[share.utterances]) for share in window.shares)
+            step.take(window, local, progress, [])
+        losses.append(progress.loss_sum)
+        progress.epochs = epoch
+    world.broadcast_buffers(step.network)
+    parts = (step.network, step.optimiser, step.scaler, progress, settings)
+    checkpoint = collect_checkpoint(*parts, world, HostCopies())
+    return {**(checkpoint.content() if checkpoint else {}), "losses": losses}
+
+
+def train_in_big_batches(name: str) -> dict[str, Any]:
+    """Train one epoch in plain torch: a window is one batch."""
+    network = make_network(plain=True)
+    step = Step(network, make_list(), settings_of(name), World())
+    loss = step.loss
+    labels = torch.arange(SIZE) % 2
+    weights = torch.tensor([0.3, 0.7])[labels]
+    clips = make_clips()
+    parameters = [value for value in network.parameters() if value.requires_grad]
+    total = 0.0
+    position = 0
+    for window in TrainingPlan(SIZE, 6, 2).windows(1):
+        chosen = torch.from_numpy(window.utterances)
+        loss.begin_step(position / SIZE)
+        embeddings, logits = network(clips[chosen])
+        columns = {"place": [make_list().columns["place"][index] for index in chosen.tolist()]}
+        values = loss.of_minibatch(embeddings, logits, Targets(labels[chosen], columns))
+        mean = values.sum() / weights[chosen].sum()
+        gradients = torch.autograd.grad(mean, parameters)
+        with torch.no_grad():
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter -= 0.1 * gradient
+        total += float(values.detach().double().sum())
+        position = window.end
+    return {"state": network.state_dict(), "loss": total}
+
+
+def work_of(world: World) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for name in CASES:
+        after_one = train(name, world, plain=False, epochs=1)
+        start = [after_one if world.is_main else None]
+        if world.size > 1:
+            dist.broadcast_object_list(start)
+        results[name] = {
+            "plain": train(name, world, plain=True, epochs=1),
+            "whole": train(name, world, plain=False, epochs=2),
+            "resumed": train(name, world, plain=False, epochs=2, start=start[0]),
+        }
+    return results
+
+
+def divided_case(name: str) -> dict[str, object]:
+    return {"network.loss": name, "network.optimizer_step_interval": 2, **CASES[name]}
+
+
+# The list of the other test has no columns.
+DIVIDED = [name for name in CASES if not name.startswith("own")]
+
+
+def divide(world: World) -> dict[str, Any]:
+    results = {}
+    for name in DIVIDED:
+        results[name] = train_divided(divided_case(name), world, sharded=True, epochs=1)
+    return results
+
+
+def work(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    for processes in (3, 2):
+        if rank >= processes:
+            return
+        store = f"file://{folder}/store{processes}"
+        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=processes)
+        world = World(rank, processes, rank, processes, backend="gloo")
+        results = work_of(world)
+        if processes == 2:
+            results["divided"] = divide(world)
+        if rank == 0:
+            torch.save(results, f"{folder}/results{processes}.pt")
+        world.barrier()
+        dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> dict[int, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("losses")
+    mp.spawn(work, (str(folder),), nprocs=3)
+    others = {number: torch.load(folder / f"results{number}.pt") for number in (2, 3)}
+    return {1: work_of(World()), **others}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_steps_are_those_of_one_big_batch(results, processes: int, name: str) -> None:
+    result = results[processes][name]["plain"]
+    expected = train_in_big_batches(name)
+    torch.testing.assert_close(
+        result["model_state_dict"], expected["state"], rtol=1e-5, atol=1e-5, check_stride=False
+    )
+    assert result["losses"] == pytest.approx([expected["loss"]], rel=1e-5)
+    start = make_network(plain=True).state_dict()
+    assert not torch.equal(result["model_state_dict"]["hidden.weight"], start["hidden.weight"])
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_a_resumed_training_is_the_uninterrupted_one(results, processes: int, name: str) -> None:
+    whole = results[processes][name]["whole"]
+    resumed = results[processes][name]["resumed"]
+    for key in ("model_state_dict", "optimizer_state_dict"):
+        torch.testing.assert_close(resumed[key], whole[key], rtol=0, atol=0)
+    assert resumed["progress"] == whole["progress"]
+    assert resumed["losses"] == whole["losses"][1:]
+
+
+def test_statistics_of_batch_norm_see_each_clip_once(results) -> None:
+    for processes in (1, 2, 3):
+        batches = []
+        for name in ("cross_entropy", "supervised_contrastive"):
+            state = results[processes][name]["whole"]["model_state_dict"]
+            batches.append(int(state["norm.num_batches_tracked"]))
+        # Three minibatches per epoch.
+        assert batches == [6, 6]
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_a_divided_network_learns_what_a_whole_one_does(results, name: str) -> None:
+    alone = train_divided(divided_case(name), World(), epochs=1)
+    assert_close(results[2]["divided"][name], alone, name)
