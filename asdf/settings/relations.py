@@ -71,6 +71,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     # What only training minds does not keep a command that only scores from running.
     if sections.recipe.execute_stage(1):
         yield from _clip_contradictions(sections)
+        yield from _score_contradictions(sections)
         yield from _vocoding_contradictions(sections)
         if sections.front_end.cache_features:
             yield from _cache_contradictions(sections)
@@ -191,6 +192,16 @@ def _vocoding_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
         relation = "leaves no spoofs to train on, since no vocoder is named in"
         yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
+
+
+def _score_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    if sections.network.score != "llr":
+        return
+    relation = "needs a network that learns probabilities by cross_entropy, as it does not by"
+    if sections.network.loss != "cross_entropy":
+        yield Contradiction("network.score", relation, "network.loss")
+    elif sections.loss.label_smoothing:
+        yield Contradiction("network.score", relation, "loss.label_smoothing")
 
 
 def _clip_contradictions(sections: Sections) -> Iterator[Contradiction]:

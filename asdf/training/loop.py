@@ -187,6 +187,9 @@ class Trainer:
                 from it.
         """
         self.step.network.train()
+        # Not those of the list: a sampler may repeat utterances, or leave them out.
+        turns = self.plan.order(1)
+        self.step.loss.begin_training(self.step.labels[turns])
         try:
             self.callbacks.show(Training(self.step.network, self.step.optimiser, self.progress))
             self.callbacks.call("on_start", self.progress.step)

@@ -151,8 +151,6 @@ class Step:
         # A file without the state of an optimiser is refused as that of another one.
         state = checkpoint.optimiser_state or {"param_groups": []}
         load_optimiser_state(self.optimiser, state)
-        # Again: the checkpoint may be of another training list.
-        self.loss.begin_training(self.labels)
         # Empty when the run trained without a loss scale so far.
         if checkpoint.scaler_state:
             self.scaler.load_state_dict(checkpoint.scaler_state)

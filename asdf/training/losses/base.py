@@ -101,7 +101,7 @@ class Loss(ScoringLoss, ABC):
         """Do what must be done before the first step of a run, new or resumed.
 
         Args:
-            labels: of the training list, (utterances,), on the CPU.
+            labels: of the utterances that have a turn in the first epoch, on the CPU.
         """
 
     def begin_step(self, epochs: float) -> None:

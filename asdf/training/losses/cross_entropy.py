@@ -37,9 +37,10 @@ class CrossEntropy(Loss):
 class LikelihoodRatio(CrossEntropy):
     """Cross-entropy of a network whose difference of logits is a log-likelihood ratio.
 
-    A network that learns by cross-entropy estimates the log posterior odds of its training list.
-    The prior odds are subtracted from them here (Brümmer & du Preez, Computer Speech & Language
-    2006): those of the list's class counts times `network.class_weights`, which act like counts.
+    A network that learns by cross-entropy estimates the log posterior odds of what it is trained
+    on. The prior odds are subtracted from them here (Brümmer & du Preez, Computer Speech & Language
+    2006): those of the class counts of an epoch times `network.class_weights`, which act like
+    counts.
 
     Attributes:
         log_priors_2: of spoof and bona fide, saved with the network.
@@ -53,7 +54,7 @@ class LikelihoodRatio(CrossEntropy):
         self.register_buffer("log_priors_2", torch.zeros(2))
 
     def begin_training(self, labels: Tensor) -> None:
-        """Compute the priors of the training list."""
+        """Compute the priors, from the classes of an epoch's turns."""
         counts_2 = torch.bincount(labels.long(), minlength=2).double()
         weights_2 = torch.tensor(self._class_weights, dtype=torch.float64)
         shares_2 = counts_2 * weights_2

@@ -1,0 +1,151 @@
+"""A user's loss with parameters and settings, and likelihood ratios, from training to scores."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from asdf import Detector
+from asdf.evaluation import cllr, evaluate, read_scores
+from tests.distributed.test_exactness import assert_equal_runs
+
+LOSS = '''
+from dataclasses import dataclass
+
+import torch
+
+from asdf.settings import OwnSettings, setting
+from asdf.training.losses import Loss
+
+
+@dataclass
+class CentreSettings(OwnSettings, section_name="centre"):
+    """What the loss of a centre needs."""
+
+    radius: float = setting(0.5, "bona fide speech is drawn within it", above=0)
+
+
+class Centre(Loss):
+    """Bona fide speech is drawn to a centre that is learnt, and each attack away from it."""
+
+    own_settings = CentreSettings
+    columns = ("attack",)
+
+    def __init__(self, settings, dimension):
+        super().__init__(settings, dimension)
+        self.radius = settings.centre.radius
+        self.centre_E = torch.nn.Parameter(torch.randn(dimension))
+
+    def logits(self, embeddings_BE, logits_B2):
+        distances_B = (embeddings_BE.float() - self.centre_E).norm(dim=1)
+        return torch.stack([distances_B, -distances_B], dim=1)
+
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        bona_fide = [attack == "-" for attack in columns["attack"]]
+        assert bona_fide == (labels_B == 1).tolist()
+        outside_B = logits_B2[:, 0] - self.radius
+        return torch.nn.functional.softplus(torch.where(labels_B == 1, outside_B, -outside_B))
+
+
+class Infinite(Centre):
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        return super().per_utterance(embeddings_BE, logits_B2, labels_B, columns) / 0
+'''
+CONFIG = """
+mine < debug
+network.network_class = 'small_networks.Normed'
+network.loss = 'my_loss.Centre'
+network.max_epochs = 2
+network.average_best_networks = 2
+network.checkpoint_interval_steps = 2
+recipe.selected_epochs = (2, 'average')
+centre.radius = 0.7
+"""
+
+
+@pytest.fixture
+def mine(recipe):
+    recipe.add_configs(CONFIG)
+    (recipe.folder / "my_loss.py").write_text(LOSS)
+    yield recipe
+    for name in ("my_loss", "small_networks"):
+        sys.modules.pop(name, None)
+
+
+def weights(path):
+    return torch.load(path, weights_only=True)["model_state_dict"]
+
+
+def test_a_killed_training_on_two_processes_ends_as_one_never_killed(mine, corpus):
+    whole = mine.run("mine", "paths.system_folder=whole", processes=2)
+    assert whole.status == 0, whole.output
+    assert "not trained, as the loss does not depend on them: output.weight" in whole.output
+    killed = ("mine", "paths.system_folder=killed")
+    assert mine.run(*killed, processes=2, TEST_KILL="1:7").status != 0
+    resumed = mine.run(*killed, processes=2)
+    assert resumed.status == 0, resumed.output
+    assert "going on from resume.pt" in resumed.output
+    assert_equal_runs(mine.system("whole"), mine.system("killed"))
+    networks = mine.system("whole") / "networks"
+    first, second, average = (
+        weights(networks / name)["trained_loss.centre_E"]
+        for name in ("epoch.1.pt", "epoch.2.pt", "average.pt")
+    )
+    assert not torch.equal(first, second)
+    torch.testing.assert_close(average, (first.double() + second).float() / 2)
+    # The average scores by the average of the centres.
+    check_detector(mine, corpus, networks / "average.pt")
+    check_detector(mine, corpus, networks / "epoch.2.pt")
+
+
+def check_detector(recipe, corpus, network):
+    detector = Detector(network, network_folder=recipe.folder)
+    assert detector.settings.centre.radius == 0.7
+    scores = read_scores(recipe.system("whole") / "scores" / network.stem / "demo-eval.txt")
+    expected = [detector.score(corpus / trial) for trial in scores.ids]
+    np.testing.assert_allclose(scores.scores, expected, rtol=0, atol=1e-5)
+    # Minus a distance.
+    assert max(expected) < 0
+
+
+def test_what_is_wrong_is_said_before_the_first_step(mine, capsys):
+    for words, status, said in (
+        (("network.loss=my_loss.Infinite",), 1, "my_loss.Infinite gives inf"),
+        (("network.loss=my_loss.Center",), 2, "Did you mean 'Centre'?"),
+        (("network.loss=oc_softmx",), 2, "oc_softmax"),
+        (("network.loss=my_loss.Centre", "centre.radius=0"), 2, "centre.radius"),
+        (("network.loss=focal", "network.score=llr"), 2, "network.score = 'llr'"),
+    ):
+        outcome = mine.call(capsys, "mine", *words)
+        assert outcome.status == status and said in outcome.output, outcome.output
+        assert "Traceback" not in outcome.output
+        assert not list(mine.output.rglob("*.pt"))
+
+
+def test_likelihood_ratios_are_differences_without_the_weighted_priors(recipe, capsys):
+    common = ("network.class_weights=(0.1, 0.9)", "network.max_epochs=1")
+    scores = {}
+    for score in ("difference", "llr"):
+        words = (f"paths.system_folder={score}", f"network.score={score}", *common)
+        outcome = recipe.call(capsys, "debug", *words)
+        assert outcome.status == 0, outcome.output
+        scores[score] = read_scores(recipe.system(score) / "scores" / "epoch.1" / "demo-eval.txt")
+    # As many bona fide utterances as spoofs, of 9 times the weight.
+    expected = scores["difference"].scores - np.log(9)
+    np.testing.assert_allclose(scores["llr"].scores, expected, rtol=0, atol=1e-4)
+    rows = json.loads((recipe.system("llr") / "results" / "results.json").read_text())
+    (row,) = [row for row in rows if row["set"] == "demo-eval"]
+    llrs = scores["llr"]
+    bona_fide = llrs.scores[llrs.labels == 1]
+    spoof = llrs.scores[llrs.labels == 0]
+    assert row["cllr"] == pytest.approx(cllr(bona_fide, spoof))
+    assert row["cllr"] != pytest.approx(cllr(bona_fide + np.log(9), spoof + np.log(9)), rel=0.01)
+    assert row["act_dcf"] == pytest.approx(evaluate(llrs).act_dcf)
+    # A network that was trained otherwise has no priors.
+    words = ("paths.system_folder=difference", "network.score=llr", "recipe.start_stage=2")
+    outcome = recipe.call(capsys, "debug", *words, *common)
+    assert outcome.status == 2 and "has not been trained for likelihood ratios" in outcome.output
