@@ -156,6 +156,63 @@ network.max_epochs = 100
 network.average_best_networks = 5
 
 
+# RawNet2 on raw waveforms, the baseline of ASVspoof 2021 (Tak et al., ICASSP 2021), with the
+# published hyperparameters (asvspoof-challenge/2021, LA/Baseline-RawNet2). One difference: 'best'
+# is by EER, not by accuracy, on the development set. The paper's network is larger:
+# back_end.rawnet2_filters=128 back_end.rawnet2_channels=512.
+#     python run.py rawnet2
+rawnet2 < train < sad-off
+paths.system_folder = 'rawnet2'
+network.network_class = 'asdf.networks.RawNet2'
+# The first 4 s of each utterance, in scoring too.
+network.train_clip_size = 64600
+network.clip_position = 'start'
+network.min_evaluation_utterance_length_in_samples = 64600
+network.max_evaluation_utterance_length_in_samples = 64600
+network.minibatch_size = 32
+network.initial_learning_rate = 0.0001
+network.weight_decay_skiplist = ()
+network.schedule = 'constant'
+network.max_epochs = 100
+
+
+# LCNN with LSTM layers on LFCCs, another baseline of ASVspoof 2021, with its published
+# hyperparameters (asvspoof-challenge/2021, LA/Baseline-LFCC-LCNN; Wang and Yamagishi, Interspeech
+# 2021). Differences: trained on random 4 s of each utterance instead of whole ones in minibatches
+# of similar lengths; two logits and cross-entropy, whose difference is the score, instead of one
+# and binary cross-entropy; and training ends after 50 epochs without a better EER, instead of a
+# lower loss, on the development set.
+#     python run.py lfcc-lcnn
+lfcc-lcnn < train < sad-off
+paths.system_folder = 'lfcc-lcnn'
+network.network_class = 'asdf.networks.ComposedDetector'
+front_end.front_end_class = 'lfcc'
+back_end.back_end_class = 'lcnn'
+network.score = 'difference'
+network.class_weights = (1.0, 1.0)
+network.train_clip_size = 64600
+network.minibatch_size = 64
+network.initial_learning_rate = 0.0003
+network.weight_decay = 0.0
+network.schedule = 'step'
+network.step_epochs = 10
+network.step_factor = 0.5
+network.max_epochs = 100
+network.early_stop_evaluations = 50
+
+
+# ResNet-18 with attentive pooling on a filter bank, in the sizes and with the optimiser of Zhang et
+# al., IEEE SPL 2021 (yzyouzhang/AIR-ASVspoof). Differences: they train on LFCCs of 60 values, which
+# front_end.front_end_class='lfcc' takes, of 750 frames, with OC-softmax; here it is cross-entropy.
+#     python run.py fbank-resnet18
+fbank-resnet18 < lfcc-lcnn
+paths.system_folder = 'fbank-resnet18'
+front_end.front_end_class = 'filter_bank'
+back_end.back_end_class = 'resnet18'
+# 750 frames of 10 ms.
+network.train_clip_size = 120000
+
+
 # Two sizes side by side, each on its own GPU; the second differs only in what stands below
 # its name.
 #     python run.py net & python run.py larger_net &
