@@ -1,0 +1,143 @@
+"""Every file of docs/your_own.md, in a recipe folder of its own with the config lines below it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from asdf.evaluation import read_scores
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "your_own.md").read_text(encoding="utf-8")
+# A file with its name in the first line, and the indented lines of a config after it.
+EXAMPLE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```\n\n((?:    \S[^\n]*\n)+)", re.DOTALL)
+# What makes the examples quick, and gives a loss or a front end something to work on.
+BASE = """
+shown < debug
+network.max_epochs = 1
+network.minibatch_size = 8
+recipe.end_stage = 3
+"""
+
+
+@dataclass
+class Example:
+    """A file of the page, and the config lines that use it."""
+
+    module: str
+    code: str
+    lines: list[str]
+
+
+EXAMPLES = {}
+for module, code, config in EXAMPLE.findall(PAGE):
+    EXAMPLES[module] = Example(module, code, [line.strip() for line in config.splitlines()])
+
+
+def run(recipe, capsys, example: Example, *words: str):
+    (recipe.folder / f"{example.module}.py").write_text(example.code)
+    recipe.add_configs(BASE + "\n".join(example.lines) + "\n")
+    outcome = recipe.call(capsys, "shown", *words)
+    assert outcome.status == 0, outcome.output
+    return outcome
+
+
+def network_of(recipe) -> dict:
+    return torch.load(recipe.system() / "networks" / "epoch.1.pt", weights_only=True)
+
+
+def test_every_file_of_the_page_is_run() -> None:
+    assert set(EXAMPLES) == set(re.findall(r"^# (my_\w+)\.py$", PAGE, re.MULTILINE))
+    assert list(EXAMPLES) == [
+        *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
+        *("my_front_end", "my_back_end", "my_network", "my_metric", "my_callbacks"),
+    ]
+
+
+def test_the_settings_shown_are_those_of_the_loss() -> None:
+    section = PAGE[PAGE.index("\n## Settings\n") : PAGE.index("\n## A loss\n")]
+    shown = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    assert shown and shown[1] in EXAMPLES["my_loss"].code
+
+
+def test_the_loss(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_loss"])
+    file = network_of(recipe)
+    assert file["settings"]["centre"] == {"margin": 3.0}
+    centre = file["model_state_dict"]["trained_loss.centre_E"]
+    # Minus the distance from the centre: never positive.
+    scores = read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")
+    assert scores.bona_fide.max() < 0 and scores.spoof.max() < 0 and centre.shape == (48,)
+
+
+def test_the_optimiser(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_optimiser"])
+    state = network_of(recipe)["optimizer_state_dict"]
+    assert state["param_groups"][0]["betas"] == (0.95, 0.98)
+    assert set(state["state"][0]) == {"average"}
+
+
+def test_the_schedule(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_schedule"], "network.print_interval=1")
+    lines = (recipe.system() / "metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    rates = [record["learning_rate"] for record in records if record["kind"] == "step"]
+    # 26 utterances, 8 per step; the rate of a step follows from what is done before it.
+    done = [8 * step / 26 for step in range(4)]
+    assert rates == pytest.approx([0.003 * (1 - abs(2 * part - 1)) for part in done])
+
+
+def test_the_augmentation(recipe, capsys):
+    outcome = run(recipe, capsys, EXAMPLES["my_parts"], "recipe.end_stage=1")
+    assert "Clipping" in outcome.output
+    assert network_of(recipe)["settings"]["clipping"] == {"probability": 0.5, "highest": 8.0}
+
+
+def test_the_vocoder(recipe, capsys):
+    outcome = run(recipe, capsys, EXAMPLES["my_vocoder"], "recipe.end_stage=1")
+    assert "Noisy" in outcome.output
+
+
+def test_the_sampler(recipe, capsys):
+    outcome = run(recipe, capsys, EXAMPLES["my_sampler"], "recipe.end_stage=1")
+    # 13 bona fide utterances twice and 13 spoofs once.
+    assert "of 39, step" in outcome.output
+
+
+def test_the_front_end(recipe, capsys):
+    words = ("network.train_clip_size=16000", "recipe.end_stage=1")
+    run(recipe, capsys, EXAMPLES["my_front_end"], *words)
+    state = network_of(recipe)["model_state_dict"]
+    assert state["back_end.LL.weight"].shape == (128, 40)
+
+
+def test_the_back_end(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_back_end"], "recipe.end_stage=1")
+    state = network_of(recipe)["model_state_dict"]
+    assert state["back_end.output.weight"].shape == (2, 120)
+
+
+def test_the_network(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_network"], "recipe.end_stage=1")
+    assert (
+        "front_end.model.encoder.transformer.layer_norm.weight"
+        in network_of(recipe)["model_state_dict"]
+    )
+
+
+def test_the_metric(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_metric"], "recipe.end_stage=1")
+    evaluations = (recipe.system() / "networks" / "evaluations.json").read_text()
+    assert "missed" in evaluations
+
+
+def test_the_callback(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_callbacks"])
+    newest = (recipe.system() / "newest_eer.txt").read_text()
+    assert re.fullmatch(r"epoch 1(\.0)?: demo-dev [\d.]+ %, gradients up to [\d.]+\n", newest)
+    assert (recipe.system() / "sets.txt").read_text() == "demo-dev\ndemo-eval"
