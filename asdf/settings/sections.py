@@ -605,6 +605,13 @@ class FrontEnd(KnownNames):
     learning_rate: float | None = setting(
         None, "learning rate of the front end; None: initial_learning_rate", above=0
     )
+    layer_decay: float = setting(
+        1.0,
+        "each encoder layer's learning rate is this many times that of the layer above it; the "
+        "convolutions have the lowest; 1: the same for all",
+        above=0,
+        at_most=1,
+    )
     gradient_checkpointing: bool = setting(
         False,
         "recompute the convolutions and the encoder's layers in the backward pass: less than half "
