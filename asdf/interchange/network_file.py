@@ -56,6 +56,7 @@ _KEYS = {
     "state": OUR_KEY,
     "optimiser_state": "optimizer_state_dict",
     "scaler_state": "scaler_state_dict",
+    "unaveraged_state": "unaveraged_state_dict",
     "progress": "progress",
     "calibration": "calibration",
     "evaluation": "evaluation",
@@ -88,6 +89,8 @@ class NetworkFile:
         base: which pretrained weights give the layers that `state` lacks; None where it has all.
         merged: the section `lora` of a network whose updates are merged into its weights.
         optimiser_state, scaler_state, progress: what going on with the training needs.
+        unaveraged_state: where `state` holds moving averages, the weights that training goes on
+            from (`asdf.training.weight_average`).
         calibration: how scores become log-likelihood ratios.
         evaluation: error rates that were measured.
         averaged: names of the files whose weights were averaged.
@@ -105,6 +108,7 @@ class NetworkFile:
     merged: Any = None
     optimiser_state: dict[str, Any] | None = None
     scaler_state: dict[str, Any] | None = None
+    unaveraged_state: dict[str, Any] | None = None
     progress: Any = None
     calibration: Any = None
     evaluation: Any = None

@@ -38,7 +38,7 @@ class TrainingMemory:
     Attributes:
         parameters, trained: their numbers.
         weights: the network's parameters and buffers.
-        moments: the optimiser's.
+        moments: the optimiser's, and the averages of the weights.
         buckets: for the exchange of gradients between processes; 0 with one process.
         peak: the most that a step holds, all of the above included.
     """
@@ -116,7 +116,7 @@ def training_memory(
 
 
 def moments_per_parameter(settings: Sections, folder: Path | None = None) -> int:
-    """Return how many numbers the optimiser holds for each parameter.
+    """Return how many numbers training holds for each parameter: moments, and an average.
 
     Args:
         folder: the recipe's folder, where a user's own modules lie.
@@ -125,10 +125,11 @@ def moments_per_parameter(settings: Sections, folder: Path | None = None) -> int
         UsageError: the optimiser's class does not exist, or cannot be trained with.
     """
     network = settings.network
+    averages = int(network.ema_decay is not None)
     if network.optimizer == "sgd":
-        return int(network.momentum > 0)
+        return averages + int(network.momentum > 0)
     named = check_named_optimiser(settings, folder)
-    return named.moments if named else 2
+    return averages + (named.moments if named else 2)
 
 
 def _make_moments(

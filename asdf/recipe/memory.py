@@ -127,7 +127,7 @@ def _describe_training(case: Case, training: TrainingMemory, gpu: Gpu | None) ->
 
     held = [
         f"weights {in_gibibytes(training.weights)}",
-        f"moments of {case.settings.network.optimizer} {in_gibibytes(training.moments)}",
+        f"{_name_moments(case.settings)} {in_gibibytes(training.moments)}",
     ]
     if training.buckets:
         held.append(f"buckets of gradients {in_gibibytes(training.buckets)}")
@@ -142,3 +142,8 @@ def _describe_training(case: Case, training: TrainingMemory, gpu: Gpu | None) ->
             "step gathers a layer at a time, and scoring has a whole copy"
         )
     return lines
+
+
+def _name_moments(settings: Sections) -> str:
+    moments = f"moments of {settings.network.optimizer}"
+    return moments if settings.network.ema_decay is None else f"{moments} and averages of weights"

@@ -34,6 +34,8 @@ MAX_BLOCKS = 1000
 MAX_HZ = 10**6
 MAX_FFT = 2**14
 MAX_FILTERS = 1024
+# An average that moves less than this per step would never leave its start.
+MAX_DECAY = 1 - 1e-7
 MAX_DB = 1000
 
 # Short names of classes and functions that settings take, and their paths.
@@ -370,6 +372,13 @@ class Network(KnownNames):
     )
     gradient_clip_norm: float | None = setting(
         None, "gradients are scaled down to this norm; None: no clipping", above=0
+    )
+    ema_decay: float | None = setting(
+        None,
+        "what is validated, selected and scored is a moving average of the weights, of which each "
+        "optimiser step leaves this proportion, such as 0.999; None: the weights themselves",
+        above=0,
+        at_most=MAX_DECAY,
     )
     loss: str = setting(
         "cross_entropy",

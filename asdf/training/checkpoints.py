@@ -23,6 +23,7 @@ from asdf.settings.sections import Sections
 from asdf.training.host_copies import HostCopies
 from asdf.training.optimiser_state import optimiser_state
 from asdf.training.progress import Progress
+from asdf.training.weight_average import WeightAverage
 
 __all__ = [
     "collect_checkpoint",
@@ -42,6 +43,7 @@ def collect_checkpoint(
     settings: Sections,
     world: World,
     copies: HostCopies,
+    average: WeightAverage | None = None,
 ) -> NetworkFile | None:
     """Collect all that scoring with the network and resuming its training need.
 
@@ -49,6 +51,7 @@ def collect_checkpoint(
 
     Args:
         copies: copies the tensors; training may change its own when this returns.
+        average: of the weights, which are then the network in the file.
 
     Returns:
         What `write_checkpoint` takes, in the main rank's memory; None on the other ranks.
@@ -60,6 +63,8 @@ def collect_checkpoint(
     file = NetworkFile.from_network(
         network, settings, optimiser_state=optimiser_state(optimiser), progress=progress.state()
     )
+    if average is not None:
+        average.save_in(file)
     copied = NetworkFile(**copies.take(vars(file)))
     # Only now: until `take` has waited, the scale may not have arrived on the host.
     copied.scaler_state = scaler_on_host.state_dict()

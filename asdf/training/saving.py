@@ -153,6 +153,7 @@ class Saving:
             self._settings,
             self._world,
             self._copies,
+            step.average,
         )
         self._copies.wait()
         step.check_last(last)

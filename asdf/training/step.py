@@ -10,10 +10,11 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +56,7 @@ from asdf.training.preparation import check_clip_size, prepare_passes
 from asdf.training.progress import Progress, seed_step
 from asdf.training.schedules import find_schedule, set_learning_rate
 from asdf.training.targets import TargetSource
+from asdf.training.weight_average import average_weights, load_unaveraged
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 8
@@ -136,6 +138,7 @@ class Step:
         self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings, folder)
         self._schedule = find_schedule(settings, folder)
+        self.average = average_weights(network, settings.network.ema_decay)
         self.last = LastStep(self.scaler, world.device)
         self.trained = FromFeatures(network) if from_features else network
         self.measures_gradient = False
@@ -143,10 +146,11 @@ class Step:
         self._front_end_frozen = settings.front_end.frozen
 
     def load_state(self, checkpoint: NetworkFile) -> None:
-        """Load the states of the optimiser and of the loss scale.
+        """Load the states of the optimiser and of the loss scale; the network has its weights.
 
         Raises:
-            AsdfError: the checkpoint is of another optimiser.
+            AsdfError: the checkpoint is of another optimiser, or its weights before averaging do
+                not fit.
         """
         # A file without the state of an optimiser is refused as that of another one.
         state = checkpoint.optimiser_state or {"param_groups": []}
@@ -155,16 +159,33 @@ class Step:
         if checkpoint.scaler_state:
             self.scaler.load_state_dict(checkpoint.scaler_state)
             self.last = LastStep(self.scaler, self.world.device)
+        self._load_average(checkpoint.unaveraged_state)
 
-    def whole_network(self) -> AbstractContextManager[nn.Module]:
+    def _load_average(self, unaveraged: dict[str, Any] | None) -> None:
+        """Make what the network has now the averages, and put the weights of a checkpoint into it.
+
+        Args:
+            unaveraged: None in a checkpoint of a run without averages, which begin now.
+        """
+        if self.average is not None:
+            self.average.restart()
+        if unaveraged is not None:
+            load_unaveraged(self.network, unaveraged)
+
+    @contextmanager
+    def whole_network(self) -> Iterator[nn.Module]:
         """Provide the network for a block that is not training, such as scoring.
 
-        All ranks enter the block together. In it, a rank may compute with the network whatever the
-        others do.
+        With `network.ema_decay` it has the averages of the weights. All ranks enter the block
+        together. In it, a rank may compute with the network whatever the others do.
         """
-        if self._sharded is None:
-            return nullcontext(self.network)
-        return self._sharded.whole()
+        with ExitStack() as block:
+            if self.average is not None:
+                block.enter_context(self.average.in_use())
+            if self._sharded is None:
+                yield self.network
+            else:
+                yield block.enter_context(self._sharded.whole())
 
     def begin_epoch(self, epochs: int) -> None:
         """Freeze or unfreeze the front end for the epoch after `epochs` whole ones."""
@@ -197,7 +218,6 @@ class Step:
             AsdfError: the loss is not finite, on any rank, and nothing has been changed; or the
                 gradient of the step before was not.
         """
-        training = self.settings.network
         rate = set_learning_rate(
             self.optimiser, self._schedule, self.settings, progress, window.epoch_size
         )
@@ -218,22 +238,28 @@ class Step:
         if broken_ranks:
             self._refuse(window, losses.counted, progress)
         with self.clock.part(OPTIMISER):
-            measured = None
-            if self.measures_gradient:
-                measured = gradient_norm(self.optimiser, self.scaler)
-            norm = clip_and_measure(
-                self.optimiser, self.scaler, self.network, training.gradient_clip_norm
-            )
-            self.scaler.step(self.optimiser)
-            self.scaler.update()
-            self.last.note(f"step {progress.step + 1} ({self._describe(window)})", norm)
-            # To None, not to zero: `GraphedPasses` needs each step to begin without gradients.
-            self.optimiser.zero_grad(set_to_none=True)
+            measured = self._update(f"step {progress.step + 1} ({self._describe(window)})")
         progress.step += 1
         progress.position = window.end
         progress.loss_sum += loss
         progress.weight_sum += weight
         return TakenStep(rate, summed_flags, loss / weight, measured)
+
+    def _update(self, name: str) -> Tensor | None:
+        """Let the optimiser take the step called `name`; return the gradient's norm if wanted."""
+        measured = None
+        if self.measures_gradient:
+            measured = gradient_norm(self.optimiser, self.scaler)
+        limit = self.settings.network.gradient_clip_norm
+        norm = clip_and_measure(self.optimiser, self.scaler, self.network, limit)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        if self.average is not None:
+            self.average.update()
+        self.last.note(name, norm)
+        # To None, not to zero: `GraphedPasses` needs each step to begin without gradients.
+        self.optimiser.zero_grad(set_to_none=True)
+        return measured
 
     def check_last(self, numbers: Sequence[Tensor]) -> None:
         """Check the gradient of the last step, of which only now something is known.

@@ -40,8 +40,9 @@ def assert_equal_runs(this: Path, other: Path) -> None:
         second = torch.load(other / "networks" / name, weights_only=True)
         classes = [file["optimizer_state_dict"].pop("class", "") for file in (first, second)]
         assert classes[0] == classes[1]
-        for key in ("model_state_dict", "optimizer_state_dict"):
-            torch.testing.assert_close(first[key], second[key], rtol=0, atol=0)
+        assert list(first) == list(second)
+        for key in ("model_state_dict", "optimizer_state_dict", "unaveraged_state_dict"):
+            torch.testing.assert_close(first.get(key, {}), second.get(key, {}), rtol=0, atol=0)
         assert (
             first["progress"] == second["progress"]
             and first["training_loss"] == second["training_loss"]

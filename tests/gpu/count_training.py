@@ -114,10 +114,14 @@ def count_saving(
 
 
 def holds_weights(checkpoint: NetworkFile, network: nn.Module) -> bool:
-    """Whether a file's weights are the network's, bit for bit (the null GPU's may be NaN)."""
+    """Whether a file's weights are the network's, bit for bit (the null GPU's may be NaN).
+
+    Where it has averages as well, those before averaging.
+    """
+    held = {**checkpoint.state, **(checkpoint.unaveraged_state or {})}
     return all(
         weights.numpy().tobytes() == network.state_dict()[name].cpu().numpy().tobytes()
-        for name, weights in checkpoint.state.items()
+        for name, weights in held.items()
     )
 
 

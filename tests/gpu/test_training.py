@@ -28,6 +28,8 @@ CASES = [
     Case({NETWORK: f"{OURS}.AASIST"}, (1283, 1508), 28),
     Case({NETWORK: f"{OURS}.SSL_MHFA"}, (336, 398), 2),
     Case({NETWORK: f"{OURS}.SSL_ASP"}, (296, 351), 1),
+    Case({NETWORK: f"{OURS}.SSL_ASP", "network.ema_decay": 0.999}, (297, 352), 1),
+    Case({NETWORK: f"{OURS}.SSL_ASP", OPTIMISER: "torch.optim.RAdam"}, (312, 367), 1),
     Case({NETWORK: f"{OURS}.SSL_SLS"}, (297, 357), 4),
     Case({NETWORK: f"{OURS}.SSL_Nes2NetX"}, (2081, 2801), 143),
     Case({NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32"}, (1159, 1471), 32),

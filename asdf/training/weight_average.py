@@ -1,0 +1,109 @@
+"""An exponential moving average of the weights that are trained (`network.ema_decay`).
+
+Invariants: the average begins with the weights before the first step, and after each optimiser step
+it is `decay * average + (1 - decay) * weights`. What is validated, saved as the network and scored
+is the average. Training goes on from the weights themselves, which a checkpoint holds in an entry
+of its own. The host never waits for any of it.
+
+Buffers, such as the running statistics of batch norm, are not averaged here: those of the newest
+step belong to both, and are moving averages by themselves.
+
+Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992; with
+exponential weights as in Tarvainen and Valpola, "Mean teachers", NeurIPS 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asdf.distributed.sharding import divided_like, local_part
+from asdf.errors import AsdfError
+from asdf.interchange import NetworkFile
+
+
+class WeightAverage:
+    """The averages of the parameters of `network` that learn when it is made.
+
+    Where the network is divided over the processes, so are the averages.
+    """
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self._network = network
+        self._decay = decay
+        self._averages: dict[nn.Parameter, Tensor] = {}
+        for parameter in network.parameters():
+            if parameter.requires_grad:
+                self._averages[parameter] = parameter.detach().clone()
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move the averages towards the weights, after an optimiser step."""
+        averages = [local_part(average) for average in self._averages.values()]
+        weights = [local_part(parameter.detach()) for parameter in self._averages]
+        # A few kernels for all of them. A frozen weight equals its average, which then stays.
+        torch._foreach_lerp_(averages, weights, 1 - self._decay)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Open a block in which the network has the averages as its weights."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for parameter, average in self._averages.items():
+            # In place: CUDA graphs and other processes' views expect the numbers where they are.
+            weights = local_part(parameter.detach())
+            averaged = local_part(average)
+            before = weights.clone()
+            weights.copy_(averaged)
+            averaged.copy_(before)
+
+    def save_in(self, file: NetworkFile) -> None:
+        """Make the averages the weights of `file`, and put the weights themselves into an entry."""
+        unaveraged: dict[str, Any] = {}
+        for name, parameter in self._network.named_parameters(remove_duplicate=False):
+            average = self._averages.get(parameter)
+            if average is not None and name in file.state:
+                unaveraged[name] = file.state[name]
+                file.state[name] = average
+        file.unaveraged_state = unaveraged
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Let the averages be the weights that the network has now."""
+        for parameter, average in self._averages.items():
+            local_part(average).copy_(local_part(parameter.detach()))
+
+
+def average_weights(network: nn.Module, decay: float | None) -> WeightAverage | None:
+    """Return the average that `network.ema_decay` requests, if any."""
+    return None if decay is None else WeightAverage(network, decay)
+
+
+@torch.no_grad()
+def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
+    """Put the entry that `WeightAverage.save_in` wrote into the network.
+
+    Raises:
+        AsdfError: it is of another network; `network` is then unchanged.
+    """
+    parameters = dict(network.named_parameters(remove_duplicate=False))
+    for name, value in weights.items():
+        fits = isinstance(value, Tensor) and name in parameters
+        if not fits or parameters[name].shape != value.shape:
+            raise AsdfError(
+                f"the checkpoint's entry of weights before averaging has {name!r}, which does not "
+                "fit the network. The file is damaged: go on from another (network.resume_epoch)."
+            )
+    for name, value in weights.items():
+        parameter = parameters[name]
+        local_part(parameter.detach()).copy_(local_part(divided_like(parameter, value)))
