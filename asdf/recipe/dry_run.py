@@ -228,11 +228,11 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
         trained = [lists[name] for name in training_sets]
         for whole, part in zip(trained, training_lists(settings, trained), strict=True):
             removed = len(whole) - len(part)
-            lines.append(f"  {whole.name}: trained on without {removed} of {len(whole)} utterances")
+            lines.append(f"{whole.name}: trained on without {removed} of {len(whole)} utterances")
     validated = [lists[name] for name in validation_sets(settings) if name in lists]
     for part in validation_lists(settings, validated):
         bona_fide = int(part.labels.sum())
-        lines.append(f"  {part.name}: {bona_fide} bona fide, {len(part) - bona_fide} spoof")
+        lines.append(f"{part.name}: {bona_fide} bona fide, {len(part) - bona_fide} spoof")
     return lines
 
 

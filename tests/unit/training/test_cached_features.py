@@ -10,12 +10,14 @@ from asdf.data.datasets import TrainingClips
 from asdf.data.feature_cache import FeatureCache, identity_of
 from asdf.data.feature_pass import FeaturePass
 from asdf.data.loaders import BatchLoader
+from asdf.data.samplers import Sampler, Shuffled
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.networks.architectures import Architecture
 from asdf.networks.split import feature_identity
 from asdf.runs.layout import Layout
+from asdf.runs.seeds import generator
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
@@ -42,7 +44,7 @@ def train(tmp_path):
     utterances = write_recordings(tmp_path, noise_waveforms(lengths))
 
     def train(
-        dtype: str | None, network_class: str, layer: str | int
+        dtype: str | None, network_class: str, layer: str | int, sampler: type[Sampler] = Shuffled
     ) -> tuple[list[float], dict[str, torch.Tensor]]:
         settings = Sections()
         net = settings.network
@@ -82,11 +84,25 @@ def train(tmp_path):
             validate=lambda *_: {},
             stop=StopRequest(),
             callbacks=CallbackGroup([losses], [], World()),
+            sampler=sampler(settings, utterances),
         ).run()
         content = torch.load(layout.networks / "epoch.3.pt", weights_only=True)
         return losses.all, content["model_state_dict"]
 
     return train
+
+
+class Repeating(Sampler):
+    def order(self, epoch):
+        return generator(self.seed, "mine", epoch).integers(0, SIZE, SIZE - 1)
+
+
+def test_an_utterance_with_several_turns_has_the_same_features_at_each(train):
+    losses, weights = train(None, "SSL_ASP", "last", Repeating)
+    assert losses != train(None, "SSL_ASP", "last")[0]
+    same, same_weights = train("float32", "SSL_ASP", "last", Repeating)
+    assert same == losses
+    torch.testing.assert_close(same_weights, weights, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
