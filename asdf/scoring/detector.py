@@ -57,9 +57,9 @@ class Detector:
         detector.score(samples, 44100)         # or an array
         detector.score_whole("hour.mp3")       # all of a long recording
 
-    The higher a score, the more bona fide. It is the network's bona fide logit (or the difference
-    of its logits, where its `network.score` says so); where the network is calibrated, the
-    natural-log likelihood ratio.
+    The higher a score, the more bona fide. It is the network's bona fide logit, which is a cosine
+    for some losses (or the difference of its logits, or a natural-log likelihood ratio, where its
+    `network.score` says so); where the network is calibrated, the natural-log likelihood ratio.
 
     A *trial score* is what the protocol of the network's corpus hears: short recordings are
     repeated up to `length.min_samples`, long ones cut at `length.max_samples`. The *score of a

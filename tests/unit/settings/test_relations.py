@@ -31,6 +31,18 @@ from .conftest import Write
             "0.1 (default)",
         ),
         ("recipe.end_stage = -0", ""),
+        ("network.score = 'llr'", ""),
+        ("network.score = 'llr'\nnetwork.loss = 'focal'\nrecipe.start_stage = 2", ""),
+        (
+            "network.score = 'llr'\nnetwork.loss = 'focal'",
+            "network.score = 'llr' (runs.py:2) needs a network that learns probabilities by "
+            "cross_entropy, as it does not by network.loss = 'focal' (runs.py:3)",
+        ),
+        (
+            "network.score = 'llr'\nloss.label_smoothing = 0.1",
+            "network.score = 'llr' (runs.py:2) needs a network that learns probabilities by "
+            "cross_entropy, as it does not by loss.label_smoothing = 0.1 (runs.py:3)",
+        ),
         (
             "recipe.start_stage = 101",
             "recipe.start_stage = 101 (runs.py:2) is above recipe.end_stage = 100 (default)",

@@ -7,10 +7,13 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError, UsageError
+from asdf.networks import build_network
+from asdf.networks.split import FromFeatures
 from asdf.settings.sections import Sections
 from asdf.training.losses import OCSoftmax
 from asdf.training.losses.building import build_loss
 from asdf.trials.trial_list import TrialList
+from tests.conftest import ROOT
 from tests.small_networks import Normed, Plain
 from tests.unit.conftest import network_settings
 
@@ -106,6 +109,20 @@ def test_a_cosine_loss_is_a_part_of_the_network_whose_logits_it_gives() -> None:
     assert frozen == ["output.weight", "output.bias"]
 
 
+def test_training_on_cached_features_gives_the_cosines(tiny, waveforms) -> None:
+    tiny.network.network_class = "asdf.networks.SSL_ASP"
+    tiny.network.loss = "am_softmax"
+    tiny.front_end.frozen = True
+    network = build_network(tiny).eval()
+    loss = build_loss(network, LIST, tiny)
+    with torch.no_grad():
+        features = network.front_end_features(waveforms)
+        embeddings, logits = FromFeatures(network)(features)
+        expected = network(waveforms)[1]
+    assert torch.equal(logits, expected)
+    assert torch.equal(logits, loss.logits(embeddings, torch.zeros(len(waveforms), 2)))
+
+
 def test_the_vectors_follow_from_the_seed_alone() -> None:
     weights = []
     for seed, drawn in ((0, 0), (0, 9), (1, 0)):
@@ -165,3 +182,18 @@ def test_an_own_loss_without_logits_trains_what_it_depends_on(folder) -> None:
     build_loss(network, LIST, settings, folder)
     trained = [name for name, value in network.named_parameters() if value.requires_grad]
     assert trained == ["convolution.weight", "convolution.bias", "trained_loss.centre_E"]
+
+
+def test_the_loss_of_the_documents_is_one(tmp_path) -> None:
+    text = (ROOT / "docs" / "losses.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    (tmp_path / "my_loss_of_docs.py").write_text(code)
+    settings = settings_of("my_loss_of_docs.Centre")
+    network = Plain(settings)
+    loss = build_loss(network, LIST, settings, tmp_path)
+    _, logits = network.eval()(torch.randn(2, 4000))
+    assert loss.gives_logits and (logits[:, 1] < 0).all()
+    labels = torch.tensor([0, 1])
+    values = loss.per_utterance(torch.zeros(2, 48), logits, labels, {"attack": ["A19", "-"]})
+    easier = loss.per_utterance(torch.zeros(2, 48), logits, labels, {"attack": ["A01", "-"]})
+    torch.testing.assert_close(values, easier * torch.tensor([2.0, 1.0]))
