@@ -124,6 +124,21 @@ front_end.cache_features = True
 network.clip_position = 'start'
 rawboost.enabled = False
 
+# XLS-R 1B, of which low-rank updates learn (LoRA): 1 % of its parameters, so that a GPU of 16 GB
+# holds it: 13.2 GiB with CUDA's (computed, in bf16; fine-tuned as a whole it takes 22 GiB), and
+# 5.3 GiB with "front_end.gradient_checkpointing=True". A network is 37 MB on the disk, with the
+# moments 112 MB, and needs the front end's weights again, 3.9 GB that are downloaded once.
+# "lora.decomposed=True" (DoRA) needs gradient checkpointing on such a GPU. The rates are a choice of
+# ours: no number of an article belongs to this.
+#     python run.py train-xlsr-1b-lora
+train-xlsr-1b-lora < train-ssl-aasist
+paths.system_folder = 'xlsr-1b-lora'
+front_end.architecture = 'wav2vec2_xlsr_1b'
+front_end.weights = 'torchaudio:WAV2VEC2_XLSR_1B'
+lora.rank = 8
+lora.alpha = 16
+network.initial_learning_rate = 0.0001
+
 # Scores and reports networks that exist; name the epochs, or 'best', 'average', 'last'.
 #     python run.py eval-ssl-aasist recipe.selected_epochs="(17, 19)"
 eval-ssl-aasist < train-ssl-aasist

@@ -3,10 +3,13 @@
 import pytest
 import torch
 
+from asdf.memory.case import GIB, OUTSIDE_ALLOCATOR
 from asdf.memory.scoring import scoring_memory
 from asdf.memory.training import WORKSPACE, TrainingMemory, training_memory
 from asdf.networks import build_network, summary
-from asdf.settings.sections import Sections
+from asdf.settings import Settings
+from asdf.settings.sections import Lora, Sections
+from tests.conftest import RECIPE
 
 BLOCK = 512
 
@@ -135,3 +138,38 @@ def test_a_large_network_takes_no_memory():
     settings.network.minibatch_size = 1
     memory = training_memory(settings, "wav2vec2_xlsr_2b")
     assert memory.parameters > 2_000_000_000 and memory.between > 24 * 10**9
+
+
+def test_of_a_front_end_with_updates_only_they_have_gradients_and_moments():
+    settings = settings_of("SSL_ASP")
+    settings.lora = Lora(rank=3)
+    memory = computed(settings, processes=2)
+    network = build_network(settings)
+    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    assert memory.trained == sum(parameter.numel() for parameter in learning) < 20_000
+    assert memory.buckets == sum(in_blocks(4 * parameter.numel()) for parameter in learning)
+    assert memory.moments == 2 * memory.buckets + BLOCK * len(learning)
+
+
+@pytest.fixture
+def configured():
+    """The settings of a config of the recipe."""
+    Settings._instance = None
+    Settings(RECIPE / "configs" / "init_config.py")
+
+    def read(name: str) -> Sections:
+        configs = Settings().read_configs(RECIPE / "configs" / "run_configs.py", [name])
+        return next(iter(configs)).sections()
+
+    yield read
+    Settings._instance = None
+
+
+def test_updates_of_a_billion_parameters_fit_a_gpu_of_16_gb(configured):
+    settings = configured("train-xlsr-1b-lora")
+    architecture = settings.front_end.architecture
+    memory = training_memory(settings, architecture, dtype=torch.bfloat16)
+    assert memory.parameters == 971_823_498 and memory.trained == 9_326_858
+    # 13.2 GiB are 14.2 GB.
+    assert 12 * GIB < memory.peak < 12.4 * GIB
+    assert memory.peak + OUTSIDE_ALLOCATOR < 16 * 10**9

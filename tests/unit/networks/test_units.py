@@ -60,3 +60,11 @@ def test_parameters_that_cannot_be_divided_are_named(numbers: torch.Tensor, reas
     network.level = nn.Parameter(numbers)
     with pytest.raises(UsageError, match=f"Mine has {reason}"):
         check_divisible(network, "Mine")
+
+
+def test_a_network_with_updates_is_not_divided() -> None:
+    settings = Sections()
+    settings.front_end.architecture = "tiny"
+    settings.lora.rank = 2
+    with pytest.raises(UsageError, match=r"has updates of weights \(lora\.rank\)"):
+        check_divisible(build_network(settings), "SSL_AASIST")

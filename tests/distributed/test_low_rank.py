@@ -1,0 +1,48 @@
+"""Updates and adapters on several processes, also such that divide the network: steps of one."""
+
+import torch
+
+from tests.unit.interchange.test_base import write_base
+
+CONFIG = """
+updates < debug
+network.network_class = 'asdf.networks.SSL_Linear'
+front_end.architecture = 'tiny'
+front_end.weights = 'base.pt'
+front_end.trained_parts = ('norms', 'layers:2')
+lora.rank = 3
+adapter.width = 4
+adapter.positions = ('before', 'layers', 'after')
+network.optimizer = 'sgd'
+network.initial_learning_rate = 0.03
+network.global_minibatch_size = 8
+network.max_epochs = 1
+recipe.end_stage = 1
+recipe.validation_sets = ('demo-dev',)
+"""
+
+
+def test_two_processes_take_the_steps_of_one(recipe, capsys):
+    """With updates; and with parts and adapters alone, also where they divide the network."""
+    recipe.add_configs(CONFIG)
+    write_base(recipe.folder / "base.pt")
+    divided = ("computing.shard_network=True", "computing.use_gpu=False")
+    for rank, words in ((3, ()), (0, divided)):
+        update = f"lora.rank={rank}"
+        folders = [f"paths.system_folder={name}-{rank}" for name in ("one", "two")]
+        alone = recipe.call(capsys, "updates", update, folders[0])
+        assert alone.status == 0, alone.output
+        two = recipe.run("updates", update, folders[1], *words, processes=2)
+        assert two.status == 0, two.output
+        first, second = (read(recipe, f"{name}-{rank}") for name in ("one", "two"))
+        state = first["model_state_dict"]
+        # What was added begins at 0: it has moved by more than the processes may differ.
+        added = [name for name in state if "lora_B" in name or "up_weight" in name]
+        assert len(added) == (16 if rank else 4)
+        assert min(float(state[name].abs().max()) for name in added) > 1e-4
+        assert second["base"] == first["base"]
+        torch.testing.assert_close(second["model_state_dict"], state, rtol=0, atol=1e-6)
+
+
+def read(recipe, system: str) -> dict:
+    return torch.load(recipe.system(system) / "networks" / "epoch.1.pt", weights_only=True)
