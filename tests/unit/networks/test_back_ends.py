@@ -142,6 +142,23 @@ def test_a_few_steps_separate_features(name, small):
     assert losses[-1] < 0.9 * losses[0], losses
 
 
+@pytest.mark.parametrize(
+    "name", ["linear", "conformer", "conformer_tcm", "lcnn", "resnet18", "ecapa"]
+)
+def test_it_follows_cepstra_by_its_short_name(name, small):
+    small.front_end.front_end_class = "lfcc"
+    small.back_end.back_end_class = name
+    small.back_end.lcnn_projection = 0
+    small.back_end.resnet_projection = 0
+    network = build(small, "ComposedDetector").eval()
+    waveforms_BT = torch.randn(2, 5000)
+    with torch.no_grad():
+        _, together_B2 = network(waveforms_BT)
+        _, alone_12 = network(waveforms_BT[1:])
+        assert network(waveforms_BT[:, :100])[1].isfinite().all()
+    torch.testing.assert_close(together_B2[1:], alone_12, atol=1e-5, rtol=0)
+
+
 def test_sizes_that_do_not_fit_are_refused(small):
     small.back_end.nes2net_splits = (8, 3)
     with pytest.raises(
