@@ -132,17 +132,23 @@ def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     return fairseq_names.torchaudio_names(state)
 
 
-def log_normalization(weights: FrontEndWeights, normalizes: bool) -> None:
-    """Log that waveforms reach pretrained weights otherwise than they did in pretraining."""
-    if weights.normalized is None or weights.normalized == normalizes:
+def log_normalization(source: str, trained: bool | None, normalizes: bool) -> None:
+    """Log that waveforms reach pretrained weights otherwise than they did in pretraining.
+
+    Args:
+        source: what `front_end.weights` calls the weights.
+        trained: whether they were trained on normalised waveforms; None where that is not known.
+        normalizes: whether the front end normalises.
+    """
+    if trained is None or trained == normalizes:
         return
-    waveforms = "of zero mean and unit variance" if weights.normalized else "as they are"
+    waveforms = "of zero mean and unit variance" if trained else "as they are"
     LOG.info(
         "front end: %s was trained on waveforms %s; front_end.normalize_waveforms = %s is as it "
         "was trained",
-        weights.source,
+        source,
         waveforms,
-        weights.normalized,
+        trained,
     )
 
 

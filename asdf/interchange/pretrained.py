@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import nn
@@ -23,10 +23,12 @@ from asdf.interchange.front_end_weights import (
     log_normalization,
     read_front_end_weights,
 )
+from asdf.interchange.transformers_weights import fill_from_folder, read_architecture_text
 from asdf.networks.architectures import Architecture
 from asdf.networks.build import build_untuned, find_network_class
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.ssl_detector import find_front_end_class
+from asdf.networks.transformers_front_end import TransformersFrontEnd
 from asdf.networks.tuning import tune_front_ends
 from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.settings.catalogue import section_types
@@ -50,21 +52,18 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
     sections = {name: getattr(settings, name) for name in section_types()}
     settings = Sections(**sections, declared=settings.declared)
     # The architecture may be the weights', so it has to be known before anything is built.
-    weights = _read_before_building(settings, folder)
-    if weights is None:
-        network = build_untuned(settings, folder)
-        load_pretrained(network)
-    else:
-        front_end = replace(settings.front_end, architecture=weights.architecture.to_text())
-        network = build_untuned(replace(settings, front_end=front_end), folder)
-        load_pretrained(network, {weights.source: weights})
+    front_end_class = _named_class(settings, folder)
+    start = _read_before_building(settings.front_end, front_end_class)
+    front_end = replace(settings.front_end, architecture=start.architecture)
+    network = build_untuned(replace(settings, front_end=front_end), folder)
+    load_pretrained(network, start.weights)
     # Only now: the weights are for the modules that the network's class made.
     tune_front_ends(network, settings)
     note_base(network, settings)
     return network
 
 
-def build_front_end(settings: FrontEndSettings) -> Wav2Vec2FrontEnd:
+def build_front_end(settings: FrontEndSettings) -> FrontEnd:
     """Build a front end by itself, with the pretrained weights that its settings name.
 
     For scripts: `build_pretrained` does it for whole networks.
@@ -73,12 +72,11 @@ def build_front_end(settings: FrontEndSettings) -> Wav2Vec2FrontEnd:
         UsageError: the architecture is not known, or has no such layer.
         AsdfError: as `load_pretrained`.
     """
-    if settings.weights is None:
-        return Wav2Vec2FrontEnd(settings)
-    weights = _read(settings)
-    architecture = weights.architecture.to_text()
-    front_end = Wav2Vec2FrontEnd(replace(settings, architecture=architecture))
-    load_pretrained(front_end, {weights.source: weights})
+    front_end_class = find_front_end_class(settings) or Wav2Vec2FrontEnd
+    start = _read_before_building(settings, front_end_class)
+    sections = Sections(front_end=replace(settings, architecture=start.architecture))
+    front_end = front_end_class.from_settings(sections)
+    load_pretrained(front_end, start.weights)
     return front_end
 
 
@@ -101,7 +99,9 @@ def load_pretrained(
         if not isinstance(module, FrontEnd) or module.unloaded_weights is None:
             continue
         source = module.unloaded_weights
-        if not isinstance(module, Wav2Vec2FrontEnd):
+        if isinstance(module, TransformersFrontEnd):
+            fill_from_folder(module, source)
+        elif not isinstance(module, Wav2Vec2FrontEnd):
             module.load_weights(source)
         else:
             if source not in weights:
@@ -110,27 +110,45 @@ def load_pretrained(
         module.unloaded_weights = None
 
 
-def _read_before_building(settings: Sections, folder: Path | None) -> FrontEndWeights | None:
-    """Read the weights, if the network's class may have a front end that takes them."""
-    if settings.front_end.weights is None:
-        return None
+@dataclass(frozen=True)
+class _Start:
+    """What is known before a network is built: its front end's architecture, and weights."""
+
+    architecture: str
+    weights: Mapping[str, FrontEndWeights]
+
+
+def _named_class(settings: Sections, folder: Path | None) -> object:
+    """Return the class of the front end: None without one, `_UNKNOWN` where no class says it."""
     network_class = find_network_class(settings.network.network_class, folder)
-    front_end_class: object = find_front_end_class(settings.front_end, folder)
-    if front_end_class is None:
-        front_end_class = getattr(network_class, "front_end_class", _UNKNOWN)
+    named = find_front_end_class(settings.front_end, folder)
+    return named or getattr(network_class, "front_end_class", _UNKNOWN)
+
+
+def _read_before_building(settings: FrontEndSettings, front_end_class: object) -> _Start:
+    """Read the weights, or only their architecture, if there is a front end that takes them."""
+    unread = _Start(settings.architecture, {})
+    if settings.weights is None:
+        return unread
     if front_end_class is _UNKNOWN:
         # A user's class of any kind: it may also read what front_end.weights names by itself.
         with suppress(AsdfError):
-            return _read(settings.front_end)
-        return None
-    if isinstance(front_end_class, type) and issubclass(front_end_class, Wav2Vec2FrontEnd):
-        return _read(settings.front_end)
-    return None
+            return _read(settings)
+        return unread
+    if not isinstance(front_end_class, type):
+        return unread
+    if issubclass(front_end_class, Wav2Vec2FrontEnd):
+        return _read(settings)
+    if issubclass(front_end_class, TransformersFrontEnd):
+        return _Start(read_architecture_text(settings.weights), {})
+    return unread
 
 
-def _read(settings: FrontEndSettings) -> FrontEndWeights:
+def _read(settings: FrontEndSettings) -> _Start:
     assert settings.weights is not None
-    return read_front_end_weights(settings.weights, Architecture.from_text(settings.architecture))
+    expected = Architecture.from_text(settings.architecture)
+    weights = read_front_end_weights(settings.weights, expected)
+    return _Start(weights.architecture.to_text(), {weights.source: weights})
 
 
 def _fill_front_end(front_end: Wav2Vec2FrontEnd, weights: FrontEndWeights) -> None:
@@ -141,6 +159,6 @@ def _fill_front_end(front_end: Wav2Vec2FrontEnd, weights: FrontEndWeights) -> No
             "front_end.architecture set to that of the weights."
         )
     load_layers(front_end.model, weights.layers, weights.source)
-    log_normalization(weights, front_end.normalize_waveforms)
+    log_normalization(weights.source, weights.normalized, front_end.normalize_waveforms)
     if front_end.masking is not None and weights.mask_embedding is not None:
         front_end.masking.load_embedding(weights.mask_embedding)

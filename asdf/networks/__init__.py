@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from asdf.networks.ssl_aasist import SSL_AASIST, SSL_AASIST_L, AASISTBackEnd, AASISTLBackEnd
     from asdf.networks.ssl_detector import BackEnd, SSLDetector
+    from asdf.networks.transformers_front_end import TransformersFrontEnd
     from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 
 

@@ -145,7 +145,7 @@ class Architecture:
 
     def min_samples(self, frames: int) -> int:
         """Return the fewest samples that give `frames` frames: usually 400 + 320 * (frames - 1)."""
-        return _count_inputs(self.conv_layers, frames)
+        return needed_samples(self.conv_layers, frames)
 
     def used_samples(self, samples: int) -> int:
         """Return how many leading samples the features depend on.
@@ -155,13 +155,8 @@ class Architecture:
         """
         if self.frames(samples) == 0:
             return samples
-        layers = self.conv_layers
-        if self.extractor_mode == "group_norm":
-            layers = layers[:1]
-        outputs = samples
-        for _, kernel, stride in layers:
-            outputs = (outputs - kernel) // stride + 1
-        return _count_inputs(layers, outputs)
+        computed = 1 if self.extractor_mode == "group_norm" else len(self.conv_layers)
+        return first_inputs(self.conv_layers, samples, computed)
 
     def to_text(self) -> str:
         """Return a value of `front_end.architecture` that names it: a known name, or a literal."""
@@ -202,8 +197,16 @@ def _read_literal(text: str) -> dict[str, Any]:
     return fields
 
 
-def _count_inputs(layers: ConvLayers, outputs: int) -> int:
-    """Return the fewest inputs of convolutions that give `outputs` outputs."""
+def first_inputs(layers: ConvLayers, samples: int, computed: int) -> int:
+    """Return how many leading samples the outputs of the first `computed` convolutions look at."""
+    outputs = samples
+    for _, kernel, stride in layers[:computed]:
+        outputs = (outputs - kernel) // stride + 1
+    return needed_samples(layers[:computed], outputs)
+
+
+def needed_samples(layers: ConvLayers, outputs: int) -> int:
+    """Return the fewest samples of which convolutions make `outputs` outputs."""
     for _, kernel, stride in reversed(layers):
         outputs = (outputs - 1) * stride + kernel
     return outputs

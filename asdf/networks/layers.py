@@ -76,7 +76,7 @@ def encoder_states(
     yield x_BLC
     bias_BHLL = _compute_position_bias(transformer, layers, x_BLC)
     draws = recompute and _draws_numbers(transformer)
-    dropped = _choose_dropped(transformer, layers, drop)
+    dropped = choose_dropped(layers, drop, transformer.training)
     for number, layer in enumerate(transformer.layers[:layers]):
         # WavLM's first layer is never dropped: it computes the position biases of all.
         has_biases = number == 0 and bias_BHLL is not None
@@ -126,8 +126,9 @@ def _sum_learning(layer: nn.Module) -> Tensor | float:
     return torch.stack(sums).sum() if sums else 0.0
 
 
-def _choose_dropped(transformer: Transformer, layers: int, drop: float) -> list[bool]:
-    if not (drop and transformer.training):
+def choose_dropped(layers: int, drop: float, training: bool) -> list[bool]:
+    """Draw which layers a step leaves out; nothing is drawn where none can be."""
+    if not (drop and training):
         return [False] * layers
     # On the CPU: which layers run must be known there.
     dropped: list[bool] = (torch.rand(layers) < drop).tolist()

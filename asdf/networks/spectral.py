@@ -176,7 +176,6 @@ class StaticFeatures(nn.Module):
         self.pre_emphasis = spectrum.pre_emphasis
         self.floor = spectrum.log_floor
         self.has_energy = spectrum.energy and sizes.coefficients > 0
-        self.bins = slice(sizes.bins.start, sizes.bins.stop)
         tapers = {"hamming": torch.hamming_window, "hann": torch.hann_window}
         # Not persistent: all of them follow from the settings.
         self.register_buffer("taper", tapers[spectrum.window_shape](sizes.window), persistent=False)
@@ -208,15 +207,20 @@ class StaticFeatures(nn.Module):
         later_BT = waveforms_BT[:, 1:] - self.pre_emphasis * waveforms_BT[:, :-1]
         emphasized_BT = torch.cat([waveforms_BT[:, :1], later_BT], dim=1)
         frames_BLW = emphasized_BT.unfold(1, self.sizes.window, self.sizes.hop) * self.taper
-        if torch.onnx.is_in_onnx_export():
-            # ONNX as torch writes it has no Fourier transform.
-            matrix_WF = fourier_matrix(self.sizes.window, self.sizes.n_fft, self.sizes.bins)
-            parts_BLF = frames_BLW @ torch.tensor(matrix_WF, dtype=torch.float32)
-            real_BLF, imaginary_BLF = parts_BLF.chunk(2, dim=2)
-            return real_BLF.square() + imaginary_BLF.square()
-        spectrum_BLF = torch.fft.rfft(frames_BLW, n=self.sizes.n_fft)
-        parts_BLF2 = torch.view_as_real(spectrum_BLF[:, :, self.bins])
-        return parts_BLF2.square().sum(dim=3)
+        return power_spectrum(frames_BLW, self.sizes.n_fft, self.sizes.bins)
+
+
+def power_spectrum(frames_BLW: Tensor, n_fft: int, bins: range) -> Tensor:
+    """Return the powers (batch, frames, bins) of windows (batch, frames, window)."""
+    if torch.onnx.is_in_onnx_export():
+        # ONNX as torch writes it has no Fourier transform.
+        matrix_WF = fourier_matrix(frames_BLW.shape[2], n_fft, bins)
+        parts_BLF = frames_BLW @ torch.tensor(matrix_WF, dtype=torch.float32)
+        real_BLF, imaginary_BLF = parts_BLF.chunk(2, dim=2)
+        return real_BLF.square() + imaginary_BLF.square()
+    spectrum_BLF = torch.fft.rfft(frames_BLW, n=n_fft)
+    parts_BLF2 = torch.view_as_real(spectrum_BLF[:, :, bins.start : bins.stop])
+    return parts_BLF2.square().sum(dim=3)
 
 
 def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:

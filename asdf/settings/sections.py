@@ -508,6 +508,7 @@ FRONT_ENDS = {
     "log_mel": "asdf.networks.LogMelFrontEnd",
     "lfcc": "asdf.networks.LFCCFrontEnd",
     "mfcc": "asdf.networks.MFCCFrontEnd",
+    "transformers": "asdf.networks.TransformersFrontEnd",
 }
 
 
@@ -573,7 +574,7 @@ class FrontEnd(KnownNames):
         "wav2vec2_xlsr_300m",
         "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
         "_1b, _2b, hubert_base, _large, _xlarge, wavlm_base, _large; most weight files state it "
-        "themselves",
+        "themselves; of transformers: the text of a config.json",
         check="not_empty",
     )
     weights: str | None = setting(

@@ -1,0 +1,138 @@
+"""Folders of Hugging Face for a front end that transformers computes.
+
+Invariant: every layer of the files is a layer of the front end, or known to be of no use for
+features, and then logged. Files are read as all weights are: nothing in them is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from asdf.errors import AsdfError
+from asdf.interchange import hugging_face
+from asdf.interchange.fitting import by_module, first_names, load_layers
+from asdf.interchange.front_end_weights import log_normalization
+from asdf.networks.transformers_config import config_text, read_config
+from asdf.networks.transformers_front_end import TransformersFrontEnd
+from asdf.runs.log import LOG
+from asdf.settings.weights_names import missing_weights
+
+MASK_EMBEDDING = "masked_spec_embed"
+# Of pretraining, and what follows the encoder in fine-tuned networks.
+_NOT_USED = re.compile(
+    rf"{MASK_EMBEDDING}$|(quantizer|project_q|project_hid|lm_head|classifier|projector|adapter"
+    r"|layer_weights|tdnn|objective|intermediate_ffn|speaker_proj|label_embeddings_concat)\b"
+)
+_LAYER = re.compile(r"(?:encoder\.)?layers\.(\d+)\.")
+# As torch and transformers called the parts of a weight norm once.
+_OLD_NAMES = {
+    ".weight_g": ".parametrizations.weight.original0",
+    ".weight_v": ".parametrizations.weight.original1",
+}
+
+
+@dataclass
+class _Layers:
+    """A folder's layers by the front end's names, and those that it does not use."""
+
+    used: dict[str, Tensor]
+    left_out: list[str]
+    mask_embedding: Tensor | None = None
+
+
+def read_architecture_text(weights: str) -> str:
+    """Return the value of `front_end.architecture` of the model in a folder.
+
+    Raises:
+        AsdfError: there is no such folder, or its configuration is of no known kind.
+    """
+    return config_text(read_config(_read_config_file(_find_folder(weights))))
+
+
+def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
+    """Load the weights of a folder into a front end of the same configuration.
+
+    Raises:
+        AsdfError: there is no such folder, its files cannot be read, or they do not fit.
+    """
+    folder = _find_folder(weights)
+    if read_architecture_text(weights) != front_end.architecture_setting:
+        raise AsdfError(
+            f"weights {weights} are of another configuration than the front end was built as. "
+            "Build it by asdf.interchange.build_pretrained(settings), or with "
+            "front_end.architecture set to the text of their config.json."
+        )
+    layers = _choose_layers(hugging_face.read_state(Path(weights)), front_end, weights)
+    LOG.info("front end: %d layers from %s", len(layers.used), weights)
+    if layers.left_out:
+        LOG.info("front end: left out of %s: %s", weights, by_module(layers.left_out))
+    load_layers(front_end.model, layers.used, weights)
+    if front_end.kind.inputs == "waveforms":
+        normalized = hugging_face.normalizes(folder)
+        log_normalization(weights, normalized, front_end.normalize_waveforms)
+    if front_end.masking is not None and layers.mask_embedding is not None:
+        front_end.masking.load_embedding(layers.mask_embedding)
+
+
+def _find_folder(weights: str) -> Path:
+    path = Path(weights)
+    if not path.exists():
+        raise AsdfError(missing_weights(path))
+    folder = hugging_face.folder_of(path)
+    if folder is None:
+        raise AsdfError(
+            f"cannot read weights from {path}: front_end.front_end_class = 'transformers' takes a "
+            f"folder of Hugging Face with its {hugging_face.CONFIG}. For checkpoints of other "
+            "programs leave front_end.front_end_class at None."
+        )
+    return folder
+
+
+def _read_config_file(folder: Path) -> str:
+    path = folder / hugging_face.CONFIG
+    # Read by the safe reader, and handed on as text.
+    hugging_face.read_json(path)
+    return path.read_text(encoding="utf-8")
+
+
+def _choose_layers(
+    state: Mapping[str, Tensor], front_end: TransformersFrontEnd, weights: str
+) -> _Layers:
+    names = front_end.model.state_dict().keys()
+    prefix = _find_prefix(state, next(iter(names)), weights)
+    built = len(front_end.layer_modules())
+    layers = _Layers({}, [])
+    for full_name, tensor in state.items():
+        name = _rename(full_name.removeprefix(prefix))
+        number = _LAYER.match(name)
+        is_above = number is not None and built <= int(number[1]) < front_end.encoder_layers
+        if not full_name.startswith(prefix) or is_above or _NOT_USED.match(name):
+            layers.left_out.append(full_name)
+        else:
+            layers.used[name] = tensor
+        if name == MASK_EMBEDDING:
+            layers.mask_embedding = tensor
+    return layers
+
+
+def _find_prefix(state: Mapping[str, Tensor], first: str, weights: str) -> str:
+    """Return what stands before the encoder's names, such as 'wav2vec2.' in fine-tuned networks."""
+    prefixes = [name.removesuffix(first) for name in state if f".{name}".endswith(f".{first}")]
+    if len(prefixes) == 1:
+        return prefixes[0]
+    raise AsdfError(
+        f"weights {weights} should hold one encoder with a layer {first}; they hold "
+        f"{len(prefixes)} of them. Layers are {first_names(list(state))}."
+    )
+
+
+def _rename(name: str) -> str:
+    for old, new in _OLD_NAMES.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
