@@ -1,4 +1,4 @@
-"""List the known networks: their sizes, what they cost, and which recordings they take.
+"""List the known networks and front ends: sizes, what they cost, which recordings they take.
 
     python -m asdf networks                               with an XLS-R front end of 300 M
     python -m asdf networks --front-end wav2vec2_base     with another front end
@@ -18,6 +18,8 @@ from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.settings import Sections
+from asdf.settings.class_path import find_class
+from asdf.settings.sections import BACK_ENDS, FRONT_ENDS
 from asdf.text import aligned
 
 if TYPE_CHECKING:
@@ -73,7 +75,13 @@ def main(arguments: list[str]) -> int:
     show(table(measure(args.front_end, samples), f"{args.seconds:g} s"))
     show(
         f"\nSSL_*: with front_end.architecture = {args.front_end!r}. Choose with "
-        "network.network_class."
+        "network.network_class.\n"
+    )
+    show(front_end_table(args.front_end))
+    names = ", ".join(map(repr, BACK_ENDS))
+    show(
+        "\nChoose with front_end.front_end_class; any of them goes before asdf.networks."
+        f"ComposedDetector's back end, back_end.back_end_class = {names}."
     )
     return 0
 
@@ -116,6 +124,35 @@ def _measure_network(class_path: str, paper: str, architecture: str, samples: in
     fixed = fixed_samples(network)
     takes = f"{fixed:,} samples" if fixed else "any length"
     return Row(class_path, total, back_end, multiply_adds, takes, paper)
+
+
+def front_end_table(architecture: str) -> str:
+    """Return the front ends by their short names, in columns."""
+    cells = [["front end", "values per frame", "samples of a frame", "every", "what it is"]]
+    for name, class_path in FRONT_ENDS.items():
+        sizes = _measure_front_end(name, architecture)
+        kind = find_class(class_path, None, "front_end.front_end_class", object)
+        summary = (kind.__doc__ or "").partition("\n")[0]
+        cells.append([name, *sizes, summary])
+    return "\n".join(aligned(cells, _RIGHT))
+
+
+def _measure_front_end(name: str, architecture: str) -> list[str]:
+    """Return dimension, window and hop; nothing where only a model's folder says it."""
+    import torch
+
+    from asdf.networks.ssl_detector import find_front_end_class
+
+    if name == "transformers":
+        return ["", "", ""]
+    sections = Sections()
+    sections.front_end.architecture = architecture
+    sections.front_end.front_end_class = name
+    kind = find_front_end_class(sections.front_end)
+    assert kind is not None
+    with torch.device("meta"):
+        front_end = kind.from_settings(sections)
+    return [f"{front_end.dimension:,}", f"{front_end.window:,}", f"{front_end.hop:,}"]
 
 
 def _count_parameters(module: nn.Module) -> int:

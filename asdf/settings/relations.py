@@ -41,6 +41,10 @@ CHAIN_NEEDS = {
     "reverberation": "reverberation_folders",
     "codec": "codecs",
 }
+# Networks whose ends settings choose, and those that have no front end; their classes know it as
+# well.
+COMPOSED = "asdf.networks.ComposedDetector"
+WITHOUT_FRONT_END = ("asdf.networks.AASIST", "asdf.networks.AASIST_L", "asdf.networks.RawNet2")
 # Networks and back ends that take clips of one length, and the setting of that length. Their
 # classes know it as well, but to ask them would import torch, for which --list and --explain do
 # not wait.
@@ -70,6 +74,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     yield from _chain_contradictions(sections)
     # What only training minds does not keep a command that only scores from running.
     if sections.recipe.execute_stage(1):
+        yield from _end_contradictions(sections)
         yield from _clip_contradictions(sections)
         yield from _score_contradictions(sections)
         yield from _vocoding_contradictions(sections)
@@ -201,6 +206,22 @@ def _score_contradictions(sections: Sections) -> Iterator[Contradiction]:
         yield Contradiction("network.score", relation, "network.loss")
     elif sections.loss.label_smoothing:
         yield Contradiction("network.score", relation, "loss.label_smoothing")
+
+
+def _end_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    """Yield a front end or a back end that the network's class would not take."""
+    network_class = sections.network.network_class
+    if network_class in WITHOUT_FRONT_END and sections.front_end.front_end_class is not None:
+        relation = "has no front end, and so cannot have that of"
+        yield Contradiction("network.network_class", relation, "front_end.front_end_class")
+    back_end_class = sections.back_end.back_end_class
+    if network_class == COMPOSED:
+        if back_end_class is None:
+            relation = "has the back end that is named in another setting, which names none:"
+            yield Contradiction("network.network_class", relation, "back_end.back_end_class")
+    elif back_end_class is not None and network_class.startswith("asdf.networks."):
+        relation = f"has a back end of its own ({COMPOSED} has any), and so cannot have that of"
+        yield Contradiction("network.network_class", relation, "back_end.back_end_class")
 
 
 def _clip_contradictions(sections: Sections) -> Iterator[Contradiction]:

@@ -74,6 +74,11 @@ def test_a_large_front_end_costs_no_memory(capsys):
     assert "315,884,938" in line and "447,242" in line and "Tak et al., Odyssey 2022" in line
     assert "multiply-adds, 1 s" in out and "front_end.architecture = 'wav2vec2_xlsr_300m'" in out
     assert torch.get_default_device() == before
+    rows = {line.split()[0]: line.split()[1:4] for line in out.splitlines() if line.split()}
+    assert rows["wav2vec2"] == ["1,024", "400", "320"]
+    assert rows["lfcc"] == ["60", "320", "160"]
+    assert rows["raw"] == ["1", "1", "1"]
+    assert "transformers" in rows and "'conformer'" in out
 
 
 def test_mistakes_are_reported(capsys):

@@ -192,6 +192,26 @@ def test_features_of_the_named_front_end_are_cached_if_its_class_says_so(ends, t
     check_split(ComposedDetector, Wav2Vec2FrontEnd)
 
 
+@pytest.mark.parametrize(
+    ("network_class", "front_end", "back_end", "second"),
+    [
+        ("AASIST", "lfcc", None, "front_end.front_end_class"),
+        ("RawNet2", "lfcc", None, "front_end.front_end_class"),
+        ("SSL_ASP", None, "mhfa", "back_end.back_end_class"),
+        ("ComposedDetector", None, None, "back_end.back_end_class"),
+        ("ComposedDetector", "lfcc", "mhfa", None),
+        ("SSL_ASP", "lfcc", None, None),
+    ],
+)
+def test_an_end_that_the_class_does_not_take_contradicts_it(
+    network_class, front_end, back_end, second
+):
+    settings = compose(Sections(), front_end, back_end)
+    settings.network.network_class = f"asdf.networks.{network_class}"
+    pairs = [(pair.first, pair.second) for pair in contradictions(settings)]
+    assert pairs == ([("network.network_class", second)] if second else [])
+
+
 def test_clips_of_a_back_end_of_one_length_have_that_length(small):
     compose(small, None, "sls").network.train_clip_size = 16000
     (found,) = [pair for pair in contradictions(small) if "clips" in pair.relation]

@@ -1,0 +1,139 @@
+"""Runs whose settings name the front end: one of the project's, or a class of one's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from asdf import Detector
+from asdf.errors import AsdfError
+from asdf.evaluation import read_scores
+from tests.encoders import save_encoder
+
+OWN = '''
+from dataclasses import dataclass
+
+import torch
+import torchaudio
+from asdf.networks import FrontEnd
+from asdf.settings import OwnSettings, setting
+
+
+@dataclass
+class BankSettings(OwnSettings, section_name="bank"):
+    """The filters of LogFilterBank."""
+
+    bands: int = setting(20, "number of bands", at_least=1, at_most=200)
+
+
+class LogFilterBank(FrontEnd):
+    own_settings = BankSettings
+    window = 400
+    hop = 160
+    cacheable = True
+
+    def set_sizes(self, settings):
+        self.dimension = self.sections.bank.bands
+
+    def make_model(self, settings):
+        return torchaudio.transforms.MelSpectrogram(
+            n_fft=400, hop_length=160, n_mels=self.dimension, center=False
+        )
+
+    def states(self, waveforms_BT):
+        yield self.mask((self.model(waveforms_BT) + 1e-6).log().transpose(1, 2))
+'''
+CONFIG = """
+ends < debug
+network.network_class = 'asdf.networks.SSL_ASP'
+network.max_epochs = 1
+network.clip_position = 'start'
+
+own < ends
+front_end.front_end_class = 'my_bank.LogFilterBank'
+bank.bands = 24
+
+lfcc < ends
+network.network_class = 'asdf.networks.ComposedDetector'
+front_end.front_end_class = 'lfcc'
+front_end.frozen = True
+back_end.back_end_class = 'mhfa'
+back_end.mhfa_embedding = 16
+spectrum.normalization = 'mean'
+
+encoder < ends
+network.network_class = 'asdf.networks.SSL_MHFA'
+front_end.front_end_class = 'transformers'
+"""
+
+
+@pytest.fixture
+def ends(recipe):
+    recipe.add_configs(CONFIG)
+    (recipe.folder / "my_bank.py").write_text(OWN)
+    return recipe
+
+
+def run(recipe, capsys, *words):
+    outcome = recipe.call(capsys, *words)
+    assert outcome.status == 0, outcome.output
+    return outcome.output
+
+
+def scores(recipe, system=None):
+    folder = recipe.system(system) if system else recipe.system()
+    return torch.tensor(read_scores(folder / "scores" / "epoch.1" / "demo-eval.txt").scores)
+
+
+@pytest.mark.parametrize("network", ["SSL_AASIST", "SSL_MHFA"])
+def test_a_front_end_of_ones_own_with_settings_of_its_own(network, ends, capsys):
+    chosen = f"network.network_class=asdf.networks.{network}"
+    run(ends, capsys, "own", chosen, "--dry-run")
+    run(ends, capsys, "own", chosen)
+    assert len(scores(ends)) == 8
+    path = ends.system() / "networks" / "epoch.1.pt"
+    layers = torch.load(path, weights_only=True)["model_state_dict"]
+    assert layers["front_end.model.mel_scale.fb"].shape == (201, 24)
+    assert Detector(path, network_folder=ends.folder).settings.bank.bands == 24
+    with pytest.raises(AsdfError, match=r"is of the class my_bank\.LogFilterBank"):
+        Detector(path)
+    again = ends.call(capsys, "own", chosen, "bank.bands=0")
+    assert again.status == 2 and "bank.bands" in again.output
+
+
+def test_lfcc_before_a_back_end_that_settings_name_with_and_without_cached_features(ends, capsys):
+    output = run(ends, capsys, "lfcc", "--dry-run")
+    assert "parameters" in output
+    run(ends, capsys, "lfcc")
+    cached = "front_end.cache_features=True"
+    output = run(ends, capsys, "lfcc", cached, "paths.system_folder=cached")
+    assert "computing them once" in output
+    torch.testing.assert_close(scores(ends, "cached"), scores(ends), rtol=0, atol=1e-3)
+    # Other features are computed anew.
+    words = (cached, "spectrum.filters=30", "paths.system_folder=more", "recipe.end_stage=1")
+    output = run(ends, capsys, "lfcc", *words)
+    assert "computing them once" in output
+    path = ends.system() / "networks" / "epoch.1.pt"
+    detector = Detector(path)
+    assert detector.settings.spectrum.normalization == "mean"
+
+
+def test_an_encoder_of_transformers_is_trained_and_scored_without_its_folder(
+    ends, capsys, tmp_path
+):
+    folder = tmp_path / "encoder"
+    save_encoder(folder, "wav2vec2-bert")
+    words = ("encoder", f"front_end.weights={folder}")
+    assert "parameters" in run(ends, capsys, *words, "--dry-run")
+    run(ends, capsys, *words)
+    folder.rename(tmp_path / "elsewhere")
+    before = scores(ends)
+    run(ends, capsys, "encoder", "recipe.start_stage=2")
+    assert torch.equal(scores(ends), before)
+
+
+def test_a_network_that_does_not_take_the_named_end_is_refused_by_a_dry_run(ends, capsys):
+    words = ("own", "network.network_class=asdf.networks.AASIST", "--dry-run")
+    outcome = ends.call(capsys, *words)
+    assert outcome.status == 2
+    assert "has no front end, and so cannot have that of" in outcome.output
