@@ -199,9 +199,10 @@ def names_in(tree: ast.Module) -> set[str]:
 def _classes_in(tree: ast.Module) -> list[str]:
     """Return the classes that a file offers: those it defines, or imports from our modules.
 
-    Functions are among them.
+    Functions are among them, but for private ones.
     """
-    classes = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    classes = [name for name in functions if not name.startswith("_")]
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             classes.append(node.name)
