@@ -61,6 +61,8 @@ def main(arguments: list[str]) -> int:
     from asdf.networks.build import summary
 
     network, file = read_network(args.network, args.network_folder, args.base)
+    if args.format in _PUBLISHED:
+        _check_no_loss(network, args.format)
     remark = _WRITERS[args.format](args, network, file)
     kind = file.network_class or type(network).__name__
     parameters = summary(network).total
@@ -68,6 +70,23 @@ def main(arguments: list[str]) -> int:
     if remark:
         show(remark)
     return 0
+
+
+def _check_no_loss(network: nn.Module, layout: str) -> None:
+    """Refuse a network with a loss as a part of it, for which published layouts have no layer.
+
+    Raises:
+        UsageError: the network is one.
+    """
+    from asdf.networks.trained_loss import loss_of
+
+    loss = loss_of(network)
+    if loss is not None:
+        raise UsageError(
+            f"the network was trained by {type(loss).__name__}, which gives its scores and is a "
+            f"part of it; {layout} has no layer for that. Export it as onnx, torchscript, "
+            "safetensors or hub."
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -161,6 +180,7 @@ def _write_hub(args: argparse.Namespace, network: nn.Module, file: NetworkFile) 
     return f"README.md is the model card, with {measured}. Add the licence before you publish it."
 
 
+_PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2")
 _WRITERS: dict[str, Callable[[argparse.Namespace, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_published,
     "aasist": _write_aasist,

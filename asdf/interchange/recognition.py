@@ -152,6 +152,12 @@ def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
             f"{path} is a network of ASDF that holds only what was trained. To make a whole file "
             f"of it: python -m asdf export {path} --format safetensors OUT"
         )
+    if file.loss is not None:
+        raise AsdfError(
+            f"{path} is a network of ASDF with the loss that it was trained by, and needs no "
+            "import. For a file without its training: python -m asdf export "
+            f"{path} --format safetensors OUT"
+        )
     for name, value in file.state.items():
         if not isinstance(value, Tensor):
             raise AsdfError(

@@ -7,12 +7,14 @@ import pytest
 import torch
 
 import asdf
+from asdf.commands import export_network
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import (
     NetworkFile,
     fill_network,
     read_network,
     read_network_file,
+    recognise,
     write_hub_folder,
     write_network_file,
     write_onnx,
@@ -188,3 +190,20 @@ def test_training_goes_on_with_the_loss_that_it_had_only(tmp_path) -> None:
     same, _ = make("am_softmax")
     fill_network(same, read_network_file(path))
     torch.testing.assert_close(same.state_dict(), network.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("layout", ["aasist", "ssl_anti_spoofing", "rawnet2"])
+def test_published_layouts_have_no_layer_for_a_loss(tmp_path, layout) -> None:
+    network, settings = make("cross_entropy", score="llr")
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    words = [str(tmp_path / "net.pt"), "--format", layout, str(tmp_path / "out.pth")]
+    with pytest.raises(UsageError, match="was trained by LikelihoodRatio, which gives its scores"):
+        export_network.main(words)
+    assert not (tmp_path / "out.pth").exists()
+
+
+def test_import_refers_to_export(tmp_path) -> None:
+    network, settings = make("oc_softmax")
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    with pytest.raises(AsdfError, match="needs no import"):
+        recognise(tmp_path / "net.pt", {})
