@@ -133,10 +133,10 @@ class RecipeFolder:
     def call(self, capsys, *words: str) -> Outcome:
         """In this process, which has torch already: much quicker than `run`."""
         before, sys.argv = sys.argv, [str(self.folder / "run.py"), *words]
-        modules = set(sys.modules)
         capsys.readouterr()
         for path in self.folder.glob("*.py"):
             sys.modules.pop(path.stem, None)  # another test's module of that name
+        modules = set(sys.modules)
         try:
             runpy.run_path(sys.argv[0], run_name="__main__")
             status = 0
