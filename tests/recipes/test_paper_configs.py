@@ -9,7 +9,9 @@ import shutil
 from operator import attrgetter
 
 import pytest
+import torch
 
+from asdf.metrics.costs import cllr
 from asdf.settings import Settings
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import OPTIMIZERS, RawBoost, Sections
@@ -218,6 +220,21 @@ def test_sls_ends_after_the_first_epoch_whose_loss_rises(load):
         update_plateau(network, progress, loss)
         ends.append(bool(progress.finished))
     assert ends == [False, False, False, False, True]
+
+
+def test_cllr_of_ratios_is_nearly_the_published_development_loss():
+    """Of ASVspoof 2019 LA's counts, by PyTorch's weighted cross-entropy."""
+    counts_2 = torch.tensor([22296, 2548])
+    weights_2 = torch.tensor([0.1, 0.9])
+    labels_B = torch.repeat_interleave(torch.tensor([0, 1]), counts_2)
+    noise_B2 = 2 * torch.randn(len(labels_B), 2, generator=torch.Generator().manual_seed(1))
+    logits_B2 = noise_B2 + torch.nn.functional.one_hot(labels_B, 2)
+    loss = torch.nn.functional.cross_entropy(logits_B2, labels_B, weight=weights_2)
+    training_priors_2 = torch.tensor([22800, 2580]) * weights_2
+    log_odds = torch.log(training_priors_2[1] / training_priors_2[0])
+    ratios_B = logits_B2[:, 1] - logits_B2[:, 0] - log_odds
+    bits = cllr(ratios_B[labels_B == 1].numpy(), ratios_B[labels_B == 0].numpy())
+    assert bits * math.log(2) == pytest.approx(float(loss), rel=0.01)
 
 
 def test_a_dry_run_misses_the_corpora_alone(recipe, capsys, tmp_path):

@@ -439,6 +439,8 @@ network.average_best_networks = 2
 #
 # Differs: trained on random 4 s; there on whole utterances, in minibatches of similar lengths.
 #
+# Differs: a frame lies wholly in its clip; there zeros around it make one or two frames more.
+#
 # Differs: two outputs and cross-entropy; there one, of which the sigmoid is trained. It is the
 # difference of the two, which is the score less a constant.
 #
