@@ -1,4 +1,4 @@
-"""All settings by their full names, read off the dataclasses of `sections.py`."""
+"""All settings by their full names, read off the dataclasses of `sections`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Catalogue:
 
 @cache
 def our_catalogue() -> Catalogue:
-    """Return the project's settings, in the order of `sections.py`."""
+    """Return the project's settings, in the order of `sections`."""
     settings: dict[str, Known] = {}
     for section, kind in section_types().items():
         settings |= settings_of(section, kind)

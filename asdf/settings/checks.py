@@ -1,6 +1,6 @@
 """Whether a value fits its setting.
 
-Invariant: everything that a single value is compared with is written in `sections.py`, as its type
+Invariant: everything that a single value is compared with is written in `sections`, as its type
 or its metadata; what relates two settings is in `relations.py`. A value comes back in the one form
 that the code below relies on: a tuple for a list, a float for an int where the setting is a float.
 """

@@ -3,7 +3,7 @@
 This is the one mechanism for everything that a user may replace by a class. A room that takes
 such a class
 
-1. has a setting `x: str = setting("name", ..., check="class_path", names=NAMES)` in `sections.py`,
+1. has a setting `x: str = setting("name", ..., check="class_path", names=NAMES)` in `sections`,
    where `NAMES` has the class paths of the project's classes by short names,
 2. gets the class by `find_class(class_path_of("section.x", settings.section.x), recipe_folder,
    "section.x", Base)`, which imports it; or a function by `find_function`.

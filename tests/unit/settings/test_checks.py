@@ -133,7 +133,7 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         (
             "network.callbacks",
             ("a.B", "c"),
-            "'c' is no class path; it is written 'package.module.Class'",
+            "'c' is neither one of 'tensorboard', 'wandb', 'mlflow' nor a class path",
         ),
         ("front_end.architecture", "", "must not be empty"),
         ("paths.output_folder", " ", "the path is empty; the current folder is written '.'"),

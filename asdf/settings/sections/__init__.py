@@ -1,0 +1,176 @@
+"""The settings themselves: one dataclass per section, one line of meaning per setting.
+
+Invariant: only the files of this folder know a setting's name, type, default, unit and range. The
+checks (`checks.py`), `--explain`, docs/settings.md and the saved snapshots are all derived from
+them. All lengths are samples at 16 kHz unless the name carries a unit (`_s`, `_hz`, `_db`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from asdf.settings.mistakes import UnknownName, nearest
+from asdf.settings.sections.examples import (
+    AUGMENTATIONS,
+    VOCODERS,
+    Augmentation,
+    RawBoost,
+    SpeechActivity,
+    Vocoding,
+)
+from asdf.settings.sections.fields import (
+    FRAME_SAMPLES,
+    MAX_BLOCKS,
+    MAX_CLIP_SAMPLES,
+    MAX_DB,
+    MAX_DECAY,
+    MAX_EPOCHS,
+    MAX_FFT,
+    MAX_FILTERS,
+    MAX_HZ,
+    MAX_LAYER_WIDTH,
+    MAX_PROCESSES,
+    MAX_SECONDS,
+    MAX_STAGES,
+    MAX_STEPS,
+    MAX_UTTERANCE_SAMPLES,
+    MAX_UTTERANCES,
+    KnownNames,
+    setting,
+)
+from asdf.settings.sections.networks import (
+    BACK_ENDS,
+    FRONT_ENDS,
+    Adapter,
+    BackEnd,
+    FrontEnd,
+    Lora,
+    Spectrum,
+)
+from asdf.settings.sections.runs import (
+    SAMPLERS,
+    Computing,
+    Paths,
+    Recipe,
+    Tracking,
+)
+from asdf.settings.sections.training import (
+    CALLBACKS,
+    LOSSES,
+    OPTIMIZERS,
+    SCHEDULES,
+    VALIDATION_METRICS,
+    Loss,
+    Network,
+)
+
+__all__ = [
+    "AUGMENTATIONS",
+    "BACK_ENDS",
+    "CALLBACKS",
+    "FRAME_SAMPLES",
+    "FRONT_ENDS",
+    "LOSSES",
+    "MAX_BLOCKS",
+    "MAX_CLIP_SAMPLES",
+    "MAX_DB",
+    "MAX_DECAY",
+    "MAX_EPOCHS",
+    "MAX_FFT",
+    "MAX_FILTERS",
+    "MAX_HZ",
+    "MAX_LAYER_WIDTH",
+    "MAX_PROCESSES",
+    "MAX_SECONDS",
+    "MAX_STAGES",
+    "MAX_STEPS",
+    "MAX_UTTERANCES",
+    "MAX_UTTERANCE_SAMPLES",
+    "OPTIMIZERS",
+    "SAMPLERS",
+    "SCHEDULES",
+    "VALIDATION_METRICS",
+    "VOCODERS",
+    "Adapter",
+    "Augmentation",
+    "BackEnd",
+    "Computing",
+    "FrontEnd",
+    "KnownNames",
+    "Lora",
+    "Loss",
+    "Network",
+    "Paths",
+    "RawBoost",
+    "Recipe",
+    "Sections",
+    "Spectrum",
+    "SpeechActivity",
+    "Tracking",
+    "Vocoding",
+    "assign",
+    "no_section",
+    "setting",
+]
+
+Declared = TypeVar("Declared")
+
+
+@dataclass
+class Sections(KnownNames):
+    """All sections: the type of a plain copy of `Settings()`, which the rooms below work with."""
+
+    paths: Paths = field(default_factory=Paths)
+    computing: Computing = field(default_factory=Computing)
+    network: Network = field(default_factory=Network)
+    loss: Loss = field(default_factory=Loss)
+    front_end: FrontEnd = field(default_factory=FrontEnd)
+    spectrum: Spectrum = field(default_factory=Spectrum)
+    back_end: BackEnd = field(default_factory=BackEnd)
+    lora: Lora = field(default_factory=Lora)
+    adapter: Adapter = field(default_factory=Adapter)
+    rawboost: RawBoost = field(default_factory=RawBoost)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    vocoding: Vocoding = field(default_factory=Vocoding)
+    sad: SpeechActivity = field(default_factory=SpeechActivity)
+    tracking: Tracking = field(default_factory=Tracking)
+    recipe: Recipe = field(default_factory=Recipe)
+    declared: dict[str, Any] = field(default_factory=dict)
+    """The sections that classes of the user's declare, by their names: `settings.my_section.x`
+    reads them like the others."""
+
+    def own(self, kind: type[Declared]) -> Declared:
+        """Return the section of a class that a user's class declares, `settings.my_section`."""
+        section: Declared = getattr(self, kind.section_name)  # type: ignore[attr-defined]
+        return section
+
+    def plain(self) -> dict[str, dict[str, Any]]:
+        """Return plain values, by section and name."""
+        values = asdict(self)
+        declared: dict[str, dict[str, Any]] = values.pop("declared")
+        return values | declared
+
+    # Hidden from type checkers, which find unknown names by themselves only without it.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # While an object is copied or unpickled it has no attributes yet.
+            declared = self.__dict__.get("declared", {})
+            if name in declared:
+                return declared[name]
+            raise no_section(name, (*self.__dataclass_fields__, *declared))
+
+
+def no_section(name: str, known: Iterable[str]) -> UnknownName:
+    """Return the error for reading a section that does not exist."""
+    names = [section for section in known if section != "declared"]
+    return UnknownName(f"there is no section '{name}'{nearest(name, names)}")
+
+
+def assign(sections: object, values: Mapping[str, Any]) -> None:
+    """Set settings by their full names, section.name, in `Sections` or in `Settings()`."""
+    for name, value in values.items():
+        section, _, setting = name.partition(".")
+        setattr(getattr(sections, section), setting, value)

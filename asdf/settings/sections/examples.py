@@ -1,0 +1,294 @@
+"""Sections of what is done to recordings before the network gets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from asdf.settings.sections.fields import (
+    MAX_DB,
+    MAX_HZ,
+    MAX_LAYER_WIDTH,
+    KnownNames,
+    setting,
+)
+
+
+@dataclass
+class RawBoost(KnownNames):
+    """RawBoost augmentation of training examples (Tak et al., ICASSP 2022)."""
+
+    # All names below are those of the authors' code, so that published values can be copied.
+    enabled: bool = setting(False, "augment training examples")
+    applyingRatio: float = setting(
+        0.8, "proportion of the examples that are augmented", at_least=0, at_most=1
+    )
+    algo: int = setting(
+        5,
+        "0 none, 1 LnL, 2 ISD, 3 SSI, 4 1+2+3, 5 1+2, 6 1+3, 7 2+3 in series, 8 1 and 2 in "
+        "parallel",
+        at_least=0,
+        at_most=8,
+    )
+    nBands: int = setting(5, "LnL: number of notch filters", at_least=1, at_most=1000)
+    minF: float = setting(20, "LnL: lowest centre frequency", unit="Hz", at_least=0, at_most=MAX_HZ)
+    maxF: float = setting(8000, "LnL: highest centre frequency", unit="Hz", above=0, at_most=MAX_HZ)
+    minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0, at_most=MAX_HZ)
+    maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0, at_most=MAX_HZ)
+    minCoeff: int = setting(
+        10, "LnL: lowest number of filter coefficients", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    maxCoeff: int = setting(
+        100, "LnL: highest number of filter coefficients", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    minG: float = setting(
+        0, "LnL: lowest gain of the linear part", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
+    )
+    maxG: float = setting(
+        0,
+        "LnL: highest gain of the linear part",
+        unit="dB",
+        at_least=-MAX_DB,
+        at_most=MAX_DB,
+    )
+    minBiasLinNonLin: float = setting(
+        5,
+        "LnL: smallest gap between linear and non-linear gain",
+        unit="dB",
+        at_least=-MAX_DB,
+        at_most=MAX_DB,
+    )
+    maxBiasLinNonLin: float = setting(
+        20,
+        "LnL: largest gap between linear and non-linear gain",
+        unit="dB",
+        at_least=-MAX_DB,
+        at_most=MAX_DB,
+    )
+    N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1, at_most=100)
+    P: float = setting(
+        10, "ISD: highest percentage of samples disturbed", unit="%", at_least=0, at_most=100
+    )
+    g_sd: float = setting(2, "ISD: gain", above=0, at_most=1000)
+    SNRmin: float = setting(
+        10, "SSI: lowest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
+    )
+    SNRmax: float = setting(
+        40,
+        "SSI: highest signal-to-noise ratio",
+        unit="dB",
+        at_least=-MAX_DB,
+        at_most=MAX_DB,
+    )
+    on_device: bool = setting(
+        False,
+        "augment whole batches on the device instead of single clips in the loader's processes",
+    )
+
+
+AUGMENTATIONS = {
+    "speed": "asdf.audio.augmentation.speed.Speed",
+    "noise": "asdf.audio.augmentation.noise.Noise",
+    "reverberation": "asdf.audio.augmentation.reverberation.Reverberation",
+    "codec": "asdf.audio.augmentation.codecs.Coding",
+    "silence": "asdf.audio.augmentation.silence.TrimmedSilence",
+    "bandwidth": "asdf.audio.augmentation.bandwidth.Bandwidth",
+    "frequency_mask": "asdf.audio.augmentation.masks.FrequencyMask",
+    "time_mask": "asdf.audio.augmentation.masks.TimeMask",
+}
+
+
+@dataclass
+class Augmentation(KnownNames):
+    """Augmentation of training examples, before RawBoost; scored recordings stay as they are."""
+
+    chain: tuple[str, ...] = setting(
+        (),
+        "augmentations of a training example, in this order; (): none",
+        check="class_path",
+        names=AUGMENTATIONS,
+    )
+    speed_probability: float = setting(
+        0.5, "proportion of the examples played faster or slower", at_least=0, at_most=1
+    )
+    speed_min: float = setting(
+        0.9, "lowest speed; 0.9 takes 1/0.9 of the time, and lowers the pitch", at_least=0.5
+    )
+    speed_max: float = setting(1.1, "highest speed; speeds are drawn in steps of 0.01", at_most=2)
+    noise_probability: float = setting(
+        0.5, "proportion of the examples with a noise added", at_least=0, at_most=1
+    )
+    noise_folders: tuple[str, ...] = setting(
+        (),
+        "folders with recordings of noise, relative to database_folder, such as MUSAN's noise and "
+        "music",
+        check="path",
+    )
+    noise_snr_min_db: float = setting(
+        5.0, "lowest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
+    )
+    noise_snr_max_db: float = setting(
+        20.0, "highest signal-to-noise ratio", unit="dB", at_least=-MAX_DB, at_most=MAX_DB
+    )
+    reverberation_probability: float = setting(
+        0.5,
+        "proportion of the examples convolved with a room impulse response",
+        at_least=0,
+        at_most=1,
+    )
+    reverberation_folders: tuple[str, ...] = setting(
+        (),
+        "folders with room impulse responses, relative to database_folder, such as RIRS_NOISES",
+        check="path",
+    )
+    codec_probability: float = setting(
+        0.5, "proportion of the examples coded and decoded", at_least=0, at_most=1
+    )
+    codecs: tuple[
+        Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac"], ...
+    ] = setting(
+        ("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"),
+        "codecs to draw from, together with a bit rate; mu-law, a-law, gsm at 8 kHz; g722 and aac "
+        "need PyAV",
+        check="unique",
+    )
+    silence_probability: float = setting(
+        0.5,
+        "proportion of the examples whose silences at both ends are shortened",
+        at_least=0,
+        at_most=1,
+    )
+    silence_threshold_db: float = setting(
+        40.0,
+        "a frame is silent if its energy is more than this below that of the loudest frame",
+        unit="dB",
+        above=0,
+        at_most=MAX_DB,
+    )
+    silence_max_s: float = setting(
+        0.1,
+        "longest silence that is left at each end; how much is drawn from 0 to this",
+        unit="s",
+        at_least=0,
+        at_most=3600,
+    )
+    bandwidth_probability: float = setting(
+        0.5, "proportion of the examples with a limited bandwidth", at_least=0, at_most=1
+    )
+    bandwidth_min_hz: float = setting(
+        3400.0, "lowest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
+    )
+    bandwidth_max_hz: float = setting(
+        7500.0, "highest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
+    )
+    frequency_mask_probability: float = setting(
+        0.5, "proportion of the examples with stopped bands of frequencies", at_least=0, at_most=1
+    )
+    frequency_mask_count: int = setting(
+        2, "number of bands that are stopped", at_least=1, at_most=100
+    )
+    frequency_mask_max_hz: float = setting(
+        1000.0, "widest band that is stopped", unit="Hz", above=0, at_most=8000
+    )
+    time_mask_probability: float = setting(
+        0.5, "proportion of the examples with silenced stretches", at_least=0, at_most=1
+    )
+    time_mask_count: int = setting(
+        2, "number of stretches that are silenced", at_least=1, at_most=1000
+    )
+    time_mask_max_s: float = setting(
+        0.2, "longest stretch that is silenced", unit="s", above=0, at_most=3600
+    )
+    mixup_probability: float = setting(
+        0.0,
+        "proportion of the examples that are mixed with another utterance's, and their losses as "
+        "well; 0: none",
+        at_least=0,
+        at_most=1,
+    )
+    mixup_alpha: float = setting(
+        0.4,
+        "shape of the beta distribution of the weights: 1 is uniform; small values leave mostly "
+        "one of the two",
+        above=0,
+        at_most=1000,
+    )
+
+
+VOCODERS = {
+    "griffin_lim": "asdf.audio.vocoding.griffin_lim.GriffinLim",
+    "source_filter": "asdf.audio.vocoding.source_filter.SourceFilter",
+    "lpc": "asdf.audio.vocoding.lpc.LinearPrediction",
+    "phase": "asdf.audio.vocoding.phase.PhaseReplacement",
+}
+
+
+@dataclass
+class Vocoding(KnownNames):
+    """Spoofs made of bona fide training utterances, which are copied through vocoders."""
+
+    vocoders: tuple[str, ...] = setting(
+        (),
+        "copies of bona fide training utterances are made by these vocoders and trained on as "
+        "spoofs; (): none",
+        check="class_path",
+        names=VOCODERS,
+    )
+    copies: float = setting(
+        1.0,
+        "copies of each bona fide training utterance, each by the next of the vocoders; 0.5: one "
+        "of every second utterance",
+        above=0,
+        at_most=1000,
+    )
+    corpus_spoofs: bool = setting(
+        True,
+        "True: the spoofs of the training sets are trained on as well; False: they are left out, "
+        "and the copies are all spoofs that there are",
+    )
+    mel_bands: int = setting(
+        80, "griffin_lim: mel bands of its spectrogram", at_least=8, at_most=1000
+    )
+    griffin_lim_rounds: int = setting(
+        16, "griffin_lim: rounds in which phases are estimated", at_least=1, at_most=1000
+    )
+    lpc_order: int = setting(20, "lpc: coefficients of the predictor", at_least=2, at_most=100)
+    envelope_coefficients: int = setting(
+        41, "source_filter: cepstral coefficients of its envelope", at_least=2, at_most=200
+    )
+    phase: Literal["minimum", "random", "either"] = setting(
+        "either",
+        "phase: the phases that replace those of the voice; either: one of the two is drawn for "
+        "each example",
+    )
+
+
+@dataclass
+class SpeechActivity(KnownNames):
+    """Speech activity detection."""
+
+    mode: Literal["off", "endpoint", "on"] = setting(
+        "off", "off; endpoint: the silent ends are trimmed; on: all non-speech is dropped"
+    )
+    threshold_db: float = setting(
+        30.0,
+        "energy: a frame is speech if its energy is within this range of the loudest frame",
+        unit="dB",
+        above=0,
+        at_most=MAX_DB,
+    )
+    hangover_s: float = setting(
+        0.1,
+        "time that counts as speech after the last frame of speech",
+        unit="s",
+        at_least=0,
+        at_most=3600,
+    )
+    detector: Literal["energy", "silero"] = setting(
+        "energy",
+        "how speech is detected: by energy, or by the network of Silero VAD (pip install "
+        "silero-vad)",
+    )
+    silero_threshold: float = setting(
+        0.5, "silero: a frame is speech from this probability on", at_least=0, at_most=1
+    )

@@ -1,0 +1,82 @@
+"""What a setting is: a field of a section's dataclass, with its documentation and its checks.
+
+Invariant: what a value is checked against stands with its setting, as the type or in the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from asdf.settings.mistakes import UnknownName, nearest
+
+# 25 ms: what a frame of wav2vec 2.0 sees. Its convolutions give nothing for fewer samples.
+FRAME_SAMPLES = 400
+
+# The highest values accepted for what takes memory, processes or time as it grows. They are far
+# beyond any use: what they refuse is a slip of the pen, before it costs a terabyte of memory or
+# starts a million processes.
+MAX_PROCESSES = 1024
+MAX_UTTERANCES = 10**6
+MAX_EPOCHS = 10**9
+MAX_STEPS = 10**12
+MAX_STAGES = 10**6
+MAX_CLIP_SAMPLES = 3600 * 16000
+MAX_UTTERANCE_SAMPLES = 10**12
+MAX_SECONDS = 10**9
+MAX_LAYER_WIDTH = 10**5
+MAX_BLOCKS = 1000
+MAX_HZ = 10**6
+MAX_FFT = 2**14
+MAX_FILTERS = 1024
+
+# An average that moves less than this per step would never leave its start.
+MAX_DECAY = 1 - 1e-7
+MAX_DB = 1000
+
+
+def setting(
+    default: Any,
+    meaning: str,
+    *,
+    unit: str = "",
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    check: str = "",
+    names: Mapping[str, str] | None = None,
+) -> Any:
+    """Return a dataclass field with its documentation and its checks.
+
+    Args:
+        at_least, above, at_most: bounds of a number, or of every number of a tuple.
+        check: a further check of `checks.py`: 'class_path' (one or several), 'unique' (no value
+            twice), 'path' (one or several; environment variables are expanded), 'not_empty'.
+        names: of a class path: short names of the project's classes, and their class paths.
+    """
+    metadata = {
+        "meaning": meaning,
+        "unit": unit,
+        "at_least": at_least,
+        "above": above,
+        "at_most": at_most,
+        "check": check,
+        "names": names or {},
+    }
+    return field(default=default, metadata=metadata)
+
+
+class KnownNames:
+    """Rejects assignment to unknown settings, so that a typo in the code of a recipe raises."""
+
+    # Hidden from type checkers, which find unknown names by themselves only without it.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            names = self.__dataclass_fields__
+            if name not in names:
+                raise UnknownName(
+                    f"{type(self).__name__} has no setting '{name}'{nearest(name, names)}"
+                )
+            super().__setattr__(name, value)

@@ -1,0 +1,429 @@
+"""Sections of the networks: front ends, back ends, and what of a front end is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from asdf.settings.sections.fields import (
+    FRAME_SAMPLES,
+    MAX_BLOCKS,
+    MAX_CLIP_SAMPLES,
+    MAX_EPOCHS,
+    MAX_FFT,
+    MAX_FILTERS,
+    MAX_HZ,
+    MAX_LAYER_WIDTH,
+    KnownNames,
+    setting,
+)
+
+# Front ends by the short names that `front_end.front_end_class` takes.
+FRONT_ENDS = {
+    "wav2vec2": "asdf.networks.Wav2Vec2FrontEnd",
+    "raw": "asdf.networks.RawFrontEnd",
+    "spectrogram": "asdf.networks.SpectrogramFrontEnd",
+    "filter_bank": "asdf.networks.FilterBankFrontEnd",
+    "log_mel": "asdf.networks.LogMelFrontEnd",
+    "lfcc": "asdf.networks.LFCCFrontEnd",
+    "mfcc": "asdf.networks.MFCCFrontEnd",
+    "transformers": "asdf.networks.TransformersFrontEnd",
+}
+
+
+@dataclass
+class FrontEnd(KnownNames):
+    """The front end of network classes that have one."""
+
+    front_end_class: str | None = setting(
+        None,
+        "what computes the features, in any network with a front end; None: what the network class "
+        "has, which for the project's is wav2vec2",
+        check="class_path",
+        names=FRONT_ENDS,
+    )
+    architecture: str = setting(
+        "wav2vec2_xlsr_300m",
+        "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
+        "_1b, _2b, hubert_base, _large, _xlarge, wavlm_base, _large; most weight files state it "
+        "themselves; of transformers: the text of a config.json",
+        check="not_empty",
+    )
+    weights: str | None = setting(
+        None,
+        "None: random; a checkpoint file; a folder from Hugging Face; or 'torchaudio:NAME', a "
+        "bundle of torchaudio.pipelines",
+        check="path",
+    )
+    layer: int | Literal["last", "weighted"] = setting(
+        "last",
+        "features: 'last', after the final norm; N, the hidden state after encoder layer N (0: "
+        "before the first); 'weighted', a learned sum of all; back ends that take all layers get "
+        "those up to N",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    frozen: bool = setting(False, "True: its weights are not trained, and it runs without dropout")
+    unfreeze_after_epochs: int | None = setting(
+        None,
+        "frozen in the first N epochs, trained from then on; None: no change",
+        unit="epochs",
+        at_least=1,
+        at_most=MAX_EPOCHS,
+    )
+    trained_parts: tuple[str, ...] | None = setting(
+        None,
+        "what of it is trained: parts of it ('convolutions', 'projection', 'positions', 'layers', "
+        "'norms', 'biases', 'masks'), some of its layers ('layers:1-12', 'layers:13-', counted as "
+        "in front_end.layer), or patterns of parameter names ('*.attention.*'); None: all of it, "
+        "or with lora or adapters only these",
+        check="trained_parts",
+    )
+    cache_features: bool = setting(
+        False,
+        "frozen front end: compute its features of the training clips once and save them, as "
+        "float16, below output_folder; needs network.clip_position = 'start' and no augmentation",
+    )
+    learning_rate: float | None = setting(
+        None, "learning rate of the front end; None: initial_learning_rate", above=0
+    )
+    layer_decay: float = setting(
+        1.0,
+        "each encoder layer's learning rate is this many times that of the layer above it; the "
+        "convolutions have the lowest; 1: the same for all",
+        above=0,
+        at_most=1,
+    )
+    gradient_checkpointing: bool = setting(
+        False,
+        "recompute the convolutions and the encoder's layers in the backward pass: less than half "
+        "the memory, about a third more time if the GPU is the limit, more if the host is",
+    )
+    dropout: float = setting(0.0, "dropout in the encoder, in training", at_least=0, at_most=1)
+    layer_drop: float = setting(
+        0.0,
+        "probability that an encoder layer is left out of a minibatch, in training",
+        at_least=0,
+        at_most=1,
+    )
+    time_mask_proportion: float = setting(
+        0.0,
+        "proportion of the frames that masks cover in training, counted before overlaps; 0: none",
+        at_least=0,
+        at_most=1,
+    )
+    time_mask_length: int = setting(
+        10, "length of a time mask", unit="frames", at_least=1, at_most=MAX_CLIP_SAMPLES
+    )
+    channel_mask_proportion: float = setting(
+        0.0,
+        "proportion of the feature values that masks cover in training, counted before overlaps; "
+        "0: none",
+        at_least=0,
+        at_most=1,
+    )
+    channel_mask_length: int = setting(
+        64, "width of a channel mask", unit="values", at_least=1, at_most=MAX_CLIP_SAMPLES
+    )
+    normalize_waveforms: bool = setting(
+        False,
+        "scale every waveform to zero mean and unit variance, as some pretrained networks expect",
+    )
+
+
+@dataclass
+class Spectrum(KnownNames):
+    """Spectral front ends (spectrogram, filter_bank, log_mel, lfcc, mfcc), and frames of raw."""
+
+    window: int | None = setting(
+        None,
+        "length of a frame; None: 320 (20 ms), of log_mel 400, of raw 1",
+        unit="samples",
+        at_least=1,
+        at_most=MAX_FFT,
+    )
+    hop: int | None = setting(
+        None,
+        "from the start of a frame to the next; None: 160, of raw the length of a frame",
+        unit="samples",
+        at_least=1,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    n_fft: int | None = setting(
+        None,
+        "length of the Fourier transform; None: 512, of lfcc 1024",
+        unit="samples",
+        at_least=2,
+        at_most=MAX_FFT,
+    )
+    window_shape: Literal["hamming", "hann"] = setting("hamming", "taper of a frame")
+    pre_emphasis: float = setting(
+        0.97,
+        "part of the sample before that is subtracted from each sample; 0: none",
+        at_least=0,
+        at_most=1,
+    )
+    filters: int | None = setting(
+        None,
+        "triangular filters; None: 60 of filter_bank, 80 of log_mel, 20 of lfcc and mfcc",
+        at_least=1,
+        at_most=MAX_FILTERS,
+    )
+    low_hz: float = setting(
+        0.0, "where the lowest filter begins", unit="Hz", at_least=0, at_most=MAX_HZ
+    )
+    high_hz: float | None = setting(
+        None,
+        "where the highest filter ends; None: 8000, of lfcc 4000",
+        unit="Hz",
+        above=0,
+        at_most=MAX_HZ,
+    )
+    coefficients: int | None = setting(
+        None,
+        "lfcc, mfcc: cepstral coefficients; None: as many as filters",
+        at_least=1,
+        at_most=MAX_FILTERS,
+    )
+    energy: bool = setting(True, "lfcc, mfcc: the logarithm of the energy is the first coefficient")
+    deltas: int | None = setting(
+        None,
+        "differences over time: 1, deltas; 2, also deltas of deltas; None: 2 of lfcc and mfcc, 0 "
+        "of the others",
+        at_least=0,
+        at_most=2,
+    )
+    log_floor: float = setting(
+        2**-23, "added to powers before their decimal logarithm is taken", above=0
+    )
+    normalization: Literal["none", "mean", "mean_variance"] = setting(
+        "none",
+        "over each utterance: mean, features have a mean of 0; mean_variance, and a variance of 1",
+    )
+
+
+# Back ends, classes derived from asdf.networks.BackEnd, by the short names that
+# `back_end.back_end_class` takes.
+BACK_ENDS = {
+    "aasist": "asdf.networks.AASISTBackEnd",
+    "aasist_l": "asdf.networks.AASISTLBackEnd",
+    "asp": "asdf.networks.ASPBackEnd",
+    "mhfa": "asdf.networks.MHFABackEnd",
+    "sls": "asdf.networks.SLSBackEnd",
+    "nes2net_x": "asdf.networks.Nes2NetXBackEnd",
+    "linear": "asdf.networks.LinearBackEnd",
+    "conformer": "asdf.networks.ConformerBackEnd",
+    "conformer_tcm": "asdf.networks.TCMBackEnd",
+    "lcnn": "asdf.networks.LCNNBackEnd",
+    "resnet18": "asdf.networks.ResNet18BackEnd",
+    "ecapa": "asdf.networks.ECAPABackEnd",
+}
+
+
+@dataclass
+class BackEnd(KnownNames):
+    """The back end, and its sizes and RawNet2's; AASIST's are the published ones."""
+
+    back_end_class: str | None = setting(
+        None,
+        "the back end of asdf.networks.ComposedDetector; other network classes have their own",
+        check="class_path",
+        names=BACK_ENDS,
+    )
+    asp_hidden: int = setting(
+        128,
+        "SSL_ASP: hidden units of the attention",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    mhfa_heads: int = setting(64, "SSL_MHFA: attention heads", at_least=1, at_most=MAX_LAYER_WIDTH)
+    mhfa_compression: int = setting(
+        128,
+        "SSL_MHFA: values that keys and values are compressed to",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    mhfa_embedding: int = setting(
+        256, "SSL_MHFA: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    sls_samples: int = setting(
+        64600,
+        "SSL_SLS: the only length it takes; network.train_clip_size has to equal it",
+        unit="samples",
+        at_least=FRAME_SAMPLES,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    sls_hidden: int = setting(
+        1024, "SSL_SLS: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    nes2net_splits: tuple[int, int] = setting(
+        (8, 8),
+        "SSL_Nes2NetX: number of parts of the features, and of parts of each of these",
+        at_least=2,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    nes2net_dilation: int = setting(
+        2,
+        "SSL_Nes2NetX: dilation of its convolutions",
+        unit="frames",
+        at_least=1,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    nes2net_squeeze: int = setting(
+        1,
+        "SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    nes2net_pooling: Literal["mean", "attentive"] = setting(
+        "mean", "SSL_Nes2NetX: pooling over time; attentive: attentive statistics"
+    )
+    conformer_dimension: int = setting(
+        144,
+        "SSL_Conformer, SSL_ConformerTCM: size of the frames and of the embedding",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_blocks: int = setting(
+        4,
+        "SSL_Conformer, SSL_ConformerTCM: number of blocks",
+        at_least=1,
+        at_most=MAX_BLOCKS,
+    )
+    conformer_heads: int = setting(
+        4,
+        "SSL_Conformer, SSL_ConformerTCM: attention heads",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_kernel: int = setting(
+        31,
+        "SSL_Conformer, SSL_ConformerTCM: what a block's convolution looks at",
+        unit="frames",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_dropout: float = setting(
+        0.0,
+        "SSL_Conformer, SSL_ConformerTCM: dropout after each part of a block",
+        at_least=0,
+        at_most=1,
+    )
+    rawnet2_filters: int = setting(
+        20,
+        "RawNet2: band-pass filters, and channels of the first two blocks; 128 in the paper",
+        at_least=1,
+        at_most=1000,
+    )
+    rawnet2_taps: int = setting(
+        1024,
+        "RawNet2: length of the filters; 1 is added to an even one",
+        unit="samples",
+        at_least=1,
+        at_most=16000,
+    )
+    rawnet2_channels: int = setting(
+        128,
+        "RawNet2: channels of the other four blocks; 512 in the paper",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    rawnet2_layers: int = setting(
+        3, "RawNet2: gated recurrent layers", at_least=1, at_most=MAX_BLOCKS
+    )
+    rawnet2_recurrent: int = setting(
+        1024, "RawNet2: units of each of them", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    rawnet2_embedding: int = setting(
+        1024, "RawNet2: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    lcnn_projection: int = setting(
+        0,
+        "SSL_LCNN: values that features are projected to first; 0: not",
+        unit="values",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    lcnn_dropout: float = setting(
+        0.7, "SSL_LCNN: dropout after the convolutions", at_least=0, at_most=1
+    )
+    resnet_projection: int = setting(
+        0,
+        "SSL_ResNet18: values that features are projected to first; 0: not",
+        unit="values",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    resnet_embedding: int = setting(
+        256,
+        "SSL_ResNet18: size of the embedding",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_channels: int = setting(
+        512,
+        "SSL_ECAPA: channels of its blocks; 1024 is the larger published size",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_splits: int = setting(
+        8, "SSL_ECAPA: parts of the channels of a Res2Net", at_least=2, at_most=MAX_BLOCKS
+    )
+    ecapa_attention: int = setting(
+        128,
+        "SSL_ECAPA: hidden units of the attention",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_embedding: int = setting(
+        192, "SSL_ECAPA: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+
+
+@dataclass
+class Lora(KnownNames):
+    """Low-rank updates of the front end's linear maps, which learn in its stead (LoRA, DoRA)."""
+
+    rank: int = setting(
+        0,
+        "rank of the updates (Hu et al., ICLR 2022); 0: none",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    alpha: float = setting(16.0, "updates are multiplied by alpha / rank", above=0)
+    targets: tuple[str, ...] = setting(
+        ("attention", "feed_forward"),
+        "which linear maps: 'attention' (queries, keys, values, outputs) and 'feed_forward' of all "
+        "computed encoder layers, or patterns of names of modules ('*.q_proj')",
+        check="lora_targets",
+    )
+    dropout: float = setting(
+        0.0, "dropout of what the updates take, in training", at_least=0, at_most=1
+    )
+    decomposed: bool = setting(
+        False, "True: the norms of the weights' rows learn as well (DoRA; Liu et al., ICML 2024)"
+    )
+
+
+@dataclass
+class Adapter(KnownNames):
+    """Bottleneck adapters in and behind the front end (Houlsby et al., ICML 2019)."""
+
+    width: int = setting(
+        0,
+        "values of the bottleneck; 0: no adapters",
+        unit="values",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    positions: tuple[Literal["before", "layers", "after"], ...] = setting(
+        ("layers",),
+        "'before': of the first encoder layer; 'layers': behind the feed-forward network of each "
+        "computed layer; 'after': between front end and back end, with which it learns",
+        check="unique",
+    )

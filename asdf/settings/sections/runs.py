@@ -1,0 +1,204 @@
+"""Sections of a run as a whole: folders, processes and devices, stages and corpora, trackers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from asdf.settings.sections.fields import (
+    MAX_EPOCHS,
+    MAX_PROCESSES,
+    MAX_SECONDS,
+    MAX_STAGES,
+    MAX_STEPS,
+    KnownNames,
+    setting,
+)
+
+
+@dataclass
+class Paths(KnownNames):
+    """Where things are read and written."""
+
+    output_folder: str | None = setting(
+        None, "all outputs of the recipe are written below it", check="path"
+    )
+    database_folder: str | None = setting(None, "the folder that holds the corpora", check="path")
+    system_folder: str = setting(
+        "system1",
+        "folder of one system, relative to output_folder: networks, scores, results",
+        check="path",
+    )
+    sad_folder: str = setting(
+        "sad", "folder of measured utterance lengths, relative to output_folder", check="path"
+    )
+
+
+@dataclass
+class Computing(KnownNames):
+    """What the run computes on."""
+
+    use_gpu: bool | Literal["required"] = setting(
+        True,
+        "True: a GPU if there is one; 'required': the run ends if there is none; False: the CPU, "
+        "even if there is a GPU",
+    )
+    gpu_ids: tuple[int, ...] | None = setting(
+        None,
+        "which GPUs: the process of local rank i uses gpu_ids[i]; None: the first ones",
+        at_least=0,
+        check="unique",
+        at_most=MAX_PROCESSES - 1,
+    )
+    processes: int = setting(
+        1,
+        "processes that run.py starts when it was started as a single one",
+        at_least=1,
+        at_most=MAX_PROCESSES,
+    )
+    backend: Literal["auto", "nccl", "gloo", "mpi"] = setting(
+        "auto", "how processes communicate; auto: nccl on GPUs, gloo on the CPU"
+    )
+    timeout_s: float = setting(
+        1800.0,
+        "a process that waits longer than this for another ends the run",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
+    sync_batch_norm: bool = setting(
+        True, "in training, batch norm over the minibatches of all processes together"
+    )
+    threads: int | None = setting(
+        None,
+        "CPU threads per process; None: 1 on a GPU, else the cores divided among this node's "
+        "processes",
+        at_least=1,
+        at_most=MAX_PROCESSES,
+    )
+    network_dataloader_workers: int = setting(
+        10,
+        "loader processes per process; at most as many as it has cores, two fewer on a GPU; 0: "
+        "none",
+        at_least=0,
+        at_most=MAX_PROCESSES,
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
+        "auto",
+        "precision of training; auto: bf16 if the GPU computes in it, fp16 on compute capability "
+        "7.x, else fp32; for scoring see scoring_precision",
+    )
+    tf32: bool = setting(False, "allow TF32 products in training on a GPU (faster, about 3 digits)")
+    scoring_precision: Literal["fp32", "tf32", "bf16"] = setting(
+        "fp32",
+        "precision of validation and of stage 2; tf32, bf16: several times faster on GPUs from "
+        "A100 on, with scores of about 3 and 2 digits; reports name it; `asdf.Detector` has its "
+        "own `precision`",
+    )
+    compile: bool = setting(
+        False,
+        "compile the network for training: faster steps after a first one of minutes; scoring is "
+        "not compiled",
+    )
+    deterministic: bool = setting(
+        False,
+        "only deterministic algorithms: on a GPU, too, a resumed run is bit-identical to an "
+        "uninterrupted one",
+    )
+    shard_network: bool = setting(
+        False,
+        "divide weights, gradients and moments over the processes, which gather one layer at a "
+        "time: for networks that one GPU cannot hold",
+    )
+    cuda_graphs: bool = setting(
+        False,
+        "one process with a GPU: capture the passes over a minibatch and replay them, so that a "
+        "step is a few launches instead of thousands; not with masks or layer_drop; takes "
+        "additional memory; ignored on the CPU",
+    )
+    profile_steps: tuple[int, int] | None = setting(
+        None,
+        "optimiser steps (first, last) whose profile is written to profile/ in the system folder",
+        at_least=1,
+        at_most=MAX_STEPS,
+    )
+
+
+SAMPLERS = {
+    "shuffled": "asdf.data.samplers.Shuffled",
+    "balanced_classes": "asdf.data.samplers.BalancedClasses",
+    "balanced_attacks": "asdf.data.samplers.BalancedAttacks",
+    "balanced_corpora": "asdf.data.samplers.BalancedCorpora",
+    "weighted_corpora": "asdf.data.samplers.WeightedCorpora",
+}
+
+
+@dataclass
+class Recipe(KnownNames):
+    """Which stages run, on which corpora."""
+
+    start_stage: int = setting(0, "first stage to run", at_least=0, at_most=MAX_STAGES)
+    end_stage: int = setting(100, "last stage to run", at_least=0, at_most=MAX_STAGES)
+    selected_epochs: tuple[int | Literal["best", "average", "last"], ...] | None = setting(
+        None,
+        "epochs to evaluate: numbers, 'best', 'average', 'last'; None: the last one",
+        check="unique",
+        at_most=MAX_EPOCHS,
+    )
+    training_sets: tuple[str, ...] = setting(
+        ("asvspoof19",), "names of corpora known to the recipe", check="unique"
+    )
+    validation_sets: tuple[str, ...] | None = setting(
+        None,
+        "scored during training; the first one decides which epoch is best; None: the "
+        "evaluation_sets",
+        check="unique",
+    )
+    evaluation_sets: tuple[str, ...] = setting(
+        ("asvspoof19-dev", "asvspoof19-eval"),
+        "names of corpora known to the recipe",
+        check="unique",
+    )
+    leave_out: tuple[str, ...] | None = setting(
+        None,
+        "a column and values, such as ('attack', 'A07', 'A08'): training does without them, and "
+        "validation is restricted to them; evaluation sets stay whole",
+    )
+    sampler: str = setting(
+        "shuffled",
+        "the turns of training utterances in an epoch; shuffled: each has one; balanced: classes, "
+        "attacks (bona fide: half of the turns) or training sets have as many turns as each other",
+        check="class_path",
+        names=SAMPLERS,
+    )
+    set_weights: tuple[float, ...] | None = setting(
+        None,
+        "sampler weighted_corpora: a weight per training set, to which its turns are proportional",
+        above=0,
+    )
+    check_recordings: bool = setting(
+        True,
+        "stage 0 decodes every training recording to its end once, so that a damaged one is found "
+        "before training",
+    )
+    seed: int = setting(
+        0, "all random numbers of a run follow from it", at_least=0, at_most=2**32 - 1
+    )
+
+    def execute_stage(self, stage: int) -> bool:
+        """Whether `stage` is among those to run."""
+        return self.start_stage <= stage <= self.end_stage
+
+
+@dataclass
+class Tracking(KnownNames):
+    """What trackers among `network.callbacks` call the run, and where they save it."""
+
+    project: str = setting("asdf", "wandb: the project; mlflow: the experiment", check="not_empty")
+    name: str | None = setting(None, "name of the run; None: that of the system folder")
+    offline: bool = setting(
+        False, "wandb: save in the system folder, for `wandb sync`, instead of sending"
+    )
+    mlflow_uri: str | None = setting(
+        None, "mlflow: address of the server or database; None: mlflow.db in the system folder"
+    )

@@ -1,0 +1,378 @@
+"""Sections of the training: the network, its training and scoring, and the losses' numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from asdf.settings.sections.fields import (
+    FRAME_SAMPLES,
+    MAX_CLIP_SAMPLES,
+    MAX_DECAY,
+    MAX_EPOCHS,
+    MAX_SECONDS,
+    MAX_STEPS,
+    MAX_UTTERANCE_SAMPLES,
+    MAX_UTTERANCES,
+    KnownNames,
+    setting,
+)
+
+# Short names of classes and functions that settings take, and their paths.
+OPTIMIZERS = {
+    "sgd": "torch.optim.SGD",
+    "adam": "torch.optim.Adam",
+    "adamw": "torch.optim.AdamW",
+}
+
+
+SCHEDULES = {
+    "plateau": "asdf.training.schedules.plateau",
+    "cosine": "asdf.training.schedules.cosine",
+    "constant": "asdf.training.schedules.constant",
+    "linear": "asdf.training.schedules.linear",
+    "step": "asdf.training.schedules.step",
+    "cosine_restarts": "asdf.training.schedules.cosine_restarts",
+}
+
+
+VALIDATION_METRICS = {
+    "eer": "asdf.metrics.validation.EER",
+    "min_dcf": "asdf.metrics.validation.MinDCF",
+    "act_dcf": "asdf.metrics.validation.ActDCF",
+    "cllr": "asdf.metrics.validation.Cllr",
+    "min_cllr": "asdf.metrics.validation.MinCllr",
+    "auc": "asdf.metrics.validation.AUC",
+}
+
+
+LOSSES = {
+    "cross_entropy": "asdf.training.losses.CrossEntropy",
+    "focal": "asdf.training.losses.Focal",
+    "oc_softmax": "asdf.training.losses.OCSoftmax",
+    "am_softmax": "asdf.training.losses.AMSoftmax",
+    "aam_softmax": "asdf.training.losses.AAMSoftmax",
+    "p2sgrad": "asdf.training.losses.P2SGrad",
+    "supervised_contrastive": "asdf.training.losses.SupervisedContrastive",
+}
+
+
+CALLBACKS = {
+    "tensorboard": "asdf.training.trackers.TensorBoard",
+    "wandb": "asdf.training.trackers.WeightsAndBiases",
+    "mlflow": "asdf.training.trackers.MLflow",
+}
+
+
+@dataclass
+class Network(KnownNames):
+    """The network, its training and its scoring."""
+
+    network_class: str = setting(
+        "asdf.networks.SSL_AASIST",
+        "class path of the network: the project's or your own",
+        check="class_path",
+    )
+    resume_epoch: int | Literal["auto"] = setting(
+        "auto",
+        "'auto' goes on from the newest checkpoint; 0 starts afresh; N goes on from epoch N; -N "
+        "only scores epoch N",
+        at_least=-MAX_EPOCHS,
+        at_most=MAX_EPOCHS,
+    )
+    max_epochs: int = setting(
+        1000, "training ends after this number of epochs", at_least=1, at_most=MAX_EPOCHS
+    )
+    max_steps: int | None = setting(
+        None, "training ends after this number of optimiser steps", at_least=1, at_most=MAX_STEPS
+    )
+    epochs_per_train_call: int = setting(
+        1, "epochs between scorings of the validation sets", at_least=1, at_most=MAX_EPOCHS
+    )
+    evaluation_interval_steps: int | None = setting(
+        None,
+        "optimiser steps between further scorings of the validation sets",
+        at_least=1,
+        at_most=MAX_STEPS,
+    )
+    validation_metric: str = setting(
+        "eer",
+        "what chooses networks on the first validation set: 'best', the early stop, the average; "
+        "a class path may also be that of a function f(bona_fide, spoof)",
+        check="class_path",
+        names=VALIDATION_METRICS,
+    )
+    early_stop_evaluations: int | None = setting(
+        None,
+        "stop after this number of scorings in a row without a new best validation_metric",
+        at_least=1,
+        at_most=MAX_STEPS,
+    )
+
+    minibatch_size: int = setting(
+        24, "utterances per process and minibatch", at_least=1, at_most=MAX_UTTERANCES
+    )
+    optimizer_step_interval: int = setting(
+        1,
+        "minibatches per optimiser step (gradient accumulation)",
+        at_least=1,
+        at_most=MAX_UTTERANCES,
+    )
+    global_minibatch_size: int | None = setting(
+        None,
+        "utterances per minibatch of all processes together, so that steps do not depend on the "
+        "number of processes; None: minibatch_size per process",
+        at_least=1,
+        at_most=MAX_UTTERANCES,
+    )
+    train_clip_size: int = setting(
+        16000,
+        "length of a training example",
+        unit="samples",
+        at_least=FRAME_SAMPLES,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    clip_position: Literal["random", "start"] = setting(
+        "random",
+        "which part of a training utterance: 'random', another one in each epoch; 'start', its "
+        "first samples, as in published XLS-R + AASIST recipes",
+    )
+    min_train_utterance_length_in_samples: int = setting(
+        0,
+        "shorter training utterances are left out",
+        unit="samples",
+        at_least=0,
+        at_most=MAX_UTTERANCE_SAMPLES,
+    )
+    max_train_utterance_length_in_samples: int | None = setting(
+        None,
+        "longer training utterances are left out",
+        unit="samples",
+        at_least=1,
+        at_most=MAX_UTTERANCE_SAMPLES,
+    )
+    eval_minibatch_size_factor: float | Literal["auto"] = setting(
+        "auto",
+        "a scoring batch holds up to minibatch_size * factor * train_clip_size samples; 'auto': 2 "
+        "on a CPU, on a GPU what a quarter of its memory holds, never less than on a CPU",
+        above=0,
+        at_most=MAX_UTTERANCES,
+    )
+    min_evaluation_utterance_length_in_samples: int = setting(
+        16000,
+        "shorter utterances are repeated up to this length",
+        unit="samples",
+        at_least=FRAME_SAMPLES,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    max_evaluation_utterance_length_in_samples: int = setting(
+        1000000,
+        "longer utterances are cut",
+        unit="samples",
+        at_least=FRAME_SAMPLES,
+        at_most=MAX_UTTERANCE_SAMPLES,
+    )
+    max_cut_proportion: float = setting(
+        0.0,
+        "proportion of an utterance that may be cut to fit into a scoring batch; 0: nothing is cut",
+        at_least=0,
+        at_most=1,
+    )
+    score: Literal["bona_fide", "difference", "llr"] = setting(
+        "bona_fide",
+        "the score: the bona fide logit (column 1); the bona fide minus the spoof logit; or, with "
+        "cross_entropy, that minus the log odds of the weighted training priors, a log-likelihood "
+        "ratio",
+    )
+    print_interval: int = setting(
+        10, "optimiser steps between progress lines", at_least=1, at_most=MAX_STEPS
+    )
+    scoring_print_interval: int = setting(
+        50, "scoring batches between progress lines", at_least=1, at_most=MAX_STEPS
+    )
+
+    optimizer: str = setting("sgd", "the optimiser", check="class_path", names=OPTIMIZERS)
+    initial_learning_rate: float = setting(0.1, "learning rate at the start", above=0)
+    momentum: float = setting(0.0, "momentum of 'sgd'", at_least=0, at_most=1)
+    adam_betas: tuple[float, float] = setting(
+        (0.9, 0.999), "betas of 'adam' and 'adamw'", at_least=0, at_most=1
+    )
+    weight_decay: float = setting(0.001, "weight decay", at_least=0)
+    weight_decay_skiplist: tuple[str, ...] = setting(
+        ("batchnorm",),
+        "no decay for parameters whose name, or whose module's class, contains one of these",
+    )
+    gradient_clip_norm: float | None = setting(
+        None, "gradients are scaled down to this norm; None: no clipping", above=0
+    )
+    ema_decay: float | None = setting(
+        None,
+        "what is validated, selected and scored is a moving average of the weights, of which each "
+        "optimiser step leaves this proportion, such as 0.999; None: the weights themselves",
+        above=0,
+        at_most=MAX_DECAY,
+    )
+    loss: str = setting(
+        "cross_entropy",
+        "what is minimised: one of ours (section loss), or the class path of your own",
+        check="class_path",
+        names=LOSSES,
+    )
+    class_weights: tuple[float, float] = setting(
+        (1.0, 1.0), "weights of (spoof, bona fide) in the loss", above=0
+    )
+
+    schedule: str = setting(
+        "plateau",
+        "course of the learning rate: plateau, by epoch, as in the original; cosine, linear, "
+        "cosine_restarts and step, down to min_learning_rate; or a function's path",
+        check="class_path",
+        names=SCHEDULES,
+    )
+    warmup_steps: int = setting(
+        0,
+        "number of steps over which the learning rate rises from 0",
+        at_least=0,
+        at_most=MAX_STEPS,
+    )
+    min_learning_rate: float = setting(
+        0.0, "cosine, cosine_restarts, linear, step: the lowest learning rate", at_least=0
+    )
+    step_epochs: int = setting(
+        10,
+        "step: epochs between two reductions of the learning rate",
+        unit="epochs",
+        at_least=1,
+        at_most=MAX_EPOCHS,
+    )
+    step_factor: float = setting(
+        0.1, "step: factor by which the learning rate is multiplied", above=0, at_most=1
+    )
+    restart_epochs: int = setting(
+        10,
+        "cosine_restarts: epochs of the first cosine",
+        unit="epochs",
+        at_least=1,
+        at_most=MAX_EPOCHS,
+    )
+    restart_growth: int = setting(
+        1,
+        "cosine_restarts: how many times as long each cosine is as the one before",
+        at_least=1,
+        at_most=1000,
+    )
+    lr_update_ratio: float = setting(
+        0.5, "plateau: factor by which the learning rate is multiplied", above=0, at_most=1
+    )
+    max_consecutive_lr_updates: int = setting(
+        2,
+        "plateau: training ends after this number of updates in a row",
+        at_least=1,
+        at_most=MAX_STEPS,
+    )
+    min_loss_change_ratio: float = setting(
+        0.01, "plateau test: (previous - current) / max(min_room, previous - target) is below this"
+    )
+    min_room_for_improvement: float = setting(
+        0.1, "plateau test: lowest denominator (min_room)", above=0
+    )
+    target_loss: float = setting(0.1, "plateau test: the target loss", at_least=0)
+
+    keep_last_networks: int | None = setting(
+        None,
+        "number of newest networks kept; None: all networks are kept",
+        at_least=1,
+        at_most=MAX_STEPS,
+    )
+    keep_best_networks: int = setting(
+        3,
+        "number of networks also kept for their validation_metric on the first validation set, if "
+        "not all are kept",
+        at_least=0,
+        at_most=MAX_STEPS,
+    )
+    keep_every_epochs: int | None = setting(
+        None,
+        "networks of every N-th epoch are also kept, if not all are kept",
+        at_least=1,
+        at_most=MAX_EPOCHS,
+    )
+    average_best_networks: int = setting(
+        0,
+        "at the end the best N of the kept networks are averaged into networks/average.pt; 0: no "
+        "average",
+        at_least=0,
+        at_most=MAX_EPOCHS,
+    )
+    save_only_trained: bool | Literal["auto"] = setting(
+        "auto",
+        "network files without the parameters of the front end that are not trained, which "
+        "front_end.weights gives again: megabytes instead of gigabytes; 'auto': with lora and "
+        "adapters",
+    )
+    checkpoint_interval_s: float | Literal["auto"] | None = setting(
+        "auto",
+        "time between checkpoints inside an epoch; 'auto': as soon as a kill would lose enough "
+        "work to justify the time of writing one; None: none",
+        unit="s",
+        above=0,
+        at_most=MAX_SECONDS,
+    )
+    checkpoint_interval_steps: int | None = setting(
+        None, "optimiser steps between checkpoints inside an epoch", at_least=1, at_most=MAX_STEPS
+    )
+    callbacks: tuple[str, ...] = setting(
+        (), "trackers, and callbacks of your own", check="class_path", names=CALLBACKS
+    )
+    callback_failures_end_training: bool = setting(
+        False,
+        "True: an exception in one of your callbacks ends the run; False: it is logged, and "
+        "training goes on",
+    )
+
+
+@dataclass
+class Loss(KnownNames):
+    """What the losses of `network.loss` need."""
+
+    label_smoothing: float = setting(
+        0.0,
+        "cross_entropy: the other class counts half of it, and the true class so much less",
+        at_least=0,
+        at_most=1,
+    )
+    focal_gamma: float = setting(
+        2.0, "focal: how much less utterances count that are classified well", at_least=0
+    )
+    scale: float = setting(
+        32.0, "am_softmax, aam_softmax: factor of the cosines in the cross-entropy", above=0
+    )
+    margin: float = setting(
+        0.2,
+        "am_softmax: subtracted from the cosine of the true class; aam_softmax: added to its angle "
+        "(radians)",
+        at_least=0,
+        at_most=2,
+    )
+    margin_warmup_epochs: float = setting(
+        0.0,
+        "epochs over which the margin rises from 0, step by step",
+        at_least=0,
+        at_most=MAX_EPOCHS,
+    )
+    easy_margin: bool = setting(
+        False, "aam_softmax: the margin counts only where the cosine is above 0"
+    )
+    oc_alpha: float = setting(20.0, "oc_softmax: factor of the cosine", above=0)
+    oc_margin_bona_fide: float = setting(
+        0.9, "oc_softmax: bona fide cosines are drawn above it", at_least=-1, at_most=1
+    )
+    oc_margin_spoof: float = setting(
+        0.2, "oc_softmax: cosines of spoofs are drawn below it", at_least=-1, at_most=1
+    )
+    contrastive_temperature: float = setting(
+        0.07, "supervised_contrastive: cosines are divided by it", above=0
+    )
+    contrastive_weight: float = setting(
+        1.0, "supervised_contrastive: its factor next to the cross-entropy", at_least=0
+    )
