@@ -133,7 +133,8 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         (
             "network.callbacks",
             ("a.B", "c"),
-            "'c' is neither one of 'tensorboard', 'wandb', 'mlflow' nor a class path",
+            "'c' is neither one of 'tensorboard', 'wandb', 'mlflow' nor a class path "
+            "'package.module.Class'",
         ),
         ("front_end.architecture", "", "must not be empty"),
         ("paths.output_folder", " ", "the path is empty; the current folder is written '.'"),
