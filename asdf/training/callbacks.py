@@ -50,7 +50,7 @@ class StepOutputs:
         utterances: their ids.
         labels_B: (utterances,), 1 for bona fide.
         embeddings_BE: (utterances, anything).
-        logits_B2: (utterances, 2), before the loss's own weights, if it has any.
+        logits_B2: (utterances, 2), those of the loss where it has weights of its own.
     """
 
     utterances: list[str]
