@@ -284,8 +284,9 @@ class NetworkFile:
         for setting, value in self._values(None):
             if setting in class_settings() and isinstance(value, str | list | tuple):
                 texts = [value] if isinstance(value, str) else value
-                named = [class_path_of(setting, text) for text in texts if isinstance(text, str)]
-                classes += [(setting, path) for path in named if not is_ours(path)]
+                # Short names are the project's, also where they stand for classes of torch.
+                paths = [text for text in texts if class_path_of(setting, str(text)) == text]
+                classes += [(setting, path) for path in paths if not is_ours(path)]
         return classes
 
     def _declared_in(self, folder: Path) -> dict[str, type]:

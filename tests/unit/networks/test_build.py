@@ -102,7 +102,7 @@ def test_a_function_is_no_network(user_file, tiny, tmp_path):
     ("class_path", "message"),
     [
         ("asdf.networks.SSL_AASST", "Did you mean 'SSL_AASIST'"),
-        ("asdf.networks.Conformer", "What fits there is AASIST, "),
+        ("asdf.networks.Perceiver", "What fits there is AASIST, "),
         ("asdf.netwroks.AASIST", "there is no module 'asdf.netwroks'"),
         (
             "my_own_network.MyNetwork",
