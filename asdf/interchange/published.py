@@ -24,8 +24,10 @@ from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.aasist import AASIST
+from asdf.networks.adapters import Bottleneck
 from asdf.networks.architectures import KNOWN, Architecture
 from asdf.networks.conformer import TCMBackEnd, sinusoids
+from asdf.networks.low_rank import updated_modules
 from asdf.networks.nes2net import SSL_Nes2NetX
 from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import SSLDetector
@@ -132,6 +134,7 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
             f"{type(front_end).__name__} has no layout of SSL_Anti-spoofing, which is of "
             "front ends of the wav2vec 2.0 family."
         )
+    _refuse_additions(network)
     named = _name_as_published(network, front_end.architecture)
     if isinstance(network.back_end, TCMBackEnd):
         dimension = network.back_end.conformer.fc5.in_features
@@ -147,6 +150,20 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
             filled.append(published)
     # The network's own layers win over zeros: one that masks frames has a mask_emb.
     return state | named, filled
+
+
+def _refuse_additions(network: nn.Module) -> None:
+    """Refuse layers that were added to a front end, which published programs would leave out."""
+    added = None
+    if any(isinstance(module, Bottleneck) for module in network.modules()):
+        added = "adapters (adapter.width)"
+    elif next(updated_modules(network), None) is not None:
+        added = "updates (lora.rank), which are not merged into its weights"
+    if added:
+        raise AsdfError(
+            f"the layout of SSL_Anti-spoofing has no layers for the network's {added}: without "
+            "them its scores are others. Other formats of `python -m asdf export` hold them."
+        )
 
 
 def _name_as_published(network: SSLDetector, architecture: Architecture) -> dict[str, Tensor]:

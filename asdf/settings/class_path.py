@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from asdf.text import did_you_mean
 
 Kind = TypeVar("Kind")
 _OUR_PACKAGE = Path(__file__).resolve().parents[1]
+_NOT_USERS = (Path(__file__).parents[1], Path(sysconfig.get_path("stdlib")))
 
 
 def find_class(class_path: str, folder: Path | None, setting: str, base: type[Kind]) -> type[Kind]:
@@ -296,10 +298,25 @@ def _is_derived(value: object, base: type) -> bool:
 
 
 def describe_error(error: Exception, skip_file: str = __file__) -> str:
-    """Return an error's kind and text, and where it was raised unless in `skip_file`."""
-    raised_at = traceback.extract_tb(error.__traceback__)[-1]
+    """Return an error's kind and text, and where it was raised unless in `skip_file`.
+
+    Of an error inside Python or a package it is the user's line that led there, if there is one.
+    """
     text = f"{type(error).__name__}: {error}"
     # A syntax error's own text says where it is.
-    if raised_at.filename == skip_file or isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError):
+        return text
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if _is_users_file(frame.filename)]
+    raised_at = users[-1] if users else frames[-1]
+    if raised_at.filename == skip_file:
         return text
     return f"{text} ({raised_at.filename}, line {raised_at.lineno})"
+
+
+def _is_users_file(name: str) -> bool:
+    """Return whether a file is neither Python's nor a package's nor the project's."""
+    path = Path(name)
+    if name.startswith("<") or {"site-packages", "dist-packages"} & set(path.parts):
+        return False
+    return not any(path.is_relative_to(folder) for folder in _NOT_USERS)

@@ -12,6 +12,7 @@ from torch import nn
 
 import asdf.networks
 from asdf.__main__ import main
+from asdf.errors import AsdfError
 from asdf.interchange import (
     NetworkFile,
     published_state,
@@ -20,7 +21,8 @@ from asdf.interchange import (
 )
 from asdf.interchange.safetensors import read_safetensors
 from asdf.networks.architectures import KNOWN
-from asdf.settings.sections import Sections
+from asdf.networks.build import build_network
+from asdf.settings.sections import Adapter, Lora, Sections
 from tests.unit.networks.official import official_case
 
 CLIP = 16000
@@ -188,6 +190,22 @@ def test_what_the_layouts_cannot_hold_is_reported(make, run, tmp_path):
         status, _, errors = run("export", path, "--format", layout, tmp_path / "out.pth")
         assert status == 1 and said in errors
         assert not (tmp_path / "out.pth").exists()
+
+
+@pytest.mark.parametrize("position", ["before", "layers", "after"])
+def test_the_published_layout_is_refused_for_adapters(position):
+    """A published program would leave them out, and score differently without a word."""
+    settings = settings_of("SSL_AASIST")
+    settings.adapter = Adapter(width=4, positions=(position,))
+    with pytest.raises(AsdfError, match=r"no layers for the network's adapters"):
+        published_state(build_network(settings))
+
+
+def test_the_published_layout_is_refused_for_updates_that_are_not_merged():
+    settings = settings_of("SSL_AASIST")
+    settings.lora = Lora(rank=2)
+    with pytest.raises(AsdfError, match=r"updates \(lora.rank\), which are not merged"):
+        published_state(build_network(settings))
 
 
 @pytest.mark.parametrize("kind", ["SSL_MHFA", "AASIST_L"])

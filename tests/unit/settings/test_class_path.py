@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.settings.class_path import find_class, find_function, look_for_class
 
 SETTING = "network.loss"
@@ -72,3 +72,15 @@ def test_a_function_is_no_class(tmp_path: Path) -> None:
             find_function(f"ramps_here.{name}", tmp_path, SETTING)
     with pytest.raises(UsageError, match=r"has no function 'rap'\. Did you mean 'ramp'\?"):
         find_function("ramps_here.rap", tmp_path, SETTING)
+
+
+def test_a_module_that_fails_inside_python_is_reported_with_its_own_line(tmp_path: Path) -> None:
+    """A list as the default of a dataclass is refused by Python's dataclasses.py."""
+    file = tmp_path / "listed_losses.py"
+    file.write_text(
+        "from dataclasses import dataclass\n\n@dataclass\nclass Listed:\n    a: list = []\n"
+    )
+    with pytest.raises(AsdfError) as raised:
+        find_class("listed_losses.Listed", tmp_path, SETTING, object)
+    message = str(raised.value)
+    assert "mutable default" in message and f"({file}, line 3)." in message
