@@ -8,7 +8,13 @@ order of the project's other networks, so that `ComposedDetector` with AASIST's 
 from __future__ import annotations
 
 from asdf.errors import UsageError
-from asdf.networks.ssl_detector import BACK_END_SETTING, BackEnd, SSLDetector, find_back_end_class
+from asdf.networks.ssl_detector import (
+    BACK_END_SETTING,
+    BackEnd,
+    SSLDetector,
+    build_end,
+    find_back_end_class,
+)
 from asdf.settings.sections import BACK_ENDS, Sections
 
 
@@ -27,4 +33,6 @@ class ComposedDetector(SSLDetector):
                 f"{BACK_END_SETTING} is None, and asdf.networks.ComposedDetector has no back end "
                 f"by itself. Name one of {', '.join(BACK_ENDS)}, or the class path of your own."
             )
-        return back_end_class.from_settings(settings, self.front_end)
+        value = settings.back_end.back_end_class
+        build = back_end_class.from_settings
+        return build_end(BACK_END_SETTING, value, build, settings, self.front_end)

@@ -9,24 +9,25 @@ Shapes: B utterances, T samples, L frames, C feature values, E embedding values.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor, nn
 
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.interface import DetectorNetwork, cut_or_repeat, repeat_short
 from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import find_class
+from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
 FRONT_END_SETTING = "front_end.front_end_class"
 BACK_END_SETTING = "back_end.back_end_class"
+End = TypeVar("End", bound=nn.Module)
 Takes = Literal["features", "hidden_states", "layer_outputs"]
 
 
@@ -90,7 +91,12 @@ class SSLDetector(DetectorNetwork):
     def __init__(self, settings: Sections) -> None:
         super().__init__(settings)
         front_end_class = find_front_end_class(settings.front_end) or self.front_end_class
-        self.front_end = front_end_class.from_settings(settings)
+        self.front_end = build_end(
+            FRONT_END_SETTING,
+            settings.front_end.front_end_class,
+            front_end_class.from_settings,
+            settings,
+        )
         self.back_end = self.make_back_end(settings)
         if self.fixed_samples is None:
             self.fixed_samples = self.back_end.fixed_samples
@@ -180,6 +186,30 @@ class SSLDetector(DetectorNetwork):
         """Yield the encoder's final norm, where the back end takes the layers' bare outputs."""
         if self.back_end.takes == "layer_outputs":
             yield from self.front_end.final_norm_parameters()
+
+
+def build_end(
+    setting: str, value: str | None, build: Callable[..., End], settings: Sections, *others: Any
+) -> End:
+    """Build a front end or a back end; a failure names the setting that named its class.
+
+    Args:
+        value: of the setting; None: the network's class has the end, and describes its failures.
+
+    Raises:
+        AsdfError: its constructor fails.
+    """
+    try:
+        return build(settings, *others)
+    except AsdfError:
+        raise
+    except Exception as error:
+        if value is None:
+            raise
+        raise AsdfError(
+            f"{setting}: {value} cannot be built: {describe_error(error, __file__)}. What its "
+            "class and its constructor need stands in asdf.networks.FrontEnd and BackEnd."
+        ) from error
 
 
 def find_front_end_class(

@@ -152,6 +152,35 @@ def test_a_class_that_is_no_end_is_refused(tiny):
         build_network(compose(tiny, None, "asdf.networks.SSL_ASP"))
 
 
+@pytest.mark.parametrize(
+    ("front_end", "back_end", "written", "instead", "message"),
+    [
+        (
+            "my_ends.Frames",
+            "asp",
+            "Linear(self.window",
+            "Linear(self.widow",
+            "front_end_class: my_ends.Frames cannot be built: AttributeError: ",
+        ),
+        (
+            "lfcc",
+            "my_ends.Mean",
+            "(self, settings, front_end)",
+            "(self, settings)",
+            "back_end_class: my_ends.Mean cannot be built: TypeError: Mean.__init__",
+        ),
+    ],
+)
+def test_an_end_that_cannot_be_built_is_reported_by_its_setting(
+    tiny, ends, front_end, back_end, written, instead, message
+):
+    text = ENDS.replace(written, instead)
+    (ends / "my_ends.py").write_text(text, encoding="utf-8")
+    with pytest.raises(AsdfError) as raised:
+        build_network(compose(tiny, front_end, back_end), ends)
+    assert message in str(raised.value)
+
+
 def test_a_composed_network_comes_back_from_its_file(tiny, waveforms, tmp_path):
     network = build_network(compose(tiny, "wav2vec2", "asp")).eval()
     path = tmp_path / "net.pt"
