@@ -8,6 +8,7 @@ here: number formats under autocast, attention, dropout, linear layers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -51,6 +52,9 @@ def fake_gpu() -> Iterator[LiveBytes]:
         The counter of its bytes.
     """
     library = torch.library.Library("aten", "IMPL")
+    # torch logs the stack of an operation that does not fit, besides raising the error.
+    log = logging.getLogger(FakeTensorMode.__module__)
+    was_silent, log.disabled = log.disabled, True
     try:
         for name in IN_FLOAT32:
             _register(library, name, _compute_in_float32(_find_operation(name)), "AutocastCPU")
@@ -62,6 +66,7 @@ def fake_gpu() -> Iterator[LiveBytes]:
         with torch.random.fork_rng(devices=[]), FakeTensorMode(), LiveBytes() as counted:
             yield counted
     finally:
+        log.disabled = was_silent
         library._destroy()
 
 

@@ -26,6 +26,12 @@ def test_bytes_are_counted_from_the_operation_that_makes_them_to_their_end():
         assert counted.now == 0
 
 
+def test_shapes_that_do_not_fit_are_an_error_and_no_stack_in_the_log(capfd):
+    with pytest.raises(RuntimeError), fake_gpu():
+        torch.ones(2, 3) @ torch.ones(4, 5)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_backward_pass_needs_what_autograd_saves_for_it():
     with fake_gpu() as counted:
         layer = nn.Linear(WIDTH, WIDTH, bias=False)
