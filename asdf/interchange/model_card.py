@@ -63,7 +63,7 @@ def model_card_text(
     training_data = "Not stated in the file that this was made from."
     # Without either the file was imported, and its training sets are defaults that nobody chose.
     if file.progress is not None or eers:
-        training_data = ", ".join(settings.recipe.training_sets)
+        training_data = ", ".join(settings.recipe.training_sets) + _left_out(settings)
     parts.append(f"## Training data\n\n{training_data}\n")
     evaluation = "No measured error rates came with the file.\n"
     if eers:
@@ -74,6 +74,14 @@ def model_card_text(
     parts.append(f"## Settings\n\nAll others have their defaults.\n\n{_settings_table(settings)}")
     parts.append("## Licence\n\nNot stated. It is for those who publish the network to add.\n")
     return "\n".join(parts)
+
+
+def _left_out(settings: Sections) -> str:
+    """Return which values of a column training did without, after a comma; '' if it had all."""
+    if not settings.recipe.leave_out:
+        return ""
+    column, *values = settings.recipe.leave_out
+    return f", without utterances of {column} {', '.join(values)}"
 
 
 def measured_eers(path: Path, file: NetworkFile) -> Eers:

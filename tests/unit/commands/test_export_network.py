@@ -229,6 +229,15 @@ def test_safetensors_and_folders_are_networks(kind, layout, make, run, tmp_path)
     assert file.calibration == calibration
 
 
+def test_a_card_says_what_training_did_without(make, run, tmp_path):
+    settings = settings_of("AASIST_L")
+    settings.recipe.leave_out = ("attack", "A07", "A08")
+    _, path = make("AASIST_L", settings, progress={"step": 9})
+    assert run("export", path, "--format", "hub", tmp_path / "card")[0] == 0
+    card = (tmp_path / "card" / "README.md").read_text()
+    assert "## Training data\n\nasvspoof19, without utterances of attack A07, A08\n" in card
+
+
 def test_the_folder_of_a_hub(make, run, tmp_path):
     progress = {
         "step": 9,
