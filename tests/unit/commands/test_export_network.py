@@ -235,7 +235,7 @@ def test_a_card_says_what_training_did_without(make, run, tmp_path):
     _, path = make("AASIST_L", settings, progress={"step": 9})
     assert run("export", path, "--format", "hub", tmp_path / "card")[0] == 0
     card = (tmp_path / "card" / "README.md").read_text()
-    assert "## Training data\n\nasvspoof19, without utterances of attack A07, A08\n" in card
+    assert "## Training data\n\nasvspoof5, without utterances of attack A07, A08\n" in card
 
 
 def test_the_folder_of_a_hub(make, run, tmp_path):
