@@ -15,6 +15,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from asdf.demo import DemoSet, make_demo_corpus
+from asdf.runs.log import LOG
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes" / "wav2vec_aasist"
@@ -137,6 +138,7 @@ class RecipeFolder:
         for path in self.folder.glob("*.py"):
             sys.modules.pop(path.stem, None)  # another test's module of that name
         modules = set(sys.modules)
+        log = (LOG.handlers[:], LOG.propagate, LOG.level)
         try:
             runpy.run_path(sys.argv[0], run_name="__main__")
             status = 0
@@ -144,6 +146,8 @@ class RecipeFolder:
             status = int(end.code or 0)
         finally:
             sys.argv = before
+            # A run shows its log on the screen; what pytest captures of later tests comes by root.
+            LOG.handlers[:], LOG.propagate, LOG.level = log
             # The user's own modules: the next recipe folder has others of the same names.
             for name in set(sys.modules) - modules:
                 if Path(getattr(sys.modules[name], "__file__", None) or "").parent == self.folder:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typing
 
-from asdf.settings import sections
 from asdf.settings.sections import Sections
 
 
@@ -19,7 +18,7 @@ def takes_value(name: str, value: str) -> bool:
     section, _, setting = name.partition(".")
     if not has_setting(name):
         return False
-    kinds = typing.get_type_hints(type(getattr(Sections(), section)), vars(sections))
+    kinds = typing.get_type_hints(type(getattr(Sections(), section)))
     return value in typing.get_args(kinds[setting])
 
 
