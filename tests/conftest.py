@@ -138,7 +138,9 @@ class RecipeFolder:
         for path in self.folder.glob("*.py"):
             sys.modules.pop(path.stem, None)  # another test's module of that name
         modules = set(sys.modules)
-        log = (LOG.handlers[:], LOG.propagate, LOG.level)
+        handlers = LOG.handlers[:]
+        propagates = LOG.propagate
+        level = LOG.level
         try:
             runpy.run_path(sys.argv[0], run_name="__main__")
             status = 0
@@ -147,7 +149,9 @@ class RecipeFolder:
         finally:
             sys.argv = before
             # A run shows its log on the screen; what pytest captures of later tests comes by root.
-            LOG.handlers[:], LOG.propagate, LOG.level = log
+            LOG.handlers[:] = handlers
+            LOG.propagate = propagates
+            LOG.setLevel(level)
             # The user's own modules: the next recipe folder has others of the same names.
             for name in set(sys.modules) - modules:
                 if Path(getattr(sys.modules[name], "__file__", None) or "").parent == self.folder:
