@@ -13,10 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
+from asdf.text import did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -163,11 +164,27 @@ def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
         folder: the recipe's, where a user's own modules lie.
 
     Raises:
-        UsageError: one of them does not exist, or is not derived from `Callback`.
+        UsageError: one of them does not exist, is not derived from `Callback`, or has a method
+            that looks like one of `Callback`'s and is none.
         AsdfError: its module fails when it is imported.
     """
     paths = named_classes(SETTING, settings.network.callbacks)
-    return [find_class(path, folder, SETTING, Callback) for path in paths]
+    kinds = [find_class(path, folder, SETTING, Callback) for path in paths]
+    for kind in kinds:
+        _check_methods(kind)
+    return kinds
+
+
+def _check_methods(kind: type[Callback]) -> None:
+    """Refuse a misspelt method, which nobody would ever call."""
+    events = [name for name in dir(Callback) if name.startswith("on_")]
+    for name in dir(kind):
+        if name.startswith("on_") and name not in events:
+            raise UsageError(
+                f"{SETTING}: {kind.__module__}.{kind.__qualname__} has a method {name!r}, which "
+                f"nothing calls.{did_you_mean(name, events)} The methods of a callback are "
+                f"{', '.join(events)}; give one of your own another beginning than 'on_'."
+            )
 
 
 def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:

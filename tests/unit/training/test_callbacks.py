@@ -7,7 +7,7 @@ import pytest
 
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Sections
-from asdf.training.callbacks import TensorBoard
+from asdf.training.callbacks import TensorBoard, find_callbacks
 from asdf.training.metrics_file import MetricsFile
 
 STEP = {
@@ -130,3 +130,18 @@ def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(UsageError, match=r"pip install 'asdf-antispoofing\[tensorboard\]'"):
         TensorBoard(Sections(), tmp_path)
+
+
+def test_a_misspelt_method_is_refused(tmp_path):
+    (tmp_path / "misspelt.py").write_text(
+        "from asdf.training.callbacks import Callback\n\n"
+        "class Watch(Callback):\n    def on_epoch_ends(self, record): ...\n"
+    )
+    settings = Sections()
+    settings.network.callbacks = ("misspelt.Watch",)
+    with pytest.raises(UsageError) as caught:
+        find_callbacks(settings, tmp_path)
+    assert str(caught.value).startswith(
+        "network.callbacks: misspelt.Watch has a method 'on_epoch_ends', which nothing calls. Did "
+        "you mean 'on_epoch_end'? The methods of a callback are on_checkpoint, "
+    )
