@@ -177,13 +177,18 @@ def _result_values(rows: list[dict[str, Any]]) -> dict[str, float]:
     return values
 
 
-def _saved_identifier(folder: Path, tracker: str) -> str | None:
-    """Return what the tracker calls this run, if an earlier start has begun one."""
+def _saved_identifiers(folder: Path) -> dict[str, Any]:
+    """Return what the trackers call this run; nothing from a file that is missing or damaged."""
     try:
         saved = json.loads(Layout(folder).tracking.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
-    identifier = saved.get(tracker) if isinstance(saved, dict) else None
+        return {}
+    return saved if isinstance(saved, dict) else {}
+
+
+def _saved_identifier(folder: Path, tracker: str) -> str | None:
+    """Return what the tracker calls this run, if an earlier start has begun one."""
+    identifier = _saved_identifiers(folder).get(tracker)
     return identifier if isinstance(identifier, str) else None
 
 
@@ -192,9 +197,6 @@ def _identifier(folder: Path, tracker: str, new: str) -> str:
     identifier = _saved_identifier(folder, tracker)
     if identifier is not None:
         return identifier
-    path = Layout(folder).tracking
-    saved = {}
-    if path.exists():
-        saved = json.loads(path.read_text(encoding="utf-8"))
-    write_text(path, json.dumps({**saved, tracker: new}) + "\n")
+    saved = {**_saved_identifiers(folder), tracker: new}
+    write_text(Layout(folder).tracking, json.dumps(saved) + "\n")
     return new
