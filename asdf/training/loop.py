@@ -15,48 +15,34 @@ them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torch import nn
 from tqdm import tqdm
 
 from asdf.data.batches import Batch
 from asdf.data.decoders import log_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.orders import Orders
-from asdf.data.samplers import SETTING, Sampler, Shuffled
-from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
+from asdf.data.samplers import Sampler, Shuffled
+from asdf.data.training_plan import Window
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.errors import AsdfError
 from asdf.interchange import NetworkFile
-from asdf.runs.evaluations import (
-    EER,
-    Evaluation,
-    ValidationResult,
-    last_improvement,
-    other_metrics,
-    other_precisions,
-    write_evaluations,
-)
+from asdf.runs.evaluations import Evaluation
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.runs.network_names import RESUME, NetworkName
-from asdf.scoring.precision import agree_on_precision
+from asdf.runs.network_names import RESUME
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Training
 from asdf.training.instruments.profile import StepProfile
 from asdf.training.instruments.progress_lines import ProgressLines, position_of
 from asdf.training.observing import StepObserver
+from asdf.training.orders import adapt_progress, agree_on_order, plan_training
 from asdf.training.progress import Progress
-from asdf.training.retention import remove_networks
 from asdf.training.saving import Saving
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
-
-# Scores the validation sets with a network; all ranks call it together. It returns the same on all
-# ranks; None where there is nothing to validate on.
-Validate = Callable[[nn.Module, NetworkName], ValidationResult | None]
+from asdf.training.validation import Validate, Validation, divides
 
 
 @dataclass(frozen=True)
@@ -100,16 +86,24 @@ class Trainer:
         self.world = step.world
         self.loader = loader
         self.layout = layout
-        self.validate = validate
         self.stop = stop
         self.callbacks = callbacks
         self.orders = Orders(sampler or Shuffled(self.settings, self.utterances))
-        self.plan = _plan_training(step, self.orders)
+        self.plan = plan_training(step, self.orders)
         self.progress = Progress(world_size=self.world.size, list_digest=self.utterances.digest())
         self.profile = StepProfile(
             self.settings.computing.profile_steps, layout.profile, step.clock, self.world
         )
         self.saving = Saving(step, layout, callbacks)
+        self.validation = Validation(
+            step,
+            self.plan,
+            layout=layout,
+            validate=validate,
+            callbacks=callbacks,
+            saving=self.saving,
+            profile=self.profile,
+        )
         self.lines = ProgressLines(step, self.plan, loader, callbacks)
         self.observer = StepObserver(step, self.plan, callbacks)
 
@@ -124,59 +118,12 @@ class Trainer:
         """
         self.step.load_state(checkpoint)
         progress = Progress.from_state(checkpoint.progress)
-        self._adapt_to_this_run(progress)
-        # The steps of later evaluations are taken again, and evaluated again.
-        progress.evaluations = [
-            evaluation for evaluation in evaluations if evaluation.step <= progress.step
-        ]
-        metric = self.settings.network.validation_metric
-        remarks = [
-            other_precisions(progress.evaluations, self._scoring_precision()),
-            other_metrics(progress.evaluations, metric),
-        ]
-        for remark in filter(None, remarks):
-            LOG.warning("warning: %s", remark)
+        adapt_progress(progress, self.utterances, self.orders, self.world)
+        self.validation.take_up(progress, evaluations)
         # The reason of an earlier end is computed again: the settings may now let training go on.
         progress.finished = plateau_end(self.settings.network, progress)
         self.progress = progress
-        self._stop_early()
-
-    def _adapt_to_this_run(self, progress: Progress) -> None:
-        """Adapt a checkpoint's progress to this run's list and processes; warn of differences."""
-        if progress.list_digest != self.utterances.digest():
-            LOG.warning(
-                "the training list is not the one that the checkpoint was trained on: "
-                "its epoch begins anew"
-            )
-            # A position in the order of another list would skip and repeat utterances.
-            progress.begin_epoch()
-        elif progress.order_digest:
-            self._adapt_to_orders(progress)
-        if progress.world_size != self.world.size:
-            LOG.warning(
-                "trained by %d processes so far, by %d from here on: every turn of this epoch is "
-                "still taken once, but the steps differ from those of an uninterrupted run",
-                progress.world_size,
-                self.world.size,
-            )
-        progress.world_size = self.world.size
-        progress.list_digest = self.utterances.digest()
-
-    def _adapt_to_orders(self, progress: Progress) -> None:
-        """Begin an epoch anew whose order is another one now; warn of it."""
-        last = progress.epochs + bool(progress.position)
-        if progress.order_digest == self.orders.digest(last):
-            return
-        consequence = "epochs have another order from here on"
-        if progress.position:
-            consequence = "its epoch begins anew"
-            progress.begin_epoch()
-        LOG.warning(
-            "the order of the training utterances is not the one that the checkpoint was trained "
-            "in, as %s, recipe.seed or something else that it follows from has changed: %s",
-            SETTING,
-            consequence,
-        )
+        self.validation.stop_early(progress)
 
     def run(self) -> None:
         """Train to the end.
@@ -197,7 +144,7 @@ class Trainer:
             self.lines.begin_run(self.progress)
             with self.saving.running():
                 # A run that stopped at the end of an epoch saved its network without evaluating it.
-                self._evaluate_if_due()
+                self.validation.score_if_due(self.progress, self.finished())
                 while not self.finished():
                     self._train_epoch()
                 self.saving.settle()
@@ -224,7 +171,7 @@ class Trainer:
         plan = self.plan
         epoch = progress.epochs + 1
         start = progress.position
-        progress.order_digest = self._agree_on_order(epoch)
+        progress.order_digest = agree_on_order(self.orders, epoch, self.settings, self.world)
         self.callbacks.call("on_epoch_start", epoch)
         self.step.begin_epoch(progress.epochs)
         clips = self.loader.unboosted_batches(self._clip_keys(epoch, start))
@@ -246,23 +193,6 @@ class Trainer:
             f"training, epoch {epoch}", decoded, self.utterances, plan.size - start, self.world
         )
         self._end_epoch(requests.stop)
-
-    def _agree_on_order(self, epoch: int) -> str:
-        """Return the digest of the order of `epoch`, which must be the same on all ranks.
-
-        Raises:
-            AsdfError: a rank has another order; on every rank.
-        """
-        digest = self.orders.digest(epoch)
-        others = self.world.sum([float(digest != self.world.agree(digest))])[0]
-        if others:
-            raise AsdfError(
-                f"{SETTING} = {self.settings.recipe.sampler!r}: {others:.0f} of the "
-                f"{self.world.size} processes have another order of epoch {epoch} than the first. "
-                "An order must follow from the seed and the epoch alone, not from the process, the "
-                "clock or hash()."
-            )
-        return digest
 
     def _take_step(self, window: Window, clips: Iterator[Batch], bar: tqdm) -> _Requests:
         progress = self.progress
@@ -299,11 +229,11 @@ class Trainer:
         """Evaluate, save or stop after a step that is not the last of its epoch."""
         intervals = self.settings.network
         step = self.progress.step
-        if _divides(intervals.evaluation_interval_steps, step) or self.finished():
+        if divides(intervals.evaluation_interval_steps, step) or self.finished():
             # Not to `RESUME`, which the next save replaces: an evaluated network may be chosen.
             self.saving.save(self.progress.network_name(), self.progress)
-            self._evaluate_if_due()
-        elif requests.stop or requests.save or _divides(intervals.checkpoint_interval_steps, step):
+            self.validation.score_if_due(self.progress, self.finished())
+        elif requests.stop or requests.save or divides(intervals.checkpoint_interval_steps, step):
             self.saving.save(RESUME, self.progress)
         if requests.stop and not self.finished():
             raise self._stopped()
@@ -324,88 +254,8 @@ class Trainer:
         # A checkpoint exists: a resumed run evaluates first, so a stop need not wait for that.
         if stop and not self.finished():
             raise self._stopped()
-        self._evaluate_if_due()
-
-    def _evaluate_if_due(self) -> None:
-        """Score the validation sets if that is due at this step and has not been done yet."""
-        progress = self.progress
-        if not self._evaluation_is_due():
-            return
-        self.profile.end()
-        # Each rank scores its share of the sets, so all must have the same running statistics.
-        self.world.broadcast_buffers(self.step.network)
-        with self.step.whole_network() as network:
-            result = self.validate(network, progress.network_name())
-        # Networks are removed below: the newest one has to be whole on the disk before that.
-        self.saving.settle()
-        if result:
-            evaluation = Evaluation(
-                network=progress.network_name(),
-                eers=result.eers,
-                scoring_precision=self._scoring_precision(),
-                chosen_by=result.chosen_by,
-                **position_of(progress, self.plan),
-            )
-            progress.evaluations.append(evaluation)
-            self.callbacks.call("on_evaluation", evaluation.record())
-            self._stop_early()
-        self.world.run_on_main(self._write_evaluations)
-        self.saving.timer.restart()
-
-    def _evaluation_is_due(self) -> bool:
-        progress = self.progress
-        intervals = self.settings.network
-        if progress.step == 0 or progress.evaluated():
-            return False
-        if progress.position == 0 and progress.epochs % intervals.epochs_per_train_call == 0:
-            return True
-        is_requested = _divides(intervals.evaluation_interval_steps, progress.step)
-        return is_requested or bool(self.finished())
-
-    def _write_evaluations(self) -> None:
-        """Write the evaluations and remove the networks that are not to be retained by them."""
-        write_evaluations(self.layout, self.progress.evaluations)
-        remove_networks(self.layout, self.settings, self.progress.evaluations)
-
-    def _stop_early(self) -> None:
-        """End training if the metric has not improved for `network.early_stop_evaluations`."""
-        patience = self.settings.network.early_stop_evaluations
-        metric = self.settings.network.validation_metric
-        improvement = last_improvement(self.progress.evaluations, metric)
-        if patience is None or improvement is None:
-            return
-        since = improvement.evaluations_since
-        if since >= patience:
-            best = improvement.evaluation.network.file
-            shown = "EER" if metric == EER else metric
-            self.progress.finished = (
-                f"{since} evaluations without a better {shown} than that of {best}"
-            )
-
-    def _scoring_precision(self) -> str:
-        """Return what validation scores are computed in; all ranks call this together."""
-        return agree_on_precision(self.settings.computing.scoring_precision, self.world).name
+        self.validation.score_if_due(self.progress, self.finished())
 
     def _stopped(self) -> Stopped:
         self.saving.settle()
         return Stopped(self.world.agree(self.stop.reason), f"after step {self.progress.step}")
-
-
-def _plan_training(step: Step, orders: Orders) -> TrainingPlan:
-    """Return the order in which this rank reads the utterances."""
-    settings = step.settings
-    world = step.world
-    return TrainingPlan(
-        orders.size,
-        minibatch_per_process(settings.network, world.size),
-        settings.network.optimizer_step_interval,
-        world.size,
-        world.rank,
-        settings.recipe.seed,
-        settings.computing.sync_batch_norm,
-        orders,
-    )
-
-
-def _divides(interval: int | None, step: int) -> bool:
-    return interval is not None and step % interval == 0

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from asdf.distributed.world import World, open_world
-from asdf.recipe.stages import _resume
+from asdf.recipe.starting_point import resume_training
 from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import collect_checkpoint, write_checkpoint
@@ -80,7 +80,7 @@ def main() -> None:
         run = SimpleNamespace(
             folders=SimpleNamespace(networks=folder, layout=Layout(folder.parent)), world=world
         )
-        _resume(run, trainer, "auto")
+        resume_training(run, trainer, "auto")
         gc.collect()
         mapped = "epoch.1.pt" in Path("/proc/self/maps").read_text()
         results = world.gather([trainer.grown, mapped])

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from asdf.settings.mistakes import UnknownName, nearest
+from asdf.settings.sections.back_ends import BACK_ENDS, BackEnd
 from asdf.settings.sections.examples import (
     AUGMENTATIONS,
     VOCODERS,
@@ -40,11 +41,9 @@ from asdf.settings.sections.fields import (
     KnownNames,
     setting,
 )
-from asdf.settings.sections.networks import (
-    BACK_ENDS,
+from asdf.settings.sections.front_ends import (
     FRONT_ENDS,
     Adapter,
-    BackEnd,
     FrontEnd,
     Lora,
     Spectrum,

@@ -1,0 +1,114 @@
+"""Scoring whole sets with a network: score files, EERs, and the metric that networks are chosen by.
+
+Invariant: a set's result is computed on the main rank, from the scores that its file has; the
+other ranks get it from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from asdf.recipe.run import Run
+from asdf.runs.evaluations import ChosenBy, ValidationResult
+from asdf.runs.log import LOG
+from asdf.runs.network_names import NetworkName
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+    from asdf.metrics.validation import ChosenMetric
+    from asdf.trials.how_scored import HowScored
+    from asdf.trials.trial_list import TrialList
+
+
+def score_validation_sets(run: Run, network: nn.Module, name: str) -> ValidationResult | None:
+    """Score what is validated on with a network, and compute what networks are chosen by.
+
+    Returns:
+        None where there is nothing to validate on.
+    """
+    from asdf.metrics.validation import ChosenMetric
+
+    if not run.validation_sets:
+        return None
+    metric = ChosenMetric(run.settings, run.recipe_folder)
+    measured = map(run.validation_utterances, run.validation_sets)
+    return score_lists(run, network, name, measured, None if metric.is_eer else metric)
+
+
+def score_lists(
+    run: Run,
+    network: nn.Module,
+    name: str,
+    measured: Iterable[tuple[TrialList, np.ndarray]],
+    metric: ChosenMetric | None = None,
+) -> ValidationResult:
+    """Score lists, with the lengths of their utterances; return the EERs by the lists' names.
+
+    Args:
+        metric: is computed as well; None: the EER alone.
+    """
+    from asdf.scoring.score_list import build_list_scorer, score_list
+    from asdf.trials.how_scored import in_precision
+
+    eers: dict[str, float] = {}
+    values: dict[str, float] = {}
+    scorer = build_list_scorer(network, run.settings, run.world)
+    scored = scorer.how_scored
+    for utterances, lengths in measured:
+        corpus = utterances.name
+        scores = score_list(scorer, utterances, lengths, run.settings, run.world, run.stop)
+        path = run.folders.scores(name, corpus)
+        result = run.world.run_on_main(
+            partial(_write_scores, run, path, utterances, scores, scored, metric)
+        )
+        eers[corpus] = result.eer
+        shown = f"EER {100 * result.eer:.3f} %"
+        if metric is not None:
+            values[corpus] = result.value
+            shown += f", {metric.name} {result.value:.4f}"
+        shown += in_precision(scored.precision)
+        LOG.info("%s on %s: %s", NetworkName.parse(name), corpus, shown)
+    if metric is None:
+        return ValidationResult(eers)
+    return ValidationResult(eers, ChosenBy(metric.name, values, metric.lower_is_better))
+
+
+class _SetResult(NamedTuple):
+    """The EER on a set, and the value of the metric that networks are chosen by."""
+
+    eer: float
+    value: float
+
+
+def _write_scores(
+    run: Run,
+    path: Path,
+    utterances: TrialList,
+    scores: np.ndarray | None,
+    scored: HowScored,
+    metric: ChosenMetric | None,
+) -> _SetResult:
+    """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
+    from asdf.metrics.detection import eer
+    from asdf.trials.score_file import write_scores
+    from asdf.trials.scored_files import remove_how_scored, write_how_scored
+    from asdf.trials.table import write_trials
+
+    assert scores is not None  # the main rank has them
+    # Removed first: a run that is killed here must not leave a description of other scores.
+    remove_how_scored(path)
+    write_scores(path, utterances.ids, utterances.labels, scores)
+    write_how_scored(path, scored)
+    if utterances.columns:
+        write_trials(run.folders.trials(utterances.name), utterances)
+    bona_fide = scores[utterances.labels == 1]
+    spoof = scores[utterances.labels == 0]
+    rate = eer(bona_fide, spoof)[0]
+    if metric is None:
+        return _SetResult(rate, rate)
+    return _SetResult(rate, metric.value(bona_fide, spoof, utterances.name))

@@ -1,0 +1,88 @@
+"""Where training goes on from: the newest checkpoint, one that the settings name, or none.
+
+Invariant: no network of an earlier training is overwritten. That is checked before anything else,
+and by every rank.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.errors import AsdfError
+from asdf.recipe.run import Run
+from asdf.runs.evaluations import read_evaluations
+from asdf.runs.log import LOG
+from asdf.runs.network_names import RESUME, NetworkName, describe_networks, list_networks
+
+if TYPE_CHECKING:
+    from asdf.training.loop import Trainer
+
+
+def find_starting_point(run: Run) -> str | None:
+    """Return the checkpoint to go on from: 'auto' for the newest, a file name, or None for none.
+
+    Raises:
+        AsdfError: the run would overwrite networks, or the one to go on from does not exist.
+    """
+    epoch = run.settings.network.resume_epoch
+    folder = run.folders.networks
+    if epoch == "auto":
+        return "auto"
+    # The position, not the number: epoch.3.step.50 is overwritten by training from epoch 2.
+    later = []
+    for name in list_networks(folder):
+        if name.position is not None and name.position > (epoch, 0):
+            later.append(name.file)
+    if run.folders.layout.network_file(RESUME).exists():
+        later.append(RESUME.file)
+    if later:
+        raise AsdfError(
+            f"network.resume_epoch = {epoch} would overwrite {', '.join(later[:4])} in {folder}. "
+            "Use 'auto' to go on from the newest, choose another paths.system_folder, or move "
+            "these networks away."
+        )
+    if epoch == 0:
+        return None
+    start = NetworkName.after_epoch(epoch)
+    if not run.folders.layout.network_file(start).exists():
+        raise AsdfError(
+            f"network.resume_epoch = {epoch}: there is no {start.file} in {folder}. "
+            f"{describe_networks(folder)}"
+        )
+    return start.file
+
+
+def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
+    """Go on from `start`, which `find_starting_point` returned."""
+    from asdf.training.checkpoints import (
+        fill_network,
+        newest_checkpoint,
+        progress_in,
+        read_checkpoint,
+    )
+
+    folder = run.folders.networks
+    # The main rank alone looks: on a shared disk the ranks may see different newest files.
+    if start == "auto":
+        path = run.world.run_on_main(lambda: newest_checkpoint(folder))
+    else:
+        path = folder / start if start else None
+    if path is None:
+        return
+    # The ranks of a node share what they read, and none of them holds all of it in its own memory.
+    checkpoint = read_checkpoint(path, mapped=True)
+    if progress_in(checkpoint) is None:
+        raise AsdfError(
+            f"{path} holds weights, but not how far its training had come, as files of other "
+            "programs do. It can be scored (recipe.start_stage=2); to train, give this run another "
+            "paths.system_folder."
+        )
+    fill_network(trainer.step.network, checkpoint)
+    evaluations = run.world.run_on_main(lambda: read_evaluations(run.folders.layout))
+    trainer.resume(checkpoint, evaluations)
+    LOG.info(
+        "going on from %s: epoch %d, step %d",
+        path.name,
+        trainer.progress.epochs,
+        trainer.progress.step,
+    )

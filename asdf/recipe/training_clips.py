@@ -1,0 +1,70 @@
+"""What training reads: clips of recordings, or the front end's features of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.recipe.run import Run
+from asdf.runs.log import LOG
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+    from asdf.data.loaders import BatchLoader
+    from asdf.trials.trial_list import TrialList
+
+
+def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:
+    """Return the loader of the training clips, augmented as the settings say."""
+    from asdf.data.datasets import TrainingClips
+    from asdf.data.loaders import BatchLoader
+    from asdf.data.mixup import find_mixup
+
+    settings = run.settings
+    clips = TrainingClips(
+        utterances=utterances,
+        lengths=lengths,
+        clip_size=settings.network.train_clip_size,
+        rawboost=settings.rawboost,
+        sad=settings.sad,
+        seed=settings.recipe.seed,
+        position=settings.network.clip_position,
+        augmentation=run.augmentation(),
+        vocoders=run.vocoders(),
+        mixup=find_mixup(settings, len(utterances)),
+    )
+    if settings.augmentation.chain:
+        LOG.info("training examples are augmented: %s", clips.augmentation.describe())
+    if clips.mixup is not None:
+        LOG.info("%g of the training examples are mixed with another one", clips.mixup.probability)
+    workers = settings.computing.network_dataloader_workers
+    return BatchLoader(clips, workers, run.world, stop=run.stop)
+
+
+def build_feature_loader(
+    run: Run,
+    network: nn.Module,
+    clips: BatchLoader,
+    utterances: TrialList,
+    lengths: np.ndarray,
+) -> BatchLoader:
+    """Return a loader of the front end's features of `clips`, computed now or by an earlier run."""
+    from asdf.data.feature_cache import FeatureCache, identity_of
+    from asdf.data.feature_pass import FeaturePass
+    from asdf.data.loaders import BatchLoader
+    from asdf.networks import SSLDetector
+    from asdf.networks.split import feature_identity
+
+    assert isinstance(network, SSLDetector)  # the step has checked it
+    settings = run.settings
+    world = run.world
+    work = FeaturePass(
+        network.front_end_features, clips, utterances, settings.network, world, run.stop
+    )
+    identity = world.run_on_main(
+        lambda: identity_of(feature_identity(network), utterances, lengths, settings)
+    )
+    features = work.fill(FeatureCache(run.folders.features, identity, work.shape()))
+    workers = settings.computing.network_dataloader_workers
+    return BatchLoader(features, workers, world, stop=run.stop)

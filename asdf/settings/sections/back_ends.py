@@ -1,0 +1,197 @@
+"""The section of the back ends: which one, and the sizes of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from asdf.settings.sections.fields import (
+    FRAME_SAMPLES,
+    MAX_BLOCKS,
+    MAX_CLIP_SAMPLES,
+    MAX_LAYER_WIDTH,
+    KnownNames,
+    setting,
+)
+
+# Back ends, classes derived from asdf.networks.BackEnd, by the short names that
+# `back_end.back_end_class` takes.
+BACK_ENDS = {
+    "aasist": "asdf.networks.AASISTBackEnd",
+    "aasist_l": "asdf.networks.AASISTLBackEnd",
+    "asp": "asdf.networks.ASPBackEnd",
+    "mhfa": "asdf.networks.MHFABackEnd",
+    "sls": "asdf.networks.SLSBackEnd",
+    "nes2net_x": "asdf.networks.Nes2NetXBackEnd",
+    "linear": "asdf.networks.LinearBackEnd",
+    "conformer": "asdf.networks.ConformerBackEnd",
+    "conformer_tcm": "asdf.networks.TCMBackEnd",
+    "lcnn": "asdf.networks.LCNNBackEnd",
+    "resnet18": "asdf.networks.ResNet18BackEnd",
+    "ecapa": "asdf.networks.ECAPABackEnd",
+}
+
+
+@dataclass
+class BackEnd(KnownNames):
+    """The back end, and its sizes and RawNet2's; AASIST's are the published ones."""
+
+    back_end_class: str | None = setting(
+        None,
+        "the back end of asdf.networks.ComposedDetector; other network classes have their own",
+        check="class_path",
+        names=BACK_ENDS,
+    )
+    asp_hidden: int = setting(
+        128,
+        "SSL_ASP: hidden units of the attention",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    mhfa_heads: int = setting(64, "SSL_MHFA: attention heads", at_least=1, at_most=MAX_LAYER_WIDTH)
+    mhfa_compression: int = setting(
+        128,
+        "SSL_MHFA: values that keys and values are compressed to",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    mhfa_embedding: int = setting(
+        256, "SSL_MHFA: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    sls_samples: int = setting(
+        64600,
+        "SSL_SLS: the only length it takes; network.train_clip_size has to equal it",
+        unit="samples",
+        at_least=FRAME_SAMPLES,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    sls_hidden: int = setting(
+        1024, "SSL_SLS: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    nes2net_splits: tuple[int, int] = setting(
+        (8, 8),
+        "SSL_Nes2NetX: number of parts of the features, and of parts of each of these",
+        at_least=2,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    nes2net_dilation: int = setting(
+        2,
+        "SSL_Nes2NetX: dilation of its convolutions",
+        unit="frames",
+        at_least=1,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    nes2net_squeeze: int = setting(
+        1,
+        "SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    nes2net_pooling: Literal["mean", "attentive"] = setting(
+        "mean", "SSL_Nes2NetX: pooling over time; attentive: attentive statistics"
+    )
+    conformer_dimension: int = setting(
+        144,
+        "SSL_Conformer, SSL_ConformerTCM: size of the frames and of the embedding",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_blocks: int = setting(
+        4,
+        "SSL_Conformer, SSL_ConformerTCM: number of blocks",
+        at_least=1,
+        at_most=MAX_BLOCKS,
+    )
+    conformer_heads: int = setting(
+        4,
+        "SSL_Conformer, SSL_ConformerTCM: attention heads",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_kernel: int = setting(
+        31,
+        "SSL_Conformer, SSL_ConformerTCM: what a block's convolution looks at",
+        unit="frames",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    conformer_dropout: float = setting(
+        0.0,
+        "SSL_Conformer, SSL_ConformerTCM: dropout after each part of a block",
+        at_least=0,
+        at_most=1,
+    )
+    rawnet2_filters: int = setting(
+        20,
+        "RawNet2: band-pass filters, and channels of the first two blocks; 128 in the paper",
+        at_least=1,
+        at_most=1000,
+    )
+    rawnet2_taps: int = setting(
+        1024,
+        "RawNet2: length of the filters; 1 is added to an even one",
+        unit="samples",
+        at_least=1,
+        at_most=16000,
+    )
+    rawnet2_channels: int = setting(
+        128,
+        "RawNet2: channels of the other four blocks; 512 in the paper",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    rawnet2_layers: int = setting(
+        3, "RawNet2: gated recurrent layers", at_least=1, at_most=MAX_BLOCKS
+    )
+    rawnet2_recurrent: int = setting(
+        1024, "RawNet2: units of each of them", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    rawnet2_embedding: int = setting(
+        1024, "RawNet2: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
+    lcnn_projection: int = setting(
+        0,
+        "SSL_LCNN: values that features are projected to first; 0: not",
+        unit="values",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    lcnn_dropout: float = setting(
+        0.7, "SSL_LCNN: dropout after the convolutions", at_least=0, at_most=1
+    )
+    resnet_projection: int = setting(
+        0,
+        "SSL_ResNet18: values that features are projected to first; 0: not",
+        unit="values",
+        at_least=0,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    resnet_embedding: int = setting(
+        256,
+        "SSL_ResNet18: size of the embedding",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_channels: int = setting(
+        512,
+        "SSL_ECAPA: channels of its blocks; 1024 is the larger published size",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_splits: int = setting(
+        8, "SSL_ECAPA: parts of the channels of a Res2Net", at_least=2, at_most=MAX_BLOCKS
+    )
+    ecapa_attention: int = setting(
+        128,
+        "SSL_ECAPA: hidden units of the attention",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    ecapa_embedding: int = setting(
+        192, "SSL_ECAPA: size of the embedding", unit="values", at_least=1, at_most=MAX_LAYER_WIDTH
+    )
