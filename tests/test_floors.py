@@ -23,6 +23,7 @@ ROOMS = [
     "data",
     "corpora",
     "networks",
+    "hub",
     "interchange",
     "scoring",
     "training",
@@ -37,10 +38,10 @@ ROOMS = [
 FLOOR = {room: number for number, room in enumerate(ROOMS)}
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
 # Services that may stay shut: the others know their doors (`__init__`) alone.
-ANNEXES = {"archives", "corpora", "demo", "interchange", "launcher", "memory", "report"}
+ANNEXES = {"archives", "corpora", "demo", "hub", "interchange", "launcher", "memory", "report"}
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
-NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report"}
+NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report", "hub"}
 
 
 def room_of(path: Path) -> str:

@@ -1,0 +1,34 @@
+"""Networks by name: what others published on a hub such as huggingface.co, fetched once.
+
+The names below are the door of this room; they are imported when they are first used, since the
+hub's library takes a while to import, and is needed by those alone who name a network of the hub.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asdf.hub.download import commit_of, download_folder, download_network
+    from asdf.hub.names import HubName, parse_name
+
+# Names by the files that define them.
+_HOMES = {
+    "download": ("commit_of", "download_folder", "download_network"),
+    "names": ("HubName", "parse_name"),
+}
+
+# Written out, not computed from _HOMES: type checkers read only a literal list.
+__all__ = ["HubName", "commit_of", "download_folder", "download_network", "parse_name"]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"{__name__}.{home}"), name)
+            # Python calls this function only for names that the module lacks: the next use costs
+            # nothing.
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,189 @@
+"""Repositories of the hub as folders of the hub library's own cache.
+
+Invariant: a folder that is returned holds every wanted file of one commit, each compared with the
+digest that the hub announces. Only weights, configurations and texts are downloaded, never code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from asdf.errors import AsdfError
+from asdf.hub.cache import CachedRepository, HubFile
+from asdf.hub.fetching import fetch_large
+from asdf.hub.library import endpoint, explained, hub_library, is_unreachable, not_a_path
+from asdf.hub.names import SUFFIXES, HubName
+from asdf.runs.log import LOG
+from asdf.text import quoted_and_more
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+# Without documents such as LICENSE: nothing else is read by ASDF.
+_READ = (*SUFFIXES, ".json", ".md")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_ANSWER_WITHIN_S = 30
+_SHOWN = 8
+
+
+def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
+    """Return the folder of a repository's files that match any of the `patterns` (`*.json`).
+
+    It is the snapshot in the hub library's cache; its name is the commit. What is in the cache is
+    not fetched again, and a commit that is there whole is used without a request.
+
+    Raises:
+        UsageError: huggingface_hub is not installed.
+        AsdfError: there is no such repository or revision, no file matches, or the download fails.
+    """
+    hub_library()
+    cached = CachedRepository(name)
+    with explained(name):
+        commit, files = _look_up(name, cached)
+        wanted = _choose(files, patterns)
+        if not wanted:
+            raise AsdfError(_nothing_matches(name, files, patterns))
+        _bring(name, commit, wanted, cached)
+    return cached.snapshot(commit)
+
+
+def download_network(name: HubName) -> Path:
+    """Return the network of a repository: its folder where it has config.json, else its weights.
+
+    Raises:
+        UsageError: huggingface_hub is not installed.
+        AsdfError: it cannot be downloaded, or holds no weights, or several files of them.
+    """
+    hub_library()
+    cached = CachedRepository(name)
+    with explained(name):
+        _, files = _look_up(name, cached)
+    if CONFIG in files and WEIGHTS in files:
+        return download_folder(name, (CONFIG, WEIGHTS))
+    weights = _weights_among(name, files)
+    return download_folder(name, (weights,)) / weights
+
+
+def commit_of(path: Path) -> str | None:
+    """Return the commit that a path in the hub's cache is of; None of another path."""
+    parts = path.parts
+    for before, part in pairwise(parts):
+        if before == "snapshots" and _COMMIT.fullmatch(part):
+            return part
+    return None
+
+
+def _look_up(name: HubName, cached: CachedRepository) -> tuple[str, Mapping[str, HubFile]]:
+    """Return the commit of a name and its files, from the hub or, without a network, the cache."""
+    revision = name.revision or "main"
+    if _COMMIT.fullmatch(revision):
+        files = cached.listing(revision)
+        if files is not None:
+            return revision, files
+    try:
+        commit, files = _ask_hub(name, revision)
+    except Exception as error:
+        known = cached.commit_of(revision) or revision
+        files = cached.listing(known)
+        if files is None or not is_unreachable(error):
+            raise
+        LOG.warning("%s: the hub gives no answer; the cached commit %s is used", name, known)
+        return known, files
+    cached.note_listing(commit, files)
+    cached.note_commit(revision, commit)
+    if revision != commit:
+        LOG.info("%s: '%s' is commit %s", name, revision, commit)
+    return commit, files
+
+
+def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
+    from huggingface_hub import HfApi
+
+    information = HfApi(endpoint=endpoint()).model_info(
+        name.repository, revision=revision, files_metadata=True, timeout=_ANSWER_WITHIN_S
+    )
+    if not _COMMIT.fullmatch(information.sha or ""):
+        raise AsdfError(f"{name}: {endpoint()} states no commit. Is it a hub?")
+    files = {}
+    for entry in information.siblings or []:
+        sha256 = entry.lfs.sha256 if entry.lfs else None
+        files[entry.rfilename] = HubFile(int(entry.size or 0), str(entry.blob_id), sha256)
+    return str(information.sha), files
+
+
+def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, HubFile]:
+    """Return the files that match and that ASDF reads."""
+    chosen = {}
+    for file_name, file in files.items():
+        is_read = file_name.endswith(_READ) and not file_name.startswith("/")
+        is_wanted = any(fnmatchcase(file_name, pattern) for pattern in patterns)
+        if is_read and is_wanted and ".." not in PurePosixPath(file_name).parts:
+            chosen[file_name] = file
+    # Pickled weights next to the same as safetensors would only double the download.
+    folders = {str(PurePosixPath(n).parent) for n in chosen if n.endswith(".safetensors")}
+    for file_name in list(chosen):
+        if file_name.endswith(".bin") and str(PurePosixPath(file_name).parent) in folders:
+            del chosen[file_name]
+    return chosen
+
+
+def _weights_among(name: HubName, files: Mapping[str, HubFile]) -> str:
+    """Return the one file of weights; safetensors where there are others as well."""
+    weights = [n for n in files if n.endswith(SUFFIXES)]
+    preferred = [n for n in weights if n.endswith(".safetensors")] or weights
+    if not preferred:
+        raise AsdfError(
+            f"{name} holds no network: no file that ends in {', '.join(SUFFIXES)}, but "
+            f"{quoted_and_more(sorted(files), _SHOWN)}.{not_a_path(name)}"
+        )
+    if len(preferred) > 1:
+        raise AsdfError(
+            f"{name} holds {len(preferred)} files of weights, "
+            f"{quoted_and_more(sorted(preferred), _SHOWN)}, and none is {WEIGHTS} with {CONFIG}. "
+            "Download the one you want (hf download), then name its path."
+        )
+    return preferred[0]
+
+
+def _bring(
+    name: HubName, commit: str, wanted: Mapping[str, HubFile], cached: CachedRepository
+) -> None:
+    """Fetch the files that the cache does not hold whole, and check them."""
+    from huggingface_hub import hf_hub_download
+
+    for file_name, file in wanted.items():
+        path = cached.snapshot(commit) / file_name
+        if cached.is_checked(path, file):
+            continue
+        _remove_damaged(name, path, file, cached)
+        if file.sha256:
+            fetch_large(name, commit, file_name, file, cached)
+        # It links a content that is there; a small one it fetches.
+        hf_hub_download(name.repository, file_name, revision=commit, endpoint=endpoint())
+        if not cached.is_checked(path, file):
+            path.resolve().unlink(missing_ok=True)
+            raise AsdfError(
+                f"{name}: {file_name} arrived damaged: its digest is not the one that the hub "
+                "announces. It was removed; run the command again."
+            )
+
+
+def _remove_damaged(name: HubName, path: Path, file: HubFile, cached: CachedRepository) -> None:
+    """Remove what is in the cache under the name of a content but is another."""
+    blob = cached.blob_path(file)
+    for damaged in (path, blob):
+        if damaged.is_file() and not cached.is_checked(damaged, file):
+            LOG.warning("%s: %s in the cache is damaged and fetched again", name, path.name)
+            damaged.resolve().unlink()
+            path.unlink(missing_ok=True)
+            return
+
+
+def _nothing_matches(name: HubName, files: Mapping[str, HubFile], patterns: Sequence[str]) -> str:
+    return (
+        f"{name} holds no file that is wanted of it ({', '.join(patterns)}), but "
+        f"{quoted_and_more(sorted(files), _SHOWN)}."
+    )

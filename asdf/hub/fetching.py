@@ -1,0 +1,121 @@
+"""A large file from the hub into its cache: it goes on where an earlier command ended.
+
+Invariant: a file enters the cache only when its SHA-256 is the one that the hub announces.
+huggingface_hub compares sizes, and begins a file anew when the process was killed meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from asdf.errors import AsdfError
+from asdf.hub.cache import CachedRepository, HubFile
+from asdf.hub.library import endpoint
+from asdf.hub.names import HubName
+from asdf.runs.log import LOG, PROGRESS
+from asdf.runs.progress import LINE_EVERY_S
+from asdf.text import printable
+
+_MEGABYTE = 1_000_000
+
+
+def fetch_large(
+    name: HubName, commit: str, file_name: str, file: HubFile, cached: CachedRepository
+) -> None:
+    """Put the content of a large file into the cache, unless it is there.
+
+    Raises:
+        AsdfError: what arrives is not the file.
+        OSError: the disk is full, or the hub or the network failed.
+    """
+    path = cached.blob_path(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _part_of(path) as part:
+        # Another process may have fetched it while this one waited.
+        if path.is_file():
+            return
+        _check_space(part, file.size)
+        LOG.info("fetching %s of %s, %s MB", file_name, name, f"{file.size / _MEGABYTE:,.1f}")
+        _receive(name, commit, file_name, file, part)
+        if not file.is_content(part):
+            part.unlink()
+            raise AsdfError(
+                f"{name}: {printable(file_name)} arrived damaged: its SHA-256 is not "
+                f"{file.sha256}, which the hub announces. It was removed. Run the command again; "
+                "if that does not help, a proxy on the way changes it."
+            )
+        part.replace(path)
+        cached.note_checked(path, file)
+
+
+@contextmanager
+def _part_of(path: Path) -> Iterator[Path]:
+    """Yield the path of what has arrived so far, while other processes wait for this one."""
+    part = path.with_name(f"{path.name}.asdf.part")
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:
+            # File systems without locks: two processes must not write to one file.
+            part = part.with_name(f"{part.name}.{secrets.token_hex(4)}")
+        yield part
+
+
+def _check_space(part: Path, size: int) -> None:
+    arrived = part.stat().st_size if part.exists() else 0
+    if shutil.disk_usage(part.parent).free < size - arrived:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(part))
+
+
+def _receive(name: HubName, commit: str, file_name: str, file: HubFile, part: Path) -> None:
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    url = hf_hub_url(name.repository, file_name, revision=commit, endpoint=endpoint())
+    with part.open("ab") as opened:
+        arrived = opened.tell()
+        if arrived > file.size:
+            # It is another file's.
+            opened.truncate(0)
+            arrived = 0
+        watched = _Watched(opened, file_name, file.size)
+        http_get(
+            url,
+            watched,  # type: ignore[arg-type]
+            resume_size=arrived,
+            headers=build_hf_headers(),
+            expected_size=file.size,
+            displayed_filename=file_name,
+        )
+
+
+class _Watched:
+    """A file that logs how much of it is written."""
+
+    def __init__(self, file: IO[bytes], name: str, size: int) -> None:
+        self._file = file
+        self._name = name
+        self._size = size
+        self._last_line = time.monotonic()
+
+    def write(self, piece: bytes) -> int:
+        written = self._file.write(piece)
+        now = time.monotonic()
+        if now - self._last_line > LINE_EVERY_S:
+            self._last_line = now
+            done = self._file.tell() // _MEGABYTE
+            PROGRESS.info("fetching %s: %d of %d MB", self._name, done, self._size // _MEGABYTE)
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)

@@ -1,0 +1,163 @@
+"""The hub's library, `huggingface_hub`, and what its errors mean for the user.
+
+Invariant: every failure of the hub is one message: which repository, what happened, what to do.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from asdf.errors import AsdfError, UsageError
+from asdf.hub.names import HubName
+
+_NO_WAY_OUT = (
+    "Compute nodes often have no way out to the net: run the same command where there is one, such "
+    "as a login node, with the same HF_HOME or home folder; afterwards it is in the cache. Behind "
+    "a mirror, set HF_ENDPOINT"
+)
+
+
+def hub_library() -> ModuleType:
+    """Return the module huggingface_hub.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise UsageError(
+            f"names of the hub need the package huggingface_hub ({error}): pip install "
+            "'asdf-antispoofing[hub]'. Or download the files in a browser and name their path."
+        ) from error
+    return huggingface_hub
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether the hub gave no answer: there is no network, or offline mode, or it is down."""
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    if isinstance(error, HfHubHTTPError):
+        return status_of(error) >= 500
+    # The errors of the connection are those of httpx or of its successor: by version.
+    is_of_connection = type(error).__module__.startswith(("httpx", "requests"))
+    return is_of_connection or isinstance(error, OfflineModeIsEnabled | ConnectionError)
+
+
+def status_of(error: Exception) -> int:
+    """Return the status of the hub's answer; 0 where there was none."""
+    return int(getattr(getattr(error, "response", None), "status_code", 0))
+
+
+@contextmanager
+def explained(name: HubName) -> Iterator[None]:
+    """Turn the library's errors in a block into one message on the repository.
+
+    Raises:
+        AsdfError: what the hub, the network or the disk refused.
+    """
+    try:
+        yield
+    except AsdfError:
+        raise
+    # The library's errors have no class in common: those of the network are another library's.
+    except Exception as error:
+        cause = _cause(name, error)
+        if not cause:
+            raise
+        raise AsdfError(f"{name}: {cause}{not_a_path(name)}") from error
+
+
+def not_a_path(name: HubName) -> str:
+    """Return the remark that a name without 'hub:' may be a path; empty for one with it."""
+    if name.is_explicit:
+        return ""
+    return f" If '{str(name).removeprefix('hub:')}' is to be a path: nothing is there."
+
+
+def _cause(name: HubName, error: Exception) -> str:
+    """Return what happened and what to do; empty for a mistake in the program."""
+    from huggingface_hub import errors
+
+    page = f"{endpoint()}/{name.repository}"
+    if isinstance(error, errors.GatedRepoError):
+        return (
+            f"its owners let only those in who agreed to their terms. Agree to them on {page}, "
+            "then log in here with the same account: hf auth login, or HF_TOKEN."
+        )
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return (
+            f"the hub has no such repository, or it is private: see {page}. Is the name spelt as "
+            "there? `python -m asdf detectors` lists known ones. For a private one log in: hf auth "
+            "login, or HF_TOKEN."
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return (
+            f"the repository has no revision '{name.revision or 'main'}': its branches, tags and "
+            f"commits are on {page}/commits/main."
+        )
+    if isinstance(error, errors.RemoteEntryNotFoundError):
+        return f"a file is missing there: {first_line(error)}."
+    if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
+        # What made the library look on the disk alone.
+        error = error.__cause__
+    return _cause_of_transfer(error)
+
+
+def _cause_of_transfer(error: Exception) -> str:
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    status = status_of(error)
+    if isinstance(error, OfflineModeIsEnabled):
+        return (
+            "HF_HUB_OFFLINE forbids the way to the hub, and the cache "
+            f"({cache_folder()}) does not hold it. Unset it, or download where there is a network."
+        )
+    if status in (401, 403):
+        return (
+            f"the hub refuses access ({status}): log in with an account that has the right to it: "
+            "hf auth login, or HF_TOKEN. A token that has expired is refused as well."
+        )
+    if status == 429:
+        return "the hub answers too many requests of yours (429): wait some minutes, or log in."
+    if status and status < 500:
+        return f"the hub refuses the request: {first_line(error)}."
+    if is_unreachable(error):
+        return f"the hub at {endpoint()} cannot be reached: {first_line(error)}. {_NO_WAY_OUT}."
+    return _cause_of_disk(error)
+
+
+def _cause_of_disk(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"the disk of the cache {cache_folder()} is full. Free some space, or set HF_HOME to a "
+            "folder on another disk; what has arrived is used when the command runs again."
+        )
+    if isinstance(error, PermissionError):
+        return f"{first_line(error)}. Set HF_HOME to a folder that you may write."
+    return f"it cannot be fetched: {first_line(error)}. Run the command again."
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error says, in a line without its last full stop."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+def endpoint() -> str:
+    """Return the address of the hub."""
+    from huggingface_hub import constants
+
+    return str(constants.ENDPOINT)
+
+
+def cache_folder() -> str:
+    """Return the folder in which the library caches repositories."""
+    from huggingface_hub import constants
+
+    return str(constants.HF_HUB_CACHE)

@@ -1,0 +1,273 @@
+"""The real huggingface_hub downloads from a hub on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asdf.errors import AsdfError
+from asdf.hub import HubName, commit_of, download_folder, download_network
+from tests.hub_server import git_digest, sha256
+
+NAME = HubName("org/net")
+CONFIG = b'{"format": "asdf"}'
+WEIGHTS = bytes(range(256)) * 40
+
+
+@pytest.fixture
+def repository(hub):
+    repository = hub.repository("org/net")
+    repository.commit({"config.json": CONFIG, "model.safetensors": WEIGHTS, "run.py": b"exit()"})
+    return repository
+
+
+def large_contents(hub):
+    return [(method, part) for method, path, part in hub.contents() if path.startswith("/large/")]
+
+
+def test_a_folder_is_the_commit_of_main(hub, repository, caplog):
+    caplog.set_level("INFO", logger="asdf")
+    folder = download_folder(NAME, ["*"])
+    commit = repository.refs["main"]
+    assert folder.name == commit == commit_of(folder / "config.json")
+    assert f"hub:org/net: 'main' is commit {commit}" in caplog.text
+    # Code is never downloaded, whatever the patterns say.
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
+    assert (folder / "config.json").read_bytes() == CONFIG
+    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
+    # The library's own layout: others use the same cache.
+    assert (folder / "model.safetensors").resolve().name == sha256(WEIGHTS)
+    assert (folder / "config.json").resolve().name == git_digest(CONFIG)
+
+
+def test_the_second_time_no_content_is_requested(hub, repository):
+    first = download_folder(NAME, ["*.json", "*.safetensors"])
+    hub.requests.clear()
+    assert download_folder(NAME, ["*.json", "*.safetensors"]) == first
+    assert hub.requests == [("GET", "/api/models/org/net/revision/main", None)]
+
+
+def test_the_library_uses_what_was_downloaded(hub, repository):
+    from huggingface_hub import snapshot_download
+
+    folder = download_folder(NAME, ["*.json", "*.safetensors"])
+    hub.requests.clear()
+    assert snapshot_download("org/net", allow_patterns=["*.json", "*.safet*"]) == str(folder)
+    assert not hub.contents()
+
+
+def test_what_the_library_downloaded_is_used(hub, repository, monkeypatch):
+    from huggingface_hub import constants, snapshot_download
+
+    folder = snapshot_download("org/net")
+    hub.requests.clear()
+    assert download_folder(NAME, ["*.json", "*.safetensors"]) == Path(folder)
+    assert not hub.contents()
+    for listing in Path(folder).parents[1].glob("asdf/*.json"):
+        listing.unlink()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert download_network(NAME) == Path(folder)
+
+
+def test_only_what_is_wanted_is_fetched(hub, repository):
+    folder = download_folder(NAME, ["config.json"])
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    assert not large_contents(hub)
+
+
+def test_pickled_weights_are_left_where_there_are_safetensors(hub):
+    files = {"config.json": CONFIG, "model.safetensors": WEIGHTS, "pytorch_model.bin": WEIGHTS[1:]}
+    hub.repository("org/net").commit(files)
+    folder = download_folder(NAME, ["config.json", "model.safetensors", "pytorch_model.bin"])
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
+
+
+def test_a_pinned_revision_stays(hub, repository):
+    old = repository.refs["main"]
+    repository.refs["v1"] = old
+    new = repository.commit({"config.json": CONFIG, "model.safetensors": WEIGHTS[::-1]})
+    assert download_network(NAME).name == new
+    assert download_network(HubName("org/net", "v1")).name == old
+    folder = download_network(HubName("org/net", old))
+    assert (folder.name, (folder / "model.safetensors").read_bytes()) == (old, WEIGHTS)
+    # A commit never changes: no request at all.
+    hub.requests.clear()
+    assert download_network(HubName("org/net", old)) == folder
+    assert not hub.requests
+
+
+@pytest.mark.parametrize("patterns", [["*.json", "*.safetensors"], ["config.json"]])
+def test_offline_the_cache_is_used(patterns, hub, repository, monkeypatch):
+    from huggingface_hub import constants
+
+    folder = download_folder(NAME, patterns)
+    hub.requests.clear()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert download_folder(NAME, patterns) == folder
+    assert not hub.requests
+
+
+def test_offline_without_the_files(hub, repository, monkeypatch):
+    from huggingface_hub import constants
+
+    download_folder(NAME, ["config.json"])
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    for name in (NAME, HubName("org/other")):
+        with pytest.raises(AsdfError, match=r"HF_HUB_OFFLINE forbids.* the cache .* not hold it"):
+            download_network(name)
+
+
+def test_a_hub_that_is_down_leaves_the_cache(hub, repository, caplog):
+    folder = download_network(NAME)
+    hub.status = 503
+    assert download_network(NAME) == folder
+    assert "the hub gives no answer; the cached commit" in caplog.text
+
+
+def test_a_broken_connection_is_resumed(hub, repository):
+    piece = 10 << 20  # as much as the library writes at a time
+    weights = WEIGHTS * 1100
+    repository.commit({"config.json": CONFIG, "model.safetensors": weights})
+    hub.breaks = [piece + 4000]
+    folder = download_network(NAME)
+    assert (folder / "model.safetensors").read_bytes() == weights
+    assert large_contents(hub) == [("GET", None), ("GET", f"bytes={piece}-")]
+
+
+def test_what_a_killed_process_fetched_is_used(hub, repository, cache):
+    blobs = cache / "models--org--net" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{sha256(WEIGHTS)}.asdf.part").write_bytes(WEIGHTS[:7000])
+    folder = download_network(NAME)
+    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
+    assert large_contents(hub) == [("GET", "bytes=7000-")]
+    assert sorted(p.name for p in blobs.iterdir() if not p.name.startswith(".")) == sorted(
+        [sha256(WEIGHTS), git_digest(CONFIG)]
+    )
+
+
+def test_a_damaged_content_is_refused(hub, repository, cache):
+    hub.damaged = {sha256(WEIGHTS)}
+    with pytest.raises(AsdfError, match=rf"arrived damaged: its SHA-256 is not {sha256(WEIGHTS)}"):
+        download_network(NAME)
+    assert not list(cache.rglob("*.part"))
+    hub.damaged = set()
+    assert (download_network(NAME) / "model.safetensors").read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize("file_name", ["model.safetensors", "config.json"])
+def test_a_damaged_cache_is_mended(file_name, hub, repository, caplog):
+    folder = download_network(NAME)
+    good = (folder / file_name).read_bytes()
+    path = (folder / file_name).resolve()
+    path.write_bytes(good[:-1] + b"?")
+    os.utime(path, ns=(0, 0))
+    assert download_network(NAME) == folder
+    assert (folder / file_name).read_bytes() == good
+    assert f"{file_name} in the cache is damaged and fetched again" in caplog.text
+
+
+def test_a_file_is_compared_once(hub, repository):
+    folder = download_network(NAME)
+    path = (folder / "model.safetensors").resolve()
+    state = path.stat()
+    # The same size and time: nobody reads it again.
+    path.write_bytes(WEIGHTS[::-1])
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert (download_network(NAME) / "model.safetensors").read_bytes() == WEIGHTS[::-1]
+
+
+def test_networks_of_one_file(hub):
+    hub.repository("org/net").commit({"README.md": b"text", "best.pt": WEIGHTS})
+    path = download_network(NAME)
+    assert (path.name, path.read_bytes()) == ("best.pt", WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (["README.md", "run.py"], "holds no network: no file that ends in .*but 'README.md'"),
+        (["a.pt", "b.pth"], r"holds 2 files of weights, 'a.pt', 'b.pth', and none is model.safe"),
+    ],
+)
+def test_no_network(files, message, hub):
+    hub.repository("org/net").commit(dict.fromkeys(files, b"x"))
+    with pytest.raises(AsdfError, match=message):
+        download_network(NAME)
+
+
+def test_nothing_matches(hub, repository):
+    with pytest.raises(AsdfError, match=r"holds no file that is wanted of it \(\*.pt\), but 'conf"):
+        download_folder(NAME, ["*.pt"])
+
+
+def test_a_missing_repository(hub):
+    with pytest.raises(AsdfError, match=r"hub:org/net: the hub has no such repository, or .*spelt"):
+        download_network(NAME)
+    with pytest.raises(AsdfError, match="If 'org/net' is to be a path: nothing is there"):
+        download_network(HubName("org/net", is_explicit=False))
+
+
+def test_a_missing_revision(hub, repository):
+    with pytest.raises(AsdfError, match=r"has no revision 'v9': its branches, tags and commits"):
+        download_network(HubName("org/net", "v9"))
+
+
+def test_a_gated_repository(hub, repository, monkeypatch):
+    repository.gated = True
+    with pytest.raises(AsdfError, match=rf"agreed to their terms. Agree to them on {hub.url}/org"):
+        download_network(NAME)
+    hub.tokens = {"secret": "read"}
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    assert (download_network(NAME) / "model.safetensors").read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (403, r"the hub refuses access \(403\): log in"),
+        (429, r"too many requests of yours \(429\): wait"),
+        (500, r"cannot be reached.*Compute nodes often have no way out to the net"),
+    ],
+)
+def test_refusals(status, message, hub, repository):
+    hub.status = status
+    with pytest.raises(AsdfError, match=message):
+        download_network(NAME)
+
+
+def test_no_network_connection(cache, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(AsdfError, match=r"the hub at http://127.0.0.1:9 cannot be reached"):
+        download_network(NAME)
+
+
+def test_a_full_disk(hub, repository, cache):
+    # The hub announces more than any disk has.
+    listing = {"model.safetensors": {"size": 1 << 60, "git_digest": "0" * 40, "sha256": "1" * 64}}
+    commit = "c" * 40
+    path = cache / "models--org--net" / "asdf" / f"{commit}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(listing))
+    with pytest.raises(AsdfError, match=r"the disk of the cache .* is full. Free some space"):
+        download_folder(HubName("org/net", commit), ["*.safetensors"])
+
+
+def test_the_variables_of_the_library(hub, repository, variables):
+    program = (
+        "from asdf.hub import download_network, parse_name\n"
+        "print(download_network(parse_name('hub:org/net')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True
+    )
+    assert Path(done.stdout.strip()).name == repository.refs["main"]
+    # Neither torch nor a bar, which would be in the way of what a script reads.
+    assert done.stderr == ""
