@@ -15,6 +15,7 @@ from asdf.interchange.network_file import NetworkFile
 from asdf.runs.layout import layout_of_network
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections
+from asdf.text import shorten
 from asdf.trials.how_scored import in_precision, set_and_precision
 
 Eers = dict[str, float]
@@ -65,6 +66,8 @@ def model_card_text(
     if file.progress is not None or eers:
         training_data = ", ".join(settings.recipe.training_sets) + _left_out(settings)
     parts.append(f"## Training data\n\n{training_data}\n")
+    if isinstance(file.merged, Mapping):
+        parts.append(_describe_merged(file.merged))
     evaluation = "No measured error rates came with the file.\n"
     if eers:
         evaluation = _table(eers)
@@ -82,6 +85,25 @@ def _left_out(settings: Sections) -> str:
         return ""
     column, *values = settings.recipe.leave_out
     return f", without utterances of {column} {', '.join(values)}"
+
+
+def _describe_merged(lora: Mapping[str, Any]) -> str:
+    """Return how the front end was trained whose updates its weights have by now.
+
+    Args:
+        lora: the section of that name, as the file has it.
+    """
+    kind = "DoRA" if lora.get("decomposed") is True else "LoRA"
+    details = []
+    for name in ("rank", "alpha", "targets"):
+        value = lora.get(name, "not stated")
+        if isinstance(value, list | tuple):
+            value = ", ".join(map(str, value))
+        details.append(f"{name} {shorten(str(value))}")
+    return (
+        f"## Updates of the front end\n\nThe front end was trained by {kind} "
+        f"({'; '.join(details)}). The updates are merged into its weights.\n"
+    )
 
 
 def measured_eers(path: Path, file: NetworkFile) -> Eers:

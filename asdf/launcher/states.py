@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -40,11 +41,35 @@ class JobResult:
     Attributes:
         network: 'epoch.20', 'best', ...
         set: its name, with the precision of its scores where that is not fp32.
+        metric: what networks were chosen by where it is not the EER; '' where it is.
+        value: of that metric on the set.
     """
 
     network: str
     set: str
     eer: float
+    metric: str = ""
+    value: float | None = None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], set_name: str) -> JobResult:
+        """Return the result of a row of results.json, or of launch.json.
+
+        Raises:
+            AttributeError, KeyError, TypeError, ValueError: the row is malformed.
+        """
+        metric = row.get("validation_metric")
+        if metric is None:
+            return cls(str(row["epoch"]), set_name, float(row["eer"]))
+        value = float(row["validation_value"])
+        return cls(str(row["epoch"]), set_name, float(row["eer"]), str(metric), value)
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of launch.json, of which `from_row` makes the result."""
+        row: dict[str, Any] = {"epoch": self.network, "set": self.set, "eer": self.eer}
+        if self.metric:
+            row |= {"validation_metric": self.metric, "validation_value": self.value}
+        return row
 
 
 @dataclass
@@ -95,10 +120,8 @@ class Job:
                 and saved["digest"] == self.digest
                 and saved["last_run"] == self._last_run_digest()
             )
-            results = []
-            for row in saved["results"]:
-                results.append(JobResult(row["epoch"], row["set"], float(row["eer"])))
-        except (OSError, ValueError, KeyError, TypeError):
+            results = [JobResult.from_row(row, row["set"]) for row in saved["results"]]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             # A state that cannot be read is none: the run waits.
             return
         if is_done:
@@ -112,16 +135,13 @@ class Job:
         Raises:
             AsdfError: the system folder cannot be written.
         """
-        rows = []
-        for result in self.results:
-            rows.append({"epoch": result.network, "set": result.set, "eer": result.eer})
         saved: dict[str, Any] = {
             "config": self.config,
             "state": self.state,
             "detail": self.detail,
             "digest": self.digest,
             "last_run": self._last_run_digest(),
-            "results": rows,
+            "results": [result.row() for result in self.results],
         }
         text = json.dumps(saved, indent=1, ensure_ascii=False)
         write_text(Layout(self.system).launch_state, text + "\n")
@@ -155,8 +175,7 @@ def read_results(path: Path) -> list[JobResult]:
     results = []
     try:
         for row in json.loads(path.read_text(encoding="utf-8")):
-            result = JobResult(str(row["epoch"]), set_and_precision(row), float(row["eer"]))
-            results.append(result)
-    except (OSError, ValueError, KeyError, TypeError):
+            results.append(JobResult.from_row(row, set_and_precision(row)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
     return results

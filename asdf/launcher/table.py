@@ -1,4 +1,4 @@
-"""What a launch shows: states while it goes on, EERs when it is over.
+"""What a launch shows: states while it goes on, EERs and other chosen metrics when it is over.
 
 On a terminal the states are a table that is drawn over the last one; elsewhere each change of a
 state is a line.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
-from asdf.launcher.states import Job, State
+from asdf.launcher.states import Job, JobResult, State
 from asdf.text import aligned, printable
 
 # The states by how much a user wants to see their runs, most first.
@@ -22,6 +22,15 @@ _BY_INTEREST: tuple[State, ...] = ("running", "failed", "waiting", "stopped", "d
 _UP = "\x1b[{}A"
 _CLEAR_LINE = "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
+
+
+class _Value(NamedTuple):
+    """A number of a run's results."""
+
+    config: str
+    network: str
+    set: str
+    number: float
 
 
 class Table:
@@ -78,8 +87,18 @@ class Table:
 
 
 def summary(jobs: Sequence[Job]) -> str:
-    """Return the end of a launch: EERs by config and set, what failed and what is unfinished."""
-    lines = [_counts(jobs), *_result_lines(jobs)]
+    """Return the end of a launch: results by config and set, what failed and what is unfinished.
+
+    Results are EERs and, where runs chose networks by other metrics, a table of each.
+    """
+    rates = [_Value(job.config, row.network, row.set, 100 * row.eer) for job, row in _rows(jobs)]
+    lines = [_counts(jobs), *_value_lines("EER %", rates, digits=3)]
+    for metric in dict.fromkeys(row.metric for _, row in _rows(jobs) if row.metric):
+        values = []
+        for job, row in _rows(jobs):
+            if row.metric == metric and row.value is not None:
+                values.append(_Value(job.config, row.network, row.set, row.value))
+        lines += _value_lines(metric, values, digits=4)
     for job in jobs:
         if job.state == "failed":
             lines.append(f"{job.config} failed: {job.detail}\n  log: {job.log}")
@@ -121,12 +140,15 @@ def _detail(job: Job) -> str:
     if not job.results:
         return job.detail
     first = job.results[0].network
-    eers = []
+    values = []
     # A line has room for one network; the summary at the end has all.
     for result in job.results:
         if result.network == first:
-            eers.append(f"{result.set} {100 * result.eer:.3f} %")
-    words = f"EER of {first}: {', '.join(eers)}"
+            shown = f"{result.set} {100 * result.eer:.3f} %"
+            if result.value is not None:
+                shown += f" ({result.metric} {result.value:.4f})"
+            values.append(shown)
+    words = f"EER of {first}: {', '.join(values)}"
     return f"{words}, {job.detail}" if job.detail else words
 
 
@@ -140,26 +162,24 @@ def _counts(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} runs: {', '.join(words)}"
 
 
-def _result_lines(jobs: Sequence[Job]) -> list[str]:
-    """Return a row per config and network, a column per set; nothing where no run has results."""
-    sets: dict[str, None] = {}
+def _rows(jobs: Sequence[Job]) -> Iterator[tuple[Job, JobResult]]:
     for job in jobs:
-        sets.update(dict.fromkeys(result.set for result in job.results))
-    if not sets:
+        for result in job.results:
+            yield job, result
+
+
+def _value_lines(title: str, values: Sequence[_Value], digits: int) -> list[str]:
+    """Return a row per config and network, a column per set; nothing where there are no values."""
+    if not values:
         return []
+    sets = list(dict.fromkeys(value.set for value in values))
+    by_network: dict[tuple[str, str], dict[str, float]] = {}
+    for value in values:
+        by_network.setdefault((value.config, value.network), {})[value.set] = value.number
     rows = [["config", "epoch", *sets]]
-    for job in jobs:
-        for network, eers in _eers_by_network(job).items():
-            cells = []
-            for name in sets:
-                cells.append(f"{100 * eers[name]:.3f}" if name in eers else "-")
-            rows.append([job.config, network, *cells])
-    return ["EER %", *aligned(rows, right=range(2, len(rows[0])))]
-
-
-def _eers_by_network(job: Job) -> dict[str, dict[str, float]]:
-    """Return network -> set -> EER (a fraction)."""
-    eers: dict[str, dict[str, float]] = {}
-    for result in job.results:
-        eers.setdefault(result.network, {})[result.set] = result.eer
-    return eers
+    for (config, network), numbers in by_network.items():
+        cells = []
+        for name in sets:
+            cells.append(f"{numbers[name]:.{digits}f}" if name in numbers else "-")
+        rows.append([config, network, *cells])
+    return [title, *aligned(rows, right=range(2, len(rows[0])))]

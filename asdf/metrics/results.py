@@ -45,13 +45,27 @@ class Result:
 
 
 @dataclass(frozen=True)
+class MetricValue:
+    """What `network.validation_metric` computes of a set, where it is not the EER."""
+
+    name: str
+    value: float
+    lower_is_better: bool
+
+
+@dataclass(frozen=True)
 class Row:
-    """One line of a table of results; `scored` holds what is known of how."""
+    """One line of a table of results; `scored` holds what is known of how.
+
+    Attributes:
+        chosen_by: the metric that networks were chosen by; None for the EER, which `result` has.
+    """
 
     epoch: str
     set: str
     result: Result
     scored: HowScored = NOT_KNOWN
+    chosen_by: MetricValue | None = None
 
 
 AnyRow = Row | tuple[str, str, Result]
@@ -75,6 +89,8 @@ class _Cells:
 _HEADER = _Cells("epoch", "set", "EER %", "minDCF", "threshold", "bona fide", "spoof", "scored")
 _NAMES = 2
 """The first columns hold names, which are aligned to the left."""
+_BEFORE_METRICS = 3
+"""Names and the EER; then come metrics that networks were chosen by."""
 
 
 def evaluate(scores: Scores, cost: DetectionCost = ASVSPOOF5) -> Result:
@@ -147,14 +163,32 @@ def condition_trials(
 
 
 def results_table(rows: Sequence[AnyRow]) -> str:
-    """Return the rows as aligned text, with a header; it ends with a line break."""
-    table = [astuple(_HEADER)]
-    for row in rows:
-        table.append(astuple(_cells(_as_row(row))))
+    """Return the rows as aligned text, with a header; it ends with a line break.
+
+    A metric that networks were chosen by has a column behind the EER.
+    """
+    complete = [_as_row(row) for row in rows]
+    metrics = dict.fromkeys(row.chosen_by.name for row in complete if row.chosen_by)
+    table = [_with_metrics(_HEADER, list(metrics))]
+    for row in complete:
+        values = [_metric_cell(row, name) for name in metrics]
+        table.append(_with_metrics(_cells(row), values))
     widths = []
     for column in zip(*table, strict=True):
         widths.append(max(len(cell) for cell in column))
     return "".join(_text_line(cells, widths) for cells in table)
+
+
+def _with_metrics(cells: _Cells, values: Sequence[str]) -> list[str]:
+    texts: list[str] = list(astuple(cells))
+    texts[_BEFORE_METRICS:_BEFORE_METRICS] = values
+    return texts
+
+
+def _metric_cell(row: Row, name: str) -> str:
+    if row.chosen_by is None or row.chosen_by.name != name:
+        return "-"
+    return f"{row.chosen_by.value:.10f}"
 
 
 def _text_line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -206,4 +240,15 @@ def _record(row: Row) -> dict[str, Any]:
         "set": row.set,
         **asdict(row.result),
         **row.scored.record(),
+        **_record_metric(row.chosen_by),
+    }
+
+
+def _record_metric(metric: MetricValue | None) -> dict[str, Any]:
+    if metric is None:
+        return {}
+    return {
+        "validation_metric": metric.name,
+        "validation_value": metric.value,
+        "lower_is_better": metric.lower_is_better,
     }

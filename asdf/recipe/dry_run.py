@@ -31,7 +31,7 @@ from asdf.recipe.corpora import (
     validation_sets,
 )
 from asdf.recipe.folders import Folders, folders_of
-from asdf.recipe.leaving_out import training_lists, validation_lists
+from asdf.recipe.leaving_out import left_out_of, training_lists, validation_lists
 from asdf.recipe.memory import describe_memory, takes_memory
 from asdf.recipe.selection import select_networks
 from asdf.recipe.stage_list import Stage
@@ -229,6 +229,9 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
         for whole, part in zip(trained, training_lists(settings, trained), strict=True):
             removed = len(whole) - len(part)
             lines.append(f"{whole.name}: trained on without {removed} of {len(whole)} utterances")
+        left_out = left_out_of(settings)
+        if left_out is not None:
+            lines += left_out.whole_parts(trained)
     validated = [lists[name] for name in validation_sets(settings) if name in lists]
     for part in validation_lists(settings, validated):
         bona_fide = int(part.labels.sum())

@@ -106,6 +106,14 @@ class LeaveOut:
                     f"{value!r}.{did_you_mean(value, known_values)}{self._known_in(training)}"
                 )
 
+    def whole_parts(self, training: Sequence[TrialList]) -> list[str]:
+        """Return a line on each training set without the column, of which nothing is left out."""
+        lines = []
+        for part in training:
+            if self.column not in part.columns:
+                lines.append(f"{part.name} has no column {self.column!r}: all of it is trained on")
+        return lines
+
     def _has_value(self, utterances: TrialList) -> npt.NDArray[np.bool_]:
         left_out = frozenset(self.values)
         has_value = (value in left_out for value in self._column_of(utterances))

@@ -185,16 +185,8 @@ class Run:
         parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
         lengths = np.concatenate([self.lengths(part) for part in parts])
         utterances = join(parts)
-        left_out = left_out_of(self.settings)
-        if left_out is not None:
-            left_out.check_training(parts)
-            rows = left_out.training_rows(utterances)
-            LOG.info(
-                "recipe.leave_out: %d of %d training utterances, those of %s, are left out",
-                len(utterances) - len(rows),
-                len(utterances),
-                left_out.describe(),
-            )
+        rows = self._rows_to_train_on(parts, utterances)
+        if rows is not None:
             utterances = utterances.select(rows)
             lengths = lengths[rows]
         fits = self._fit_training(lengths)
@@ -218,6 +210,28 @@ class Run:
             (utterances.labels == 0).sum(),
         )
         return utterances, lengths
+
+    def _rows_to_train_on(self, parts: list[TrialList], utterances: TrialList) -> np.ndarray | None:
+        """Return the indices of the rows that `recipe.leave_out` leaves; None: of all.
+
+        Args:
+            parts: the training sets.
+            utterances: all of them as one list.
+        """
+        left_out = left_out_of(self.settings)
+        if left_out is None:
+            return None
+        left_out.check_training(parts)
+        for line in left_out.whole_parts(parts):
+            LOG.info("recipe.leave_out: %s", line)
+        rows = left_out.training_rows(utterances)
+        LOG.info(
+            "recipe.leave_out: %d of %d training utterances, those of %s, are left out",
+            len(utterances) - len(rows),
+            len(utterances),
+            left_out.describe(),
+        )
+        return rows
 
     def _fit_training(self, lengths: np.ndarray) -> np.ndarray:
         """Return which lengths, in samples, are not too short or too long for training."""

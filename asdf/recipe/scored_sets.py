@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from asdf.errors import AsdfError
 from asdf.recipe.run import Run
 from asdf.runs.evaluations import ChosenBy, ValidationResult
 from asdf.runs.log import LOG
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
+    from asdf.metrics.results import MetricValue
     from asdf.metrics.validation import ChosenMetric
     from asdf.trials.how_scored import HowScored
+    from asdf.trials.score_file import Scores
     from asdf.trials.trial_list import TrialList
 
 
@@ -112,3 +115,21 @@ def _write_scores(
     if metric is None:
         return _SetResult(rate, rate)
     return _SetResult(rate, metric.value(bona_fide, spoof, utterances.name))
+
+
+def value_of(metric: ChosenMetric, scores: Scores, corpus: str) -> MetricValue | None:
+    """Return the value on a set of the metric that networks are chosen by; None for the EER.
+
+    None also where it fails, as a user's own may on a set that no network was chosen on: a warning
+    says so, and the other results of the set stand.
+    """
+    from asdf.metrics.results import MetricValue
+
+    if metric.is_eer:
+        return None
+    try:
+        value = metric.value(scores.bona_fide, scores.spoof, corpus)
+    except AsdfError as error:
+        LOG.warning("warning: %s", error)
+        return None
+    return MetricValue(metric.name, value, metric.lower_is_better)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
 from asdf.recipe.run import Run
-from asdf.recipe.scored_sets import score_lists, score_validation_sets
+from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
 from asdf.recipe.starting_point import find_starting_point, resume_training
 from asdf.recipe.training_clips import build_clip_loader, build_feature_loader
 from asdf.runs.evaluations import ValidationResult
@@ -167,6 +167,7 @@ def evaluate_network(
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     """Compute the metrics of the score files; log them as a table, and write them and a page."""
     from asdf.metrics.results import Row, evaluate, results_table, write_results
+    from asdf.metrics.validation import ChosenMetric
     from asdf.report import gather, report_page
     from asdf.runs.files import write_text
     from asdf.trials.run_folder import open_run_folder
@@ -175,6 +176,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
 
     # From the score files, not from memory: stage 3 may run on another day.
     rows = []
+    metric = ChosenMetric(run.settings, run.recipe_folder)
     for network in networks:
         for corpus in sets:
             path = run.folders.scores(network, corpus)
@@ -182,8 +184,15 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
                 raise AsdfError(
                     f"there is no score file {path}: run stage 2 first (recipe.start_stage=2)."
                 )
-            result = evaluate(read_scores(path))
-            rows.append(Row(str(NetworkName.parse(network)), corpus, result, how_scored(path)))
+            scores = read_scores(path)
+            row = Row(
+                epoch=str(NetworkName.parse(network)),
+                set=corpus,
+                result=evaluate(scores),
+                scored=how_scored(path),
+                chosen_by=value_of(metric, scores, corpus),
+            )
+            rows.append(row)
     LOG.info("%s", results_table(rows))
     records = write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.

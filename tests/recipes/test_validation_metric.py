@@ -64,6 +64,13 @@ def test_the_highest_auc_is_the_best(recipe, capsys):
     assert left == {best[-1], records[-1]["network"]}
     report = (system / "results" / "report.html").read_text()
     assert "demo-train auc" in report
+    # Also of the evaluation set, on which nothing was chosen.
+    [row] = json.loads((system / "results" / "results.json").read_text())
+    scores = read_scores(system / "scores" / scored[0] / "demo-eval.txt")
+    assert row["validation_metric"] == "auc" and row["lower_is_better"] is False
+    assert row["validation_value"] == auc(scores.bona_fide, scores.spoof)
+    text = (system / "results" / "results.txt").read_text()
+    assert text.splitlines()[0].split()[:5] == ["epoch", "set", "EER", "%", "auc"]
 
 
 def test_a_function_next_to_the_recipe_stops_early_and_goes_on(recipe, capsys):

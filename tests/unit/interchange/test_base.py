@@ -12,6 +12,7 @@ from asdf.interchange import (
     NetworkFile,
     build_pretrained,
     fill_network,
+    model_card_text,
     read_network,
     read_network_file,
     write_network_file,
@@ -74,6 +75,11 @@ def test_exports_are_whole_and_merged(based, tmp_path, waveforms, capsys):
     assert torch.equal(read(waveforms)[1], network(waveforms)[1])
     assert (file.base, file.merged["rank"], file.settings["lora"]["rank"]) == (None, 3, 0)
     assert str(tmp_path) not in str(file.description())
+    card = model_card_text("net", file, file.to_sections(), 1, {})
+    assert (
+        "The front end was trained by DoRA (rank 3; alpha 16.0; targets attention, feed_forward). "
+        "The updates are merged into its weights." in card
+    )
     expected = asdf.Detector(out).score(waveforms[0].numpy(), 16000)
     assert expected == pytest.approx(float(network(waveforms[:1].repeat(1, 2))[1][0, 1]), rel=1e-6)
 

@@ -90,3 +90,17 @@ def test_results_of_another_precision_than_fp32_are_of_a_set_called_so(tmp_path)
         JobResult("epoch.1", "eval", 0.2),
         JobResult("epoch.2", "dev, in bf16", 0.3),
     ]
+
+
+def test_the_metric_that_networks_were_chosen_by_is_read_and_saved_with_the_state(done):
+    row = {"epoch": "best", "set": "dev", "eer": 0.1}
+    row |= {"validation_metric": "auc", "validation_value": 0.9, "lower_is_better": False}
+    path = done / "results.json"
+    path.write_text(json.dumps([row]))
+    first = job(done)
+    first.state, first.results = "done", read_results(path)
+    assert first.results == [JobResult("best", "dev", 0.1, "auc", 0.9)]
+    first.save_state()
+    later = job(done)
+    later.restore_state()
+    assert (later.state, later.results) == ("done", first.results)

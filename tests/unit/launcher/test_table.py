@@ -133,6 +133,26 @@ def test_the_sum_has_a_row_for_each_network_and_a_column_for_each_set():
     ]
 
 
+def test_other_metrics_that_chose_networks_have_tables_behind_the_eers():
+    first, second = jobs(2)
+    first.state = second.state = "done"
+    first.results = [JobResult("best", "dev", 0.25, "auc", 0.75), JobResult("best", "eval", 0.5)]
+    second.results = [JobResult("best", "dev", 0.125)]
+    assert summary([first, second]).splitlines() == [
+        "2 runs: 2 done",
+        "EER %",
+        "config  epoch     dev    eval",
+        "net0    best   25.000  50.000",
+        "net1    best   12.500       -",
+        "auc",
+        "config  epoch     dev",
+        "net0    best   0.7500",
+    ]
+    screen = io.StringIO()
+    Table(screen).show([first])
+    assert "EER of best: dev 25.000 % (auc 0.7500), eval 50.000 %" in screen.getvalue()
+
+
 def test_control_characters_in_what_a_run_said_do_not_reach_the_screen(size):
     size(80, 20)
     (job,) = jobs(1)

@@ -18,6 +18,7 @@ from asdf.evaluation import (
     results_table,
     write_results,
 )
+from asdf.metrics.results import MetricValue
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_length import PUBLISHED
 
@@ -72,6 +73,18 @@ def test_files_hold_the_rows_with_all_digits_and_the_same_bytes(tmp_path):
     ]
     write_results(tmp_path / "results", ROWS)
     assert {p.name: p.read_bytes() for p in (tmp_path / "results").iterdir()} == first
+
+
+def test_a_metric_that_chose_networks_is_a_column_and_an_entry(tmp_path):
+    chosen = MetricValue("auc", 0.85, lower_is_better=False)
+    rows = [ROWS[1], Row("best", "small", SMALL, chosen_by=chosen)]
+    header, first, second = results_table(rows).splitlines()
+    assert header.split()[:5] == ["epoch", "set", "EER", "%", "auc"]
+    assert (first.split()[3], second.split()[3]) == ("-", "0.8500000000")
+    plain, record = write_results(tmp_path, rows)
+    assert "validation_metric" not in plain
+    assert (record["validation_metric"], record["validation_value"]) == ("auc", 0.85)
+    assert record["lower_is_better"] is False
 
 
 def _conditions() -> tuple[Scores, list[str]]:

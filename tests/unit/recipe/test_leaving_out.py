@@ -59,6 +59,9 @@ def test_a_list_that_does_not_know_the_column_is_trained_on_whole():
     assert rows(left_out.training_rows(plain)) == list(range(6))
     trained = training_lists(settings("attack", "A01"), [plain, corpus("more")])
     assert [len(part) for part in trained] == [6, 4]
+    assert left_out.whole_parts([plain, corpus("more")]) == [
+        "dev has no column 'attack': all of it is trained on"
+    ]
 
 
 def test_by_default_nothing_is_left_out():
