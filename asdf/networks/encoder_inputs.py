@@ -1,7 +1,8 @@
 """What encoders that take no waveforms are fed: the features of their own extractors, in torch.
 
 Invariant: features are those of transformers' extractors for the same samples, without the padding
-that these add, and an utterance's do not depend on others of its batch.
+that these add, and an utterance's do not depend on others of its batch. As in these, which use
+numpy, all but the result is float64: the logarithm of a band without power would be rounding.
 
 Source: Barrault et al., "Seamless", 2023 (w2v-BERT 2.0's filter bank is Kaldi's); Radford et al.,
 "Robust speech recognition via large-scale weak supervision", ICML 2023 (Whisper).
@@ -49,16 +50,16 @@ class StackedFilterBank(nn.Module):
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         """Return (batch, frames, 2 * bands)."""
-        frames_BLW = (waveforms_BT * 2**15).unfold(1, WINDOW, HOP)
+        frames_BLW = (waveforms_BT.double() * 2**15).unfold(1, WINDOW, HOP)
         frames_BLW = frames_BLW - frames_BLW.mean(dim=2, keepdim=True)
         # A window's first sample has no other before it.
         before_BLW = torch.cat([frames_BLW[:, :, :1], frames_BLW[:, :, :-1]], dim=2)
-        tapered_BLW = (frames_BLW - 0.97 * before_BLW) * self.taper
+        tapered_BLW = (frames_BLW - 0.97 * before_BLW) * self.taper.double()
         powers_BLF = power_spectrum(tapered_BLW, 512, range(257))
-        x_BLN = (powers_BLF @ self.bands).clamp(min=2**-23).log()
+        x_BLN = (powers_BLF @ self.bands.double()).clamp(min=2**-23).log()
         deviation_B1N = (x_BLN.var(dim=1, keepdim=True) + 1e-7).sqrt()
         x_BLN = (x_BLN - x_BLN.mean(dim=1, keepdim=True)) / deviation_B1N
-        return torch.cat([x_BLN[:, :-1:2], x_BLN[:, 1::2]], dim=2)
+        return torch.cat([x_BLN[:, :-1:2], x_BLN[:, 1::2]], dim=2).float()
 
 
 class WhisperLogMel(nn.Module):
@@ -86,18 +87,19 @@ class WhisperLogMel(nn.Module):
         """Return (batch, bands, frames of 10 ms)."""
         half = WINDOW // 2
         # Written out: ONNX does not know the length of what torch mirrors.
+        waveforms_BT = waveforms_BT.double()
         before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
         after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
         mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
         frames_BLW = mirrored_BT.unfold(1, WINDOW, HOP)[:, :-1]
-        powers_BLF = power_spectrum(frames_BLW * self.taper, WINDOW, range(201))
-        x_BLN = (powers_BLF @ self.bands).clamp(min=1e-10).log10()
+        powers_BLF = power_spectrum(frames_BLW * self.taper.double(), WINDOW, range(201))
+        x_BLN = (powers_BLF @ self.bands.double()).clamp(min=1e-10).log10()
         x_BLN = torch.maximum(x_BLN, x_BLN.amax(dim=(1, 2), keepdim=True) - 8)
-        return (x_BLN / 4 + 1).transpose(1, 2)
+        return (x_BLN / 4 + 1).transpose(1, 2).float()
 
 
 def _add_constants(module: nn.Module, filters_FN: Any, taper_W: Any) -> None:
     # Not persistent: they follow from the number of bands.
     for name, numbers in (("bands", filters_FN), ("taper", taper_W)):
-        tensor = torch.tensor(numbers, dtype=torch.float32)
+        tensor = torch.tensor(numbers, dtype=torch.float64)
         module.register_buffer(name, tensor, persistent=False)

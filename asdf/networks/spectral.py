@@ -215,7 +215,7 @@ def power_spectrum(frames_BLW: Tensor, n_fft: int, bins: range) -> Tensor:
     if torch.onnx.is_in_onnx_export():
         # ONNX as torch writes it has no Fourier transform.
         matrix_WF = fourier_matrix(frames_BLW.shape[2], n_fft, bins)
-        parts_BLF = frames_BLW @ torch.tensor(matrix_WF, dtype=torch.float32)
+        parts_BLF = frames_BLW @ torch.tensor(matrix_WF, dtype=frames_BLW.dtype)
         real_BLF, imaginary_BLF = parts_BLF.chunk(2, dim=2)
         return real_BLF.square() + imaginary_BLF.square()
     spectrum_BLF = torch.fft.rfft(frames_BLW, n=n_fft)

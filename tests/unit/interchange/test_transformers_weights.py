@@ -21,8 +21,8 @@ from asdf.interchange import (
 from asdf.settings.sections import FrontEnd, Sections
 from tests.encoders import ENCODERS, hidden_states, make_encoder, save_encoder
 
-# Extractors of transformers compute in float64, ours in float32.
-TOLERANCE = {"wav2vec2-bert": 2e-4, "whisper": 2e-6}
+# Their extractors round to float32 on the way (test_encoder_inputs.py), which layers then amplify.
+TOLERANCE = {"wav2vec2-bert": 2e-5, "whisper": 2e-6}
 
 
 def build(folder, **settings):
