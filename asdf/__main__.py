@@ -28,6 +28,8 @@ COMMANDS = {
     "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables "
     "and submissions",
     "networks": "the networks of ASDF, with their sizes and costs",
+    "detectors": "published detectors: their error rates, training data, licences, and how to use "
+    "them by name",
     "corpora": "the corpora that are known by name, and whether one of them is whole",
     "import": "turn a published or older detector into a network of ASDF",
     "export": "write a network in the layouts that other systems load: published ones, ONNX, "

@@ -11,16 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asdf.hub.download import commit_of, download_folder, download_network
+    from asdf.hub.known import KnownDetector, PublishedEer, known_detectors
     from asdf.hub.names import HubName, parse_name
 
 # Names by the files that define them.
 _HOMES = {
     "download": ("commit_of", "download_folder", "download_network"),
+    "known": ("KnownDetector", "PublishedEer", "known_detectors"),
     "names": ("HubName", "parse_name"),
 }
 
 # Written out, not computed from _HOMES: type checkers read only a literal list.
-__all__ = ["HubName", "commit_of", "download_folder", "download_network", "parse_name"]
+__all__ = [
+    "HubName",
+    "KnownDetector",
+    "PublishedEer",
+    "commit_of",
+    "download_folder",
+    "download_network",
+    "known_detectors",
+    "parse_name",
+]
 
 
 def __getattr__(name: str) -> Any:

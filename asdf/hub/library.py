@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from asdf.errors import AsdfError, UsageError
+from asdf.hub.known import nearest_known
 from asdf.hub.names import HubName
 
 _NO_WAY_OUT = (
@@ -90,9 +91,9 @@ def _cause(name: HubName, error: Exception) -> str:
         )
     if isinstance(error, errors.RepositoryNotFoundError):
         return (
-            f"the hub has no such repository, or it is private: see {page}. Is the name spelt as "
-            "there? `python -m asdf detectors` lists known ones. For a private one log in: hf auth "
-            "login, or HF_TOKEN."
+            f"the hub has no such repository, or it is private: see {page}."
+            f"{nearest_known(name.repository)} Is the name spelt as there? `python -m asdf "
+            "detectors` lists known ones. For a private one log in: hf auth login, or HF_TOKEN."
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
+from tests.hub_server import HubServer
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE_FOLDERS = (ROOT / "tests" / "fixtures" / "networks", ROOT.parent / "shared" / "reference")
@@ -120,3 +122,35 @@ def recorded(reference: Callable[[str], Path]) -> Callable[[str], dict[str, torc
         return {key: torch.from_numpy(value) for key, value in arrays.items()}
 
     return load
+
+
+@pytest.fixture
+def hub_cache(tmp_path, monkeypatch):
+    """An empty cache of the hub's library, which reads its variables when it is imported."""
+    from huggingface_hub import constants
+
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    for variable in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    return folder
+
+
+@pytest.fixture
+def hub(hub_cache, monkeypatch):
+    """A hub without repositories, at which the library looks."""
+    from huggingface_hub import constants
+
+    with HubServer() as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        yield server
+
+
+@pytest.fixture
+def hub_variables(hub, hub_cache):
+    """The environment of a process that uses this hub and this cache."""
+    return {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub_cache)}

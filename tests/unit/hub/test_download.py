@@ -139,8 +139,8 @@ def test_a_broken_connection_is_resumed(hub, repository):
     assert large_contents(hub) == [("GET", None), ("GET", f"bytes={piece}-")]
 
 
-def test_what_a_killed_process_fetched_is_used(hub, repository, cache):
-    blobs = cache / "models--org--net" / "blobs"
+def test_what_a_killed_process_fetched_is_used(hub, repository, hub_cache):
+    blobs = hub_cache / "models--org--net" / "blobs"
     blobs.mkdir(parents=True)
     (blobs / f"{sha256(WEIGHTS)}.asdf.part").write_bytes(WEIGHTS[:7000])
     folder = download_network(NAME)
@@ -151,11 +151,11 @@ def test_what_a_killed_process_fetched_is_used(hub, repository, cache):
     )
 
 
-def test_a_damaged_content_is_refused(hub, repository, cache):
+def test_a_damaged_content_is_refused(hub, repository, hub_cache):
     hub.damaged = {sha256(WEIGHTS)}
     with pytest.raises(AsdfError, match=rf"arrived damaged: its SHA-256 is not {sha256(WEIGHTS)}"):
         download_network(NAME)
-    assert not list(cache.rglob("*.part"))
+    assert not list(hub_cache.rglob("*.part"))
     hub.damaged = set()
     assert (download_network(NAME) / "model.safetensors").read_bytes() == WEIGHTS
 
@@ -241,7 +241,7 @@ def test_refusals(status, message, hub, repository):
         download_network(NAME)
 
 
-def test_no_network_connection(cache, monkeypatch):
+def test_no_network_connection(hub_cache, monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
@@ -249,24 +249,28 @@ def test_no_network_connection(cache, monkeypatch):
         download_network(NAME)
 
 
-def test_a_full_disk(hub, repository, cache):
+def test_a_full_disk(hub, repository, hub_cache):
     # The hub announces more than any disk has.
     listing = {"model.safetensors": {"size": 1 << 60, "git_digest": "0" * 40, "sha256": "1" * 64}}
     commit = "c" * 40
-    path = cache / "models--org--net" / "asdf" / f"{commit}.json"
+    path = hub_cache / "models--org--net" / "asdf" / f"{commit}.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(listing))
     with pytest.raises(AsdfError, match=r"the disk of the cache .* is full. Free some space"):
         download_folder(HubName("org/net", commit), ["*.safetensors"])
 
 
-def test_the_variables_of_the_library(hub, repository, variables):
+def test_the_variables_of_the_library(hub, repository, hub_variables):
     program = (
         "from asdf.hub import download_network, parse_name\n"
         "print(download_network(parse_name('hub:org/net')))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env=hub_variables,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert Path(done.stdout.strip()).name == repository.refs["main"]
     # Neither torch nor a bar, which would be in the way of what a script reads.
