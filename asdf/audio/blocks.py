@@ -12,12 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 import soundfile
 
-from asdf.audio.opening import AnyPath, open_recording
+from asdf.audio.opening import open_recording
 from asdf.audio.reading import average_channels, read_audio
 from asdf.audio.resampling import resample, resampled_length, resampled_position, source_span
+from asdf.audio.sources import AnySource, limits_of
 
 
-def read_blocks(path: AnyPath, samples: int) -> Iterator[np.ndarray]:
+def read_blocks(path: AnySource, samples: int) -> Iterator[np.ndarray]:
     """Yield a recording as blocks of (samples,) float32 at 16 kHz, mono.
 
     The last block may be shorter. What only PyAV decodes is in memory whole, as in `read_audio`.
@@ -33,7 +34,9 @@ def read_blocks(path: AnyPath, samples: int) -> Iterator[np.ndarray]:
         while done < length:
             stop = min(length, done + samples)
             first, last = source_span(done, stop, rate)
-            span = frames.read_span(first, min(last, file.frames))
+            last = min(last, file.frames)
+            limits_of(path).check_memory(path, last - first, file.channels, rate)
+            span = frames.read_span(first, last)
             if span is None:
                 break
             offset = resampled_position(first, rate)

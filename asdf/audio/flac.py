@@ -10,12 +10,11 @@ intact.
 from __future__ import annotations
 
 import hashlib
-import os
 
 import numpy as np
 
-from asdf.archives import open_file
 from asdf.audio.pyav import NotDecoded, decode
+from asdf.audio.sources import AnySource, open_file
 
 # STREAMINFO is the first metadata block (RFC 9639, section 8.2).
 _HEADER_BYTES = 42
@@ -23,7 +22,7 @@ _MAGIC = b"fLaC"
 _MD5 = slice(26, 42)
 
 
-def decode_flac(path: str | os.PathLike[str], frames: int) -> np.ndarray | None:
+def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
     """Decode a 16-bit FLAC file with PyAV: (frames, channels) float32 in [-1, 1).
 
     None when PyAV is not installed, the file is not 16-bit, or what decodes is not what the header
@@ -43,7 +42,7 @@ def decode_flac(path: str | os.PathLike[str], frames: int) -> np.ndarray | None:
     return decoded.as_float()
 
 
-def _read_stated_md5(path: str | os.PathLike[str]) -> bytes:
+def _read_stated_md5(path: AnySource) -> bytes:
     """Read the MD5 sum of the samples that the header states; empty where there is none."""
     with open_file(path) as file:
         header = file.read(_HEADER_BYTES)

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 import soundfile
 
-from asdf.archives import file_size, find_folder, not_ordinary, open_file, open_source
+from asdf.archives import find_folder, not_ordinary
 from asdf.audio import fallbacks, pyav
 from asdf.audio.mp3 import is_estimated
 from asdf.audio.ogg import is_chained, missing_end
+from asdf.audio.sources import (
+    AnySource,
+    limits_of,
+    open_file,
+    open_source,
+    path_of,
+    size_of,
+)
 from asdf.errors import AsdfError
-
-AnyPath = str | os.PathLike[str]
 
 # libsndfile's frame count where a FLAC header states none.
 _UNKNOWN_FRAMES = 2**63 - 1
@@ -63,11 +68,12 @@ class _Inspection(NamedTuple):
     missing_end: str = ""
 
 
-def open_recording(path: AnyPath) -> soundfile.SoundFile:
+def open_recording(path: AnySource) -> soundfile.SoundFile:
     """Open a recording with its samples still to be decoded; the caller closes it.
 
     Raises:
-        AsdfError: it is missing, not audio, without samples, cut off, or its header is damaged.
+        AsdfError: it is missing, not audio, without samples, cut off, longer than its limits allow,
+            or its header is damaged.
     """
     inspection = _Inspection()
     try:
@@ -76,18 +82,19 @@ def open_recording(path: AnyPath) -> soundfile.SoundFile:
         file = soundfile.SoundFile(open_source(path))
         inspection = _inspect_container(file.format, path)
     except soundfile.LibsndfileError as error:
-        file = _open_with_pyav(Path(path), error.error_string.strip(" ."))
+        file = _open_with_pyav(path, error.error_string.strip(" ."))
     except (OSError, ValueError) as error:
-        raise AsdfError(_why_not_opened(Path(path), error)) from error
+        raise AsdfError(_why_not_opened(Path(str(path)), error)) from error
     if inspection.misread:
         file.close()
-        file = _open_with_pyav(Path(path), inspection.misread)
+        file = _open_with_pyav(path, inspection.misread)
     problem = _find_problem(file)
     if not problem and inspection.missing_end:
         problem = cut_off(inspection.missing_end, _OGG_ADVICE)
     if problem:
         file.close()
         raise AsdfError(f"{path} {problem}")
+    limits_of(path).check_seconds(path, file.frames / file.samplerate)
     # soundfile seeks to where it is after each read, and after a seek MP3 and Ogg decode to other
     # samples. A file that it takes for one without seeks it reads on; `seek` itself works as
     # before.
@@ -95,7 +102,7 @@ def open_recording(path: AnyPath) -> soundfile.SoundFile:
     return file
 
 
-def _inspect_container(file_format: str, path: AnyPath) -> _Inspection:
+def _inspect_container(file_format: str, path: AnySource) -> _Inspection:
     """Look at what libsndfile does not in a file of its format."""
     if file_format == "OGG":
         with open_file(path) as content:
@@ -110,17 +117,17 @@ def _inspect_container(file_format: str, path: AnyPath) -> _Inspection:
     return _Inspection()
 
 
-def _open_with_pyav(path: Path, reason: str) -> soundfile.SoundFile:
+def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile:
     """Decode a file with PyAV, and open the samples as libsndfile would have opened the file.
 
     Args:
         reason: why libsndfile did not.
     """
-    if not file_size(path):
+    if not size_of(path):
         raise AsdfError(
             f"{path} is empty (0 bytes). A copy was likely interrupted: copy or download it again."
         )
-    if path.name.startswith("._"):
+    if Path(str(path)).name.startswith("._"):
         raise AsdfError(
             f"{path} is not audio. It is likely a file that macOS leaves next to each real file: "
             "take it off the list."
@@ -131,7 +138,10 @@ def _open_with_pyav(path: Path, reason: str) -> soundfile.SoundFile:
         raise AsdfError(_why_not_decoded(path, reason, error)) from None
     if decoded.cut_off:
         raise AsdfError(f"{path} {cut_off(decoded.cut_off)}")
-    fallbacks.note(path)
+    file_path = path_of(path)
+    # A service would note the names of recordings that no one asks for again.
+    if file_path is not None:
+        fallbacks.note(file_path)
     # As a file in memory, so that readers know a single kind of recording. To write it and read it
     # again takes a tenth of the time of decoding, and changes no bit of float32.
     content = io.BytesIO()
@@ -214,7 +224,7 @@ def _is_folder_of_archive(path: Path) -> bool:
     return folder is not None and folder.archive.is_folder(folder.name)
 
 
-def _why_not_decoded(path: Path, reason: str, by_ffmpeg: pyav.NotDecoded) -> str:
+def _why_not_decoded(path: AnySource, reason: str, by_ffmpeg: pyav.NotDecoded) -> str:
     if by_ffmpeg.missing:
         return (
             f"{path} is not audio that libsndfile can read ({reason}). If other programs play it "

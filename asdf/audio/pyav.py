@@ -8,15 +8,14 @@ PyAV is optional: where it is not installed, `NotDecoded` says so.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from asdf.archives import open_file
 from asdf.audio.ogg import missing_end
+from asdf.audio.sources import AnySource, limits_of, open_file
 from asdf.audio.stated_size import missing_bytes
 
 CONTAINERS = "mov,matroska,webm,aac,asf,avi,flv,mpegts,mpeg,amr,ac3,eac3,wav,mp3,ogg"
@@ -81,12 +80,13 @@ class Decoded:
         return (centred / full_scale).astype(np.float32)
 
 
-def decode(path: str | os.PathLike[str], containers: str = CONTAINERS) -> Decoded:
+def decode(path: AnySource, containers: str = CONTAINERS) -> Decoded:
     """Decode the first sound track of a file from its start to its end.
 
     Raises:
         NotDecoded: PyAV is not installed, the file is of another container or holds no sound, or it
             is damaged.
+        AsdfError: it is longer than its limits allow.
     """
     try:
         av = import_module("av")
@@ -97,19 +97,24 @@ def decode(path: str | os.PathLike[str], containers: str = CONTAINERS) -> Decode
             open_file(path) as file,
             av.open(file, options={"format_whitelist": containers}) as container,
         ):
-            return _decode_container(container, file)
+            return _decode_container(container, file, path)
     except (av.FFmpegError, OSError) as error:
         raise NotDecoded(error.strerror or str(error)) from None
 
 
-def _decode_container(container: Any, file: BinaryIO) -> Decoded:
+def _decode_container(container: Any, file: BinaryIO, path: AnySource) -> Decoded:
     """Decode the first sound track of an open container, which lies in `file`."""
     if not container.streams.audio:
         raise NotDecoded("it holds no sound")
     stream = container.streams.audio[0]
+    limits = limits_of(path)
     rates = set()
+    seconds = 0.0
     blocks = []
     for frame in container.decode(stream):
+        # What a header states need not be what decodes.
+        seconds += frame.samples / frame.sample_rate
+        limits.check_seconds(path, seconds)
         rates.add(frame.sample_rate)
         blocks.append(_read_frame(frame, stream.codec_context.channels))
     channels = {block.shape[1] for block in blocks}

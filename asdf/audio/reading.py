@@ -4,7 +4,7 @@ Invariant: `read_audio` returns exactly the samples that were requested, all fin
 recording that ends early would otherwise be scored as a shorter one, and a NaN would spoil the
 batch that it shares.
 
-A path may go on into a tar (`asdf.archives`).
+A path may go on into a tar (`asdf.archives`), and `asdf.audio.sources` knows content in memory.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 import soundfile
 
-from asdf.archives import open_source
 from asdf.audio import fallbacks
 from asdf.audio.flac import decode_flac
-from asdf.audio.opening import AnyPath, cut_off, open_recording
+from asdf.audio.opening import cut_off, open_recording
 from asdf.audio.resampling import (
     resample,
     resampled_length,
     resampled_position,
     source_span,
 )
+from asdf.audio.sources import AnySource, limits_of, open_source, path_of
 from asdf.errors import AsdfError
 
 __all__ = ["audio_length", "average_channels", "decoded_length", "read_audio"]
@@ -54,7 +54,7 @@ class _Span:
     problem: str = ""
 
 
-def read_audio(path: AnyPath, start: int = 0, samples: int | None = None) -> np.ndarray:
+def read_audio(path: AnySource, start: int = 0, samples: int | None = None) -> np.ndarray:
     """Read a recording, or `samples` of it from sample `start` on, as (T,) float32 at 16 kHz, mono.
 
     Channels are averaged. `start` and `samples` count at 16 kHz, and only the part they name is
@@ -64,7 +64,7 @@ def read_audio(path: AnyPath, start: int = 0, samples: int | None = None) -> np.
 
     Raises:
         AsdfError: the file is missing, empty, not audio, damaged or cut off, holds no samples or
-            ones that are not finite, or `start` is beyond its end.
+            ones that are not finite, or `start` is beyond its end; or its limits do not allow it.
     """
     if start < 0 or (samples is not None and samples < 1):
         raise ValueError(f"start {start} and samples {samples} name no part of a recording")
@@ -81,13 +81,15 @@ def read_audio(path: AnyPath, start: int = 0, samples: int | None = None) -> np.
         if samples is not None:
             stop = min(length, start + samples)
         first, last = source_span(start, stop, rate)
-        waveform = _decode(file, path, first, min(last, file.frames))
+        last = min(last, file.frames)
+        limits_of(path).check_memory(path, last - first, file.channels, rate)
+        waveform = _decode(file, path, first, last)
     offset = resampled_position(first, rate)
     resampled = resample(waveform, rate)
     return resampled[start - offset : stop - offset]
 
 
-def audio_length(path: AnyPath) -> int:
+def audio_length(path: AnySource) -> int:
     """Return how many samples `read_audio(path)` returns, from the file's header alone.
 
     What PyAV decodes is decoded for it.
@@ -99,7 +101,7 @@ def audio_length(path: AnyPath) -> int:
         return resampled_length(file.frames, file.samplerate)
 
 
-def decoded_length(path: AnyPath) -> int:
+def decoded_length(path: AnySource) -> int:
     """Return `audio_length(path)`, once the recording has been decoded to its end.
 
     Raises:
@@ -118,7 +120,7 @@ def average_channels(samples: np.ndarray) -> np.ndarray:
     return mean
 
 
-def _decode(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> np.ndarray:
+def _decode(file: soundfile.SoundFile, path: AnySource, first: int, last: int) -> np.ndarray:
     """Return frames `first <= i < last`, the mean over the channels: (frames,) float32."""
     span = _decode_span(file, path, first, last)
     if span.problem:
@@ -137,7 +139,7 @@ def _decode(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> 
     return mono
 
 
-def _decode_span(file: soundfile.SoundFile, path: AnyPath, first: int, last: int) -> _Span:
+def _decode_span(file: soundfile.SoundFile, path: AnySource, first: int, last: int) -> _Span:
     """Decode a span that holds frames `first <= i < last`, by another way where the first fails."""
     begin = 0 if file.subtype in _INEXACT_SEEK else first
     span = _read_span(file, begin, last)
@@ -150,7 +152,9 @@ def _decode_span(file: soundfile.SoundFile, path: AnyPath, first: int, last: int
         decoded = decode_flac(path, file.frames)
         if decoded is not None:
             span = _Span(0, decoded)
-            fallbacks.note(path)
+            file_path = path_of(path)
+            if file_path is not None:
+                fallbacks.note(file_path)
     return span
 
 

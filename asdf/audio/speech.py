@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.audio.opening import AnyPath
 from asdf.audio.reading import audio_length, decoded_length, read_audio
+from asdf.audio.sources import AnySource
 from asdf.audio.speech_activity import cut_to_speech
 from asdf.settings.sections import SpeechActivity
 
@@ -45,7 +45,7 @@ def needs_whole_recording(sad: SpeechActivity) -> bool:
 
 
 def read_speech(
-    path: AnyPath,
+    path: AnySource,
     sad: SpeechActivity,
     start: int = 0,
     samples: int | None = None,
@@ -65,7 +65,7 @@ def read_speech(
     return cut_to_speech(read_audio(path), sad)[start:stop]
 
 
-def read_beginning(path: AnyPath, sad: SpeechActivity, samples: int) -> Beginning:
+def read_beginning(path: AnySource, sad: SpeechActivity, samples: int) -> Beginning:
     """Read up to `samples` of a recording's speech from its start, and measure the recording.
 
     Raises:
@@ -87,7 +87,7 @@ def find_beginning(waveform: np.ndarray, sad: SpeechActivity, samples: int) -> B
     return Beginning(speech[:samples], SpeechLength(len(speech), len(waveform)))
 
 
-def measure_speech(path: AnyPath, sad: SpeechActivity, decode: bool = False) -> SpeechLength:
+def measure_speech(path: AnySource, sad: SpeechActivity, decode: bool = False) -> SpeechLength:
     """Measure what `read_speech(path, sad)` returns; from the header alone where that is enough.
 
     Args:

@@ -102,7 +102,7 @@ def _score(
     detector = _open_detector(args, window)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
-    heading = _heading(detector, args.network, args.threshold, are_trials)
+    heading = _heading(detector, args.network, are_trials)
     show(heading.scores, sys.stderr)
     # What a journal has to agree with: anything that changes a score belongs here.
     work = {
@@ -137,6 +137,7 @@ def _open_detector(args: argparse.Namespace, window: tuple[float, float] | None)
         args.full_length,
         args.precision,
         args.base,
+        threshold=args.threshold,
     )
     if window:
         # A window that is longer than the network's input is refused before anything is scored.
@@ -212,21 +213,19 @@ def _saved_standard_input(names: list[str]) -> Iterator[tuple[list[str], str]]:
         yield [file.name if name in _STDIN else name for name in names], file.name
 
 
-def _heading(
-    detector: Detector, network: str, threshold: float | None, are_trials: bool
-) -> Heading:
+def _heading(detector: Detector, network: str, are_trials: bool) -> Heading:
     from asdf.commands.score_result_files import Heading
     from asdf.trials.how_scored import in_precision
 
     # The column is named by it, so that no reader takes raw scores for LLRs.
     kind = "score" if detector.calibration is None else "llr"
     decision = ""
-    if threshold is not None:
+    threshold = detector.threshold
+    if detector.calibration is not None and threshold == detector.calibration.threshold:
+        decision = detector.calibration.describe()
+    elif threshold is not None:
         name = "a score" if detector.calibration is None else "an LLR"
         decision = f"bona fide from {name} of {threshold:g} on"
-    elif detector.calibration is not None:
-        threshold = detector.calibration.threshold
-        decision = detector.calibration.describe()
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
     return Heading(scores, network, kind, threshold, decision, detector.precision)
 
@@ -253,4 +252,4 @@ def _over_time(
     try:
         return result, detector.score_over_time(result.path, *window, progress=True)
     except (AsdfError, OSError) as error:
-        return Scored(result.index, result.path, error=str(error)), []
+        return Scored(result.index, result.path, error=str(error), name=result.name), []

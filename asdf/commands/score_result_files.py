@@ -59,10 +59,8 @@ class Heading:
 class Line:
     """Everything about one recording; `windows` is empty if none were requested."""
 
-    path: str
     label: int | None
     result: Scored
-    verdict: str
     windows: Sequence[WindowScore] = ()
 
 
@@ -85,7 +83,7 @@ class CsvTable:
         if result.lowest:
             lowest = [result.lowest.score, result.lowest.start_s, result.lowest.end_s]
         after = [
-            line.verdict,
+            result.verdict or "",
             _cell(line.label),
             csv_text(result.error),
             _cell(result.seconds),
@@ -94,7 +92,7 @@ class CsvTable:
             *lowest,
             self._precision,
         ]
-        path = csv_text(line.path)
+        path = csv_text(result.name)
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         empty = [*[""] * (len(_COLUMNS_AFTER) - 1), self._precision]
         for window in line.windows:
@@ -141,7 +139,7 @@ def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
     for line in lines:
         if not line.windows:
             continue
-        first = f"{table.stem} - {Path(line.path).stem}"
+        first = f"{table.stem} - {Path(line.result.name).stem}"
         name = first
         number = 1
         # Recordings of two folders may have one name: neither picture may replace the other.
@@ -149,7 +147,7 @@ def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
             number += 1
             name = f"{first} ({number})"
         names.add(name)
-        picture = svg_plot(line.windows, line.path, kind, heading.threshold)
+        picture = svg_plot(line.windows, line.result.name, kind, heading.threshold)
         write_text(table.parent / f"{name}.svg", picture)
     return len(names)
 
@@ -160,23 +158,9 @@ def _cell(value: float | None) -> str:
 
 
 def _entry(line: Line) -> dict[str, Any]:
-    result = line.result
-    # Always there, null if not known, so that a reader need not ask for each key.
-    entry: dict[str, Any] = {
-        "path": line.path,
-        "score": result.score,
-        "verdict": line.verdict or None,
-        "seconds": result.seconds,
-        "seconds_scored": result.seconds_scored,
-    }
+    entry = line.result.entry()
     if line.label is not None:
         entry["label"] = line.label
-    if result.lowest:
-        entry["lowest"] = asdict(result.lowest)
-    if result.remark:
-        entry["remark"] = result.remark
-    if result.error:
-        entry["error"] = result.error
     if line.windows:
         entry["windows"] = [asdict(window) for window in line.windows]
     return entry

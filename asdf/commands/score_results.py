@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, TextIO
 
@@ -20,13 +20,24 @@ from asdf.commands.score_result_files import CsvTable, Heading, JsonTable, Line,
 from asdf.commands.score_screen import Screen
 from asdf.runs.files import atomic_write, remove_unfinished
 from asdf.runs.streams import descriptor_of
-from asdf.scoring.scored import Scored, WindowScore
+from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
 from asdf.trials.scored_files import write_how_scored
 
-_SAVED_FIELDS = [field.name for field in fields(Scored) if field.name not in ("index", "path")]
+# What follows from the command is not saved: names, and what the threshold makes of a score.
+_SAVED_FIELDS = (
+    "score",
+    "raw",
+    "error",
+    "seconds",
+    "seconds_scored",
+    "windows",
+    "lowest",
+    "remark",
+    "judged",
+)
 
 
 @dataclass(frozen=True)
@@ -213,16 +224,18 @@ class Results:
         lowest = WindowScore(**entry["lowest"]) if entry["lowest"] else None
         values = {name: entry[name] for name in _SAVED_FIELDS}
         values |= {"lowest": lowest, "error": self._as_field(entry["error"])}
-        result = Scored(index, recording.path, **values)
-        windows = [WindowScore(**window) for window in entry["over_time"]]
-        path = self._as_field(str(recording.path))
-        return Line(path, recording.label, result, self._verdict(result), windows)
-
-    def _verdict(self, result: Scored) -> str:
         threshold = self._heading.threshold
-        if result.score is None or threshold is None or not result.judged:
-            return ""
-        return "bona fide" if result.score >= threshold else "spoof"
+        result = Scored(
+            index,
+            recording.path,
+            name=self._as_field(str(recording.path)),
+            threshold=threshold,
+            verdict=decide_verdict(entry["score"], threshold, entry["judged"]),
+            llr=entry["score"] if self._heading.kind == "llr" else None,
+            **values,
+        )
+        windows = [WindowScore(**window) for window in entry["over_time"]]
+        return Line(recording.label, result, windows)
 
     def _as_field(self, text: str) -> str:
         """Make one field of one line of a text with a path in it; file names may hold any bytes."""

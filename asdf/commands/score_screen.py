@@ -26,12 +26,12 @@ class Screen:
         """Show a recording: path, score, verdict with a threshold, remarks; or path and 'error'."""
         result = line.result
         if result.error:
-            self._write(f"{line.path}\terror")
+            self._write(f"{line.result.name}\terror")
             self.say(f"error: {result.error}")
             return
-        cells = [line.path, f"{result.score:.4f}"]
+        cells = [line.result.name, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
-            cells.append(line.verdict)
+            cells.append(line.result.verdict or "")
         notes = [note for note in (_describe_lowest(line), result.remark) if note]
         if notes:
             cells.append("; ".join(notes))
@@ -41,7 +41,7 @@ class Screen:
         if result.remark:
             self._remarks += 1
             if self._remarks <= _REMARKS_SHOWN:
-                self.say(f"{line.path}: {result.remark}")
+                self.say(f"{line.result.name}: {result.remark}")
 
     def end(self) -> None:
         """Say how many remarks were not shown; in a list of trials most recordings may have one."""

@@ -9,44 +9,34 @@ recording is the mean of the trial scores of its windows, so that all of it coun
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
-from asdf.audio import audio_length, cut_to_speech
-from asdf.audio.speech import needs_whole_recording
+from asdf.audio.sources import Limits
 from asdf.audio.speech_activity import check_detector
 from asdf.distributed.resources import gpu_memory
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.interchange import read_network
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.networks import fixed_samples
 from asdf.runs.log import LOG
-from asdf.runs.progress import track
 from asdf.scoring.device import find_device, set_threads
-from asdf.scoring.listening import is_path, read_in_blocks, read_trial, read_whole
-from asdf.scoring.many import File, FileScoring
+from asdf.scoring.in_windows import NO_DETECTION, WindowScoring, track_windows
+from asdf.scoring.many import FileScoring
 from asdf.scoring.precision import choose_scoring_precision
-from asdf.scoring.scored import Scored, WindowScore
+from asdf.scoring.recordings import as_recording
+from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.scorer import Scorer
-from asdf.scoring.whole_recording import Summary, Trial, Window, is_silent
-from asdf.scoring.windows import Cut, count_windows, cut_windows, in_samples
-from asdf.settings.sections import Network, SpeechActivity
-from asdf.text import printable
+from asdf.scoring.whole_recording import Summary, Trial, as_result, is_silent
+from asdf.scoring.windows import count_windows, cut_windows, in_samples
+from asdf.settings.sections import Network
 from asdf.trials.scored_length import ScoredLength
-
-# Windows that are in memory together, in samples: 64 MiB, so that batches are full and ten hours
-# take no more than an hour.
-_HELD_SAMPLES = 2**24
-
-_NO_DETECTION = SpeechActivity(mode="off")
 
 
 class Detector:
@@ -54,6 +44,7 @@ class Detector:
 
         detector = asdf.Detector("network.pt")
         detector.score("call.mp3")             # a file
+        detector.score(content)                # the bytes of one, or a file object
         detector.score(samples, 44100)         # or an array
         detector.score_whole("hour.mp3")       # all of a long recording
 
@@ -68,12 +59,13 @@ class Detector:
     Attributes:
         settings: those that the network was trained with.
         calibration: of the network file, or None.
+        threshold: from which score on a recording is called bona fide; None: no verdicts.
         device: the `torch.device` that it computes on.
         precision: what it computes in on that device: 'fp32', 'tf32' or 'bf16'.
         length: how much of a recording a trial score is of.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         network_path: str | os.PathLike[str],
         device: str | torch.device = "auto",
@@ -82,6 +74,10 @@ class Detector:
         full_length: bool = False,
         precision: Literal["fp32", "tf32", "bf16"] = "fp32",
         base: str | os.PathLike[str] | None = None,
+        *,
+        threshold: float | None = None,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         """Build the network from its file; nothing in the file is run.
 
@@ -99,12 +95,19 @@ class Detector:
                 without TF32 computes in fp32.
             base: the pretrained weights of a file that holds only what was trained, as in
                 `front_end.weights`; None: where they were when it was trained.
+            threshold: a score is 'bona fide' from here on; None: the calibration's, if any.
+            max_seconds: longer recordings are refused, before they are decoded where their header
+                states it; None: any.
+            memory_limit: bytes of a recording's samples that are in memory together. One that
+                needs more is refused; long files are read in parts, and need less. None: any.
 
         Raises:
             AsdfError: the file is no network of ASDF.
-            UsageError: the device, folder or precision does not exist, the GPU has no bf16, or the
-                network takes one length only and is to score at full length.
+            UsageError: the device, folder or precision does not exist, the GPU has no bf16, the
+                network takes one length only and is to score at full length, or the threshold or a
+                limit is no such number.
         """
+        self._limits = _check_limits(max_seconds, memory_limit)
         set_threads(threads)
         path = Path(network_path)
         folder = None if network_folder is None else Path(network_folder)
@@ -124,31 +127,51 @@ class Detector:
         self.length: ScoredLength = self._scorer.length
         assert self.length.max_samples is not None  # settings always have a limit
         self._max_samples = self.length.max_samples
-        self._summary = Summary(self._calibrate, self._max_samples)
+        self.threshold = _choose_threshold(threshold, self.calibration)
+        self._summary = Summary(self.calibration, self.threshold, self._max_samples)
+        self._windows = WindowScoring(
+            self._scorer, self.settings.sad, self._max_samples, self._summary
+        )
 
-    def score(self, recording: Any, sample_rate: int | None = None) -> float:
-        """Return the trial score of one recording.
+    def score(
+        self, recording: Any, sample_rate: int | None = None, *, embedding: bool = False
+    ) -> Score:
+        """Return the trial score of one recording: a number, with what is known of it.
 
         A warning is logged when it says little, or is of the recording's beginning only.
 
         Args:
-            recording: a path; or an array (samples,), (samples, channels) or (channels, samples)
-                with full scale 1 if it is of floats, else int16 or int32.
-            sample_rate: of an array, in Hz; a file states its own.
+            recording: a path; the content of a file as bytes, bytearray or memoryview; a file
+                object, opened for bytes, which is read from where it is to its end; samples, an
+                array or tensor (samples,), (samples, channels) or (channels, samples) with full
+                scale 1 if it is of floats, else int16 or int32; or a pair (samples, sample_rate).
+            sample_rate: of samples, in Hz; a file states its own.
+            embedding: the result has the network's embedding too.
 
         Raises:
-            AsdfError: the recording cannot be read, or its score is not a finite number.
+            UsageError: it is no recording, or the network returns no embeddings.
+            AsdfError: the recording cannot be read, is beyond the limits, or its score is not a
+                finite number.
         """
-        heard = read_trial(recording, sample_rate, self.settings.sad, self._max_samples)
-        raw = float(self._scorer.score_waveforms([heard.waveform])[0])
+        named = as_recording(recording, sample_rate, None, self._limits)
+        heard = named.read_beginning(self.settings.sad, self._max_samples)
+        output = self._scorer.score_waveforms([heard.waveform], embedding)
         length = heard.length
-        trial = Trial(raw, length.speech, length.recording, is_silent(heard.waveform))
-        result = self._summary.describe_trial(0, None, trial)
-        if result.remark:
-            LOG.warning("%s: %s", recording if is_path(recording) else "an array", result.remark)
-        return self._calibrate(raw)
+        trial = Trial(
+            float(output.scores[0]),
+            length.speech,
+            length.recording,
+            is_silent(heard.waveform),
+            output.embedding(0),
+        )
+        score = self._summary.describe_trial(trial)
+        if score.remark:
+            LOG.warning("%s: %s", named.name, score.remark)
+        return score
 
-    def score_whole(self, recording: Any, sample_rate: int | None = None) -> Scored:
+    def score_whole(
+        self, recording: Any, sample_rate: int | None = None, *, embedding: bool = False
+    ) -> Scored:
         """Return the score of all of a recording, however long, with what was heard of it.
 
         One that is longer than `length.max_samples` is scored in windows of that length, which
@@ -159,44 +182,46 @@ class Detector:
 
         Args:
             recording, sample_rate: as in `score`.
+            embedding: the result has the mean of the windows' embeddings too.
 
         Raises:
-            AsdfError: as `score`.
+            UsageError, AsdfError: as `score`.
         """
-        path = Path(recording) if is_path(recording) else None
-        return self._score_in_windows(0, path, recording, sample_rate)
+        named = as_recording(recording, sample_rate, None, self._limits)
+        return as_result(named, self._windows.score_whole(named, embedding))
 
     def score_many(
         self,
-        paths: Iterable[str | os.PathLike[str]],
+        recordings: Iterable[Any],
         whole: bool = False,
         progress: bool = False,
         is_known: Callable[[int], bool] | None = None,
+        *,
+        embedding: bool = False,
     ) -> Iterator[Scored]:
-        """Score files, those of equal length together; results come as they are ready.
+        """Score recordings, those of equal length together; results come as they are ready.
 
-        `index` of a result is that of its file among `paths`. They come in portions of some dozens
-        of files, in the order of `paths`, which may be any number. A file that cannot be scored
-        gives a result with an `error`, and the rest go on.
+        `index` of a result is that of its recording. They come in portions of some dozens, in the
+        order of `recordings`, which may be any number. A recording that cannot be scored gives a
+        result with an `error`, and the rest go on.
 
         Args:
+            recordings: paths, contents, file objects, or pairs (samples, sample_rate), mixed.
             whole: return the score of the whole recording, as `score_whole`, not that of the trial.
             progress: show how far a long recording is: a bar on a terminal, else lines in the log.
-            is_known: whether the file at an index has a result already: it gives none. The others'
-                scores are then the same to the last bit as if nothing were known, which they are
-                not where such files are left out of `paths`: in another batch a score has other
+            is_known: whether the recording at an index has a result already: it gives none. The
+                others' scores are then the same to the last bit as if nothing were known, which
+                they are not where such recordings are left out: in another batch a score has other
                 last digits.
+            embedding: results have the networks' embeddings too.
+
+        Raises:
+            UsageError: one of them is nothing that can be scored; names its index and type.
         """
         scoring = FileScoring(
-            self._scorer,
-            self.settings.sad,
-            self._max_samples,
-            whole,
-            self._describe_file,
-            partial(self._score_file_in_windows, progress=progress),
-            is_known or _is_never_known,
+            self._windows, whole, embedding, progress, self._limits, is_known or _is_never_known
         )
-        return scoring.score(Path(path) for path in paths)
+        return scoring.score(recordings)
 
     def score_over_time(
         self,
@@ -214,77 +239,19 @@ class Detector:
         Args:
             recording, sample_rate: as in `score`.
             window_s, hop_s: seconds.
-            progress: show how far a file is: a bar on a terminal, else lines in the log.
+            progress: show how far it is: a bar on a terminal, else lines in the log.
 
         Raises:
-            AsdfError: as `score`; windows or hops that leave parts out.
+            UsageError, AsdfError: as `score`; windows or hops that leave parts out.
         """
         window, hop = in_samples(window_s, hop_s, self._max_samples)
-        cut = cut_windows(read_in_blocks(recording, sample_rate, window), window, hop)
-        windows = self._score_windows(cut, window, self.settings.sad)
-        if progress and is_path(recording):
-            path = Path(recording)
-            count = count_windows(audio_length(path), window, hop)
-            windows = _track_windows(windows, path, count)
+        named = as_recording(recording, sample_rate, None, self._limits)
+        cut = cut_windows(named.read_in_blocks(window), window, hop)
+        windows = self._windows.score_windows(cut, window, self.settings.sad)
+        if progress:
+            count = count_windows(named.measure(NO_DETECTION).recording, window, hop)
+            windows = track_windows(windows, named, count)
         return [self._summary.describe_window(window) for window in windows]
-
-    def _score_windows(
-        self, cut: Iterator[Cut], length: int, sad: SpeechActivity
-    ) -> Iterator[Window]:
-        """Score windows of up to `length` samples, some at a time.
-
-        The network hears what `sad` leaves of each by itself.
-        """
-        together = max(1, _HELD_SAMPLES // length)
-        while group := list(islice(cut, together)):
-            heard = [cut_to_speech(window.waveform, sad) for window in group]
-            scores = self._scorer.score_waveforms(heard).tolist()
-            for window, score in zip(group, scores, strict=True):
-                end = window.start + len(window.waveform)
-                yield Window(window.start, end, score, is_silent(window.waveform))
-
-    def _score_in_windows(
-        self,
-        index: int,
-        path: Path | None,
-        recording: Any,
-        sample_rate: int | None = None,
-        track_windows: Callable[[Iterator[Window]], Iterator[Window]] = iter,
-    ) -> Scored:
-        length = self._max_samples
-        sad = self.settings.sad
-        total = None
-        if needs_whole_recording(sad):
-            # Whether a frame is speech depends on the loudest one, which may be the last. So speech
-            # is detected before the windows, and in none of them again.
-            waveform = read_whole(recording, sample_rate)
-            total = len(waveform)
-            blocks: Iterable[np.ndarray] = [cut_to_speech(waveform, sad)]
-        else:
-            blocks = read_in_blocks(recording, sample_rate, length)
-        cut = cut_windows(blocks, length, length)
-        windows = track_windows(self._score_windows(cut, length, _NO_DETECTION))
-        return self._summary.describe_whole(index, path, list(windows), total)
-
-    def _describe_file(self, file: File, raw: float, silent: bool) -> Scored:
-        trial = Trial(raw, file.speech, file.total, silent)
-        return self._summary.describe_trial(file.index, file.path, trial)
-
-    def _score_file_in_windows(self, file: File, progress: bool) -> Scored:
-        if not progress:
-            return self._score_in_windows(file.index, file.path, file.path)
-        count = count_windows(file.speech, self._max_samples, self._max_samples)
-        tracked = partial(_track_windows, path=file.path, count=count)
-        return self._score_in_windows(file.index, file.path, file.path, track_windows=tracked)
-
-    def _calibrate(self, raw: float) -> float:
-        if not np.isfinite(raw):
-            raise AsdfError(
-                "the network gives a score that is not a finite number: it has probably diverged."
-            )
-        if self.calibration is None:
-            return float(raw)
-        return float(self.calibration.llr(raw))
 
 
 def _adapt_rules(settings: Network, network: torch.nn.Module, full_length: bool) -> Network:
@@ -311,9 +278,25 @@ def _adapt_rules(settings: Network, network: torch.nn.Module, full_length: bool)
     )
 
 
+def _choose_threshold(threshold: float | None, calibration: Calibration | None) -> float | None:
+    """Return the threshold of verdicts: the requested one, else the calibration's; None: none."""
+    if threshold is None:
+        return None if calibration is None else calibration.threshold
+    if not math.isfinite(threshold):
+        raise UsageError(
+            f"threshold = {threshold:g}: every recording would get the same verdict. Give a finite "
+            "number."
+        )
+    return float(threshold)
+
+
+def _check_limits(max_seconds: float | None, memory_limit: int | None) -> Limits:
+    for name, limit in (("max_seconds", max_seconds), ("memory_limit", memory_limit)):
+        # Not `limit <= 0`: of NaN that is False too.
+        if limit is not None and not limit > 0:
+            raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")
+    return Limits(max_seconds, memory_limit)
+
+
 def _is_never_known(index: int) -> bool:
     return False
-
-
-def _track_windows(windows: Iterator[Window], path: Path, count: int) -> Iterator[Window]:
-    return track(windows, count, f"scoring {printable(path.name)}", unit="windows")

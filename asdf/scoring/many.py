@@ -1,4 +1,4 @@
-"""Many files: measured and read by threads while the network computes, equal lengths together.
+"""Many recordings: measured and read by threads while the network computes, equal lengths together.
 
 Invariant: results come in portions of the files, in the order in which they were named, so that the
 first comes soon and no more than a few portions are in memory, however long the list is. One bad
@@ -12,20 +12,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from asdf.audio import repeat_to
-from asdf.audio.speech import measure_speech, read_speech
+from asdf.audio.sources import Limits, Source
 from asdf.data.threads import Threads, threads
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.scoring.ahead import read_ahead
-from asdf.scoring.listening import check_exists
-from asdf.scoring.scored import Scored
-from asdf.scoring.scorer import Scorer
-from asdf.scoring.whole_recording import is_silent
-from asdf.settings.sections import SpeechActivity
+from asdf.scoring.in_windows import WindowScoring
+from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
+from asdf.scoring.scored import Score, Scored
+from asdf.scoring.whole_recording import Trial, as_result, is_silent
 
 # Decoders let other threads run, so that threads do as well as processes, and need no copies.
 _READERS = 4
@@ -39,10 +38,9 @@ _FAILURES = (AsdfError, OSError, MemoryError, ValueError)
 
 @dataclass(frozen=True)
 class File:
-    """A file to be scored.
+    """A recording to be scored, be it a file or in memory.
 
     Attributes:
-        index: among the files.
         speech: samples of speech in it.
         total: samples of the whole recording.
         samples: of its speech that are scored as a trial; None: it is scored in windows.
@@ -50,8 +48,7 @@ class File:
         known: its result is known already; it is only read for the others of its batch.
     """
 
-    index: int
-    path: Path
+    recording: Recording
     speech: int = 0
     total: int = 0
     samples: int | None = None
@@ -80,49 +77,64 @@ class FileScoring:
     """How files are scored.
 
     Attributes:
-        sad: settings of speech activity detection.
-        max_samples: of a trial.
+        scoring: scorer, settings of speech activity detection, and how windows are scored.
         whole: score recordings that are longer than a trial in windows.
-        make_trial: makes the result of a file, the network's own score, and whether what it heard
-            is silent.
-        score_in_windows: scores a file in windows.
+        embedding: results have the network's embeddings.
+        progress: show how far a long recording is.
+        limits: of what a recording may take.
         is_known: whether the file at an index has a result; called before its portion is measured.
     """
 
-    scorer: Scorer
-    sad: SpeechActivity
-    max_samples: int
+    scoring: WindowScoring
     whole: bool
-    make_trial: Callable[[File, float, bool], Scored]
-    score_in_windows: Callable[[File], Scored]
+    embedding: bool
+    progress: bool
+    limits: Limits
     is_known: Callable[[int], bool]
 
-    def score(self, paths: Iterable[Path]) -> Iterator[Scored]:
-        """Yield a result for each file that has none yet."""
+    def score(self, recordings: Iterable[Any]) -> Iterator[Scored]:
+        """Yield a result for each recording that has none yet.
+
+        Raises:
+            UsageError: one is nothing that can be scored, see `as_recording`.
+        """
         with threads(_READERS) as pool:
-            for batch, heard in read_ahead(pool, self._hear, self._batches(pool, paths)):
+            for batch, heard in read_ahead(pool, self._hear, self._batches(pool, recordings)):
                 yield from self._score_batch(batch, heard)
 
     def _score_batch(self, batch: list[File], heard: list[_Heard]) -> Iterator[Scored]:
         waveforms = [part.waveform for part in heard if part.waveform is not None]
-        scores = iter(())
+        rows = iter(range(len(waveforms)))
+        output = None
         if waveforms:
-            scores = iter(self.scorer.score_array(np.stack(waveforms)).tolist())
+            output = self.scoring.scorer.score_array(np.stack(waveforms), self.embedding)
         for file, part in zip(batch, heard, strict=True):
-            # Also a file that is known takes its score, or the others would get the wrong ones.
-            score = None if part.waveform is None else next(scores)
+            # Also a file that is known takes its row, or the others would get the wrong ones.
+            row = None if part.waveform is None else next(rows)
             if file.known:
                 continue
             if part.error:
-                yield Scored(file.index, file.path, error=part.error)
-            elif score is None:
-                yield _make_result(file, self.score_in_windows, file)
+                yield _make_failure(file, part.error)
+            elif output is None or row is None:
+                yield self._make_result(file, self._score_in_windows, file)
             else:
-                yield _make_result(file, self.make_trial, file, score, part.silent)
+                raw = float(output.scores[row])
+                trial = Trial(raw, file.speech, file.total, part.silent, output.embedding(row))
+                yield self._make_result(file, self.scoring.summary.describe_trial, trial)
 
-    def _batches(self, pool: Threads, paths: Iterable[Path]) -> Iterator[list[File]]:
+    def _score_in_windows(self, file: File) -> Score:
+        shown_samples = file.speech if self.progress else None
+        return self.scoring.score_whole(file.recording, self.embedding, shown_samples)
+
+    def _make_result(self, file: File, make: Callable[..., Score], *arguments: object) -> Scored:
+        try:
+            return as_result(file.recording, make(*arguments))
+        except _FAILURES as error:
+            return _make_failure(file, explain_failure(file.recording.name, error))
+
+    def _batches(self, pool: Threads, recordings: Iterable[Any]) -> Iterator[list[File]]:
         """Yield batches with files to be scored, portion by portion."""
-        numbered = enumerate(paths)
+        numbered = enumerate(recordings)
         measured = self._measure_portion(pool, numbered)
         while measured:
             files = [future.result() for future in measured]
@@ -141,30 +153,44 @@ class FileScoring:
         batches = []
         trials = []
         for file in files:
-            if self.whole and file.speech > self.max_samples:
+            if self.whole and file.speech > self.scoring.max_samples:
                 batches.append([file])
             else:
                 trials.append(file)
         lengths = np.array([file.speech for file in trials], np.int64)
-        for batch in self.scorer.plan_batches(lengths):
+        for batch in self.scoring.scorer.plan_batches(lengths):
             batches.append([replace(trials[i], samples=batch.samples) for i in batch.trials])
         return batches
 
     def _measure_portion(
-        self, pool: Threads, numbered: Iterator[tuple[int, Path]]
+        self, pool: Threads, numbered: Iterator[tuple[int, Any]]
     ) -> list[Future[File]]:
         """Begin to measure the next portion that has a file without a result; [] at the end."""
         while portion := list(islice(numbered, _PORTION)):
-            files = [File(index, path, known=self.is_known(index)) for index, path in portion]
+            files = [self._make_file(index, value) for index, value in portion]
             if _has_unknown(files):
                 return [pool.submit(self._measure, file) for file in files]
         return []
 
-    def _measure(self, file: File) -> File:
+    def _make_file(self, index: int, value: Any) -> File:
         try:
-            length = measure_speech(check_exists(file.path), self.sad)
+            recording = as_recording(value, None, index, self.limits)
+        except UsageError:
+            # A mistake in the program, not in a recording.
+            raise
+        except AsdfError as error:
+            name = name_of(value, index)
+            nothing = FileRecording(index, name, None, Source(name, b""))
+            return File(nothing, error=str(error), known=self.is_known(index))
+        return File(recording, known=self.is_known(index))
+
+    def _measure(self, file: File) -> File:
+        if file.error:
+            return file
+        try:
+            length = file.recording.measure(self.scoring.sad)
         except _FAILURES as error:
-            return replace(file, error=explain_failure(file.path, error))
+            return replace(file, error=explain_failure(file.recording.name, error))
         return replace(file, speech=length.speech, total=length.recording)
 
     def _hear(self, file: File) -> _Heard:
@@ -173,10 +199,10 @@ class FileScoring:
         if file.samples is None:
             return _Heard()
         try:
-            speech = read_speech(file.path, self.sad, 0, file.samples)
+            speech = file.recording.read_speech(self.scoring.sad, file.samples)
             return _Heard(repeat_to(speech, file.samples), is_silent(speech))
         except _FAILURES as error:
-            return _Heard(error=explain_failure(file.path, error))
+            return _Heard(error=explain_failure(file.recording.name, error))
 
 
 def _has_unknown(files: list[File]) -> bool:
@@ -184,24 +210,22 @@ def _has_unknown(files: list[File]) -> bool:
 
 
 def _first_index(batch: list[File]) -> int:
-    return min(file.index for file in batch)
+    return min(file.recording.index for file in batch)
 
 
-def _make_result(file: File, make: Callable[..., Scored], *arguments: object) -> Scored:
-    try:
-        return make(*arguments)
-    except _FAILURES as error:
-        return Scored(file.index, file.path, error=explain_failure(file.path, error))
+def _make_failure(file: File, error: str) -> Scored:
+    recording = file.recording
+    return Scored(recording.index, recording.path, error=error, name=recording.name)
 
 
-def explain_failure(path: Path, error: Exception) -> str:
-    """Return one line on why a file has no score."""
+def explain_failure(name: str, error: Exception) -> str:
+    """Return one line on why a recording has no score."""
     if isinstance(error, AsdfError):
         return str(error)
     if isinstance(error, MemoryError):
         return (
-            f"{path} does not fit into the memory that is free: its header likely claims a length "
+            f"{name} does not fit into the memory that is free: its header likely claims a length "
             "that it has not."
         )
     reason = getattr(error, "strerror", None) or error
-    return f"{path} cannot be read: {reason}."
+    return f"{name} cannot be read: {reason}."

@@ -1,9 +1,16 @@
-"""The score of a recording, and what is known of it."""
+"""The score of a recording, and what is known of it.
+
+Invariant: a verdict is made by `decide_verdict` alone, and both kinds of result have the same
+fields of `Known`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 MIN_SPEECH_S = 0.5
 """Shorter speech is scored, as every trial must be, but not judged.
@@ -13,6 +20,9 @@ A word says little, and repeated it says no more."""
 SILENCE_DB = -80.0
 """Samples that stay within this level of full scale are silence: 16 bits and their dither leave
 about -85 dB."""
+
+BONA_FIDE = "bona fide"
+SPOOF = "spoof"
 
 
 @dataclass(frozen=True)
@@ -24,16 +34,17 @@ class WindowScore:
     score: float
 
 
-@dataclass(frozen=True)
-class Scored:
-    """The score of a recording, and how much of it was heard.
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is known of a score.
 
     Attributes:
-        index: of the recording among the paths that were to be scored, from 0.
-        path: its file; None for an array.
-        score: the higher, the more bona fide; None when the recording could not be scored.
-        raw: the network's own score, which a calibrated detector maps to `score`; None as above.
-        error: why it could not be scored, one line; '' when it could.
+        verdict: 'bona fide' or 'spoof'; None without a threshold, or where `judged` is False.
+        threshold: from which score on the verdict is 'bona fide'; None: no verdicts.
+        llr: the score, where it is a natural-log likelihood ratio, as of a calibrated network; else
+            None.
+        raw: the network's own score, which a calibrated detector maps to the score; None when the
+            recording could not be scored.
         seconds: of the recording.
         seconds_scored: of it that the score is of, without what speech activity detection leaves
             out.
@@ -43,16 +54,72 @@ class Scored:
         remark: what one should know of the score; ''.
         judged: False where the score says nothing about the recording, as of silence; `remark` says
             why.
+        embedding: (dimension,) float32 that the network returns with its logits, if requested; of
+            several windows the mean.
     """
 
-    index: int
-    path: Path | None
-    score: float | None = None
+    verdict: str | None = None
+    threshold: float | None = None
+    llr: float | None = None
     raw: float | None = None
-    error: str = ""
     seconds: float | None = None
     seconds_scored: float | None = None
     windows: int = 0
     lowest: WindowScore | None = None
     remark: str = ""
     judged: bool = True
+    embedding: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Scored(Known):
+    """The score of a recording among others, and how much of it was heard.
+
+    Attributes:
+        index: of the recording among those that were to be scored, from 0.
+        path: its file; None for content or an array in memory.
+        score: the higher, the more bona fide; None when the recording could not be scored.
+        error: why it could not be scored, one line; '' when it could.
+        name: its path; or what messages call it.
+    """
+
+    index: int
+    path: Path | None
+    score: float | None = None
+    error: str = ""
+    name: str = ""
+
+    def entry(self) -> dict[str, Any]:
+        """Return the result as plain values, for JSON; what does not apply is null or left out."""
+        # These are always there, so that a reader need not ask for each key.
+        entry: dict[str, Any] = {
+            "path": self.name,
+            "score": self.score,
+            "verdict": self.verdict,
+            "seconds": self.seconds,
+            "seconds_scored": self.seconds_scored,
+        }
+        if self.lowest:
+            entry["lowest"] = asdict(self.lowest)
+        if self.remark:
+            entry["remark"] = self.remark
+        if self.error:
+            entry["error"] = self.error
+        return entry
+
+
+class Score(float, Known):
+    """The score of a recording as a number, and what is known of it as attributes."""
+
+    def __new__(cls, score: float, **known: Any) -> Score:
+        return float.__new__(cls, score)
+
+    def __init__(self, score: float, **known: Any) -> None:
+        Known.__init__(self, **known)
+
+
+def decide_verdict(score: float | None, threshold: float | None, judged: bool) -> str | None:
+    """Return 'bona fide' or 'spoof'; None where there is no verdict."""
+    if score is None or threshold is None or not judged:
+        return None
+    return BONA_FIDE if score >= threshold else SPOOF

@@ -7,9 +7,11 @@ the same network and settings score alike, and `how_scored` is what was really d
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,6 +41,22 @@ def scored_length_of(network: nn.Module, settings: Network) -> ScoredLength:
     )
 
 
+class Output(NamedTuple):
+    """What a network gives for waveforms, on the host.
+
+    Attributes:
+        scores: (waveforms,) float32.
+        embeddings: (waveforms, dimension) float32; None where they were not requested.
+    """
+
+    scores: np.ndarray
+    embeddings: np.ndarray | None = None
+
+    def embedding(self, index: int) -> np.ndarray | None:
+        """Return the embedding of a waveform, if they were requested."""
+        return None if self.embeddings is None else self.embeddings[index]
+
+
 class Scorer:
     """A network that scores waveforms at 16 kHz, in batches of equal lengths.
 
@@ -64,6 +82,8 @@ class Scorer:
         self.precision = precision
         self.length = scored_length_of(network, settings)
         self._network = network.to(self.device)
+        # Networks may hold what they are computing: hooks of transformers' loops do.
+        self._lock = threading.Lock()
         self._settings = settings
         _check_score(network, settings)
         self._plan = ScoringPlan(
@@ -96,35 +116,58 @@ class Scorer:
         Raises:
             AsdfError: the batch does not fit into the device's memory.
         """
+        return self._compute(waveforms_BT)[1]
+
+    def _compute(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings and scores of one batch, on the device. Raises as `score`."""
         with (
+            self._lock,
             self.precision.computing(),
             _in_evaluation_mode(self._network),
             memory_errors_as_messages(waveforms_BT, self._settings, self.length, self.device),
         ):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
-            logits_B2 = self._network(waveforms_BT)[1].float()
-            return self._scores_from(logits_B2)
+            output = self._network(waveforms_BT)
+            return output[0], self._scores_from(output[1].float())
 
-    def score_array(self, waveforms_BT: np.ndarray) -> np.ndarray:
-        """Score one batch of the host's: (batch,) float32, when it is done. Raises as `score`."""
-        scores_B = self.score(torch.from_numpy(waveforms_BT))
-        return fetch_later(scores_B)().numpy()
+    def score_array(self, waveforms_BT: np.ndarray, embedding: bool = False) -> Output:
+        """Score one batch of the host's, and wait for it.
 
-    def score_waveforms(self, waveforms: Sequence[np.ndarray]) -> np.ndarray:
-        """Score waveforms of any lengths, none of them empty: (waveforms,) float32.
+        Args:
+            embedding: return the network's embeddings too.
 
-        Raises as `score`.
+        Raises:
+            AsdfError: as `score`.
+            UsageError: the network returns no embeddings.
         """
+        embeddings_BE, scores_B = self._compute(torch.from_numpy(waveforms_BT))
+        fetch_scores = fetch_later(scores_B)
+        if not embedding:
+            return Output(fetch_scores().numpy())
+        if not isinstance(embeddings_BE, Tensor) or len(embeddings_BE) != len(waveforms_BT):
+            name = type(self._network).__name__
+            raise UsageError(f"{name} returns no embeddings: request scores alone.")
+        embeddings = fetch_later(embeddings_BE.float())().numpy()
+        return Output(fetch_scores().numpy(), embeddings)
+
+    def score_waveforms(self, waveforms: Sequence[np.ndarray], embedding: bool = False) -> Output:
+        """Score waveforms of any lengths, none of them empty. Raises as `score_array`."""
         scores = np.empty(len(waveforms), np.float32)
+        rows: dict[int, np.ndarray] = {}
         lengths = np.array([len(waveform) for waveform in waveforms], np.int64)
         for batch in self.plan_batches(lengths):
             parts = []
             for index in batch.trials:
                 start_of_it = waveforms[index][: batch.samples]
                 parts.append(repeat_to(start_of_it, batch.samples))
-            scores[batch.trials] = self.score_array(np.stack(parts))
-        return scores
+            output = self.score_array(np.stack(parts), embedding)
+            scores[batch.trials] = output.scores
+            if output.embeddings is not None:
+                rows.update(zip(batch.trials.tolist(), output.embeddings, strict=True))
+        if not embedding or not len(waveforms):
+            return Output(scores)
+        return Output(scores, np.stack([rows[index] for index in range(len(waveforms))]))
 
     def _scores_from(self, logits_B2: Tensor) -> Tensor:
         bona_fide_B = logits_B2[:, 1]

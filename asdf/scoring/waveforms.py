@@ -12,27 +12,33 @@ from typing import Any
 import numpy as np
 
 from asdf.audio.resampling import resample
+from asdf.audio.sources import Limits
 from asdf.errors import UsageError
 
 MAX_CHANNELS = 16
+# Those of `asdf.audio.opening`: at a rate of 1 Hz a second of memory becomes hours.
+_LOWEST_RATE = 1000
+_HIGHEST_RATE = 1_000_000
 # Of floats, whose full scale is 1.
 _MAX_LEVEL = 100.0
 _INTEGERS = {"int16": 2.0**15, "int32": 2.0**31}
 
 
-def as_waveform(array: Any, sample_rate: Any) -> np.ndarray:
+def as_waveform(array: Any, sample_rate: Any, limits: Limits | None = None) -> np.ndarray:
     """Return samples of any rate as (T,) float32 at 16 kHz, the channels averaged.
 
     Args:
         array: (samples,), (samples, channels) or (channels, samples), the longer axis being that of
             the samples; an array or tensor of floats with full scale 1, of int16 or of int32.
         sample_rate: of the array, in Hz.
+        limits: of what is computed from the array.
 
     Raises:
         UsageError: no or no whole rate, another type or shape, no samples, samples that are not
             finite, or floats on an integer scale.
+        AsdfError: it is longer than the limits allow.
     """
-    rate = _check_rate(sample_rate)
+    rate = check_rate(sample_rate)
     # A tensor that learns, or of a GPU, is none that numpy reads.
     if hasattr(array, "detach"):
         array = array.detach().cpu()
@@ -58,6 +64,9 @@ def as_waveform(array: Any, sample_rate: Any) -> np.ndarray:
             f"the array holds floats up to {level:.0f}, but the full scale of floats is 1. They "
             "were likely integers before: divide them by 32768, or give them as int16."
         )
+    if limits is not None:
+        limits.check_seconds("the array", len(mono) / rate)
+        limits.check_memory("the array", len(mono), 1, rate)
     return resample(mono, rate)
 
 
@@ -76,12 +85,22 @@ def _average_channels(samples: np.ndarray) -> np.ndarray:
     return mono
 
 
-def _check_rate(sample_rate: Any) -> int:
+def check_rate(sample_rate: Any, name: str = "an array") -> int:
+    """Return a sampling rate as a whole number.
+
+    Raises:
+        UsageError: it is none, or one at which no one records speech.
+    """
     try:
         rate = int(sample_rate)
     except (TypeError, ValueError, OverflowError):
         rate = 0
     if rate < 1 or rate != sample_rate:
         problem = "was not given" if sample_rate is None else f"is {sample_rate!r}"
-        raise UsageError(f"an array needs its sample_rate in Hz, a whole number; it {problem}.")
+        raise UsageError(f"{name} needs its sample_rate in Hz, a whole number; it {problem}.")
+    if not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
+        raise UsageError(
+            f"{name}: a sample_rate of {rate:,} Hz is none of speech: give one from "
+            f"{_LOWEST_RATE:,} to {_HIGHEST_RATE:,} Hz."
+        )
     return rate

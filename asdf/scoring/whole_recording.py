@@ -6,14 +6,25 @@ Invariant: a result never looks like that of the whole recording when less was h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
+from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
-from asdf.scoring.scored import MIN_SPEECH_S, SILENCE_DB, Scored, WindowScore
+from asdf.metrics.calibration import Calibration
+from asdf.scoring.recordings import Recording
+from asdf.scoring.scored import (
+    MIN_SPEECH_S,
+    SILENCE_DB,
+    Known,
+    Score,
+    Scored,
+    WindowScore,
+    decide_verdict,
+)
 
 
 @dataclass(frozen=True)
@@ -25,12 +36,14 @@ class Trial:
         speech: samples of speech in the whole recording.
         total: samples of the recording.
         silent: whether what was heard is digital silence.
+        embedding: the network's, if requested.
     """
 
     raw: float
     speech: int
     total: int
     silent: bool
+    embedding: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -41,12 +54,14 @@ class Window:
         start, end: samples `start <= i < end`.
         raw: the network's own score.
         silent: whether the window is digital silence.
+        embedding: the network's, if requested.
     """
 
     start: int
     end: int
     raw: float
     silent: bool
+    embedding: np.ndarray | None = None
 
 
 def is_silent(waveform: np.ndarray) -> bool:
@@ -63,16 +78,38 @@ class Summary:
     """Makes results of scores.
 
     Attributes:
-        calibrate: returns the score that is shown for the network's own; raises an AsdfError for
-            one that is not finite.
+        calibration: by which the score is computed from the network's; None: it is the network's.
+        threshold: from which score on the verdict is 'bona fide'; None: no verdicts.
         max_samples: beyond which a trial is not heard.
     """
 
-    calibrate: Callable[[float], float]
+    calibration: Calibration | None
+    threshold: float | None
     max_samples: int
 
-    def describe_trial(self, index: int, path: Path | None, trial: Trial) -> Scored:
-        """Return the result of a recording that was heard from its beginning."""
+    def score_of(self, raw: float, **known: Any) -> Score:
+        """Return the score that is shown for the network's, with what is `known` of it.
+
+        Raises:
+            AsdfError: it is not a finite number.
+        """
+        if not np.isfinite(raw):
+            raise AsdfError(
+                "the network gives a score that is not a finite number: it has probably diverged."
+            )
+        score = float(raw)
+        llr = None
+        if self.calibration is not None:
+            score = llr = float(self.calibration.llr(raw))
+        verdict = decide_verdict(score, self.threshold, known.get("judged", True))
+        return Score(score, verdict=verdict, threshold=self.threshold, llr=llr, raw=raw, **known)
+
+    def describe_trial(self, trial: Trial) -> Score:
+        """Return the score of a recording that was heard from its beginning.
+
+        Raises:
+            AsdfError: as `score_of`.
+        """
         problem = _explain_no_verdict(trial.speech, trial.silent)
         remarks = []
         if problem:
@@ -80,25 +117,24 @@ class Summary:
         if trial.speech > self.max_samples:
             heard = _to_seconds(self.max_samples)
             remarks.append(f"only the first {heard} s of {_to_seconds(trial.speech)} s are scored")
-        return Scored(
-            index,
-            path,
-            self.calibrate(trial.raw),
+        return self.score_of(
             trial.raw,
             seconds=trial.total / SAMPLE_RATE,
             seconds_scored=min(trial.speech, self.max_samples) / SAMPLE_RATE,
             windows=1,
             remark="; ".join(remarks),
             judged=not problem,
+            embedding=trial.embedding,
         )
 
-    def describe_whole(
-        self, index: int, path: Path | None, windows: Sequence[Window], total: int | None = None
-    ) -> Scored:
-        """Return the result of a recording that was heard in windows, from its start to its end.
+    def describe_whole(self, windows: Sequence[Window], total: int | None = None) -> Score:
+        """Return the score of a recording that was heard in windows, from its start to its end.
 
         Args:
             total: samples of the recording, where the windows are of its speech alone.
+
+        Raises:
+            AsdfError: as `score_of`.
         """
         # Of nothing but silence, every window counts: a trial of a list must have a score.
         counted = [window for window in windows if not window.silent] or windows
@@ -112,10 +148,7 @@ class Summary:
         lowest = None
         if len(windows) > 1:
             lowest = self.describe_window(min(counted, key=_raw_score))
-        return Scored(
-            index,
-            path,
-            self.calibrate(raw),
+        return self.score_of(
             raw,
             seconds=(speech if total is None else total) / SAMPLE_RATE,
             seconds_scored=_count_samples(counted) / SAMPLE_RATE,
@@ -123,12 +156,27 @@ class Summary:
             lowest=lowest,
             remark=remark,
             judged=not problem,
+            embedding=_mean_embedding(counted),
         )
 
     def describe_window(self, window: Window) -> WindowScore:
         """Return the result of a window."""
-        score = self.calibrate(window.raw)
+        score = float(self.score_of(window.raw))
         return WindowScore(window.start / SAMPLE_RATE, window.end / SAMPLE_RATE, score)
+
+
+def as_result(recording: Recording, score: Score) -> Scored:
+    """Return a score as the result of a recording among others."""
+    known = {field.name: getattr(score, field.name) for field in fields(Known)}
+    return Scored(recording.index, recording.path, float(score), name=recording.name, **known)
+
+
+def _mean_embedding(windows: Sequence[Window]) -> np.ndarray | None:
+    embeddings = [window.embedding for window in windows if window.embedding is not None]
+    if not embeddings:
+        return None
+    mean: np.ndarray = np.stack(embeddings).mean(axis=0, dtype=np.float64)
+    return mean.astype(np.float32)
 
 
 def _raw_score(window: Window) -> float:

@@ -95,8 +95,8 @@ def test_waveforms_of_any_lengths_get_their_own_scores():
     network = Means()
     scorer = Scorer(network, rules(minibatch_size=1, train_clip_size=2000), FULL)
     waveforms = [np.full(size, size, np.float32) for size in (1000, 500, 1000, 3000, 1000)]
-    scores = scorer.score_waveforms(waveforms)
+    scores = scorer.score_waveforms(waveforms).scores
     assert scores.dtype == np.float32
     assert scores.tolist() == pytest.approx([10 * len(waveform) for waveform in waveforms])
     assert network.shapes == [(1, 3000), (3, 1000), (1, 800)]
-    assert scorer.score_waveforms([]).shape == (0,)
+    assert scorer.score_waveforms([]).scores.shape == (0,)

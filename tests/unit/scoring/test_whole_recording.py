@@ -103,7 +103,7 @@ def test_a_trial_that_is_a_part_of_its_recording_is_said_so(detector, long, capl
     assert detector.score(exact, 16000) == pytest.approx(trial, abs=1e-5)
     assert caplog.messages == []
     detector.score(read_audio(long), 16000)
-    assert caplog.messages == [f"an array: {message}"]
+    assert caplog.messages == [f"the recording (ndarray): {message}"]
 
 
 @pytest.mark.parametrize("level", [0.0, 0.25, "dither"])
@@ -197,8 +197,8 @@ def test_windows_longer_than_what_is_heard_are_refused(detector, long):
 
 def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
     """Twenty blocks of windows: at no time are more than a few of them in memory."""
-    monkeypatch.setattr("asdf.scoring.detector._HELD_SAMPLES", 2 * MOST)
-    monkeypatch.setattr("asdf.scoring.listening._BLOCK", MOST)
+    monkeypatch.setattr("asdf.scoring.in_windows._HELD_SAMPLES", 2 * MOST)
+    monkeypatch.setattr("asdf.scoring.recordings._BLOCK", MOST)
     soundfile.write(tmp_path / "long.wav", sound(40 * MOST), 16000)
     alive, most = [], 0
     spans = blocks.resample

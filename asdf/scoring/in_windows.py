@@ -1,0 +1,99 @@
+"""Long recordings scored in windows, some at a time.
+
+Invariant: memory holds a few windows and what is read of the recording, however long it is, unless
+speech activity detection needs all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from asdf.audio import cut_to_speech
+from asdf.audio.speech import needs_whole_recording
+from asdf.runs.progress import track
+from asdf.scoring.recordings import Recording
+from asdf.scoring.scored import Score
+from asdf.scoring.scorer import Scorer
+from asdf.scoring.whole_recording import Summary, Window, is_silent
+from asdf.scoring.windows import Cut, count_windows, cut_windows
+from asdf.settings.sections import SpeechActivity
+from asdf.text import printable
+
+# Windows that are in memory together, in samples: 64 MiB, so that batches are full and ten hours
+# take no more than an hour.
+_HELD_SAMPLES = 2**24
+
+NO_DETECTION = SpeechActivity(mode="off")
+
+
+@dataclass(frozen=True)
+class WindowScoring:
+    """How recordings are scored in windows.
+
+    Attributes:
+        sad: settings of speech activity detection.
+        max_samples: of a window of a whole recording.
+    """
+
+    scorer: Scorer
+    sad: SpeechActivity
+    max_samples: int
+    summary: Summary
+
+    def score_whole(
+        self, recording: Recording, embedding: bool = False, shown_samples: int | None = None
+    ) -> Score:
+        """Score all of a recording.
+
+        Args:
+            shown_samples: of its speech, of which is shown how much is scored; None: nothing is
+                shown.
+
+        Raises:
+            AsdfError: it cannot be read, or its score is not a finite number.
+        """
+        length = self.max_samples
+        total = None
+        if needs_whole_recording(self.sad):
+            # Whether a frame is speech depends on the loudest one, which may be the last. So speech
+            # is detected before the windows, and in none of them again.
+            waveform = recording.read_whole()
+            total = len(waveform)
+            blocks: Iterable[np.ndarray] = [cut_to_speech(waveform, self.sad)]
+        else:
+            blocks = recording.read_in_blocks(length)
+        windows = self.score_windows(
+            cut_windows(blocks, length, length), length, NO_DETECTION, embedding
+        )
+        if shown_samples is not None:
+            count = count_windows(shown_samples, length, length)
+            windows = track_windows(windows, recording, count)
+        return self.summary.describe_whole(list(windows), total)
+
+    def score_windows(
+        self, cut: Iterator[Cut], length: int, sad: SpeechActivity, embedding: bool = False
+    ) -> Iterator[Window]:
+        """Score windows of up to `length` samples, some at a time.
+
+        The network hears what `sad` leaves of each by itself.
+        """
+        together = max(1, _HELD_SAMPLES // length)
+        while group := list(islice(cut, together)):
+            heard = [cut_to_speech(window.waveform, sad) for window in group]
+            output = self.scorer.score_waveforms(heard, embedding)
+            for row, window in enumerate(group):
+                end = window.start + len(window.waveform)
+                score = float(output.scores[row])
+                silent = is_silent(window.waveform)
+                yield Window(window.start, end, score, silent, output.embedding(row))
+
+
+def track_windows(windows: Iterator[Window], recording: Recording, count: int) -> Iterator[Window]:
+    """Show how far the windows of a recording are: a bar on a terminal, else lines in the log."""
+    name = Path(recording.name).name
+    return track(windows, count, f"scoring {printable(name)}", unit="windows")

@@ -1,0 +1,246 @@
+"""What a program hands over to be scored: a path, content of a file, a file object, or samples.
+
+Invariant: the same samples get the same score whatever they come as. What is none of these is
+refused by its type, before anything is read; content is never taken for a path.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asdf.archives import find_member
+from asdf.audio import read_audio
+from asdf.audio.blocks import read_blocks
+from asdf.audio.sources import Limits, Source
+from asdf.audio.speech import (
+    Beginning,
+    SpeechLength,
+    find_beginning,
+    measure_speech,
+    read_beginning,
+    read_speech,
+)
+from asdf.audio.speech_activity import cut_to_speech
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.scoring.waveforms import as_waveform, check_rate
+from asdf.settings.sections import SpeechActivity
+
+# At least so much of a file is read at a time: a seek and a call for each short window would cost
+# more.
+_BLOCK = 30 * SAMPLE_RATE
+
+_CONTENT = bytes | bytearray | memoryview
+_READ_AT_ONCE = 2**20
+# A stream need not end.
+_MAX_CONTENT = 2**31
+
+
+@dataclass(frozen=True)
+class Recording(ABC):
+    """A recording to be scored.
+
+    Attributes:
+        index: among those that are scored together.
+        name: its path; or what messages call it.
+        path: None for what is in memory.
+    """
+
+    index: int
+    name: str
+    path: Path | None
+
+    @abstractmethod
+    def measure(self, sad: SpeechActivity) -> SpeechLength:
+        """Measure speech and recording. Raises an AsdfError where it cannot be read."""
+
+    @abstractmethod
+    def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
+        """Read up to `samples` of its speech: (T,) float32. Raises as `measure`."""
+
+    @abstractmethod
+    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
+        """Read as `read_speech`, and measure. Raises as `measure`."""
+
+    @abstractmethod
+    def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
+        """Read all of it, in blocks of `window` samples or more; a file is decoded once.
+
+        Without speech activity detection. Raises as `measure`.
+        """
+
+    @abstractmethod
+    def read_whole(self) -> np.ndarray:
+        """Read all of it, without speech activity detection. Raises as `measure`."""
+
+
+@dataclass(frozen=True)
+class FileRecording(Recording):
+    """A file, or the content of one."""
+
+    source: Path | Source
+
+    def measure(self, sad: SpeechActivity) -> SpeechLength:
+        return measure_speech(self._checked(), sad)
+
+    def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
+        return read_speech(self.source, sad, 0, samples)
+
+    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
+        return read_beginning(self._checked(), sad, samples)
+
+    def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
+        return read_blocks(self._checked(), max(window, _BLOCK))
+
+    def read_whole(self) -> np.ndarray:
+        return read_audio(self._checked())
+
+    def _checked(self) -> Path | Source:
+        """Return the source, which exists.
+
+        Raises:
+            AsdfError: its path is neither a file nor a member of an archive.
+        """
+        path = self.path
+        if path is not None and not path.exists() and find_member(path) is None:
+            raise AsdfError(
+                f"there is no file {path}. Check the path; a relative one is relative to "
+                f"{Path.cwd()}."
+            )
+        return self.source
+
+
+@dataclass(frozen=True)
+class ArrayRecording(Recording):
+    """Samples in memory."""
+
+    samples: Any
+    sample_rate: int
+    limits: Limits
+
+    @cached_property
+    def _waveform(self) -> np.ndarray:
+        return as_waveform(self.samples, self.sample_rate, self.limits)
+
+    def measure(self, sad: SpeechActivity) -> SpeechLength:
+        speech = cut_to_speech(self._waveform, sad)
+        return SpeechLength(len(speech), len(self._waveform))
+
+    def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
+        return cut_to_speech(self._waveform, sad)[:samples]
+
+    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
+        return find_beginning(self._waveform, sad, samples)
+
+    def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
+        return [self._waveform]
+
+    def read_whole(self) -> np.ndarray:
+        return self._waveform
+
+
+def as_recording(
+    value: Any, sample_rate: Any = None, index: int | None = None, limits: Limits | None = None
+) -> Recording:
+    """Return what a program hands over as a recording; a file object is read to its end.
+
+    Args:
+        value: a path; bytes, bytearray or memoryview of a file's content; a file object, opened for
+            bytes; samples, as of `as_waveform`; or a pair (samples, sample_rate).
+        sample_rate: of samples, in Hz.
+        index: among several, for messages.
+
+    Raises:
+        UsageError: it is none of these, or samples have no rate; names index and type.
+        AsdfError: a file object cannot be read, or holds more than the limits allow.
+    """
+    if sample_rate is None and _is_pair(value):
+        value, sample_rate = value
+    limits = limits or Limits()
+    name = name_of(value, index)
+    position = index or 0
+    if isinstance(value, str | os.PathLike):
+        _refuse_rate(sample_rate, name)
+        path = Path(value)
+        source: Path | Source = path
+        if limits != Limits():
+            source = Source(name, limits=limits)
+        return FileRecording(position, name, path, source)
+    if isinstance(value, _CONTENT) or hasattr(value, "read"):
+        _refuse_rate(sample_rate, name)
+        content = bytes(value) if isinstance(value, _CONTENT) else _read_to_end(value, name, limits)
+        return FileRecording(position, name, None, Source(name, content, limits))
+    if not _is_array(value):
+        raise UsageError(
+            f"{name} cannot be scored: give a path, the content of a file as bytes, a file object, "
+            "or samples with their sample_rate."
+        )
+    rate = check_rate(sample_rate, name)
+    return ArrayRecording(position, name, None, value, rate, limits)
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether it is (samples, rate), and not two samples."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    return not isinstance(value[0], int | float)
+
+
+def _is_array(value: Any) -> bool:
+    is_tensor = hasattr(value, "detach")
+    return is_tensor or isinstance(value, list | tuple) or hasattr(value, "__array__")
+
+
+def name_of(value: Any, index: int | None) -> str:
+    """Return the path of a recording, or how messages name it."""
+    if isinstance(value, str | os.PathLike):
+        return os.fsdecode(value)
+    number = "the recording" if index is None else f"recording {index}"
+    return f"{number} ({type(value).__name__})"
+
+
+def _refuse_rate(sample_rate: Any, name: str) -> None:
+    if sample_rate is not None:
+        raise UsageError(
+            f"{name}: sample_rate is for samples; a file states its own. Leave it out."
+        )
+
+
+def _read_to_end(file: Any, name: str, limits: Limits) -> bytes:
+    """Read a file object from where it is to its end."""
+    if isinstance(file, io.TextIOBase):
+        raise UsageError(f"{name} is open for text: open it for bytes, as open(path, 'rb').")
+    largest = _MAX_CONTENT if limits.memory is None else min(limits.memory, _MAX_CONTENT)
+    content = io.BytesIO()
+    while part := _read_part(file, name):
+        content.write(part)
+        if content.tell() > largest:
+            raise AsdfError(
+                f"{name} holds more than {largest:,} bytes. Give the path of a large file, which "
+                "is read in parts; or raise the limit memory_limit."
+            )
+    return content.getvalue()
+
+
+def _read_part(file: Any, name: str) -> bytes:
+    try:
+        part = file.read(_READ_AT_ONCE)
+    except (OSError, ValueError) as error:
+        # ValueError: it is closed.
+        raise AsdfError(f"{name} cannot be read: {error}.") from error
+    if not isinstance(part, bytes | bytearray):
+        kind = type(part).__name__
+        raise UsageError(
+            f"{name} gives {kind} where a file object gives bytes. Open it for bytes; of one that "
+            "is asynchronous or does not block, read the bytes and give these."
+        )
+    return bytes(part)
