@@ -4,7 +4,9 @@ Invariants: an updated map keeps its class's interface and the names and numbers
 the start it computes what it computed before, to the last bit on the CPU. Whoever reads its
 `weight` gets the updated one, so that attention that multiplies by weights, and not through
 modules, is updated as well. In `eval()` mode it computes with that weight, which is why a merged
-network gives the very scores of the unmerged one.
+network gives the very scores of the unmerged one. Where a network is divided over processes, its
+weights can be computed with only while they are gathered; until then `weight` is the parameter,
+which torch reads by that name whenever it looks for the part to gather.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022; Liu et al.,
 "DoRA: Weight-Decomposed Low-Rank Adaptation", ICML 2024.
@@ -21,6 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.distributed.sharding import is_part
 from asdf.networks.first_numbers import draw_uniform
 from asdf.networks.full_precision import without_autocast
 from asdf.settings.sections import Lora
@@ -58,7 +61,8 @@ class _Updated(nn.Module):
             magnitude_O = self.factor(_MAGNITUDE, suffix)
             if magnitude_O is None:
                 return sum_OI
-            return (magnitude_O / _row_norms(sum_OI)).unsqueeze(1) * sum_OI
+            scaled_OI = (magnitude_O / _row_norms(sum_OI)).unsqueeze(1) * sum_OI
+            return scaled_OI.to(sum_OI.dtype)
 
     def add_update(self, weight_OI: Tensor, lora: Lora, name: str, suffix: str = "") -> None:
         """Make the tensors of the update of a weight, whose name chooses the numbers."""
@@ -77,7 +81,9 @@ class LowRankLinear(_Updated, nn.Linear):
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
-        """The updated weight (O, I)."""
+        """The updated weight (O, I); a part of the parameter while the network is divided."""
+        if is_part(self.base_weight):
+            return self.base_weight
         return self.updated(self.base_weight)
 
     @property
@@ -116,9 +122,11 @@ class LowRankAttention(_Updated, nn.MultiheadAttention):
 
     @property
     def in_proj_weight(self) -> Tensor:  # type: ignore[override]
-        """The updated weight (3 O, I)."""
-        parts = []
+        """The updated weight (3 O, I); a part of the parameter while the network is divided."""
         base = cast(Tensor, self._parameters["in_proj_weight"])
+        if is_part(base):
+            return base
+        parts = []
         for name, weight_OI in zip(JOINED, base.chunk(len(JOINED)), strict=True):
             suffix = f"_{name}"
             has_update = self.factor(_DOWN, suffix) is not None
@@ -179,5 +187,7 @@ def is_update(name: str) -> bool:
 
 
 def _row_norms(weight_OI: Tensor) -> Tensor:
-    norms_O: Tensor = torch.linalg.vector_norm(weight_OI, dim=1)
+    # A divided network may be gathered in 16 bits, in which a ratio of norms has steps of 0.4 %.
+    kind = torch.promote_types(weight_OI.dtype, torch.float32)
+    norms_O: Tensor = torch.linalg.vector_norm(weight_OI, dim=1, dtype=kind)
     return norms_O

@@ -16,7 +16,6 @@ from torchaudio.models.wav2vec2.components import Transformer
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.build import build_network
-from asdf.networks.low_rank import updated_modules
 from asdf.settings.sections import Sections
 
 
@@ -58,8 +57,8 @@ def check_divisible(network: nn.Module, network_class: str) -> None:
     """Make sure that the network can be divided, and that this saves memory.
 
     Raises:
-        UsageError: it has no encoder layers, updates of weights, or a parameter that is a single
-            number or a transposed view.
+        UsageError: it has no encoder layers, or a parameter that is a single number or a transposed
+            view.
     """
     about = f"computing.shard_network = True: {network_class} "
     advice = "set computing.shard_network = False."
@@ -67,12 +66,6 @@ def check_divisible(network: nn.Module, network_class: str) -> None:
         raise UsageError(
             f"{about}has no front end of the wav2vec 2.0 family, whose encoder layers could be "
             f"gathered one at a time. Choose another network.network_class, or {advice}"
-        )
-    if any(True for _ in updated_modules(network)):
-        # What gathers the parts would take an updated weight for the parameter.
-        raise UsageError(
-            f"{about}has updates of weights (lora.rank), which cannot be divided. Set lora.rank = "
-            f"0, or {advice}"
         )
     for name, parameter in network.named_parameters():
         if parameter.dim() == 0:

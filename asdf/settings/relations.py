@@ -149,10 +149,6 @@ def _sharding_contradictions(sections: Sections) -> Iterator[Contradiction]:
         relations["front_end.layer_drop"] = (
             "needs all processes to compute the same layers and cannot be combined with"
         )
-    if sections.lora.rank:
-        relations["lora.rank"] = (
-            "divides weights, which updates are then not of, and cannot be combined with"
-        )
     if sections.front_end.cache_features:
         relations["front_end.cache_features"] = (
             "divides the front end, which training does not compute with"

@@ -71,6 +71,23 @@ DRAWN_NOWHERE: dict[str, dict[str, object]] = {
         "front_end.layer": 2,
         "front_end.unfreeze_after_epochs": 1,
     },
+    # WavLM's attention joins three maps, and computes with their weights; its first layer is
+    # gathered with the rest of the network. A rank of 1 leaves some processes nothing of a factor.
+    "LoRA that learns later, in WavLM's joined attention": {
+        "front_end.architecture": WAVLM,
+        "front_end.unfreeze_after_epochs": 1,
+        "lora.rank": 1,
+    },
+    "DoRA, adapters, norms, a layer; clipping, averages": {
+        "lora.rank": 3,
+        "lora.decomposed": True,
+        "adapter.width": 4,
+        "adapter.positions": ("before", "layers"),
+        "front_end.trained_parts": ("norms", "layers:2"),
+        "network.optimizer_step_interval": 2,
+        "network.gradient_clip_norm": 1.0,
+        "network.ema_decay": 0.7,
+    },
 }
 DRAWN: dict[str, dict[str, object]] = {
     "masks, dropout, recomputed layers": {
@@ -79,6 +96,11 @@ DRAWN: dict[str, dict[str, object]] = {
         "front_end.dropout": 0.2,
         "front_end.gradient_checkpointing": True,
         "network.optimizer_step_interval": 2,
+    },
+    "LoRA with dropout, recomputed layers": {
+        "lora.rank": 2,
+        "lora.dropout": 0.3,
+        "front_end.gradient_checkpointing": True,
     },
 }
 
@@ -90,6 +112,13 @@ SWITCHED: dict[str, object] = {
     "network.initial_learning_rate": 1e-4,
     "front_end.unfreeze_after_epochs": 1,
 }
+# Weights, norms and magnitudes in 16 bits, of a layer that rests and of one that learns.
+BF16: dict[str, object] = {
+    "lora.rank": 2,
+    "lora.decomposed": True,
+    "front_end.trained_parts": ("layers:1",),
+}
+UPDATED = "DoRA, adapters, norms, a layer; clipping, averages"
 LENGTHS = [4100, 9000, 4500, 8000, 5000, 7000, 6000]
 
 
@@ -209,11 +238,14 @@ def work_of(world: World, folder: Path) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, case in {**DRAWN_NOWHERE, **DRAWN}.items():
         results[name] = {way: train(case, world, way == "sharded") for way in ("whole", "sharded")}
-    bf16 = {"computing.precision": "bf16"}
+    bf16 = {"computing.precision": "bf16", **BF16}
     results["bf16"] = {way: train(bf16, world, way == "sharded") for way in ("whole", "sharded")}
     start = torch.load(folder / "start.pt")
     results["taken up"] = train(SWITCHED, world, True, start)
     results["left"] = train(SWITCHED, world, True, epochs=1)
+    results["updated, left"] = train(DRAWN_NOWHERE[UPDATED], world, True, epochs=1)
+    left = world.agree(results["updated, left"])
+    results["updated, taken up"] = train(DRAWN_NOWHERE[UPDATED], world, True, left)
     results["scores"] = score(world, folder, True, start)
     results["refused"] = refused_gradient(world)
     return results
@@ -260,6 +292,27 @@ def test_a_divided_network_learns_what_a_whole_one_does(results, processes: int)
         assert_close(result["sharded"], result["whole"], name)
     for name, case in DRAWN_NOWHERE.items():
         assert_close(results[processes][name]["sharded"], train(case, World()), name)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_divided_updates_learn_and_go_on_to_the_last_bit(results, processes: int) -> None:
+    """Also on one process. What is updated rests, and what updates it began at zero."""
+    straight = results[processes][UPDATED]["sharded"]
+    weights = straight["model_state_dict"]
+    ends = ("lora_B", "up_weight")
+    added = [name for name in weights if name.endswith(ends)]
+    assert len(added) == 3 * 6 + 1 + 3
+    assert min(float(weights[name].abs().max()) for name in added) > 1e-5
+    resting = "front_end.model.encoder.transformer.layers.0.attention.q_proj.weight"
+    torch.manual_seed(0)
+    base = build_network(settings_of({}, False), Path(small_networks.__file__).parent)
+    assert torch.equal(weights[resting], base.double().state_dict()[resting])
+    resumed = results[processes]["updated, taken up"]
+    for key in ("model_state_dict", "optimizer_state_dict", "unaveraged_state_dict"):
+        torch.testing.assert_close(resumed[key], straight[key], rtol=0, atol=0)
+    left = results[processes]["updated, left"]
+    alone = train(DRAWN_NOWHERE[UPDATED], World(), start=left)
+    assert_close(alone, straight, "one process goes on")
 
 
 @pytest.mark.parametrize("processes", [2, 3])

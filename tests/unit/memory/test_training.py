@@ -65,6 +65,17 @@ def test_processes_divide_weights_and_moments_of_a_network_that_is_sharded():
     assert divided.moments == pytest.approx(alone.moments / 4, rel=0.2)
 
 
+def test_processes_divide_updates_and_what_rests():
+    settings = settings_of("SSL_ASP")
+    settings.computing.shard_network = True
+    settings.lora = Lora(rank=4, decomposed=True)
+    alone = computed(settings)
+    divided = training_memory(settings, "tiny", 4, torch.bfloat16)
+    assert divided.trained == alone.trained < alone.parameters / 2
+    assert divided.weights == pytest.approx(alone.weights / 4, rel=0.3)
+    assert divided.moments < alone.moments
+
+
 def activations(settings: Sections) -> int:
     memory = computed(settings)
     return memory.peak - memory.between - 2 * WORKSPACE

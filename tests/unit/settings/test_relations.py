@@ -229,12 +229,3 @@ def test_what_a_divided_network_goes_without(
         Settings().read_configs("runs.py", ["a"])
     result = f"runs.py:2: computing.shard_network = True (init.py:1) {message} (runs.py:2)"
     assert str(caught.value) == result
-
-
-def test_updates_of_weights_are_not_divided(runs: Write) -> None:
-    runs("a\nlora.rank = 4\ncomputing.shard_network = True\n")
-    with pytest.raises(
-        SettingsError,
-        match=r"divides weights, which updates are then not of, and cannot be combined with lora",
-    ):
-        Settings().read_configs("runs.py", ["a"])
