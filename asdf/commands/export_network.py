@@ -3,6 +3,7 @@
     python -m asdf export net.pt --format ssl_anti_spoofing out.pth   SSL_Anti-spoofing, SLS, ...
     python -m asdf export net.pt --format aasist AASIST.pth           the authors' AASIST, AASIST-L
     python -m asdf export net.pt --format rawnet2 RawNet2.pth         ASVspoof 2021's RawNet2
+    python -m asdf export net.pt --format antideepfake net.ckpt       AntiDeepfake; or .safetensors
     python -m asdf export net.pt --format onnx net.onnx               ONNX, for any language
     python -m asdf export net.pt --format torchscript net.ts          TorchScript, for C++
     python -m asdf export net.pt --format torchscript net.ts --samples 48000    of 3 s
@@ -36,7 +37,16 @@ if TYPE_CHECKING:
 
     from asdf.interchange import NetworkFile
 
-FORMATS = ("ssl_anti_spoofing", "aasist", "rawnet2", "onnx", "torchscript", "safetensors", "hub")
+FORMATS = (
+    "ssl_anti_spoofing",
+    "aasist",
+    "rawnet2",
+    "antideepfake",
+    "onnx",
+    "torchscript",
+    "safetensors",
+    "hub",
+)
 GRAPHS = ("onnx", "torchscript")
 
 
@@ -73,15 +83,17 @@ def main(arguments: list[str]) -> int:
 
 
 def _check_no_loss(network: nn.Module, layout: str) -> None:
-    """Refuse a network with a loss as a part of it, for which published layouts have no layer.
+    """Refuse a network with a loss as a part of it, for which a published layout has no layer.
 
     Raises:
         UsageError: the network is one.
     """
+    from asdf.interchange import has_one_class
     from asdf.networks.trained_loss import loss_of
 
     loss = loss_of(network)
-    if loss is not None:
+    has_layer = layout == "antideepfake" and has_one_class(network)
+    if loss is not None and not has_layer:
         raise UsageError(
             f"the network was trained by {type(loss).__name__}, which gives its scores and is a "
             f"part of it; {layout} has no layer for that. Export it as onnx, torchscript, "
@@ -124,6 +136,21 @@ def _write_published(args: argparse.Namespace, network: nn.Module, file: Network
 
     state, filled = published_state(network)
     write_weights_file(args.out, state)
+    return _describe_filled(filled)
+
+
+def _write_antideepfake(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+    from asdf.interchange import antideepfake_state, write_safetensors, write_weights_file
+
+    state, filled = antideepfake_state(network)
+    if args.out.suffix == ".safetensors":
+        write_safetensors(args.out, state, {"format": "pt"})
+    else:
+        write_weights_file(args.out, state)
+    return _describe_filled(filled)
+
+
+def _describe_filled(filled: list[str]) -> str:
     if not filled:
         return "layers of the front end's pretraining are not in it: load it with strict=False"
     return (
@@ -180,11 +207,12 @@ def _write_hub(args: argparse.Namespace, network: nn.Module, file: NetworkFile) 
     return f"README.md is the model card, with {measured}. Add the licence before you publish it."
 
 
-_PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2")
+_PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2", "antideepfake")
 _WRITERS: dict[str, Callable[[argparse.Namespace, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_published,
     "aasist": _write_aasist,
     "rawnet2": _write_rawnet2,
+    "antideepfake": _write_antideepfake,
     "onnx": _write_graph,
     "torchscript": _write_graph,
     "safetensors": _write_safetensors,

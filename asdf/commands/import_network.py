@@ -3,6 +3,7 @@
     python -m asdf import LA_model.pth net.pt               published by SSL_Anti-spoofing
     python -m asdf import AASIST-L.pth net.pt               raw-waveform AASIST or AASIST-L
     python -m asdf import pre_trained_DF_RawNet2.pth net.pt ASVspoof 2021's RawNet2
+    python -m asdf import mms_300m.ckpt net.pt              AntiDeepfake's, or model.safetensors
     python -m asdf import networks/epoch.7.pt net.pt        of the original ASDF, or a checkpoint
     python -m asdf import folder/ net.pt                    a folder of `export --format hub`
     python -m asdf import sls.pth net.pt back_end.sls_samples=64600     with settings
@@ -10,7 +11,7 @@
 SLS, Nes2Net-X, Conformer and TCM with their front end are read as well. Nothing in FILE is run.
 OUT holds the network and the settings that build it; `score`, `calibrate` and `export` need no
 other file. What the shapes of the layers leave open is the published value, or what you set as
-section.name=value.
+section.name=value. A published detector is scored as its authors score it.
 
 Every layer of FILE goes into the network or is named with the reason why not; a layer that is
 missing or of another shape is an error. A pretrained front end alone is no detector: name it in
@@ -45,24 +46,12 @@ def main(arguments: list[str]) -> int:
     chosen = settings_of_words(args.settings)
     check_new(args.out)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange import (
-        NetworkFile,
-        build_for,
-        load_layers,
-        recognise,
-        write_network_file,
-    )
+    from asdf.interchange import import_detector, write_network_file
 
-    read = recognise(args.file, chosen)
-    source = str(args.file)
-    network = build_for(read.settings, read.state, source, args.network_folder)
-    # Loaded before anything is written: what does not fit leaves no file.
-    load_layers(network, read.state, source)
-    file = NetworkFile.from_network(
-        network, read.settings, calibration=read.calibration, evaluation=read.evaluation
-    )
-    write_network_file(args.out, file)
-    show(_report(read, network, args.out))
+    # Whole before anything is written: what does not fit leaves no file.
+    imported = import_detector(args.file, chosen, args.network_folder)
+    write_network_file(args.out, imported.file)
+    show(_report(imported.recognised, imported.network, args.out))
     return 0
 
 
@@ -134,12 +123,16 @@ def _report(read: Recognised, network: nn.Module, out: Path) -> str:
     from asdf.interchange import by_module
     from asdf.networks.build import summary
 
-    lines = [f"recognised: {read.layout}", *read.notes, f"layers mapped: {len(read.state)}"]
+    mapped = len(read.state) - len(read.filled)
+    lines = [f"recognised: {read.layout}", *read.notes, f"layers mapped: {mapped}"]
     # Every layer appears in one line or the other, so that nothing is lost in silence.
     for reason, names in read.left_out.items():
         lines.append(f"left out, {reason}: {by_module(names)} ({len(names)})")
     if not read.left_out:
         lines.append("left out: nothing")
+    if read.filled:
+        zeros = f"{by_module(read.filled)} ({len(read.filled)})"
+        lines.append(f"put in as zeros, as scores do not depend on them: {zeros}")
     lines.append("missing: nothing")
     kind = read.settings.network.network_class
     lines.append(f"written to {out}: {kind}, {summary(network).total:,} parameters")

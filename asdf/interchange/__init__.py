@@ -10,12 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from asdf.interchange.antideepfake import antideepfake_state, has_one_class
     from asdf.interchange.base import find_base
     from asdf.interchange.building import build_for
     from asdf.interchange.download import bundle_architecture, download_bundle
     from asdf.interchange.fitting import by_module, check_layers, load_layers
     from asdf.interchange.graphs import samples_for, write_onnx, write_torchscript
     from asdf.interchange.hub import write_hub_folder, write_safetensors_network
+    from asdf.interchange.importing import Imported, import_detector
     from asdf.interchange.model_card import measured_eers, model_card_text
     from asdf.interchange.network_file import NETWORK_SECTIONS, NetworkFile, write_network_file
     from asdf.interchange.network_reading import (
@@ -32,31 +34,37 @@ if TYPE_CHECKING:
         rawnet2_state,
     )
     from asdf.interchange.recognition import Recognised, recognise
+    from asdf.interchange.safetensors import write_safetensors
     from asdf.interchange.weights_file import write_weights_file
 
 # Names by the files that define them.
 _HOMES = {
+    "antideepfake": ("antideepfake_state", "has_one_class"),
     "base": ("find_base",),
     "building": ("build_for",),
     "download": ("bundle_architecture", "download_bundle"),
     "fitting": ("by_module", "check_layers", "load_layers"),
     "graphs": ("samples_for", "write_onnx", "write_torchscript"),
     "hub": ("write_hub_folder", "write_safetensors_network"),
+    "importing": ("Imported", "import_detector"),
     "model_card": ("measured_eers", "model_card_text"),
     "network_file": ("NETWORK_SECTIONS", "NetworkFile", "write_network_file"),
     "network_reading": ("fill_for_scoring", "fill_network", "read_network", "read_network_file"),
     "pretrained": ("build_front_end", "build_pretrained", "load_pretrained"),
     "published": ("aasist_state", "load_detector_weights", "published_state", "rawnet2_state"),
     "recognition": ("Recognised", "recognise"),
+    "safetensors": ("write_safetensors",),
     "weights_file": ("write_weights_file",),
 }
 
 # Written out, not computed from _HOMES: type checkers read only a literal list.
 __all__ = [
     "NETWORK_SECTIONS",
+    "Imported",
     "NetworkFile",
     "Recognised",
     "aasist_state",
+    "antideepfake_state",
     "build_for",
     "build_front_end",
     "build_pretrained",
@@ -67,6 +75,8 @@ __all__ = [
     "fill_for_scoring",
     "fill_network",
     "find_base",
+    "has_one_class",
+    "import_detector",
     "load_detector_weights",
     "load_layers",
     "load_pretrained",
@@ -81,6 +91,7 @@ __all__ = [
     "write_hub_folder",
     "write_network_file",
     "write_onnx",
+    "write_safetensors",
     "write_safetensors_network",
     "write_torchscript",
     "write_weights_file",

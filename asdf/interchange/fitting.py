@@ -24,6 +24,11 @@ from asdf.text import and_more
 PUBLISHED_FRONT_END = "ssl_model.model."
 """How the names of a front end's layers begin in SSL_Anti-spoofing's files."""
 
+ANTIDEEPFAKE_FRONT_END = "m_ssl.model."
+"""How they begin in AntiDeepfake's."""
+
+PUBLISHED_FRONT_ENDS = (PUBLISHED_FRONT_END, ANTIDEEPFAKE_FRONT_END)
+
 OTHER_ARCHITECTURE = (
     f"They are of another architecture (front_end.architecture), or of another kind. {READABLE}."
 )
@@ -131,7 +136,9 @@ def by_module(names: Iterable[str]) -> str:
     """Return the modules of these layers, each by the innermost part that has all of its layers."""
     modules: dict[str, list[list[str]]] = {}
     for name in names:
-        parts = name.removeprefix(PUBLISHED_FRONT_END).split(".")
+        for prefix in PUBLISHED_FRONT_ENDS:
+            name = name.removeprefix(prefix)
+        parts = name.split(".")
         modules.setdefault(parts[0], []).append(parts)
     return ", ".join(_describe_module(first, layers) for first, layers in modules.items())
 

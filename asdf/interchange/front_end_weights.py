@@ -15,6 +15,7 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.interchange import fairseq, fairseq_names, hugging_face, hugging_face_names
+from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
 from asdf.interchange.download import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.fitting import by_module, check_layers, first_names
 from asdf.interchange.state_dicts import READABLE, state_dict_in
@@ -158,6 +159,9 @@ def _read_source(weights: str) -> _Source:
     path = Path(weights)
     if not path.exists():
         raise AsdfError(missing_weights(path))
+    antideepfake = read_antideepfake(path)
+    if antideepfake is not None:
+        return _Source(antideepfake, None, True)
     folder = hugging_face.folder_of(path)
     if folder:
         # The configuration first: an unsupported architecture fails before gigabytes are read.
@@ -188,7 +192,9 @@ def _read_checkpoint(path: Path) -> _Source:
         architecture = fairseq.architecture_from_options(content)
     except AsdfError as error:
         raise AsdfError(f"weights file {path} cannot be used: {error}") from error
-    return _Source(state_dict_in(content, path), architecture, fairseq.normalizes(content))
+    state = state_dict_in(content, path)
+    normalized = True if is_antideepfake(state) else fairseq.normalizes(content)
+    return _Source(state, architecture, normalized)
 
 
 def _front_end_layers(

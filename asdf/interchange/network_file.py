@@ -152,7 +152,10 @@ class NetworkFile:
             AsdfError: it holds no weights, or layers without names.
         """
         if not isinstance(content.get(OUR_KEY), dict):
-            raise AsdfError(f"{path} is no network of ASDF: it holds no '{OUR_KEY}'.")
+            raise AsdfError(
+                f"{path} is no network of ASDF: it holds no '{OUR_KEY}'. If it is a detector of "
+                f"another program, turn it into one first: python -m asdf import {path} OUT"
+            )
         check_names(content[OUR_KEY], path)
         entries: dict[str, Any] = {attribute: content.get(key) for attribute, key in _KEYS.items()}
         if not isinstance(entries["settings"], dict):

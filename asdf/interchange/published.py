@@ -1,4 +1,4 @@
-"""Published detectors: the names that SSL_Anti-spoofing and its successors give to our layers.
+"""Published detectors: the names that SSL_Anti-spoofing and others after it give to our layers.
 
 Invariant: the two directions undo each other, number by number. What a published file holds besides
 the network's layers is the front end's pretraining, which features do not depend on, and in some
@@ -12,6 +12,7 @@ asvspoof-challenge/2021 publish.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -19,7 +20,12 @@ from torch import Tensor, nn
 
 from asdf.errors import AsdfError
 from asdf.interchange.fairseq_names import fairseq_names
-from asdf.interchange.fitting import PUBLISHED_FRONT_END, by_module, load_layers
+from asdf.interchange.fitting import (
+    PUBLISHED_FRONT_END,
+    PUBLISHED_FRONT_ENDS,
+    by_module,
+    load_layers,
+)
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
 from asdf.interchange.state_dicts import state_dict_in
 from asdf.interchange.weights_file import read_weights_file
@@ -66,9 +72,28 @@ _PRETRAINING = {
 }
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How a published layout names the parts of a detector.
+
+    Attributes:
+        name: whose layout it is.
+        front_end, back_end: how the names of their layers begin.
+    """
+
+    name: str
+    front_end: str
+    back_end: str = ""
+
+
+_ANTI_SPOOFING = Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END)
+# Only Nes2Net-X's authors keep the back end in a module of its own.
+_OF_NES2NET = Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END, _NES2NET)
+
+
 def is_published(state: Mapping[str, Tensor]) -> bool:
-    """Whether layers have the names that SSL_Anti-spoofing gave them."""
-    return any(name.startswith(PUBLISHED_FRONT_END) for name in state)
+    """Whether layers have the names that SSL_Anti-spoofing or AntiDeepfake gave them."""
+    return any(name.startswith(PUBLISHED_FRONT_ENDS) for name in state)
 
 
 def without_unused(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
@@ -88,16 +113,17 @@ def rename_published(
 ) -> tuple[dict[str, Tensor], list[str]]:
     """Return a published state dict under our names, and the names of layers that were left out.
 
-    `ssl_model.model.*` becomes `front_end.model.*`, and all others `back_end.*`.
+    `ssl_model.model.*` or `m_ssl.model.*` becomes `front_end.model.*`, and all others `back_end.*`.
 
     Args:
         masked: whether the network masks frames in training, and so has the vector of masked ones.
     """
     front_end = {}
     back_end = {}
+    prefix = next(prefix for prefix in PUBLISHED_FRONT_ENDS if _begins_any(state, prefix))
     for name, tensor in state.items():
-        if name.startswith(PUBLISHED_FRONT_END):
-            front_end[name.removeprefix(PUBLISHED_FRONT_END)] = tensor
+        if name.startswith(prefix):
+            front_end[name.removeprefix(prefix)] = tensor
         else:
             back_end[_BACK_END + name.removeprefix(_NES2NET)] = tensor
     layers, not_used = rename_front_end(front_end)
@@ -109,8 +135,12 @@ def rename_published(
         if masked and name.endswith(MASK_EMBEDDING) and _MASK not in renamed:
             renamed[_MASK] = front_end[name]
         else:
-            left_out.append(PUBLISHED_FRONT_END + name)
+            left_out.append(prefix + name)
     return renamed, left_out
+
+
+def _begins_any(state: Mapping[str, Tensor], prefix: str) -> bool:
+    return any(name.startswith(prefix) for name in state)
 
 
 def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
@@ -128,14 +158,9 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
             f"{type(network).__name__} has no layout of SSL_Anti-spoofing; those that have are "
             f"{kinds}."
         )
-    front_end = network.front_end
-    if not isinstance(front_end, Wav2Vec2FrontEnd):
-        raise AsdfError(
-            f"{type(front_end).__name__} has no layout of SSL_Anti-spoofing, which is of "
-            "front ends of the wav2vec 2.0 family."
-        )
-    _refuse_additions(network)
-    named = _name_as_published(network, front_end.architecture)
+    layout = _OF_NES2NET if isinstance(network, SSL_Nes2NetX) else _ANTI_SPOOFING
+    front_end = front_end_of(network, layout)
+    named = name_layers(network.state_dict(), front_end.architecture, layout)
     if isinstance(network.back_end, TCMBackEnd):
         dimension = network.back_end.conformer.fc5.in_features
         named[POSITIONS] = sinusoids(_POSITIONS_HELD, dimension).unsqueeze(0)
@@ -152,8 +177,18 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     return state | named, filled
 
 
-def _refuse_additions(network: nn.Module) -> None:
-    """Refuse layers that were added to a front end, which published programs would leave out."""
+def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
+    """Return the front end of a network that `layout` can hold.
+
+    Raises:
+        AsdfError: it is of another kind, or has layers that published programs would leave out.
+    """
+    front_end = network.front_end
+    if not isinstance(front_end, Wav2Vec2FrontEnd):
+        raise AsdfError(
+            f"{type(front_end).__name__} has no layout of {layout.name}, which is of "
+            "front ends of the wav2vec 2.0 family."
+        )
     added = None
     if any(isinstance(module, Bottleneck) for module in network.modules()):
         added = "adapters (adapter.width)"
@@ -161,30 +196,42 @@ def _refuse_additions(network: nn.Module) -> None:
         added = "updates (lora.rank), which are not merged into its weights"
     if added:
         raise AsdfError(
-            f"the layout of SSL_Anti-spoofing has no layers for the network's {added}: without "
+            f"the layout of {layout.name} has no layers for the network's {added}: without "
             "them its scores are others. Other formats of `python -m asdf export` hold them."
         )
+    if front_end.layers < front_end.encoder_layers:
+        raise AsdfError(
+            f"programs for the layout of {layout.name} read the last layer of the front end, and "
+            f"this network reads layer {front_end.layers} of {front_end.encoder_layers} "
+            "(front_end.layer): its scores there are others."
+        )
+    return front_end
 
 
-def _name_as_published(network: SSLDetector, architecture: Architecture) -> dict[str, Tensor]:
+def name_layers(
+    state: Mapping[str, Tensor], architecture: Architecture, layout: Layout
+) -> dict[str, Tensor]:
+    """Return layers under the names of `layout`, from ours.
+
+    Raises:
+        AsdfError: a layer has no name there.
+    """
     front_end = {}
     others = {}
-    # Only Nes2Net-X's authors keep the back end in a module of its own.
-    prefix = _NES2NET if isinstance(network, SSL_Nes2NetX) else ""
-    for name, tensor in network.state_dict().items():
+    for name, tensor in state.items():
         if name.startswith(_FRONT_END):
             front_end[name.removeprefix(_FRONT_END)] = tensor
         elif name == _MASK:
-            others[f"{PUBLISHED_FRONT_END}mask_emb"] = tensor
+            others[f"{layout.front_end}mask_emb"] = tensor
         elif name.startswith(_BACK_END):
-            others[prefix + name.removeprefix(_BACK_END)] = tensor
+            others[layout.back_end + name.removeprefix(_BACK_END)] = tensor
         else:
             raise AsdfError(
-                f"the layout of SSL_Anti-spoofing has no layer for {name}: it has no learned sum "
+                f"the layout of {layout.name} has no layer for {name}: it has no learned sum "
                 "of layers."
             )
     layers = fairseq_names(front_end, architecture)
-    published = {PUBLISHED_FRONT_END + name: tensor for name, tensor in layers.items()}
+    published = {layout.front_end + name: tensor for name, tensor in layers.items()}
     return published | others
 
 
@@ -216,8 +263,8 @@ def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ..
     """Load a whole network's weights from a state dict of ours or of a published detector.
 
     Names that begin with `module.`, as DataParallel saves them, are understood. What
-    SSL_Anti-spoofing, and SLS, Nes2Net and Conformers after it, call `ssl_model.model.*` becomes
-    `front_end.model.*`, and their other layers `back_end.*`.
+    SSL_Anti-spoofing, and SLS, Nes2Net and Conformers after it, call `ssl_model.model.*`, and
+    AntiDeepfake `m_ssl.model.*`, becomes `front_end.model.*`, and their other layers `back_end.*`.
 
     Returns:
         The names of layers that the file holds and the network has no use for.

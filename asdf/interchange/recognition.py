@@ -15,7 +15,15 @@ from typing import Any
 from torch import Tensor
 
 from asdf.errors import AsdfError
-from asdf.interchange.fitting import PUBLISHED_FRONT_END, first_names
+from asdf.interchange.antideepfake import (
+    KIND,
+    ONE_CLASS_LOSS,
+    is_one_class,
+    one_class_entry,
+    split_one_class,
+)
+from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
+from asdf.interchange.fitting import ANTIDEEPFAKE_FRONT_END, PUBLISHED_FRONT_END, first_names
 from asdf.interchange.hugging_face import CONFIG, folder_of, read_json
 from asdf.interchange.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.interchange.network_reading import read_network_file
@@ -25,7 +33,7 @@ from asdf.interchange.published import (
     without_positions,
     without_unused,
 )
-from asdf.interchange.scored_as_published import published_length
+from asdf.interchange.scored_as_published import antideepfake_scoring, published_length
 from asdf.interchange.sizes import (
     ARCHITECTURE,
     FRONT_END,
@@ -42,6 +50,7 @@ from asdf.interchange.state_dicts import (
     state_dict_in,
 )
 from asdf.interchange.weights_file import read_weights_file
+from asdf.networks.architectures import Architecture
 from asdf.settings.sections import Sections, assign
 from asdf.settings.weights_names import BUNDLE
 from asdf.text import shorten
@@ -58,11 +67,13 @@ LAYOUTS = {
     "SSL_Conformer": "wav2vec 2.0 and a Conformer with class token",
     "SSL_ConformerTCM": "TCM: wav2vec 2.0 and a Conformer with temporal-channel modelling",
     "RawNet2": "raw-waveform RawNet2",
+    KIND: "AntiDeepfake: a self-supervised front end, the mean over time and a linear layer",
 }
+_ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
 _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
-    f"Conformer and TCM with their front end ({PUBLISHED_FRONT_END}*), and raw-waveform AASIST, "
-    "AASIST-L and RawNet2"
+    f"Conformer and TCM with their front end ({PUBLISHED_FRONT_END}*), those of AntiDeepfake "
+    f"({ANTIDEEPFAKE_FRONT_END}* and proj_fc), and raw-waveform AASIST, AASIST-L and RawNet2"
 )
 _PRETRAINING = "of the front end's pretraining; scores do not depend on them"
 _TRAINING = "of the training that made it"
@@ -79,6 +90,8 @@ class Recognised:
         state: layers under our names.
         left_out: names of layers and entries that were left out, by reason.
         notes: what the user should know of the settings.
+        filled: names of layers that the file lacks and that scores do not depend on: zeros.
+        loss: of a detector whose loss gives the scores, how it is built (`trained_losses`).
         calibration, evaluation: entries of a file of ours.
     """
 
@@ -87,6 +100,8 @@ class Recognised:
     state: dict[str, Tensor]
     left_out: dict[str, list[str]]
     notes: list[str] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
+    loss: dict[str, Any] | None = None
     calibration: Any = None
     evaluation: Any = None
 
@@ -117,12 +132,15 @@ def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
     if content.get("format") == FORMAT:
         return _recognise_ours(NetworkFile.from_content(content, path), chosen)
     layers = _unnest(content, path)
+    of_antideepfake = is_antideepfake(layers.state)
     # No file says whether it was trained with masks: the user's setting keeps their vector.
     _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))
-    kind = _name_class(layers.state, path)
+    kind = _name_class(layers.state, path, of_antideepfake)
     settings = Sections()
     notes = _set_architecture(settings, kind, layers.state, chosen, path)
     notes += _set_sizes(settings, kind, layers.state, chosen, path)
+    if of_antideepfake and kind == KIND:
+        return _recognise_antideepfake(layers, settings, notes, chosen)
     layout = LAYOUTS[kind]
     if nested_key(content) == OUR_KEY:
         # The original ASDF scored whole recordings, as the defaults do.
@@ -132,10 +150,26 @@ def recognise(path: Path, chosen: Mapping[str, Any]) -> Recognised:
     return Recognised(layout, settings, layers.state, layers.left_out, notes)
 
 
+def _recognise_antideepfake(
+    layers: _Layers, settings: Sections, notes: list[str], chosen: Mapping[str, Any]
+) -> Recognised:
+    if not is_one_class(layers.state):
+        notes = notes + antideepfake_scoring(settings, None, chosen)
+        return Recognised(LAYOUTS[KIND], settings, layers.state, layers.left_out, notes)
+    notes = notes + antideepfake_scoring(settings, ONE_CLASS_LOSS, chosen)
+    architecture = Architecture.from_text(settings.front_end.architecture)
+    loss = one_class_entry(architecture.dimension)
+    state, filled = split_one_class(layers.state)
+    return Recognised(_ONE_CLASS, settings, state, layers.left_out, notes, filled, loss)
+
+
 def _read_content(path: Path) -> dict[str, Any]:
     # A front end alone is the most likely mix-up: its message says what it is good for.
     if str(path).startswith(BUNDLE):
         raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
+    antideepfake = read_antideepfake(path)
+    if antideepfake is not None:
+        return dict(antideepfake)
     if path.is_dir() and folder_of(path) and read_json(path / CONFIG).get("format") != FORMAT:
         raise AsdfError(_front_end_alone(str(path), "holds a network of Hugging Face"))
     if path.is_dir() or path.suffix == ".safetensors":
@@ -206,13 +240,25 @@ def _rename(layers: _Layers, masked: bool) -> None:
         layers.leave_out(not_used, _PRETRAINING)
 
 
-def _name_class(state: Mapping[str, Tensor], path: Path) -> str:
+def _name_class(state: Mapping[str, Tensor], path: Path, of_antideepfake: bool) -> str:
     """Return the name of the class of ours whose layers these are.
+
+    Args:
+        of_antideepfake: whether they had AntiDeepfake's names.
 
     Raises:
         AsdfError: there is none, or the front end's layers are missing.
     """
     kind = class_of_layers(state)
+    if kind == KIND and not of_antideepfake:
+        # Nothing says what such a network does to waveforms.
+        kind = None
+    if kind is None and of_antideepfake:
+        raise AsdfError(
+            f"{path} holds AntiDeepfake's front end ({ANTIDEEPFAKE_FRONT_END}*) without proj_fc, "
+            "the layer that gives the scores. It is damaged, or was saved for its features: then "
+            f"train a network on it, front_end.weights={path}."
+        )
     if kind is None:
         raise AsdfError(_no_detector(path, state))
     has_front_end = any(name.startswith(FRONT_END) for name in state)

@@ -1,4 +1,4 @@
-"""How much of a recording the published programs score, as settings of a network of ASDF.
+"""What of a recording the published programs score, and how, as settings of a network of ASDF.
 
 Invariant: a published detector is scored as its authors score it, unless the user chooses lengths.
 """
@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from asdf.settings.sections import Sections, assign
+from asdf.settings.sections import FRAME_SAMPLES, Sections, assign
 from asdf.trials.scored_length import PUBLISHED, ScoredLength
 
 _MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
 _MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"
 # Their data sets cut at another number than all others.
 _CONFORMER_SAMPLES = 66800
+_SCORE = "network.score"
+_LOSS = "network.loss"
+_NORMALIZE = "front_end.normalize_waveforms"
 
 
 def published_length(settings: Sections, kind: str, chosen: Mapping[str, Any]) -> list[str]:
@@ -46,6 +49,38 @@ def published_length(settings: Sections, kind: str, chosen: Mapping[str, Any]) -
     reason = ", as published" if is_published else ""
     names = " and ".join(f"{name} = {value}" for name, value in lengths.items())
     return [f"scored{reason}: {scored.describe()} ({names})"]
+
+
+def antideepfake_scoring(
+    settings: Sections, one_class: str | None, chosen: Mapping[str, Any]
+) -> list[str]:
+    """Set what AntiDeepfake's program does to a recording and takes for its score; return notes.
+
+    Its `dataio.py` tests whole recordings, each scaled to zero mean and unit variance, and its
+    `evaluation.py` takes the probability of real speech: the sigmoid of the difference of the two
+    logits. A one-class detector gives a cosine.
+
+    Args:
+        one_class: the loss of a one-class detector; None for two logits.
+        chosen: settings that the user chose, by their full names.
+    """
+    values: dict[str, Any] = {_NORMALIZE: True, _SCORE: "difference"}
+    if one_class is not None:
+        values |= {_SCORE: "bona_fide", _LOSS: one_class}
+    notes = []
+    for name, value in values.items():
+        if name not in chosen:
+            assign(settings, {name: value})
+            notes.append(f"{name} = {value!r}, as published")
+    # Their networks take no less than one frame. Our limit of a minute is beyond what they tested.
+    if _MIN_SCORED not in chosen:
+        assign(settings, {_MIN_SCORED: FRAME_SAMPLES})
+        scored = ScoredLength(
+            FRAME_SAMPLES, settings.network.max_evaluation_utterance_length_in_samples
+        )
+        reason = "" if _MAX_SCORED in chosen else ", as published"
+        notes.append(f"scored{reason}: {scored.describe()} ({_MIN_SCORED} = {FRAME_SAMPLES})")
+    return notes
 
 
 def _unchosen_lengths(published: int, chosen: Mapping[str, Any]) -> dict[str, int]:

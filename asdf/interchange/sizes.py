@@ -63,7 +63,7 @@ def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
         return "SSL_ConformerTCM" if has_head_tokens else "SSL_Conformer"
     if {"bn_before_gru.weight", "fc_attention0.0.weight", "fc2_gru.weight"} <= names.keys():
         return "RawNet2"
-    return None
+    return "SSL_Linear" if "proj_fc.weight" in names else None
 
 
 def find_architecture(path: Path, state: Mapping[str, Tensor]) -> str:

@@ -1,0 +1,75 @@
+"""A detector in any known layout, as a network of ASDF with all that its file will hold.
+
+Invariant: each number of the network is the file's, finite, or named as one that scores do not
+depend on. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.building import build_for
+from asdf.interchange.fitting import first_names, load_layers
+from asdf.interchange.network_file import NetworkFile
+from asdf.interchange.recognition import Recognised, recognise
+from asdf.interchange.trained_losses import add_loss, without_loss
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A detector that was read.
+
+    Attributes:
+        network: in eval mode, on the CPU.
+        file: what a network file holds of it.
+        recognised: as what it was read, and what was left out.
+    """
+
+    network: nn.Module
+    file: NetworkFile
+    recognised: Recognised
+
+
+def import_detector(
+    path: Path, chosen: Mapping[str, Any] | None = None, folder: Path | None = None
+) -> Imported:
+    """Read a detector in any layout that `recognise` knows, from a file or a folder.
+
+    Args:
+        chosen: settings by their full names, which override the file's.
+        folder: where the module of a user's own network class lies.
+
+    Raises:
+        UsageError: there is no such `folder`.
+        AsdfError: the file cannot be read, is no detector, does not say enough of its network,
+            lacks layers, or holds numbers that are not finite.
+    """
+    read = recognise(path, chosen or {})
+    source = str(path)
+    _check_finite(read.state, source)
+    network = build_for(read.settings, without_loss(read.state), source, folder)
+    add_loss(network, read.loss, read.settings, read.state, source, folder)
+    load_layers(network, read.state, source)
+    file = NetworkFile.from_network(
+        network, read.settings, calibration=read.calibration, evaluation=read.evaluation
+    )
+    return Imported(network.eval(), file, read)
+
+
+def _check_finite(state: Mapping[str, Tensor], source: str) -> None:
+    wrong = []
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            wrong.append(name)
+    if wrong:
+        raise AsdfError(
+            f"{source} holds numbers that are not finite, and would give no scores. They are in "
+            f"{len(wrong)} layers: {first_names(wrong)}. It is damaged, or its training diverged: "
+            "take another checkpoint."
+        )
