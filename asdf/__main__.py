@@ -24,6 +24,7 @@ from asdf.runs.streams import (
 
 COMMANDS = {
     "score": "score recordings with a network: files, folders, lists",
+    "serve": "an HTTP service that scores recordings, with a page for people",
     "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
     "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables "
     "and submissions",

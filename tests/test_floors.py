@@ -30,6 +30,7 @@ ROOMS = [
     "memory",
     "recipe",
     "launcher",
+    "service",
     "commands",
     "evaluation",
     "__init__",
@@ -38,7 +39,17 @@ ROOMS = [
 FLOOR = {room: number for number, room in enumerate(ROOMS)}
 FILES = sorted((ROOT / "asdf").rglob("*.py"))
 # Services that may stay shut: the others know their doors (`__init__`) alone.
-ANNEXES = {"archives", "corpora", "demo", "hub", "interchange", "launcher", "memory", "report"}
+ANNEXES = {
+    "archives",
+    "corpora",
+    "demo",
+    "hub",
+    "interchange",
+    "launcher",
+    "memory",
+    "report",
+    "service",
+}
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report", "hub"}

@@ -99,10 +99,10 @@ def _score(
         )
     # Checking the recordings decoded some already; each is to be counted once.
     fallbacks.take()
-    detector = _open_detector(args, window)
+    detector = open_detector(args, window)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
-    heading = _heading(detector, args.network, are_trials)
+    heading = make_heading(detector, args.network, are_trials)
     show(heading.scores, sys.stderr)
     # What a journal has to agree with: anything that changes a score belongs here.
     work = {
@@ -125,7 +125,13 @@ def _score(
         return int(results.failed > 0)
 
 
-def _open_detector(args: argparse.Namespace, window: tuple[float, float] | None) -> Detector:
+def open_detector(args: argparse.Namespace, window: tuple[float, float] | None = None) -> Detector:
+    """Build the detector that a command line names.
+
+    Raises:
+        UsageError: the network does not hear windows of that length whole.
+        AsdfError: the network cannot be read.
+    """
     from asdf.scoring.detector import Detector
     from asdf.scoring.windows import in_samples
 
@@ -213,7 +219,8 @@ def _saved_standard_input(names: list[str]) -> Iterator[tuple[list[str], str]]:
         yield [file.name if name in _STDIN else name for name in names], file.name
 
 
-def _heading(detector: Detector, network: str, are_trials: bool) -> Heading:
+def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
+    """Return what the scores of a detector are, in words, with the threshold."""
     from asdf.commands.score_result_files import Heading
     from asdf.trials.how_scored import in_precision
 

@@ -33,13 +33,6 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         help="trial scores, of as much as the network's protocol hears, also without labels",
     )
     parser.add_argument(
-        "--full-length",
-        action="store_true",
-        help="whole recordings up to 62.5 s, also if the network was imported with its published "
-        "64,600 samples",
-    )
-    parser.add_argument("--threshold", type=float, metavar="T", help="bona fide from this score on")
-    parser.add_argument(
         "--window",
         type=float,
         metavar="S",
@@ -56,6 +49,19 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         type=Path,
         help="folder that paths in lists are relative to (the list's own folder)",
     )
+    add_detector_options(parser)
+    return parser
+
+
+def add_detector_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a network scores, for every command that opens a Detector."""
+    parser.add_argument(
+        "--full-length",
+        action="store_true",
+        help="whole recordings up to 62.5 s, also if the network was imported with its published "
+        "64,600 samples",
+    )
+    parser.add_argument("--threshold", type=float, metavar="T", help="bona fide from this score on")
     parser.add_argument(
         "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1"
     )
@@ -82,7 +88,6 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="folder with the module of your own network class",
     )
-    return parser
 
 
 def window_option(args: argparse.Namespace) -> tuple[float, float] | None:
@@ -116,8 +121,13 @@ def check_options(args: argparse.Namespace) -> None:
             f"{network} is a recording; the network comes first: "
             f"python -m asdf score NETWORK {network} ..."
         )
-    if args.threshold is not None and not math.isfinite(args.threshold):
+    check_threshold(args.threshold)
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Raise a UsageError where a threshold is no number."""
+    if threshold is not None and not math.isfinite(threshold):
         raise UsageError(
-            f"--threshold {args.threshold:g}: every recording would get the same verdict. "
+            f"--threshold {threshold:g}: every recording would get the same verdict. "
             "Give a finite number."
         )

@@ -29,6 +29,7 @@ from asdf.runs.log import LOG
 from asdf.scoring.device import find_device, set_threads
 from asdf.scoring.in_windows import NO_DETECTION, WindowScoring, track_windows
 from asdf.scoring.many import FileScoring
+from asdf.scoring.pieces import PieceScoring
 from asdf.scoring.precision import choose_scoring_precision
 from asdf.scoring.recordings import as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
@@ -132,6 +133,11 @@ class Detector:
         self._windows = WindowScoring(
             self._scorer, self.settings.sad, self._max_samples, self._summary
         )
+
+    @property
+    def pieces(self) -> PieceScoring:
+        """What scores recordings that are in memory in whatever batches a service forms."""
+        return PieceScoring(self._scorer, self._summary, self.settings.sad, self._max_samples)
 
     def score(
         self, recording: Any, sample_rate: int | None = None, *, embedding: bool = False

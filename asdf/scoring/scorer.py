@@ -105,6 +105,14 @@ class Scorer:
         """
         return self._plan.batches(lengths)
 
+    def scored_samples(self, samples: int) -> int:
+        """Return how many samples a recording of `samples` is scored from; a batch has one such."""
+        return self._plan.scored_samples(samples)
+
+    def batch_size(self, scored_samples: int) -> int:
+        """Return how many recordings that are scored from so many samples fill a batch."""
+        return max(1, self._plan.max_batch_samples // scored_samples)
+
     def score(self, waveforms_BT: Tensor) -> Tensor:
         """Score one batch: (batch,) float32, on the device; the host does not wait for it.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,8 +168,13 @@ class Summary:
 
 def as_result(recording: Recording, score: Score) -> Scored:
     """Return a score as the result of a recording among others."""
+    return name_result(score, recording.name, recording.index, recording.path)
+
+
+def name_result(score: Score, name: str, index: int = 0, path: Path | None = None) -> Scored:
+    """Return a score as the result of a recording of that name."""
     known = {field.name: getattr(score, field.name) for field in fields(Known)}
-    return Scored(recording.index, recording.path, float(score), name=recording.name, **known)
+    return Scored(index, path, float(score), name=name, **known)
 
 
 def _mean_embedding(windows: Sequence[Window]) -> np.ndarray | None:

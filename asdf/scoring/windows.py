@@ -64,7 +64,8 @@ def cut_windows(blocks: Iterable[np.ndarray], window: int, hop: int) -> Iterator
     held_from = 0
     start = 0
     for block in blocks:
-        held = np.concatenate([held, block])
+        # A recording that is whole in memory is not copied.
+        held = np.concatenate([held, block]) if len(held) else block
         end = held_from + len(held)
         # Not at the end of what is known: it may be the end of the recording, and the last window.
         while start + window < end:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,38 +15,27 @@ import pytest
 from asdf.__main__ import main
 from asdf.evaluation import evaluate, read_scores
 from tests.conftest import PATIENCE_S
+from tests.scripts.chromium import (
+    needs_chromium,
+    requested_addresses,
+    start_browser,
+    wait_for_drawing,
+)
 from tests.unit.report.folders import HOSTILE, make_run
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-OPTIONS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--force-prefers-reduced-motion --window-size=1280,1000"
-)
-
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="no chromium with chromedriver on this machine"
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for option in OPTIONS.split():
-        options.add_argument(option)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    browser.set_script_timeout(PATIENCE_S)
+    browser = start_browser(tmp_path_factory.mktemp("chromium"))
     yield browser
     browser.quit()
 
@@ -71,21 +59,11 @@ def opened(browser, page):
     """Load the page; whatever a test does to it, it must log no error and fetch nothing."""
     browser.get_log("performance")
     browser.get(page.as_uri())
-    # The plots are redrawn when their width is first observed, which is before the second frame.
-    browser.execute_async_script(
-        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done));"
-    )
+    # The plots are redrawn when their width is first observed.
+    wait_for_drawing(browser)
     yield browser
     assert browser.get_log("browser") == []
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    requests = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    urls = set()
-    for request in requests:
-        # Only those of the page: the browser has start pages too, and may report them late.
-        if request["documentURL"].partition("#")[0] == page.as_uri():
-            urls.add(request["request"]["url"].partition("#")[0])
-    # A blob is the page's own memory: a picture that it makes to be saved.
-    assert {url for url in urls if not url.startswith("blob:")} <= {page.as_uri()}
+    assert requested_addresses(browser, page.as_uri()) <= {page.as_uri()}
 
 
 def points(path: str) -> list[tuple[float, float]]:

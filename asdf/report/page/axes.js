@@ -35,10 +35,10 @@ function tickTexts(ticks) {
 let frames = 0;
 
 // x, y: {low, high, ticks, label, by}, where `by` maps a value to its position (probit, or itself). Elements in `inside`
-// are cut off at the frame; `held` moves a value of x onto it.
-function frame({ width, height, x, y, title, description }) {
+// are cut off at the frame; `held` moves a value of x onto it. `left` is where the frame begins, to stand under another.
+function frame({ width, height, x, y, title, description, left: wanted }) {
   const [xTexts, yTexts] = [tickTexts(x.ticks), tickTexts(y.ticks)];
-  const left = 32 + 6.6 * Math.max(...yTexts.map((text) => text.length)), right = 14, top = title ? 26 : 10, bottom = 42;
+  const left = wanted ?? 32 + 6.6 * Math.max(...yTexts.map((text) => text.length)), right = 14, top = title ? 26 : 10, bottom = 42;
   const same = (value) => value;
   const scale = ({ low, high, by = same }, from, to) => {
     const start = by(low), span = by(high) - start || 1;

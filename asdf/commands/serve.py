@@ -1,0 +1,175 @@
+"""Serve a network over HTTP: POST a recording, get its score; with a page for people.
+
+    python -m asdf serve network.pt                                     http://127.0.0.1:8000
+    curl -F file=@call.mp3 http://127.0.0.1:8000/score                  what `score --json` writes
+    curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2' over time, too
+    python -m asdf serve network.pt --host 0.0.0.0 --token-file token   for other machines
+
+Requests that come together share forward passes of the network. Recordings are in memory only as
+long as they are scored: nothing of them is written to a disk or a log.
+
+/ is the page, /docs describes the paths, /health says whether recordings are taken, /metrics has
+numbers for Prometheus. SIGTERM or Ctrl-C finishes what there is, then ends the service.
+
+It needs `pip install 'asdf-antispoofing[serve]'`. docs/service.md says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asdf.commands.options import command_parser
+from asdf.commands.outputs import show
+from asdf.commands.score_options import add_detector_options, check_threshold
+from asdf.facts import SAMPLE_RATE
+from asdf.runs.log import log_to_screen
+from asdf.service import Address, ServiceLimits, check_installed, serve
+
+if TYPE_CHECKING:
+    from asdf.commands.score_result_files import Heading
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.scored import Scored, WindowScore
+
+# Of scores over time on the page.
+_WINDOW_S = 4
+
+_LIMITS = {
+    "max_mb": "megabytes of a recording as it is sent",
+    "max_seconds": "seconds of a recording",
+    "queue": "recordings in memory together; more are refused with 503",
+    "rate": "requests per minute of a client, more are refused with 429; 0: any number",
+    "readers": "threads that decode",
+    "upload_s": "seconds that a client may take to send a recording",
+    "request_s": "seconds that a recording may then take",
+    "stop_s": "seconds for what there is, after SIGTERM",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        UsageError: a mistake in the options, or the extra `serve` is missing.
+        AsdfError: the network cannot be read.
+    """
+    args = _parser().parse_args(arguments)
+    check_threshold(args.threshold)
+    # Before the seconds that importing torch and reading a network take.
+    check_installed()
+    limits = ServiceLimits(**{name: getattr(args, name) for name in _LIMITS})
+    limits.check()
+    from asdf.commands.score import open_detector
+
+    detector = open_detector(args)
+    address = Address(
+        args.host, args.port, args.token_file, args.without_token, tuple(args.proxy or ())
+    )
+    log_to_screen()
+
+    def announce(url: str) -> None:
+        show(f"serving {args.network} at {url} (Ctrl-C ends it)", sys.stderr)
+        show(f"recordings take up to {limits.memory_mb:,.0f} MB of memory together", sys.stderr)
+
+    make_document = document_maker(detector, args.network)
+    about = describe_detector(detector, args.network, limits)
+    serve(detector, make_document, about, address, limits, announce)
+    return 0
+
+
+def document_maker(
+    detector: Detector, network: str
+) -> Callable[[Scored, list[WindowScore], bool], dict[str, Any]]:
+    """Return a function that makes what `score --json` writes of one recording.
+
+    Its arguments are a result, its windows, and whether it is a trial.
+    """
+    from asdf.commands.score_result_files import JsonTable, Line
+
+    headings = {}
+    for is_trial in (False, True):
+        headings[is_trial] = _make_heading(detector, network, is_trial)
+
+    def make(result: Scored, windows: list[WindowScore], is_trial: bool) -> dict[str, Any]:
+        text = io.StringIO()
+        table = JsonTable(text, headings[is_trial])
+        table.add(Line(None, result, windows))
+        table.end(complete=True)
+        document: dict[str, Any] = json.loads(text.getvalue())
+        return document
+
+    return make
+
+
+def describe_detector(detector: Detector, network: str, limits: ServiceLimits) -> dict[str, Any]:
+    """Return what the page shows of a detector and the limits."""
+    heading = _make_heading(detector, network, False)
+    return {
+        "network": heading.network,
+        "kind": heading.kind,
+        "threshold": heading.threshold,
+        "decision": heading.decision,
+        "scores": heading.scores,
+        "max_mb": limits.max_mb,
+        "max_seconds": limits.max_seconds,
+        "limits": f"{limits.max_mb:g} MB and {_describe_seconds(limits.max_seconds)}",
+        "window_s": _choose_window(detector),
+    }
+
+
+def _describe_seconds(seconds: float) -> str:
+    return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"
+
+
+def _choose_window(detector: Detector) -> float:
+    """Return the seconds of a window on the page: short, but all that the network hears at once."""
+    length = detector.length
+    assert length.max_samples is not None
+    wanted = max(_WINDOW_S * SAMPLE_RATE, length.min_samples)
+    return min(wanted, length.max_samples) / SAMPLE_RATE
+
+
+def _make_heading(detector: Detector, network: str, is_trial: bool) -> Heading:
+    from asdf.commands.score import make_heading
+
+    # Where it lies on the server is nobody's business.
+    return make_heading(detector, Path(network).name, is_trial)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("serve", __doc__, "NETWORK [options]")
+    parser.add_argument("network", metavar="NETWORK", help="a network file of ASDF")
+    parser.add_argument("--host", default="127.0.0.1", help="address to serve at (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="port (8000); 0: any free one")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN",
+    )
+    parser.add_argument(
+        "--without-token", action="store_true", help="let other machines use it without a token"
+    )
+    parser.add_argument(
+        "--proxy",
+        action="append",
+        metavar="ADDRESS",
+        help="a proxy whose X-Forwarded-For says who the client is; may be repeated",
+    )
+    for limit in fields(ServiceLimits):
+        kind = int if isinstance(limit.default, int) else float
+        parser.add_argument(
+            f"--{limit.name.replace('_', '-')}",
+            type=kind,
+            default=limit.default,
+            metavar="N",
+            help=f"{_LIMITS[limit.name]} ({limit.default:g})",
+        )
+    add_detector_options(parser)
+    return parser

@@ -1,0 +1,89 @@
+"""An HTTP service that scores recordings, with a page for people.
+
+FastAPI and uvicorn are imported when a service starts; they are the extra `serve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asdf.errors import UsageError
+from asdf.service.limits import ServiceLimits
+
+if TYPE_CHECKING:
+    from asdf.scoring.detector import Detector
+    from asdf.service.service import Document
+
+__all__ = ["Address", "ServiceLimits", "check_installed", "serve"]
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service is, and who may use it.
+
+    Attributes:
+        token_file: holds the token; None: the variable ASDF_SERVICE_TOKEN has it, or nothing.
+        without_token: whoever reaches the port may use it, also from other machines.
+        proxies: addresses whose X-Forwarded-For says who the client is.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token_file: Path | None = None
+    without_token: bool = False
+    proxies: Sequence[str] = field(default=())
+
+
+def check_installed() -> None:
+    """Raise a UsageError where what the service needs is not installed."""
+    try:
+        import fastapi
+        import prometheus_client
+        import python_multipart
+        import uvicorn
+    except ImportError as error:
+        raise UsageError(
+            f"the service needs the package {error.name}: pip install 'asdf-antispoofing[serve]'"
+        ) from None
+    del fastapi, prometheus_client, python_multipart, uvicorn
+
+
+def serve(
+    detector: Detector,
+    make_document: Document,
+    about: dict[str, Any],
+    address: Address,
+    limits: ServiceLimits,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        make_document: makes what `score --json` writes.
+        about: what the page shows of the detector.
+        announce: called with the service's address when it begins.
+
+    Raises:
+        UsageError: a package, the token or the port is missing.
+    """
+    check_installed()
+    from asdf.service.app import make_app
+    from asdf.service.server import is_local, listen, make_server, run_server
+    from asdf.service.service import Service
+    from asdf.service.tokens import VARIABLE, read_token
+
+    token = read_token(address.token_file)
+    if token is None and not is_local(address.host) and not address.without_token:
+        raise UsageError(
+            f"at {address.host} other machines can use the service: set a token (--token-file or "
+            f"the variable {VARIABLE}), or say that all may: --without-token."
+        )
+    limits.check()
+    listener = listen(address.host, address.port)
+    service = Service(detector, make_document, limits)
+    app = make_app(service, token, {**about, "token": token is not None})
+    server = make_server(app, service, address.proxies)
+    run_server(server, listener, announce)

@@ -1,0 +1,224 @@
+"""The paths of a service: /score, /health, /metrics, its description, and the page.
+
+Invariant: no answer names an address outside of the service, and a page may load nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from asdf import __version__
+from asdf.errors import UsageError
+from asdf.service.answers import HealthAnswer, RefusalAnswer, ScoreAnswer
+from asdf.service.files import PageFiles
+from asdf.service.front import Front
+from asdf.service.limits import Refusal
+from asdf.service.service import Question, Service
+from asdf.service.tokens import Token
+from asdf.service.uploads import read_upload
+
+_MAX_POINTS = 4000
+_BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+_FORM: dict[str, Any] = {
+    "schema": {
+        "type": "object",
+        "required": ["file"],
+        "properties": {"file": {"type": "string", "format": "binary"}},
+    }
+}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": _BINARY, "multipart/form-data": _FORM},
+    }
+}
+_REFUSALS = {
+    400: "The form cannot be read.",
+    401: "The token is missing or wrong.",
+    408: "The recording did not arrive in time.",
+    413: "The recording is too large.",
+    415: "The content is of no type of a recording.",
+    422: "The recording cannot be decoded or is too long, or windows leave parts of it out.",
+    429: "Too many requests from one address; Retry-After says when to come again.",
+    500: "The network fails.",
+    503: "The service is full, not ready or stopping; Retry-After says when to come again.",
+}
+
+
+def make_app(service: Service, token: Token | None, about: dict[str, Any]) -> ASGIApp:
+    """Make the application.
+
+    Args:
+        token: that requests for scores and metrics have to state; None: none.
+        about: what the page shows of the detector.
+    """
+    app = FastAPI(
+        title="ASDF",
+        summary="Tells genuine speech from spoofed speech.",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(service),
+    )
+    paths = _Paths(service, token, PageFiles(about), app)
+    app.add_api_route(
+        "/score",
+        paths.score,
+        methods=["POST"],
+        response_model=ScoreAnswer,
+        responses=_describe_refusals(),
+        openapi_extra=_BODY,
+        summary="Score a recording",
+        tags=["scores"],
+    )
+    app.add_api_route(
+        "/health",
+        paths.health,
+        response_model=HealthAnswer,
+        responses={503: {"model": HealthAnswer, "description": "They are not taken now."}},
+        summary="Whether recordings are taken",
+        tags=["operation"],
+    )
+    app.add_api_route(
+        "/metrics", paths.metrics, summary="Metrics in Prometheus' format", tags=["operation"]
+    )
+    app.add_api_route("/", paths.page, include_in_schema=False)
+    app.add_api_route("/docs", paths.docs, include_in_schema=False)
+    app.add_api_route("/page/{name}", paths.page_file, include_in_schema=False)
+    _answer_refusals(app)
+    return Front(app, service.counts)
+
+
+@dataclass(frozen=True)
+class _Paths:
+    """What is done for each path."""
+
+    service: Service
+    token: Token | None
+    files: PageFiles
+    app: FastAPI
+
+    async def score(
+        self,
+        request: Request,
+        window: Annotated[
+            float | None, Query(description="Score windows of so many seconds, too.")
+        ] = None,
+        hop: Annotated[
+            float | None, Query(description="Seconds between their starts; half a window.")
+        ] = None,
+        trial: Annotated[
+            bool, Query(description="Score the beginning, as a trial of the network's protocol.")
+        ] = False,
+        outline: Annotated[
+            int, Query(ge=0, le=_MAX_POINTS, description="Points of an outline for a picture.")
+        ] = 0,
+    ) -> Response:
+        """The answer is what `python -m asdf score --json` writes of the recording."""
+        self.service.rates.count(request.client.host if request.client else "")
+        self._check_token(request)
+        question = Question(_make_window(window, hop), trial, outline)
+        self.service.check_question(question)
+        return JSONResponse(await _score(self.service, request, question))
+
+    async def health(self) -> Response:
+        """503 while the network warms up or fails, and while the service stops."""
+        problem = self.service.problem
+        return JSONResponse({"ready": not problem, "problem": problem}, 503 if problem else 200)
+
+    async def metrics(self, request: Request) -> Response:
+        """They need the token, as scores do."""
+        self._check_token(request)
+        return Response(self.service.counts.as_text(), media_type="text/plain; version=0.0.4")
+
+    async def page(self) -> Response:
+        return HTMLResponse(self.files.page)
+
+    async def docs(self) -> Response:
+        return HTMLResponse(self.files.describe(self.app.openapi()))
+
+    async def page_file(self, name: str) -> Response:
+        file = self.files.find(name)
+        if file is None:
+            raise HTTPException(404)
+        return Response(file.content, media_type=file.kind)
+
+    def _check_token(self, request: Request) -> None:
+        if self.token is not None:
+            self.token.check(request.headers.get("authorization", ""))
+
+
+async def _score(service: Service, request: Request, question: Question) -> dict[str, Any]:
+    with service.slot() as slot:
+        upload = await read_upload(request, service.limits)
+        gone = asyncio.ensure_future(_wait_until_gone(request))
+        try:
+            return await service.answer(upload, question, gone, slot)
+        finally:
+            gone.cancel()
+
+
+async def _wait_until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _make_window(window: float | None, hop: float | None) -> tuple[float, float] | None:
+    if window is None:
+        if hop is not None:
+            raise UsageError("hop is the distance between windows: state window too.")
+        return None
+    return window, window / 2 if hop is None else hop
+
+
+def _lifespan(service: Service) -> Any:
+    @asynccontextmanager
+    async def closing(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    return closing
+
+
+def _describe_refusals() -> dict[int | str, dict[str, Any]]:
+    answers: dict[int | str, dict[str, Any]] = {}
+    for status, meaning in _REFUSALS.items():
+        answers[status] = {"model": RefusalAnswer, "description": meaning}
+    return answers
+
+
+def _answer_refusals(app: FastAPI) -> None:
+    """Answer whatever is refused as {"error": "..."}."""
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> Response:
+        headers = {}
+        if error.retry_after_s is not None:
+            headers["Retry-After"] = str(error.retry_after_s)
+        if error.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return JSONResponse({"error": error.message}, error.status, headers)
+
+    @app.exception_handler(UsageError)
+    async def meant_otherwise(_: Request, error: UsageError) -> Response:
+        return JSONResponse({"error": str(error)}, 422)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        name = first["loc"][-1]
+        return JSONResponse({"error": f"{name}: {first['msg']}."}, 422)
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)

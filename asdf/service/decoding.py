@@ -1,0 +1,67 @@
+"""From the bytes of a recording to samples, in bounded memory and time.
+
+Invariant: what a header promises is refused before memory is taken for it, and decoding ends
+between two blocks when nobody waits for it any more. A thread cannot be ended from outside.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from asdf.audio.blocks import read_blocks
+from asdf.audio.sources import Limits, Source
+from asdf.facts import SAMPLE_RATE
+from asdf.service.limits import Refusal, ServiceLimits
+from asdf.service.uploads import Upload
+
+NAME = "the recording"
+"""What messages call a recording without a name."""
+
+# Blocks of seconds at 16 kHz: at a high rate with many channels each takes far more memory.
+_BLOCK = 4 * SAMPLE_RATE
+_BLOCK_BYTES = 2**28
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Somebody who waits for a recording, until a time of the monotonic clock or a call."""
+
+    until_s: float
+    is_over: threading.Event
+
+    def check(self) -> None:
+        """Raise a Refusal where nobody waits any more."""
+        if self.is_over.is_set() or time.monotonic() > self.until_s:
+            raise Refusal(503, "decoding took too long: send a shorter recording.", 1)
+
+
+def decode_upload(upload: Upload, limits: ServiceLimits, wait: Wait) -> np.ndarray:
+    """Return the samples of a recording: (T,) float32 at 16 kHz, T >= 1.
+
+    Raises:
+        AsdfError: it cannot be decoded, or is too long.
+        Refusal: nobody waits for it any more.
+    """
+    bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
+    source = Source(upload.name or NAME, upload.content, bounds)
+    blocks = []
+    wait.check()
+    for block in read_blocks(source, _BLOCK):
+        blocks.append(block)
+        wait.check()
+    return np.concatenate(blocks)
+
+
+def outline(waveform: np.ndarray, points: int) -> dict[str, list[float]]:
+    """Return the lowest and highest sample of each of up to `points` equal parts of (T,) samples.
+
+    Rounded to what a picture shows.
+    """
+    starts = np.linspace(0, len(waveform), min(points, len(waveform)), endpoint=False).astype(int)
+    lowest = np.minimum.reduceat(waveform, starts).astype(float)
+    highest = np.maximum.reduceat(waveform, starts).astype(float)
+    return {"low": lowest.round(4).tolist(), "high": highest.round(4).tolist()}

@@ -1,0 +1,83 @@
+"""The page's files, and the description of the paths as a page without scripts.
+
+Invariant: a page's address is the service's own; what is sent is in this package and read once.
+The style, and the scripts that draw, are those of the report (`asdf.report`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+_SHARED = ("style.css", "dom.js", "axes.js", "theme.js")
+_LOCAL = (
+    "service.css",
+    "icon.svg",
+    "words.js",
+    "upload.js",
+    "microphone.js",
+    "recorder.js",
+    "playing.js",
+    "picture.js",
+    "result.js",
+    "service.js",
+)
+SCRIPTS = (
+    "dom",
+    "axes",
+    "theme",
+    "words",
+    "upload",
+    "microphone",
+    "playing",
+    "picture",
+    "result",
+    "service",
+)
+_KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True)
+class File:
+    """A file with its media type."""
+
+    content: bytes
+    kind: str
+
+
+class PageFiles:
+    """The files of the page.
+
+    Attributes:
+        page: the HTML of the page itself.
+    """
+
+    def __init__(self, about: dict[str, Any]) -> None:
+        """Read them; `about` is what the page shows of the detector and the limits."""
+        self._files = {}
+        for package, names in (("asdf.report", _SHARED), ("asdf.service", _LOCAL)):
+            for name in names:
+                content = (files(package) / "page" / name).read_bytes()
+                self._files[name] = File(content, _KINDS[name.rpartition(".")[2]])
+        self._templates = Environment(
+            loader=PackageLoader("asdf.service", "page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+        )
+        # Within a script element no '<' may begin a tag.
+        data = json.dumps(about).replace("<", "\\u003c")
+        page = self._templates.get_template("page.html")
+        self.page = page.render(about=about, data=data, scripts=SCRIPTS)
+
+    def find(self, name: str) -> File | None:
+        """Return the file of that name."""
+        return self._files.get(name)
+
+    def describe(self, openapi: dict[str, Any]) -> str:
+        """Return the HTML page of an OpenAPI description."""
+        return self._templates.get_template("docs.html").render(api=openapi)

@@ -1,0 +1,122 @@
+"""What holds for every answer: its headers, a line of the log, a count, and a body that is unread.
+
+Invariant: a client that is refused before it has sent its whole recording can read why. What it
+still sends is dropped, for a few seconds; a connection that is closed before would show it a broken
+pipe instead. Nothing that a client chooses is logged but the method and a path of the service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from asdf.runs.log import LOG
+from asdf.service.counts import Counts
+
+_DRAIN_S = 5.0
+# Names of the service's own paths; anything else is counted as one.
+_PATHS = ("/", "/score", "/health", "/metrics", "/docs", "/openapi.json")
+_HEADERS = {
+    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; "
+    b"img-src 'self'; connect-src 'self'; media-src 'self' blob:; worker-src 'self'; "
+    b"form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"permissions-policy": b"microphone=(self), camera=(), geolocation=()",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+
+
+class Front:
+    """The application behind what holds for every answer."""
+
+    def __init__(self, app: ASGIApp, counts: Counts) -> None:
+        self._app = app
+        self._counts = counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send)
+        start_s = time.perf_counter()
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        finally:
+            self._note(scope, exchange, time.perf_counter() - start_s)
+
+    def _note(self, scope: Scope, exchange: _Exchange, seconds: float) -> None:
+        path = scope["path"] if scope["path"] in _PATHS else "other"
+        if scope["path"].startswith("/page/"):
+            path = "/page"
+        self._counts.requests.labels(path, str(exchange.status)).inc()
+        if path != "/score":
+            return
+        self._counts.seconds.observe(seconds)
+        LOG.info(
+            "%s %s %d, %d bytes, %.3f s",
+            scope["method"] if scope["method"] == "POST" else "other",
+            path,
+            exchange.status,
+            exchange.received,
+            seconds,
+        )
+
+
+class _Exchange:
+    """A request and its answer.
+
+    Attributes:
+        status: of the answer; 500 before there is one.
+        received: bytes of the request's body.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        headers = dict(scope["headers"])
+        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+        self._is_unread = has_body
+        # Such a client sends nothing before it is asked to.
+        self._waits = b"expect" in headers
+        self.status = 500
+        self.received = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.received += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            self._is_unread = False
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": self._complete(message.get("headers", []))}
+        elif self._is_unread and not message.get("more_body", False):
+            await self._send({**message, "more_body": True})
+            await self._drop_the_rest()
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
+
+    def _complete(self, headers: Any) -> list[tuple[bytes, bytes]]:
+        stated: MutableMapping[bytes, bytes] = dict(headers)
+        added = {**_HEADERS, **({b"connection": b"close"} if self._is_unread else {})}
+        missing = [(name, value) for name, value in added.items() if name not in stated]
+        return [*headers, *missing]
+
+    async def _drop_the_rest(self) -> None:
+        until_s = time.monotonic() + _DRAIN_S
+        while self._is_unread and not self._waits:
+            remaining_s = until_s - time.monotonic()
+            try:
+                await asyncio.wait_for(self.receive(), max(0.0, remaining_s))
+            except asyncio.TimeoutError:
+                return

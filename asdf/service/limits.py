@@ -1,0 +1,84 @@
+"""What a service takes of its clients and of its machine, and how it refuses the rest.
+
+Invariant: whatever is refused is refused with a status that says whose turn it is: the client's to
+change the request (4xx), or to come again later (429 and 503, with Retry-After).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+
+_MB = 1_000_000
+_BYTES_OF_SAMPLE = 4
+# Scores over time compute at most so many times what a recording of the maximal length does.
+_MAX_OVERLAP = 5
+
+
+class Refusal(Exception):
+    """A request that is not answered with a score.
+
+    Attributes:
+        status: of HTTP.
+        message: what is wrong and what to do, in words.
+        retry_after_s: after how many seconds the same request may succeed; None: never.
+    """
+
+    def __init__(self, status: int, message: str, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True)
+class ServiceLimits:
+    """The limits of a service.
+
+    Attributes:
+        max_mb: megabytes of a recording as it is uploaded.
+        max_seconds: of a recording.
+        queue: recordings that are in memory together; more are refused until one is done.
+        rate: requests per minute of a client, which may come all at once; 0: any number.
+        readers: threads that decode.
+        upload_s: seconds that a client may take to send a recording.
+        request_s: seconds that a recording may take from there to its score.
+        stop_s: seconds that a service that is told to stop may take to finish what it has.
+    """
+
+    max_mb: float = 32.0
+    max_seconds: float = 600.0
+    queue: int = 32
+    rate: int = 120
+    readers: int = 2
+    upload_s: float = 60.0
+    request_s: float = 120.0
+    stop_s: float = 30.0
+
+    def check(self) -> None:
+        """Raise a UsageError where a limit leaves nothing to serve."""
+        for name in ("max_mb", "max_seconds", "upload_s", "request_s", "stop_s"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise UsageError(f"{name} = {getattr(self, name):g}: give a positive number.")
+        for name in ("queue", "readers"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} = {getattr(self, name)}: give 1 or more.")
+        if self.rate < 0:
+            raise UsageError(f"rate = {self.rate}: give 1 or more, or 0 for any number.")
+
+    @property
+    def max_bytes(self) -> int:
+        return int(self.max_mb * _MB)
+
+    @property
+    def max_piece_samples(self) -> int:
+        """Samples that the network may compute for the scores over time of one recording."""
+        return int(_MAX_OVERLAP * self.max_seconds * SAMPLE_RATE)
+
+    @property
+    def memory_mb(self) -> float:
+        """Megabytes that all recordings may take together: as uploaded, and as samples."""
+        samples = self.max_seconds * SAMPLE_RATE * _BYTES_OF_SAMPLE / _MB
+        return self.queue * (self.max_mb + samples)

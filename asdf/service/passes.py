@@ -1,0 +1,178 @@
+"""One thread that scores the pieces of all recordings that wait, those of equal length together.
+
+Invariant: each forward pass takes pieces of as many waiting recordings as there are, in turns, so
+that a long recording holds up no short one. Nothing is waited for: what comes while the network
+computes is in the next pass. What fails in a pass fails the recordings in it, and the thread goes
+on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass
+
+from asdf.errors import AsdfError
+from asdf.runs.log import LOG
+from asdf.scoring.pieces import Piece, Pieces, PieceScoring
+from asdf.scoring.scored import Scored, WindowScore
+
+Result = tuple[Scored, list[WindowScore]]
+
+
+class _Waiting:
+    """A recording some of whose pieces have no score yet."""
+
+    def __init__(self, pieces: Pieces, name: str, scoring: PieceScoring) -> None:
+        self.pieces = pieces
+        self.name = name
+        self.future: Future[Result] = Future()
+        self.scores = [0.0] * len(pieces.all)
+        self.missing = len(self.scores)
+        # By the samples that they are scored from: those of a forward pass have the same.
+        self.by_length: dict[int, deque[int]] = {}
+        for index, piece in enumerate(pieces.all):
+            length = scoring.batch_length(piece)
+            self.by_length.setdefault(length, deque()).append(index)
+        self.all_pieces = pieces.all
+
+    def take(self, length: int) -> int | None:
+        """Return the index of the next piece of that length; None where there is none."""
+        indices = self.by_length.get(length)
+        if not indices:
+            return None
+        index = indices.popleft()
+        if not indices:
+            del self.by_length[length]
+        return index
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A piece in a forward pass."""
+
+    waiting: _Waiting
+    index: int
+
+    @property
+    def piece(self) -> Piece:
+        return self.waiting.all_pieces[self.index]
+
+
+class SharedPasses:
+    """The scoring thread.
+
+    Attributes:
+        is_working: whether the last forward pass succeeded; False before the first.
+    """
+
+    def __init__(self, scoring: PieceScoring, observe: Callable[[int], None]) -> None:
+        """Start the thread.
+
+        Args:
+            observe: called with the number of pieces of each forward pass.
+        """
+        self._scoring = scoring
+        self._observe = observe
+        self._changed = threading.Condition()
+        self._queue: list[_Waiting] = []
+        self._closed = False
+        self.is_working = False
+        # A daemon: the process can end whatever a device does.
+        threading.Thread(target=self._work, name="asdf-passes", daemon=True).start()
+
+    def submit(self, pieces: Pieces, name: str = "") -> Future[Result]:
+        """Score a recording. Its future may be cancelled; the rest of its pieces is then left out.
+
+        The future raises an AsdfError where the network has no score for it.
+        """
+        waiting = _Waiting(pieces, name, self._scoring)
+        with self._changed:
+            if self._closed:
+                waiting.future.cancel()
+            self._queue.append(waiting)
+            self._changed.notify()
+        return waiting.future
+
+    @property
+    def pieces_waiting(self) -> int:
+        with self._changed:
+            return sum(waiting.missing for waiting in self._queue)
+
+    def close(self) -> None:
+        """Begin no other forward pass; what waits is cancelled."""
+        with self._changed:
+            self._closed = True
+            for waiting in self._queue:
+                waiting.future.cancel()
+            self._queue.clear()
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while batch := self._take_batch():
+            self._observe(len(batch))
+            try:
+                scores = self._scoring.score([taken.piece for taken in batch])
+            # Whatever it is, the requests of this pass get an answer and the next are served.
+            except Exception as error:
+                self._fail(batch, error)
+            else:
+                self.is_working = True
+                self._deliver(batch, scores)
+            # Waveforms must not stay until the next ones come.
+            del batch
+
+    def _take_batch(self) -> list[_Taken]:
+        """Wait for pieces, and take as many as a pass holds; [] at the end."""
+        with self._changed:
+            while True:
+                self._queue = [w for w in self._queue if w.by_length and not w.future.cancelled()]
+                if self._queue or self._closed:
+                    break
+                self._changed.wait()
+            if self._closed:
+                return []
+            # The oldest recording decides, so that each has its turn.
+            length = next(iter(self._queue[0].by_length))
+            return self._take_in_turns(length, self._scoring.batch_size(length))
+
+    def _take_in_turns(self, length: int, size: int) -> list[_Taken]:
+        batch: list[_Taken] = []
+        turns = deque(self._queue)
+        while turns and len(batch) < size:
+            waiting = turns.popleft()
+            index = waiting.take(length)
+            if index is not None:
+                batch.append(_Taken(waiting, index))
+                turns.append(waiting)
+        return batch
+
+    def _deliver(self, batch: list[_Taken], scores: list[float]) -> None:
+        for taken, score in zip(batch, scores, strict=True):
+            waiting = taken.waiting
+            waiting.scores[taken.index] = score
+            waiting.missing -= 1
+            if not waiting.missing:
+                self._conclude(waiting)
+
+    def _conclude(self, waiting: _Waiting) -> None:
+        # A future that was cancelled meanwhile takes no result.
+        with suppress(InvalidStateError):
+            try:
+                result = self._scoring.conclude(waiting.pieces, waiting.scores, waiting.name)
+            except AsdfError as error:
+                waiting.future.set_exception(error)
+            else:
+                waiting.future.set_result(result)
+
+    def _fail(self, batch: list[_Taken], error: Exception) -> None:
+        self.is_working = False
+        LOG.error("a forward pass failed: %s", error, exc_info=not isinstance(error, AsdfError))
+        for taken in batch:
+            # Its other pieces are worth nothing now.
+            taken.waiting.by_length.clear()
+            with suppress(InvalidStateError):
+                taken.waiting.future.set_exception(error)

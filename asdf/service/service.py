@@ -1,0 +1,265 @@
+"""From an upload to the answer: admission, decoding, the shared forward passes, the document.
+
+Invariant: at most `queue` recordings are in memory, counted from before the first byte of one is
+read until nothing of it is left, also when its client has gone or a decoder takes too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from asdf.data.threads import Threads
+from asdf.errors import AsdfError, UsageError
+from asdf.scoring.detector import Detector
+from asdf.scoring.pieces import Pieces
+from asdf.scoring.scored import Scored, WindowScore
+from asdf.scoring.windows import count_windows, in_samples
+from asdf.service.counts import Counts
+from asdf.service.decoding import NAME, Wait, decode_upload, outline
+from asdf.service.limits import Refusal, ServiceLimits
+from asdf.service.passes import SharedPasses
+from asdf.service.rates import Rates
+from asdf.service.uploads import Upload
+
+Value = TypeVar("Value")
+Document = Callable[[Scored, list[WindowScore], bool], dict[str, Any]]
+"""Makes what `score --json` writes, of a result, its windows, and whether it is a trial."""
+
+# A second of noise: enough for any network, and for kernels to be chosen.
+_WARM_UP = 16_000
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a client wants to know of a recording.
+
+    Attributes:
+        window: seconds of a window and of the hop, for scores over time.
+        trial: score its beginning, as a trial of the network's protocol.
+        points: of the outline of the waveform; 0: none.
+    """
+
+    window: tuple[float, float] | None = None
+    trial: bool = False
+    points: int = 0
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """A recording, cut for the network."""
+
+    pieces: Pieces
+    outline: dict[str, list[float]] | None
+
+
+class Service:
+    """A detector that answers requests.
+
+    Attributes:
+        limits: of recordings and requests.
+        counts: for Prometheus.
+        rates: how many requests each client may make.
+        stopping: whether new recordings are refused, since the service is to end.
+    """
+
+    def __init__(self, detector: Detector, make_document: Document, limits: ServiceLimits) -> None:
+        """Start the threads, and warm the network up in the background.
+
+        Raises:
+            UsageError: a limit leaves nothing to serve.
+        """
+        limits.check()
+        self.detector = detector
+        self.limits = limits
+        self.counts = Counts()
+        self.rates = Rates(limits.rate)
+        self.stopping = False
+        self._make_document = make_document
+        self._scoring = detector.pieces
+        self._in_memory = 0
+        self._lock = threading.Lock()
+        self._readers = Threads(limits.readers)
+        self._passes = SharedPasses(self._scoring, self.counts.pass_pieces.observe)
+        self._watch()
+        noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP).astype(np.float32)
+        self._passes.submit(self._scoring.cut(noise))
+
+    @property
+    def in_memory(self) -> int:
+        """How many recordings are in memory."""
+        return self._in_memory
+
+    @property
+    def problem(self) -> str:
+        """Why the service takes no recordings now; '' where it does."""
+        if self.stopping:
+            return "the service is stopping"
+        if not self._passes.is_working:
+            return "the network is not warmed up yet, or its last forward pass failed"
+        return ""
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._passes.close()
+        self._readers.close()
+
+    @contextmanager
+    def slot(self) -> Iterator[Slot]:
+        """Count a recording as long as anything of it is in memory.
+
+        Raises:
+            Refusal: 503, the service has as many as it may, or is stopping.
+        """
+        if self.stopping:
+            raise Refusal(503, "the service is stopping: try again later.", 10)
+        with self._lock:
+            if self._in_memory >= self.limits.queue:
+                raise Refusal(
+                    503, f"{self.limits.queue} recordings are waiting already: try again.", 1
+                )
+            self._in_memory += 1
+        slot = Slot(self._leave)
+        try:
+            yield slot
+        finally:
+            slot.leave()
+
+    def check_question(self, question: Question) -> None:
+        """Raise a UsageError where windows leave parts out, before anything is read."""
+        if question.window is not None:
+            in_samples(*question.window, self.detector.length.max_samples)
+
+    async def answer(
+        self, upload: Upload, question: Question, gone: asyncio.Future[None], slot: Slot
+    ) -> dict[str, Any]:
+        """Return the document on a recording.
+
+        Args:
+            gone: done when the client is.
+
+        Raises:
+            Refusal: it cannot be decoded or scored, or not in time.
+        """
+        self.counts.received_bytes.inc(len(upload.content))
+        wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
+        reading = self._readers.submit(self._decode, upload, question, wait)
+        # A reader that does not come back holds its recording on.
+        slot.hold_until_done(reading)
+        passing: Future[Any] | None = None
+        try:
+            decoded = await _wait_for(reading, gone, wait)
+            passing = self._passes.submit(decoded.pieces, upload.name or "-")
+            result, windows = await _wait_for(passing, gone, wait)
+        except UsageError as error:
+            raise Refusal(422, str(error)) from None
+        except AsdfError as error:
+            # The recording is decoded, so the network or its device is at fault.
+            raise Refusal(422 if passing is None else 500, str(error)) from None
+        finally:
+            wait.is_over.set()
+            if passing is not None:
+                passing.cancel()
+        self.counts.recordings.inc()
+        self.counts.audio_seconds.inc(result.seconds or 0)
+        document = self._make_document(result, windows, question.trial)
+        if decoded.outline is not None:
+            document["outline"] = decoded.outline
+        return document
+
+    def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
+        try:
+            waveform = decode_upload(upload, self.limits, wait)
+        except (OSError, MemoryError, ValueError) as error:
+            raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
+        self._check_work(len(waveform), question)
+        points = question.points
+        shape = outline(waveform, points) if points else None
+        return _Decoded(self._scoring.cut(waveform, not question.trial, question.window), shape)
+
+    def _check_work(self, samples: int, question: Question) -> None:
+        """Refuse windows that would take the network too long."""
+        if question.window is None:
+            return
+        window, hop = in_samples(*question.window)
+        count = count_windows(samples, window, hop)
+        heard = count * self._scoring.scorer.scored_samples(window)
+        if heard > self.limits.max_piece_samples:
+            raise UsageError(
+                f"the network would hear {count:,} windows, each as "
+                f"{heard / count / 16_000:.2f} s: take a longer hop, or a shorter recording."
+            )
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._in_memory -= 1
+
+    def _watch(self) -> None:
+        self.counts.watch("asdf_ready", "1 if recordings are taken.", lambda: not self.problem)
+        self.counts.watch(
+            "asdf_recordings_in_memory", "Recordings in memory.", lambda: self._in_memory
+        )
+        self.counts.watch(
+            "asdf_pieces_waiting",
+            "Pieces of recordings that wait for a forward pass.",
+            lambda: self._passes.pieces_waiting,
+        )
+
+
+class Slot:
+    """A recording's share of the memory, which is left once: by the last that holds it."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self._leave = leave
+        self._holders = 1
+        self._lock = threading.Lock()
+
+    def hold_until_done(self, future: Future[Any]) -> None:
+        """Hold the share until a future is done, whoever leaves before."""
+        with self._lock:
+            self._holders += 1
+        future.add_done_callback(self.leave)
+
+    def leave(self, _: object = None) -> None:
+        """Give up one hold of the share."""
+        with self._lock:
+            self._holders -= 1
+            is_last = not self._holders
+        if is_last:
+            self._leave()
+
+
+async def _wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wait) -> Value:
+    """Return the result of a thread's future, as long as there is a client and time.
+
+    The future itself goes on whatever happens here.
+
+    Raises:
+        Refusal: there is not.
+    """
+    wrapped = asyncio.wrap_future(future)
+    # Nobody may be there to see how it ends.
+    wrapped.add_done_callback(_see)
+    remaining_s = max(0.0, wait.until_s - time.monotonic())
+    waited: set[asyncio.Future[Any]] = {wrapped, gone}
+    await asyncio.wait(waited, timeout=remaining_s, return_when=asyncio.FIRST_COMPLETED)
+    if wrapped.done():
+        return wrapped.result()
+    if gone.done():
+        # Nobody reads it: nginx's status, for the log.
+        raise Refusal(499, "the client has gone.")
+    raise Refusal(503, "the recording was not scored in time: try again later.", 5)
+
+
+def _see(future: asyncio.Future[Any]) -> None:
+    """Mark an exception as seen, so that asyncio does not print it."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,115 @@
+"""A recording as it comes over the network, into memory alone.
+
+Invariant: no more than the limit is read of any upload, whatever length it states or hides, and
+nothing of it is written to a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from asdf.service.limits import Refusal, ServiceLimits
+from asdf.text import printable, shorten
+
+# Besides the file itself: the form around it.
+_FORM_BYTES = 16_384
+_MAX_FIELDS = 8
+_MAX_NAME = 100
+_TYPES = ("audio/", "video/", "application/octet-stream", "application/ogg")
+_HINT = (
+    "send the bytes of the file with the type application/octet-stream, or a form: curl -F "
+    "file=@call.mp3"
+)
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A recording that was uploaded.
+
+    Attributes:
+        name: of its file, as the client calls it; '' where it does not.
+    """
+
+    content: bytes
+    name: str = ""
+
+
+class _InMemoryParser(MultiPartParser):
+    """Starlette's parser, whose files never move to a disk."""
+
+    # No limit: how much there is, is limited already.
+    spool_max_size = 0
+
+
+async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
+    """Read the recording of a request.
+
+    Raises:
+        Refusal: it is too large, takes too long, or is nothing that can be a recording.
+    """
+    kind = request.headers.get("content-type", "").lower()
+    is_form = kind.startswith("multipart/form-data")
+    # A request without a type is taken as it is: many programs state none.
+    if kind and not is_form and not kind.startswith(_TYPES):
+        raise Refusal(415, f"{shorten(kind, 60)!r} is no type of a recording: {_HINT}.")
+    reading = _read_form(request, limits) if is_form else _read_body(request, limits)
+    try:
+        return await asyncio.wait_for(reading, limits.upload_s)
+    except asyncio.TimeoutError:
+        raise Refusal(
+            408, f"the recording did not arrive within {limits.upload_s:g} s: send it again."
+        ) from None
+
+
+async def _read_body(request: Request, limits: ServiceLimits) -> Upload:
+    content = io.BytesIO()
+    async for chunk in _read_chunks(request, limits, limits.max_bytes):
+        content.write(chunk)
+    return Upload(content.getvalue())
+
+
+async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
+    chunks = _read_chunks(request, limits, limits.max_bytes + _FORM_BYTES)
+    parser = _InMemoryParser(
+        request.headers, chunks, max_files=1, max_fields=_MAX_FIELDS, max_part_size=_FORM_BYTES
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise Refusal(400, f"the form cannot be read ({error.message}): {_HINT}.") from None
+    for _, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            return Upload(await value.read(), _clean_name(value.filename or ""))
+    raise Refusal(400, f"the form has no file: {_HINT}.")
+
+
+async def _read_chunks(
+    request: Request, limits: ServiceLimits, max_bytes: int
+) -> AsyncGenerator[bytes, None]:
+    too_large = Refusal(
+        413,
+        f"the recording is larger than {limits.max_mb:g} MB, the limit of this service: cut it, "
+        "or compress it.",
+    )
+    stated = request.headers.get("content-length", "")
+    if stated.isdecimal() and int(stated) > max_bytes:
+        raise too_large
+    received = 0
+    async for chunk in request.stream():
+        received += len(chunk)
+        if received > max_bytes:
+            raise too_large
+        yield chunk
+
+
+def _clean_name(name: str) -> str:
+    """Return the last part of a file's name, printable and not too long."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return shorten(printable(last, one_line=True), _MAX_NAME)

@@ -1,0 +1,342 @@
+"""The service's page in a real browser: files, the microphone, mistakes, the keyboard, a phone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import asdf
+from tests.conftest import PATIENCE_S
+from tests.scripts.chromium import (
+    needs_chromium,
+    requested_addresses,
+    start_browser,
+    wait_for_drawing,
+)
+from tests.unit.conftest import sound
+from tests.unit.service.conftest import LIMITS, TESTS, network, running
+
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+pytestmark = needs_chromium
+__all__ = ["network"]
+
+TOKEN = "a token of sufficient length"
+# Of its windows of a second, the loud ones in the middle score differently.
+SPEECH = np.concatenate([0.02 * sound(48000), sound(48000, 1), 0.02 * sound(40000, 2)])
+WINDOW_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("speech") / "two halves.wav"
+    soundfile.write(path, SPEECH, 16000)
+    return path
+
+
+@pytest.fixture(scope="module")
+def detector(network, recording) -> asdf.Detector:
+    """A detector whose threshold lies between the scores of the recording's windows."""
+    windows = plain_detector(network).score_over_time(recording, WINDOW_S, WINDOW_S / 2)
+    scores = [window.score for window in windows]
+    return plain_detector(network, threshold=(min(scores) + max(scores)) / 2)
+
+
+def plain_detector(network, **options) -> asdf.Detector:
+    return asdf.Detector(network, "cpu", network_folder=TESTS, threads=1, **options)
+
+
+@pytest.fixture(scope="module")
+def served(detector):
+    with running(detector) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory, recording):
+    browser = start_browser(
+        tmp_path_factory.mktemp("chromium"),
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+        f"--use-file-for-fake-audio-capture={recording}",
+        "--autoplay-policy=no-user-gesture-required",
+    )
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def opened(browser, served):
+    """Load the page; whatever a test does to it, it logs no error and asks no other address."""
+    yield from open_page(browser, served.url)
+
+
+def open_page(browser, url):
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.get(f"{url}/")
+    wait_for_drawing(browser)
+    yield browser
+    # What the service refuses is reported by the browser itself, and shown in words by the page.
+    errors = [entry["message"] for entry in browser.get_log("browser")]
+    assert [text for text in errors if f"{url}/score?" not in text] == []
+    addresses = requested_addresses(browser, f"{url}/")
+    assert all(address.startswith(f"{url}/") for address in addresses), addresses
+
+
+def find(browser, name):
+    return browser.find_element(By.ID, name)
+
+
+def choose(browser, path):
+    find(browser, "file").send_keys(str(path))
+
+
+def wait_until(browser, is_so):
+    WebDriverWait(browser, PATIENCE_S).until(is_so)
+
+
+def wait_for_result(browser):
+    wait_until(browser, lambda b: find(b, "result").is_displayed() or find(b, "error").text)
+    assert find(browser, "error").text == ""
+    wait_for_drawing(browser)
+
+
+def numbers(browser) -> dict[str, str]:
+    names = browser.find_elements(By.CSS_SELECTOR, "#numbers dt")
+    values = browser.find_elements(By.CSS_SELECTOR, "#numbers dd")
+    texts = [element.get_attribute("textContent") for element in (*names, *values)]
+    return dict(zip(texts[: len(names)], texts[len(names) :], strict=True))
+
+
+def spoofed_parts(detector, recording) -> list[tuple[float, float]]:
+    """Neighbouring windows below the threshold, joined."""
+    parts: list[tuple[float, float]] = []
+    for window in detector.score_over_time(recording, WINDOW_S, WINDOW_S / 2):
+        if window.score >= detector.threshold:
+            continue
+        if parts and window.start_s <= parts[-1][1]:
+            parts[-1] = (parts[-1][0], window.end_s)
+        else:
+            parts.append((window.start_s, window.end_s))
+    return parts
+
+
+def test_a_file_gets_a_verdict_a_picture_and_its_parts(opened, detector, recording):
+    choose(opened, recording)
+    wait_for_result(opened)
+    expected = detector.score_whole(recording)
+    shown = numbers(opened)
+    assert shown["Score"] == f"{expected.score:.4f}"
+    assert shown["Seconds"] == f"{len(SPEECH) / 16000:.2f}"
+    assert shown["Verdict"] == expected.verdict
+    word = {"spoof": "spoofed", "bona fide": "genuine"}[expected.verdict]
+    assert f"This sounds {word}" in find(opened, "verdict").text
+    assert opened.switch_to.active_element.get_attribute("id") == "verdict"
+    assert "not proof" in find(opened, "result").text
+    parts = spoofed_parts(detector, recording)
+    assert parts
+    buttons = [b.text for b in opened.find_elements(By.CSS_SELECTOR, "#parts button")]
+    assert buttons == [f"Play 0:{start:04.1f} to 0:{end:04.1f}" for start, end in parts]
+    wave, scores = opened.find_elements(By.CSS_SELECTOR, "#picture svg")
+    assert len(wave.find_elements(By.CSS_SELECTOR, ".wave")) == 1
+    assert len(scores.find_elements(By.CSS_SELECTOR, ".threshold")) == 1
+    for drawing in (wave, scores):
+        assert len(drawing.find_elements(By.CSS_SELECTOR, ".marked")) == len(parts)
+
+
+def test_the_picture_has_the_scores_in_their_order(opened, detector, recording):
+    choose(opened, recording)
+    wait_for_result(opened)
+    drawn = opened.find_element(By.CSS_SELECTOR, "#picture .line").get_attribute("d")
+    heights = [float(y) for y in re.findall(r"[ML][-\d.]+,([-\d.]+)", drawn)][1:-1]
+    scores = [w.score for w in detector.score_over_time(recording, WINDOW_S, WINDOW_S / 2)]
+    assert len(heights) == len(scores)
+    # The higher a score, the smaller the distance from the top.
+    slope, offset = np.polyfit(scores, heights, 1)
+    assert slope < 0
+    assert heights == pytest.approx([slope * s + offset for s in scores], abs=0.1)
+
+
+def test_a_part_is_played_from_its_start_to_its_end(opened, detector, recording):
+    choose(opened, recording)
+    wait_for_result(opened)
+    start, end = spoofed_parts(detector, recording)[0]
+    opened.find_element(By.CSS_SELECTOR, "#parts button").click()
+    player = find(opened, "player")
+    wait_until(opened, lambda _: float(player.get_property("currentTime")) > start)
+    wait_until(opened, lambda _: player.get_property("paused"))
+    assert float(player.get_property("currentTime")) == pytest.approx(end, abs=0.6)
+
+
+def test_a_file_is_dropped(opened, recording):
+    opened.execute_script(
+        """
+        const made = new Uint8Array(arguments[0]);
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([made], 'dropped.wav', { type: 'audio/wav' }));
+        document.getElementById('drop').dispatchEvent(
+          new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true }));
+        """,
+        list(recording.read_bytes()[:20044]),
+    )
+    wait_until(opened, lambda b: find(b, "error").text)
+    # The first part of a WAV file, which promises more.
+    assert "dropped.wav cannot be decoded to its end" in find(opened, "error").text
+
+
+def test_the_microphone_is_recorded_and_scored(opened):
+    button = find(opened, "record")
+    button.click()
+    wait_until(opened, lambda b: find(b, "recording").is_displayed())
+    wait_until(opened, lambda b: find(b, "clock").text == "0:02")
+    assert button.text == "Stop, and score it"
+    button.click()
+    wait_for_result(opened)
+    seconds = float(numbers(opened)["Seconds"])
+    assert 2 <= seconds < PATIENCE_S
+    assert button.text == "Record with the microphone"
+    # What the fake microphone plays is sound: the waveform is no line.
+    drawn = opened.find_element(By.CSS_SELECTOR, "#picture .wave").get_attribute("d")
+    heights = {y for _, y in re.findall(r"([-\d.]+),([-\d.]+)", drawn)}
+    assert len(heights) > 20
+
+
+def test_mistakes_are_shown_in_words(opened, served, tmp_path):
+    junk = tmp_path / "letter.wav"
+    junk.write_bytes(b"Dear Sir or Madam" * 100)
+    choose(opened, junk)
+    wait_until(opened, lambda b: find(b, "error").text)
+    assert find(opened, "error").text.startswith("letter.wav is not audio that libsndfile can read")
+    assert not find(opened, "result").is_displayed()
+    large = tmp_path / "large.wav"
+    large.write_bytes(bytes(int(LIMITS.max_mb * 1e6) + 1))
+    choose(opened, large)
+    wait_until(opened, lambda b: "takes up to 2 MB" in find(b, "error").text)
+    # And a good one afterwards takes the message away.
+    good = tmp_path / "good.wav"
+    soundfile.write(good, sound(20000), 16000)
+    choose(opened, good)
+    wait_for_result(opened)
+
+
+def test_a_name_is_text_and_never_code(opened, tmp_path):
+    path = tmp_path / "<img src=x onerror=alert(1)>.wav"
+    path.write_bytes(b"no sound")
+    choose(opened, path)
+    wait_until(opened, lambda b: find(b, "error").text)
+    assert "<img src=x onerror=alert(1)>.wav" in find(opened, "error").text
+    assert opened.find_elements(By.TAG_NAME, "img") == []
+
+
+def test_the_token_is_asked_for(browser, detector, recording):
+    with running(detector, token=TOKEN) as service:
+        pages = open_page(browser, service.url)
+        page = next(pages)
+        choose(page, recording)
+        wait_until(page, lambda b: find(b, "error").text)
+        assert find(page, "error").text.startswith("The token is missing or wrong")
+        assert page.switch_to.active_element.get_attribute("id") == "token"
+        find(page, "token").send_keys(TOKEN)
+        choose(page, recording)
+        wait_for_result(page)
+        page.refresh()
+        assert find(page, "token").get_property("value") == TOKEN
+        next(pages, None)
+
+
+def test_everything_is_reached_by_the_keyboard(opened, recording):
+    choose(opened, recording)
+    wait_for_result(opened)
+    opened.execute_script("document.querySelector('.skip').focus()")
+    reached = []
+    for _ in range(40):
+        ActionChains(opened).send_keys(Keys.TAB).perform()
+        active = opened.switch_to.active_element
+        reached.append(active.get_attribute("id") or active.text)
+        if active.get_attribute("id") == "theme":
+            break
+    parts = [b.text for b in opened.find_elements(By.CSS_SELECTOR, "#parts button")]
+    wanted = ["file", "record", "player", *parts, "theme"]
+    assert [name for name in dict.fromkeys(reached) if name in wanted] == wanted
+    find(opened, "record").send_keys(Keys.ENTER)
+    wait_until(opened, lambda b: find(b, "recording").is_displayed())
+    find(opened, "record").send_keys(Keys.SPACE)
+    wait_until(opened, lambda b: not find(b, "recording").is_displayed())
+    wait_until(opened, lambda b: find(b, "result").is_displayed() or find(b, "error").text)
+
+
+def test_every_control_has_a_name(opened, recording):
+    choose(opened, recording)
+    wait_for_result(opened)
+    tree = opened.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    roles = {"button", "textbox", "link", "img", "Audio", "meter"}
+    named = {}
+    for node in tree:
+        role = node.get("role", {}).get("value")
+        if role in roles and not node.get("ignored"):
+            named.setdefault(role, []).append(node.get("name", {}).get("value", ""))
+    assert {"button", "link"} <= set(named)
+    assert [(role, names) for role, names in named.items() if not all(names)] == []
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of rgb(r, g, b), as WCAG 2 defines it."""
+    linear = []
+    for value in re.findall(r"[\d.]+", colour)[:3]:
+        part = float(value) / 255
+        linear.append(part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_in_light_and_in_dark(opened, recording, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        choose(opened, recording)
+        wait_for_result(opened)
+        page = opened.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (luminance(page) > 0.5) == (scheme == "light")
+        for name in ("verdict", "explanation", "limits", "record", "parts-title"):
+            colour = find(opened, name).value_of_css_property("color")
+            bright, dark = sorted([luminance(colour), luminance(page)], reverse=True)
+            assert (bright + 0.05) / (dark + 0.05) >= 4.5, name
+        button = opened.find_element(By.CSS_SELECTOR, "label.button")
+        shades = [button.value_of_css_property(name) for name in ("color", "background-color")]
+        bright, dark = sorted(map(luminance, shades), reverse=True)
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.mark.parametrize("address", ["/", "/docs"])
+def test_on_a_phone_nothing_is_wider_than_the_screen(opened, served, recording, address):
+    metrics = {"width": 320, "height": 640, "deviceScaleFactor": 2, "mobile": True}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        opened.get(served.url + address)
+        if address == "/":
+            choose(opened, recording)
+            wait_for_result(opened)
+            for name in ("record", "cancel"):
+                assert find(opened, name).size["height"] >= 44 or not find(opened, name).text
+        assert opened.execute_script("return document.documentElement.scrollWidth") <= 320
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_description_needs_no_script(opened, served):
+    opened.get(f"{served.url}/docs")
+    assert opened.find_elements(By.TAG_NAME, "script") == []
+    headings = [h.text for h in opened.find_elements(By.TAG_NAME, "h2")]
+    assert headings[:4] == ["Example", "POST /score", "GET /health", "GET /metrics"]

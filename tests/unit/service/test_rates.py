@@ -1,0 +1,69 @@
+"""How many requests a client may make."""
+
+from __future__ import annotations
+
+import pytest
+
+from asdf.service.limits import Refusal
+from asdf.service.rates import Rates
+
+
+class Clock:
+    """Seconds that a test moves on."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def allowed(rates: Rates, address: str) -> bool:
+    try:
+        rates.count(address)
+    except Refusal as refusal:
+        assert refusal.status == 429
+        return False
+    return True
+
+
+def test_so_many_at_once_and_then_one_by_one():
+    clock = Clock()
+    rates = Rates(6, clock)
+    assert [allowed(rates, "192.0.2.1") for _ in range(8)] == [True] * 6 + [False] * 2
+    with pytest.raises(Refusal) as refused:
+        rates.count("192.0.2.1")
+    assert refused.value.retry_after_s == 10
+    clock.now += 9
+    assert not allowed(rates, "192.0.2.1")
+    clock.now += 1
+    assert allowed(rates, "192.0.2.1")
+    assert not allowed(rates, "192.0.2.1")
+    clock.now += 3600
+    # What was not used is not saved up beyond a minute's.
+    assert [allowed(rates, "192.0.2.1") for _ in range(7)] == [True] * 6 + [False]
+
+
+def test_clients_do_not_share_and_networks_do():
+    rates = Rates(1, Clock())
+    assert allowed(rates, "192.0.2.1")
+    assert allowed(rates, "192.0.2.2")
+    assert not allowed(rates, "192.0.2.1")
+    assert allowed(rates, "2001:db8:1:2::1")
+    assert not allowed(rates, "2001:db8:1:2:ffff::1")
+    assert allowed(rates, "2001:db8:1:3::1")
+
+
+def test_no_rate_is_no_limit():
+    rates = Rates(0, Clock())
+    assert all(allowed(rates, "192.0.2.1") for _ in range(1000))
+
+
+def test_memory_for_addresses_is_bounded():
+    rates = Rates(1, Clock())
+    for number in range(11_000):
+        rates.count(f"client {number}")
+    assert len(rates._allowances) == 10_000
+    # The first is forgotten, the last is not.
+    assert allowed(rates, "client 0")
+    assert not allowed(rates, "client 10999")

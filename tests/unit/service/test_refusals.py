@@ -1,0 +1,281 @@
+"""What is refused, with which status and words; and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.conftest import PATIENCE_S
+from tests.unit.conftest import sound
+from tests.unit.service.conftest import LIMITS, as_file, as_form, running, wait_for
+
+GOOD = as_file(sound(20000))
+TOO_LARGE = int(LIMITS.max_mb * 1e6) + 1
+TOKEN = "a token of sufficient length"
+
+
+def connect(served) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(served.url.removeprefix("http://"), timeout=PATIENCE_S)
+
+
+def error_of(answer) -> str:
+    assert set(answer.json) == {"error"}
+    return answer.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "letter.wav is empty (0 bytes)"),
+        (b"Dear Sir or Madam" * 50, "letter.wav is not audio that libsndfile can read"),
+        (GOOD[:20000], "letter.wav cannot be decoded to its end"),
+        (as_file(np.zeros(0)), "letter.wav holds no samples"),
+        (as_file(np.full(1000, np.nan), subtype="FLOAT"), "letter.wav holds samples that are not"),
+    ],
+)
+def test_what_does_not_decode_gets_the_words_of_the_command(served, content, words):
+    form, kind = as_form(content, "letter.wav")
+    answer = served.score(form, Content_Type=kind)
+    assert answer.status == 422
+    assert error_of(answer).startswith(words)
+
+
+def test_without_a_name_it_is_the_recording(served):
+    assert error_of(served.score(b"no sound")).startswith("the recording is not audio")
+
+
+def test_a_name_is_a_name_alone(served):
+    form, kind = as_form(b"no sound", "../../etc/\x1b[2Jpasswd.wav")
+    assert error_of(served.score(form, Content_Type=kind)).startswith("\\x1b[2Jpasswd.wav is not")
+
+
+def test_a_longer_recording_than_allowed_is_not_decoded(served):
+    # A minute and more, of silence: 30 kB.
+    content = as_file(np.zeros(61 * 16000), kind="flac")
+    assert len(content) < 100_000
+    answer = served.score(content)
+    assert answer.status == 422
+    assert "is longer than 60 s" in error_of(answer)
+
+
+def test_a_stated_length_is_refused_before_anything_is_sent(served):
+    with closing(connect(served)) as connection:
+        connection.putrequest("POST", "/score")
+        connection.putheader("Content-Type", "audio/wav")
+        connection.putheader("Content-Length", str(10**12))
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert answer.status == 413
+        assert json.loads(answer.read())["error"].startswith(
+            "the recording is larger than 2 MB, the limit of this service"
+        )
+
+
+def test_a_stream_without_a_length_is_refused_where_it_is_too_long(served):
+    with closing(connect(served)) as connection:
+        connection.putrequest("POST", "/score")
+        connection.putheader("Content-Type", "audio/wav")
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        part = bytes(2**16)
+        for _ in range(TOO_LARGE // len(part) + 2):
+            connection.send(b"%x\r\n%s\r\n" % (len(part), part))
+        # The stream has not ended.
+        answer = connection.getresponse()
+        assert answer.status == 413
+        answer.read()
+
+
+def test_a_client_that_sends_everything_first_reads_the_refusal(served):
+    form, kind = as_form(bytes(4 * TOO_LARGE), "huge.wav")
+    assert served.score(form, Content_Type=kind).status == 413
+    assert served.score(bytes(4 * TOO_LARGE)).status == 413
+
+
+def test_the_limit_is_of_the_recording_and_not_of_the_form_around_it(served):
+    form, kind = as_form(bytes(TOO_LARGE - 1), "largest.wav")
+    assert len(form) > TOO_LARGE
+    # Zeros are no recording, but they were read.
+    assert served.score(form, Content_Type=kind).status == 422
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("application/json", b"{}", 415),
+        ("application/x-www-form-urlencoded", GOOD, 415),
+        ("multipart/form-data", b"--x\r\n", 400),
+        ("multipart/form-data; boundary=x", b"--y", 400),
+        ("multipart/form-data; boundary=x", b"--x--\r\n", 400),
+        ("audio/wav", GOOD, 200),
+        ("video/webm", GOOD, 200),
+        ("application/octet-stream; charset=x", GOOD, 200),
+    ],
+)
+def test_types_of_content(served, kind, body, status):
+    answer = served.score(body, Content_Type=kind)
+    assert answer.status == status
+    if status != 200:
+        assert "curl -F file=@call.mp3" in error_of(answer)
+
+
+def test_a_form_without_a_file_is_refused(served):
+    body = b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\ntext\r\n--x--\r\n'
+    answer = served.score(body, Content_Type="multipart/form-data; boundary=x")
+    assert (answer.status, error_of(answer).startswith("the form has no file")) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("?window=1&hop=2", "the hop at most the window"),
+        ("?window=0", "both must be positive"),
+        ("?window=nan", "both must be positive"),
+        ("?window=1e9", "Take windows of that length or less"),
+        ("?hop=1", "state window too"),
+        ("?window=long", "window: "),
+        ("?outline=-1", "outline: "),
+        ("?outline=100000000", "outline: "),
+        ("?window=0.001&hop=0.0001", "take a longer hop"),
+    ],
+)
+def test_questions_that_cannot_be_meant(served, query, words):
+    answer = served.score(as_file(sound(16000 * 20)), query)
+    assert answer.status == 422
+    assert words in error_of(answer)
+
+
+def test_other_paths_and_methods_are_answered_in_the_same_form(served):
+    assert served.ask("/nothing").status == 404
+    assert served.ask("/page/..%2fapp.py").status == 404
+    assert served.ask("/page/page.html").status == 404
+    assert served.ask("/score").status == 405
+    assert set(served.ask("/nothing").json) == {"error"}
+
+
+def test_nothing_is_written_to_a_disk_and_nothing_is_logged_of_it(served, caplog, tmp_path):
+    opened = []
+
+    def note(event, arguments):
+        if event.startswith("tempfile.") or (event == "open" and _writes(arguments)):
+            opened.append((event, arguments))
+
+    sys.addaudithook(note)
+    form, kind = as_form(as_file(sound(900_000)), "secret name.wav")
+    # Larger than what Starlette would move to a file.
+    assert 2**20 < len(form) < TOO_LARGE
+    with caplog.at_level("DEBUG"):
+        assert served.score(form, Content_Type=kind).status == 200
+    seen = list(opened)
+    assert seen == []
+    assert "secret" not in caplog.text
+    # The hook does notice files.
+    tempfile.TemporaryFile().close()
+    assert opened
+
+
+def _writes(arguments) -> bool:
+    mode = arguments[1] or ""
+    return any(letter in mode for letter in "wax+") or bool(arguments[2] & 3)
+
+
+def test_a_token_is_needed_where_there_is_one(detector):
+    with running(detector, token=TOKEN) as served:
+        for stated in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
+            answer = served.score(GOOD, **stated)
+            assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert "Authorization: Bearer TOKEN" in error_of(answer)
+            assert served.ask("/metrics", **stated).status == 401
+        served.headers = {"Authorization": f"Bearer {TOKEN}"}
+        assert served.score(GOOD).status == 200
+        assert served.ask("/metrics").status == 200
+        served.headers = {}
+        # Who has none may see the page that asks for it, and whether the service works.
+        for path in ("/", "/docs", "/health", "/page/service.js", "/openapi.json"):
+            assert served.ask(path).status == 200
+
+
+def test_too_many_requests_are_told_when_to_come_again(detector):
+    with running(detector, replace(LIMITS, rate=3)) as served:
+        statuses = [served.score(GOOD).status for _ in range(3)]
+        answer = served.score(GOOD)
+        assert [*statuses, answer.status] == [200, 200, 200, 429]
+        assert 1 <= int(answer.headers["retry-after"]) <= 20
+        # Health and metrics are no recordings.
+        assert served.ask("/health").status == 200
+
+
+def test_a_proxy_says_who_the_client_is_if_it_is_trusted(detector):
+    limits = replace(LIMITS, rate=1)
+    with running(detector, limits, proxies=["127.0.0.1"]) as served:
+        addresses = ("198.51.100.1", "198.51.100.2", "198.51.100.1")
+        statuses = [served.score(GOOD, X_Forwarded_For=address).status for address in addresses]
+        assert statuses == [200, 200, 429]
+    with running(detector, limits) as served:
+        statuses = [served.score(GOOD, X_Forwarded_For=address).status for address in addresses]
+        assert statuses == [200, 429, 429]
+
+
+def open_slow_upload(served) -> socket.socket:
+    """Begin to send a recording, and do not go on."""
+    host, port = served.url.removeprefix("http://").split(":")
+    client = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+    client.sendall(
+        b"POST /score HTTP/1.1\r\nHost: here\r\nContent-Type: audio/wav\r\n"
+        b"Content-Length: 40044\r\n\r\n" + GOOD[:1000]
+    )
+    return client
+
+
+def test_a_full_service_refuses_more_until_one_is_done(detector):
+    with running(detector, replace(LIMITS, queue=2)) as served:
+        first = open_slow_upload(served)
+        second = open_slow_upload(served)
+        wait_for(lambda: served.service.in_memory == 2)
+        answer = served.score(GOOD)
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "2 recordings are waiting" in error_of(answer)
+        first.sendall(GOOD[1000:])
+        assert first.recv(100).startswith(b"HTTP/1.1 200 ")
+        wait_for(lambda: served.service.in_memory == 1)
+        assert served.score(GOOD).status == 200
+        # Who goes away leaves its share.
+        second.close()
+        wait_for(lambda: served.service.in_memory == 0)
+        first.close()
+
+
+def test_a_client_that_is_too_slow_is_refused(detector):
+    with running(detector, replace(LIMITS, upload_s=0.2)) as served:
+        with closing(open_slow_upload(served)) as client:
+            assert client.recv(100).startswith(b"HTTP/1.1 408 ")
+        wait_for(lambda: served.service.in_memory == 0)
+
+
+def test_a_recording_that_takes_too_long_is_given_up(detector):
+    with running(detector, replace(LIMITS, request_s=1e-6)) as served:
+        start = time.monotonic()
+        answer = served.score(as_file(sound(16000 * 50)))
+        assert answer.status == 503
+        assert time.monotonic() - start < PATIENCE_S
+        wait_for(lambda: served.service.in_memory == 0)
+
+
+def test_other_sites_may_not_read_or_frame_it(served):
+    headers = served.ask("/").headers
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "http" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "access-control-allow-origin" not in headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert served.score(GOOD).headers["cache-control"] == "no-store"
