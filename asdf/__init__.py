@@ -13,7 +13,7 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
-    """`Detector`, imported when it is first asked for: it brings torch along."""
+    """`Detector`, imported when it is first used: it brings torch along."""
     if name != "Detector":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = import_module("asdf.scoring.detector").Detector

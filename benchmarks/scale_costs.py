@@ -193,10 +193,10 @@ def gather(clips: int) -> float | None:
     computing = Computing()
     computing.use_gpu, computing.threads = False, 1
     with open_world(computing) as world:
-        own = np.arange(world.rank, clips, world.size)
+        indices = np.arange(world.rank, clips, world.size)
         world.barrier()
         start = time.perf_counter()
-        world.gather((own, own.astype(np.float32)))
+        world.gather((indices, indices.astype(np.float32)))
         seconds = time.perf_counter() - start
     return seconds if world.is_main else None
 

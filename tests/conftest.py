@@ -53,7 +53,7 @@ paths.system_folder = 'normed'
 def shared() -> Path:
     """The folder of reference cases next to the checkout; tests that need it skip elsewhere."""
     if not SHARED.is_dir():
-        pytest.skip("no folder 'shared' beside the checkout")
+        pytest.skip("no folder 'shared' next to the checkout")
     return SHARED
 
 
@@ -162,7 +162,7 @@ class RecipeFolder:
 
 @pytest.fixture
 def recipe(tmp_path, corpus) -> RecipeFolder:
-    """A recipe folder in an empty place, with a config `debug` that trains in a second."""
+    """A recipe folder in an empty folder, with a config `debug` that trains in a second."""
     folder = tmp_path / "recipe"
     (folder / "configs").mkdir(parents=True)
     source = (RECIPE / "run.py").read_text()

@@ -25,8 +25,8 @@ _LARGEST_TABLE = 2**23
 # are held meanwhile.
 _AT_ONCE = 2**16
 
-# torchaudio rounds the output length to float32: a period of zeros more for each of so many samples
-# and it cannot come out short.
+# torchaudio rounds the output length to float32: with a period of zeros more per this number of
+# samples it cannot come out short.
 _SAMPLES_PER_SPARE_PERIOD = 2**22
 
 

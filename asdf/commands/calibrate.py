@@ -112,9 +112,9 @@ def _cost(args: argparse.Namespace) -> DetectionCost | None:
     chosen = {name: value for name, value in options.items() if value is not None}
     if not chosen:
         return None
-    # Not the last one given: the user may believe that costs move the threshold at the EER.
+    # Not the last of the arguments: the user may believe that costs move the threshold at the EER.
     if args.at_eer:
-        raise UsageError("--at-eer and costs are two different thresholds: give one of them.")
+        raise UsageError("--at-eer and costs are two different thresholds: choose one of them.")
     if not np.isfinite(list(chosen.values())).all():
         raise UsageError("a prior and costs are finite numbers.")
     try:

@@ -71,12 +71,12 @@ def main(arguments: list[str]) -> int:
         show(_overview() if args.name is None else _details(args.name))
         return 0
     screen = text_stream([args.list, args.trials])
-    own_list = Path(args.name) if _is_list(args.name) else None
-    chosen = [] if own_list else _subsets(args.name)
+    list_file = Path(args.name) if _is_list(args.name) else None
+    chosen = [] if list_file else _subsets(args.name)
     if len(chosen) > 1 and outputs:
         names = ", ".join(subset.name for subset in chosen)
         raise UsageError(f"--{outputs[0]} is for one subset: name one of {names}.")
-    parts: list[Chosen | Path] = [own_list] if own_list else [*chosen]
+    parts: list[Chosen | Path] = [list_file] if list_file else [*chosen]
     statuses = [_check(part, args, screen, alone=len(parts) == 1) for part in parts]
     return max(statuses)
 

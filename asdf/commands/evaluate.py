@@ -151,7 +151,7 @@ def _print(
     screen: TextIO,
 ) -> None:
     """Show the tables on `screen`, and on stderr, after each table, what looks wrong in it."""
-    # Nobody asked for the default: a file without attacks is no reason to warn.
+    # Nobody requested the default: a file without attacks is no reason to warn.
     requested_columns = columns if args.by else ()
     for index, summary in enumerate(summaries):
         # An empty line parts the table of one system from the next.

@@ -122,7 +122,7 @@ def read_protocol_option(args: argparse.Namespace) -> Protocol:
     whole = read_protocol(args.protocol)
     if not args.subset:
         return Protocol(whole, whole)
-    # The whole is kept too: a scored trial of another subset is no stranger, and not refused.
+    # The whole is retained too: a scored trial of another subset is no stranger, and not refused.
     return Protocol(choose_subset(whole, args.subset, args.protocol), whole)
 
 

@@ -123,11 +123,11 @@ class Mixing:
             clips_BT: (B + R, T).
         """
         size = len(clips_BT) - len(self.rows_R)
-        own_BT = clips_BT[:size]
+        unmixed_BT = clips_BT[:size]
         partners_RT = clips_BT[size:]
-        mixed_RT = own_BT.index_select(0, self.rows_R)
+        mixed_RT = unmixed_BT.index_select(0, self.rows_R)
         mixed_RT = self.weights_R1 * mixed_RT + (1 - self.weights_R1) * partners_RT
-        return own_BT.index_copy(0, self.rows_R, mixed_RT)
+        return unmixed_BT.index_copy(0, self.rows_R, mixed_RT)
 
     def pin_memory(self) -> Mixing:
         """Return the same in pinned memory."""

@@ -35,10 +35,10 @@ class Orders:
         self._sampler = sampler
         self._name = f"{SETTING}: {name_of(type(sampler))}"
         self._epoch = 1
-        self._order = self._ask(1)
+        self._order = self._request(1)
         self.size = len(self._order)
-        # Ranks, and a run that goes on, ask anew: what depends on earlier draws would differ.
-        if not np.array_equal(self._order, self._ask(1)):
+        # Ranks, and a run that goes on, request it anew: it would differ by earlier draws.
+        if not np.array_equal(self._order, self._request(1)):
             raise AsdfError(
                 f"{self._name}.order(1) returned two different orders. An order must follow from "
                 "self.seed and the epoch alone: draw it with "
@@ -53,7 +53,7 @@ class Orders:
         """
         if epoch == self._epoch:
             return self._order
-        order = self._ask(epoch)
+        order = self._request(epoch)
         if len(order) != self.size:
             raise AsdfError(
                 f"{self._name}.order({epoch}) has {len(order)} turns, and order(1) has "
@@ -72,7 +72,7 @@ class Orders:
         """Return what the sampler says of an epoch; '' for nothing."""
         return self._sampler.describe()
 
-    def _ask(self, epoch: int) -> Indices:
+    def _request(self, epoch: int) -> Indices:
         called = f"{self._name}.order({epoch})"
         try:
             order = np.asarray(self._sampler.order(epoch))

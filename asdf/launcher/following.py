@@ -114,7 +114,7 @@ def explain_failure(status: int, lines: Sequence[str]) -> str:
 
 
 def was_stopped(lines: Sequence[str]) -> bool:
-    """Whether a run reports that it was asked to stop and did.
+    """Whether a run reports that it was requested to stop and did.
 
     Its exit status is that of a run with nothing left to do.
     """

@@ -1,6 +1,6 @@
 """The processes of a run that a launch has started.
 
-Invariants: a run has its own session, so that Ctrl-C reaches the launcher alone; it is asked to
+Invariants: a run has its own session, so that Ctrl-C reaches the launcher alone; it is requested to
 stop when the launcher dies, whatever killed that; its log is locked for as long as any process of
 it lives, so that no launcher, not even one that was killed and started again, starts a second run
 in the same system folder.
@@ -65,7 +65,7 @@ class RunningJob:
             return False
         job = self.job
         lines = log_lines(job.log, self._log_start)
-        # Before the exit status: a run that was asked to stop ends with 0, but is not done.
+        # Before the exit status: a run whose stop was requested ends with 0, but is not done.
         if was_stopped(lines):
             job.state = "stopped"
             job.detail = self.progress()
@@ -148,7 +148,7 @@ def _stop_with(launcher: int) -> None:
     """In the new process: get SIGTERM, at which a run saves and ends, when the launcher dies."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    # The launcher died before the signal was asked for, which then never comes.
+    # The launcher died before the signal was requested, which then never comes.
     if os.getppid() != launcher:
         os._exit(1)
 

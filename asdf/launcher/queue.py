@@ -40,7 +40,7 @@ def run_queue(
             _collect_ended(running, slots)
             if stop and not stop_was_requested:
                 stop_was_requested = True
-                _ask_to_stop(running, table, stop)
+                _request_stop(running, table, stop)
             if not stop:
                 running += _start_what_fits(jobs, slots, recipe)
             _describe_progress(running, slots)
@@ -73,7 +73,7 @@ def _describe_progress(running: Sequence[RunningJob], slots: Slots) -> None:
         run.job.detail = ", ".join(filter(None, words))
 
 
-def _ask_to_stop(running: Sequence[RunningJob], table: Table, stop: StopRequest) -> None:
+def _request_stop(running: Sequence[RunningJob], table: Table, stop: StopRequest) -> None:
     table.print_line(
         f"{stop.reason}: {len(running)} runs are asked to save and end; a second Ctrl-C kills them"
     )

@@ -41,13 +41,13 @@ def divide(network: nn.Module, processes: int, dtype: torch.dtype | None) -> Par
         for unit in units:
             for module in unit.modules():
                 _cast_parameters(module, dtype)
-    own = [torch.empty(part_of(parameter, processes)) for parameter in network.parameters()]
+    parts = [torch.empty(part_of(parameter, processes)) for parameter in network.parameters()]
     unit_bytes = [_bytes_of(unit.parameters()) for unit in units]
     whole = _bytes_of(network.parameters())
     # What is in no unit is gathered from the start of a pass to its end.
     outside = whole - sum(unit_bytes)
     gathered = outside + _GATHERED_AT_ONCE * max(unit_bytes, default=0)
-    return Parts(own, whole, gathered)
+    return Parts(parts, whole, gathered)
 
 
 def _cast_parameters(module: nn.Module, dtype: torch.dtype) -> None:

@@ -37,7 +37,7 @@ TO_FLOAT32 = (
 )
 _SHORT = (torch.bfloat16, torch.float16)
 
-# Attention copies a mask into rows of so many numbers, where they are not.
+# Attention copies a mask whose rows are not multiples of this many numbers.
 _ALIGNED = 16
 
 

@@ -24,9 +24,8 @@ from asdf.networks.conformer_blocks import (
     HeadTokenAttention,
     RelativeAttention,
 )
-from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
-from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.networks.ssl_detector import BackEnd, SizedBackEnd, SSLDetector
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import Sections
 
@@ -88,7 +87,7 @@ def sinusoids(frames: int, dimension: int, device: torch.device | None = None) -
     return torch.where(is_even_E, angles_LE.sin(), angles_LE.cos())
 
 
-class ConformerBackEnd(BackEnd):
+class ConformerBackEnd(SizedBackEnd):
     """A linear layer and a batch norm, then a Conformer with class token.
 
     Raises:
@@ -110,12 +109,8 @@ class ConformerBackEnd(BackEnd):
         self.conformer = self.encoder_class(sizes)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension, settings.back_end)
-
-    @classmethod
     def min_layers(cls, settings: Sections) -> int:
-        """Return the number of blocks, each of which has a layer at least."""
+        """Return the number of blocks, each of which has at least one layer."""
         return settings.back_end.conformer_blocks
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:

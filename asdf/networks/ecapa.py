@@ -16,11 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.nes2net import SqueezeExcitation
 from asdf.networks.pooling import weighted_statistics
-from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.networks.ssl_detector import BackEnd, SizedBackEnd, SSLDetector
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import Sections
 
@@ -106,7 +105,7 @@ class NormOfPooled(nn.BatchNorm1d):
         return super().forward(x_BC)
 
 
-class ECAPABackEnd(BackEnd):
+class ECAPABackEnd(SizedBackEnd):
     """ECAPA-TDNN on features of any dimension.
 
     Raises:
@@ -134,12 +133,8 @@ class ECAPABackEnd(BackEnd):
         self.output = nn.Linear(sizes.ecapa_embedding, 2)
 
     @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension, settings.back_end)
-
-    @classmethod
     def min_layers(cls, settings: Sections) -> int:
-        """Return the number of parts, each of which has a layer at least."""
+        """Return the number of parts, each of which has at least one layer."""
         return settings.back_end.ecapa_splits
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:

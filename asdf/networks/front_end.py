@@ -114,7 +114,7 @@ class FrontEnd(nn.Module, ABC):
 
     @classmethod
     def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return how many layers it has at least, which the settings show before it is built.
+        """Return its smallest number of layers, which settings show before it is built.
 
         A file may describe more than its weights are; memory is taken for no more than these.
         """
@@ -153,7 +153,7 @@ class FrontEnd(nn.Module, ABC):
     def part_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         """Return the modules of the parts that `front_end.trained_parts` may name.
 
-        Those of 'layers' are `layer_modules`; norms, biases and masks are found by themselves.
+        Those of 'layers' are `layer_modules`; norms, biases and masks need no method.
         """
         return {}
 

@@ -1,7 +1,7 @@
 """What a network class offers to training and scoring, and how one that offers less is handled.
 
 Invariant: a network needs only a constructor that takes the settings and a `forward`. Whatever else
-training and scoring want to know, they ask through the functions below, which answer for classes
+training and scoring want to know, they learn through the functions below, which answer for classes
 that do not.
 
 Shapes: B utterances, T samples, E embedding values, 2 classes (spoof, bona fide).
@@ -124,7 +124,7 @@ def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
     for module in network.modules():
         if isinstance(module, WeightedSum):
             in_sums.add(id(module.weights))
-    named = _ask_for_parameters(_unwrap(network), "front_end_parameters")
+    named = _read_parameters(_unwrap(network), "front_end_parameters")
     return [parameter for parameter in named if id(parameter) not in in_sums]
 
 
@@ -132,7 +132,7 @@ def unused_parameters(network: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that the network, or a module in it, names as unused."""
     unused = {}
     for module in network.modules():
-        for parameter in _ask_for_parameters(module, "unused_parameters"):
+        for parameter in _read_parameters(module, "unused_parameters"):
             # Several modules may name the same one.
             unused[id(parameter)] = parameter
     return list(unused.values())
@@ -142,7 +142,7 @@ def untrained_parameters(network: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that learn in no epoch: unused ones, and what rests of front ends."""
     untrained = {id(parameter): parameter for parameter in unused_parameters(network)}
     for module in network.modules():
-        for parameter in _ask_for_parameters(module, "untrained_parameters"):
+        for parameter in _read_parameters(module, "untrained_parameters"):
             untrained[id(parameter)] = parameter
     return list(untrained.values())
 
@@ -176,7 +176,7 @@ def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
     return repeat_short(waveforms_BT, samples)[:, :samples]
 
 
-def _ask_for_parameters(module: nn.Module, method_name: str) -> list[nn.Parameter]:
+def _read_parameters(module: nn.Module, method_name: str) -> list[nn.Parameter]:
     method = getattr(module, method_name, None)
     return list(method()) if callable(method) else []
 

@@ -162,7 +162,7 @@ class Nes2NetXBackEnd(BackEnd):
 
     @classmethod
     def min_layers(cls, settings: Sections) -> int:
-        """Return the number of parts of the parts, each of which has a layer at least."""
+        """Return the number of parts of the parts, each of which has at least one layer."""
         return math.prod(settings.back_end.nes2net_splits)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:

@@ -91,7 +91,7 @@ class RawNet2(DetectorNetwork):
 
     @classmethod
     def min_layers(cls, settings: Sections) -> int:
-        """Return how many layers it has at least, which the settings show before it is built."""
+        """Return its smallest number of layers, which settings show before it is built."""
         return settings.back_end.rawnet2_layers
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:

@@ -60,7 +60,7 @@ class BackEnd(nn.Module, ABC):
 
     @classmethod
     def min_layers(cls, settings: Sections) -> int:
-        """Return how many layers it has at least, which the settings show before it is built."""
+        """Return its smallest number of layers, which settings show before it is built."""
         return 0
 
     @abstractmethod
@@ -70,6 +70,14 @@ class BackEnd(nn.Module, ABC):
         Args:
             features: what `takes` says.
         """
+
+
+class SizedBackEnd(BackEnd):
+    """A back end whose constructor takes the features' dimension and the section `back_end`."""
+
+    @classmethod
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
+        return cls(front_end.dimension, settings.back_end)
 
 
 class SSLDetector(DetectorNetwork):

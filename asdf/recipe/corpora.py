@@ -57,7 +57,7 @@ class Corpus:
     """Where the utterances of a corpus are: a list, or a corpus of the field in your own folder.
 
     Attributes:
-        list: the list file, relative to `folder`: ASDF's own format, or, when `audio` is given, a
+        list: the list file, relative to `folder`: ASDF's own format, or, with `audio`, a
             protocol of ASVspoof 2019 whose recordings are `audio/UTT.flac`.
         folder: relative to paths.database_folder; the paths in the list are relative to it.
         audio: see `list`; relative to `folder`.

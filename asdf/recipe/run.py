@@ -383,7 +383,7 @@ class Run:
             )
 
     def _check_sampler(self) -> None:
-        """Ask the sampler for an order of the training sets, before any measuring."""
+        """Request an order of the training sets from the sampler, before any measuring."""
         from asdf.data.orders import check_sampler
 
         whole = [self.utterances(name) for name in self.settings.recipe.training_sets]

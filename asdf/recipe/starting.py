@@ -81,7 +81,7 @@ def import_torch() -> None:
             f"torch and torchaudio do not load together: {str(error).splitlines()[0]}. Install a "
             f"pair that does: pip install {TORCH_PAIR} (or torch 2.9 or 2.10 with the torchaudio "
             "of the same number); a CPU-only torch needs the CPU-only torchaudio from the same "
-            "place."
+            "index."
         ) from None
     for module in _LATER:
         import_module(module)

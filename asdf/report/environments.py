@@ -51,7 +51,7 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
         if starts:
             records.append(starts[-1])
     if not records:
-        return "The runs kept no record of when and where they were measured."
+        return "The runs saved no record of when and where they were measured."
     days = []
     versions = []
     hosts = []

@@ -1,6 +1,6 @@
 """The results of a run's networks on its validation sets, and which network is the best by them.
 
-Invariant: whoever asks for the best network, `network.validation_metric` on the first validation
+Invariant: whoever needs the best network, `network.validation_metric` on the first validation
 set decides, by the one rule of `best_first`. Only values of one metric on one set are compared.
 """
 

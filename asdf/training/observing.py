@@ -1,7 +1,7 @@
 """What callbacks want to know of every optimiser step, and what nobody computes for them otherwise.
 
-Invariant: while no callback asks, nothing is registered, computed or waited for. Which callbacks
-there are is known on all ranks, so that they all take part where a norm is over parts of a divided
+Invariant: while no callback needs it, nothing is registered, computed or waited for. All ranks know
+which callbacks there are, so that they all take part where a norm is over parts of a divided
 network.
 """
 

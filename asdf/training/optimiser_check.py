@@ -2,7 +2,7 @@
 
 Invariant: a class that passes takes a step from gradients alone, and a run that goes on from its
 saved state takes the same steps, to the last bit, as one that was never interrupted. It is tried,
-since no declaration of a class tells whether its state is all in `state_dict()`.
+since no declaration of a class states whether its state is all in `state_dict()`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Precision:
 
     Attributes:
         dtype: None: float32 throughout.
-        reason: a line that tells the user why.
+        reason: a line that says why.
     """
 
     device: torch.device

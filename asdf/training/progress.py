@@ -1,7 +1,7 @@
 """How far a run has come: all that a resume needs besides weights, optimiser and loss scale.
 
 Invariant: the random draws of a minibatch follow from the seed, its step and the rank alone
-(`seed_step`), so the random state of a run at any moment is given by the few numbers here.
+(`seed_step`), so the random state of a run at any moment follows from the few numbers here.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class TakenStep:
 
     Attributes:
         learning_rate: the highest of the parameter groups.
-        flags: those given to `Step.take`, summed over the ranks.
+        flags: the arguments of `Step.take`, summed over the ranks.
         loss: the mean over the utterances of the step, of all ranks.
         gradient_norm: the 2-norm before clipping, on the device, if `Step.measures_gradient`.
     """
@@ -316,7 +316,7 @@ class Step:
         return losses
 
     def _minibatches(self, window: Window, clips: Iterator[Batch]) -> Iterator[Minibatch]:
-        """Read the minibatches of this rank, each when it is asked for."""
+        """Read the minibatches of this rank, each when it is requested."""
         for number, share in enumerate(window.shares, 1):
             waveforms = self._next_minibatch(clips)
             yield Minibatch(number, share, waveforms, self.targets.of_share(share))

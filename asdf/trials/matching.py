@@ -53,7 +53,7 @@ def read_matched(
             first ones.
     """
     if trials is None:
-        return Matched(_with_own_labels(path, read_score_file(path)), 0)
+        return Matched(_with_labels_of_file(path, read_score_file(path)), 0)
     # The first line, which the format is known by, may be of another subset.
     known = whole or trials
     file = read_score_file(path, lambda utterance: known.index_of(utterance) is not None)
@@ -75,11 +75,11 @@ def read_any_scores(
         AsdfError: as `read_matched`; or there are no labels, neither in the file nor in `labels`.
     """
     if labels is None:
-        return _with_own_labels(path, read_score_file(path))
+        return _with_labels_of_file(path, read_score_file(path))
     file = read_score_file(path, labels.__contains__)
     # A file with labels needs no protocol, and may hold trials that `labels` does not know.
     if file.labels is not None:
-        return _with_own_labels(path, file)
+        return _with_labels_of_file(path, file)
     return _match_file(path, file, _as_trials(labels), None, ignore_others).scores
 
 
@@ -105,7 +105,7 @@ def _as_trials(labels: Mapping[str, int]) -> TrialList:
     return TrialList(list(labels), np.array(list(labels.values()), np.int8))
 
 
-def _with_own_labels(path: str | os.PathLike[str], file: ScoreFile) -> Scores:
+def _with_labels_of_file(path: str | os.PathLike[str], file: ScoreFile) -> Scores:
     """Return the scores of a file that has labels, and both classes."""
     if file.labels is None:
         _, first = next(numbered_lines(path))

@@ -193,7 +193,7 @@ def missing_class(labels: npt.NDArray[np.integer]) -> str:
 def write_scores(
     path: str | os.PathLike[str], ids: Sequence[str], labels: Iterable[int], scores: npt.ArrayLike
 ) -> None:
-    """Write a score file atomically, in the given order, the same bytes for the same scores.
+    """Write a score file atomically, in the order of `ids`, the same bytes for the same scores.
 
     Scores that are all float32 numbers (whatever their dtype) are written in the shortest form that
     gives the same float32 back; others in the shortest form that gives the same float64 back.

@@ -32,7 +32,7 @@ class Case:
 
     Attributes:
         settings: as `tests.gpu.count_training` takes them: a tiny front end and 2 clips of 4 s per
-        GPU unless given.
+        GPU by default.
     """
 
     name: str

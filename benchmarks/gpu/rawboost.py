@@ -50,7 +50,8 @@ def times(setup: Setup) -> Iterable[Line]:
         draws = [draw(sizes.samples, settings, np.random.default_rng(seed)) for seed in range(size)]
         ready = prepare(waveforms, draws, settings).to(device)
         functions = {
-            "host": lambda: prepare(waveforms, draws, settings).boosted(),  # noqa: B023 (called at once)
+            # Called at once.
+            "host": lambda: prepare(waveforms, draws, settings).boosted(),  # noqa: B023
             "device": lambda: ready.boosted(),  # noqa: B023
         }
         taken = in_turns(functions, sizes.rounds)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 
 from asdf.data.batches import Batch
@@ -28,25 +27,26 @@ from asdf.training.step import Step
 from asdf.trials.trial_list import TrialList
 from tests.distributed.test_sharding import assert_close
 from tests.distributed.test_sharding import train as train_divided
+from tests.distributed.worlds import compute_in_worlds
 
 # Two windows: one of two whole minibatches of 6, and one of 2, of which a third process has none.
 SIZE = 14
 FEATURES = 6
-PLACES = ["north", "south"]
+REGIONS = ["north", "south"]
 
 
 class Centres(Loss):
     """A loss of one's own with parameters, of which the scores know nothing."""
 
-    columns = ("place",)
+    columns = ("region",)
 
     def __init__(self, settings: Sections, dimension: int) -> None:
         super().__init__(settings, dimension)
-        self.centres_PE = nn.Parameter(torch.randn(len(PLACES), dimension))
+        self.centres_PE = nn.Parameter(torch.randn(len(REGIONS), dimension))
 
     def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
-        places = torch.tensor([PLACES.index(place) for place in columns["place"]])
-        distances_B = (embeddings_BE - self.centres_PE[places]).norm(dim=1)
+        regions = torch.tensor([REGIONS.index(region) for region in columns["region"]])
+        distances_B = (embeddings_BE - self.centres_PE[regions]).norm(dim=1)
         return distances_B + nn.functional.cross_entropy(logits_B2, labels_B, reduction="none")
 
 
@@ -111,9 +111,9 @@ def settings_of(name: str) -> Sections:
 
 def make_list() -> TrialList:
     names = [f"{i}.wav" for i in range(SIZE)]
-    places = [PLACES[i % 3 == 0] for i in range(SIZE)]
+    regions = [REGIONS[i % 3 == 0] for i in range(SIZE)]
     labels = np.arange(SIZE, dtype=np.int8) % 2
-    return TrialList(names, labels, columns={"place": places}, name="noise")
+    return TrialList(names, labels, columns={"region": regions}, name="noise")
 
 
 def make_clips() -> torch.Tensor:
@@ -179,7 +179,7 @@ def train_in_big_batches(name: str) -> dict[str, Any]:
         chosen = torch.from_numpy(window.utterances)
         loss.begin_step(position / SIZE)
         embeddings, logits = network(clips[chosen])
-        columns = {"place": [make_list().columns["place"][index] for index in chosen.tolist()]}
+        columns = {"region": [make_list().columns["region"][index] for index in chosen.tolist()]}
         values = loss.of_minibatch(embeddings, logits, Targets(labels[chosen], columns))
         mean = values.sum() / weights[chosen].sum()
         gradients = torch.autograd.grad(mean, parameters)
@@ -221,29 +221,17 @@ def divide(world: World) -> dict[str, Any]:
     return results
 
 
-def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    for processes in (3, 2):
-        if rank >= processes:
-            return
-        store = f"file://{folder}/store{processes}"
-        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=processes)
-        world = World(rank, processes, rank, processes, backend="gloo")
-        results = work_of(world)
-        if processes == 2:
-            results["divided"] = divide(world)
-        if rank == 0:
-            torch.save(results, f"{folder}/results{processes}.pt")
-        world.barrier()
-        dist.destroy_process_group()
+def work(world: World) -> dict[str, Any]:
+    results = work_of(world)
+    if world.size == 2:
+        results["divided"] = divide(world)
+    return results
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> dict[int, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("losses")
-    mp.spawn(work, (str(folder),), nprocs=3)
-    others = {number: torch.load(folder / f"results{number}.pt") for number in (2, 3)}
-    return {1: work_of(World()), **others}
+    return {1: work_of(World()), **compute_in_worlds(work, folder)}
 
 
 @pytest.mark.parametrize("name", CASES)

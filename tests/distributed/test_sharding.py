@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 import soundfile as sf
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
@@ -31,6 +31,7 @@ from asdf.training.step import Step
 from asdf.trials.trial_list import TrialList
 from tests import small_networks
 from tests.distributed.test_exactness import assert_equal_runs
+from tests.distributed.worlds import compute_in_worlds
 
 # Utterances: 6 per minibatch of all processes, so an epoch's last one is short, and uneven for two.
 SIZE = 15
@@ -251,21 +252,6 @@ def work_of(world: World, folder: Path) -> dict[str, Any]:
     return results
 
 
-def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    for processes in (3, 2):
-        if rank >= processes:
-            return
-        store = f"file://{folder}/store{processes}"
-        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=processes)
-        world = World(rank, processes, rank, processes, backend="gloo")
-        results = work_of(world, Path(folder))
-        if rank == 0:
-            torch.save(results, f"{folder}/results{processes}.pt")
-        world.barrier()
-        dist.destroy_process_group()
-
-
 @pytest.fixture(scope="module")
 def start() -> dict[str, Any]:
     """What one process has after the first epoch."""
@@ -280,9 +266,8 @@ def results(start, tmp_path_factory) -> dict[int, dict[str, Any]]:
     noise = np.random.default_rng(0)
     for number, length in enumerate(LENGTHS):
         sf.write(folder / f"{number}.wav", 0.1 * noise.standard_normal(length), 16000)
-    mp.spawn(work, (str(folder),), nprocs=3)
     alone = {"scores": score(World(), folder, False, start)}
-    return {1: alone, **{number: torch.load(folder / f"results{number}.pt") for number in (2, 3)}}
+    return {1: alone, **compute_in_worlds(partial(work_of, folder=folder), folder)}
 
 
 @pytest.mark.parametrize("processes", [2, 3])

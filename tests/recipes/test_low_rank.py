@@ -63,8 +63,8 @@ def test_a_run_of_updates_is_small_resumes_exactly_and_scores_as_it_validated(re
     missing = recipe.call(capsys, *words)
     assert missing.status != 0 and "are not there. Name them" in missing.output, missing.output
     moved = f"front_end.weights={recipe.folder / 'moved.pt'}"
-    found = recipe.call(capsys, *words, moved)
-    assert found.status == 0 and scores(recipe, "whole") == after, found.output
+    outcome = recipe.call(capsys, *words, moved)
+    assert outcome.status == 0 and scores(recipe, "whole") == after, outcome.output
 
 
 def systems(recipe):

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from tests import own_optimisers
+from tests import user_optimisers
 from tests.distributed.test_exactness import assert_equal_runs, metrics
 
 CONFIG = """
@@ -28,7 +28,7 @@ def triangle(settings, progress):
 @pytest.fixture
 def own(recipe):
     recipe.add_configs(CONFIG)
-    shutil.copy(own_optimisers.__file__, recipe.folder / "my_optimiser.py")
+    shutil.copy(user_optimisers.__file__, recipe.folder / "my_optimiser.py")
     (recipe.folder / "my_schedules.py").write_text(SCHEDULES)
     return recipe
 

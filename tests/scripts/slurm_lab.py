@@ -16,7 +16,7 @@ ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEM
 def why_not(tool: Path) -> str:
     """Why the lab cannot be brought up here; '' where it can."""
     if not tool.is_file():
-        return f"no {tool.name} beside the checkout"
+        return f"no {tool.name} next to the checkout"
     if shutil.which("sbatch") is None:
         return f"no sbatch here ({tool.name} up installs Slurm)"
     return "" if os.geteuid() == 0 else f"{tool.name} needs root"

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.augmentation.own_parts import apply_checked, is_own
 from asdf.audio.augmentation.part import Part
 from asdf.audio.augmentation.speed import UNCHANGED, Speed, at_speed
+from asdf.audio.augmentation.user_parts import apply_checked, is_user_part
 from asdf.audio.cropping import repeat_to
 from asdf.settings.class_path import searched_first
 
@@ -99,7 +99,7 @@ class Chain:
 def _do_for_some(part: Part, waveform: np.ndarray, rng: Generator, recording: object) -> np.ndarray:
     if rng.random() >= part.probability:
         return waveform
-    if is_own(type(part)):
+    if is_user_part(type(part)):
         return apply_checked(part, waveform, rng, recording)
     return part.apply(waveform, rng)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from asdf.audio.augmentation.chain import Chain
-from asdf.audio.augmentation.own_parts import SETTING, build_own, is_own
 from asdf.audio.augmentation.part import Part
+from asdf.audio.augmentation.user_parts import SETTING, build_user_part, is_user_part
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import find_class
 from asdf.settings.sections import AUGMENTATIONS, Sections
@@ -47,8 +47,8 @@ def _build_chain(
     parts: list[Part] = []
     for class_path in named_classes(SETTING, names):
         kind = find_class(class_path, folder, SETTING, Part)  # type: ignore[type-abstract]
-        if is_own(kind):
-            parts.append(build_own(kind, settings, base))
+        if is_user_part(kind):
+            parts.append(build_user_part(kind, settings, base))
         else:
             parts.append(kind(settings, base))
     return Chain(tuple(parts), folder.resolve() if folder else None)

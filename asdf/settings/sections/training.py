@@ -280,27 +280,27 @@ class Network(KnownNames):
 
     keep_last_networks: int | None = setting(
         None,
-        "number of newest networks kept; None: all networks are kept",
+        "number of newest networks retained; None: all networks",
         at_least=1,
         at_most=MAX_STEPS,
     )
     keep_best_networks: int = setting(
         3,
-        "number of networks also kept for their validation_metric on the first validation set, if "
-        "not all are kept",
+        "number of networks also retained for their validation_metric on the first validation set, "
+        "if not all are",
         at_least=0,
         at_most=MAX_STEPS,
     )
     keep_every_epochs: int | None = setting(
         None,
-        "networks of every N-th epoch are also kept, if not all are kept",
+        "networks of every N-th epoch are also retained, if not all are",
         at_least=1,
         at_most=MAX_EPOCHS,
     )
     average_best_networks: int = setting(
         0,
-        "at the end the best N of the kept networks are averaged into networks/average.pt; 0: no "
-        "average",
+        "at the end the best N of the retained networks are averaged into networks/average.pt; 0: "
+        "no average",
         at_least=0,
         at_most=MAX_EPOCHS,
     )

@@ -26,7 +26,7 @@ class Targets:
 
     Attributes:
         labels_B: 1 bona fide, 0 spoof; int64, on the network's device.
-        columns: those that the loss asks for.
+        columns: those that the loss needs.
         partners: of the utterances that these are mixed with (`asdf.data.mixup`); None: with none.
         weights_B: of the utterances themselves, float32; the partners' are the rest.
     """

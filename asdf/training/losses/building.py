@@ -79,7 +79,7 @@ def build_loss(
     """Build the loss; one that has learnt something or scores becomes a part of `network`.
 
     Raises:
-        UsageError: as `find_loss_class`; or the training list lacks a column that it asks for.
+        UsageError: as `find_loss_class`; or the training list lacks a column that it needs.
         AsdfError: its constructor fails, or its values are not finite numbers, one per utterance.
     """
     kind = find_loss_class(settings, folder)
@@ -110,7 +110,7 @@ def _check_columns(kind: type[Loss], utterances: TrialList) -> None:
     missing = [name for name in kind.columns if name not in utterances.columns]
     if missing:
         raise UsageError(
-            f"{SETTING}: {kind.__qualname__} asks for the column {missing[0]!r} of the training "
+            f"{SETTING}: {kind.__qualname__} needs the column {missing[0]!r} of the training "
             f"list, which has {', '.join(utterances.columns) or 'no columns'}."
         )
 

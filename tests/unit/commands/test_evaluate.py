@@ -64,7 +64,7 @@ def protocol(tmp_path):
 def test_the_digits_of_the_official_packages(capsys):
     if not SHARED.is_dir():
         pytest.skip(
-            "the published score files are not beside this checkout (shared/reference/scores)"
+            "the published score files are not next to this checkout (shared/reference/scores)"
         )
     files = SHARED / "asvspoof2019_la_rawgat_mul.txt.gz", SHARED / "asvspoof2019_la_asv_eval.txt.gz"
     status, out, err = run(capsys, files[0], "--asv-scores", files[1], "--replicates", "0")

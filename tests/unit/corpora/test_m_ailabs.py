@@ -14,7 +14,8 @@ def test_m_ailabs(lay: Lay, read: Read) -> None:
     mix, deep = "de_DE/by_book/mix/sagen/wavs", "de_DE/by_book/mix/mix/various/wavs"
     root = lay(
         {f"{book}/metadata.csv": "h_1|One|One\nh_2|Two|Two\n"},
-        f"{elliot}/h_1.wav\n{elliot}/._h_1.wav\n{mix}/s.wav\n{deep}/v.wav\nen_US/by_book/male/elliot_miller/info.txt",
+        f"{elliot}/h_1.wav\n{elliot}/._h_1.wav\n{mix}/s.wav\n{deep}/v.wav\n"
+        "en_US/by_book/male/elliot_miller/info.txt",
     )
     utterances, reading = read("m-ailabs", root)
     assert (

@@ -85,7 +85,8 @@ def test_a_mistake_in_a_name_is_answered_with_known_names(name: str, message: st
 
 def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> None:
     base = lay(
-        empty="In-the-Wild/release_in_the_wild/meta.csv\nMLAAD/fake/de/x/a.wav\nASVspoof5/protocols/p.tsv"
+        empty="In-the-Wild/release_in_the_wild/meta.csv\nMLAAD/fake/de/x/a.wav\n"
+        "ASVspoof5/protocols/p.tsv"
     )
     assert find_tree(KNOWN["in-the-wild"], base).root == base / "In-the-Wild"
     assert find_tree(KNOWN["mlaad"], base).root == base / "MLAAD"

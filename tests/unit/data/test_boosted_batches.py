@@ -22,7 +22,7 @@ from tests.augmentations import augmentation
 from tests.unit.data.conftest import LENGTHS
 
 SIZE = 4000
-KEYS = [[(epoch, (epoch + place) % 3) for place in range(3)] for epoch in range(1, 6)]
+KEYS = [[(epoch, (epoch + row) % 3) for row in range(3)] for epoch in range(1, 6)]
 FAST = open_chain(augmentation("speed", speed_probability=0.5), Path())
 
 

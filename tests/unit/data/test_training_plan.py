@@ -54,7 +54,7 @@ def test_the_windows_from_the_middle_are_the_rest_of_all():
     assert [(window.start, window.end) for window in windows] == [(0, 16), (16, 32), (32, 45)]
     assert counted(plan, 3, start=16) == counted(plan, 3)[1:]
     assert np.array_equal(next(plan.windows(3, 16)).utterances, plan.order(3)[16:32])
-    # From a place that another number of processes left behind.
+    # From a position that another number of processes left behind.
     rest = [
         i
         for rank in range(3)

@@ -243,5 +243,5 @@ def test_an_end_that_the_class_does_not_take_contradicts_it(
 
 def test_clips_of_a_back_end_of_one_length_have_that_length(small):
     compose(small, None, "sls").network.train_clip_size = 16000
-    (found,) = [pair for pair in contradictions(small) if "clips" in pair.relation]
-    assert found.relation == "takes clips of back_end.sls_samples = 8000 only, not of"
+    (pair,) = [known for known in contradictions(small) if "clips" in known.relation]
+    assert pair.relation == "takes clips of back_end.sls_samples = 8000 only, not of"

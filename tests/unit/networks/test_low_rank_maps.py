@@ -110,8 +110,8 @@ def test_updates_survive_autocast_and_recomputing(tiny, waveforms):
         with torch.autocast("cpu", torch.bfloat16):
             logits = network(waveforms)[1]
         logits.float().sum().backward()
-        found = {name: weight.grad for name, weight in network.named_parameters()}
-        gradients.append({name: grad for name, grad in found.items() if grad is not None})
+        by_name = {name: weight.grad for name, weight in network.named_parameters()}
+        gradients.append({name: grad for name, grad in by_name.items() if grad is not None})
     assert any("lora_A" in name for name in gradients[0])
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=0)
 

@@ -53,11 +53,11 @@ def test_layers_are_counted_from_1_as_front_end_layer_counts_them(tiny):
 
 
 def test_patterns_are_of_names_in_the_model(tiny):
-    found = learning(tiny, "encoder.*.attention.?_proj.weight")
+    names = learning(tiny, "encoder.*.attention.?_proj.weight")
     expected = {
         f"{LAYER}.{layer}.attention.{part}_proj.weight" for layer in (0, 1) for part in "kvq"
     }
-    assert found == expected
+    assert names == expected
 
 
 def test_the_vector_of_masked_frames_is_a_part(tiny):

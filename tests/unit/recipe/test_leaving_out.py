@@ -27,8 +27,8 @@ def settings(*leave_out, training=("train",), validation=("dev",)) -> Sections:
     return made
 
 
-def rows(found: np.ndarray) -> list[int]:
-    return found.tolist()
+def rows(indices: np.ndarray) -> list[int]:
+    return indices.tolist()
 
 
 def test_attacks_are_trained_without_and_validated_with_all_bona_fide_trials():

@@ -10,10 +10,10 @@ from asdf.errors import AsdfError, UsageError
 from asdf.training.optimiser_class import find_optimiser
 from asdf.training.optimiser_state import load_optimiser_state, optimiser_state
 from asdf.training.optimisers import build_optimiser
-from tests import own_optimisers
+from tests import user_optimisers
 from tests.unit.conftest import network_settings
 
-OWN = "tests.own_optimisers"
+OWN = "tests.user_optimisers"
 
 
 def chosen_for(path, **network):
@@ -48,7 +48,7 @@ CLASSES = {
     "torch.optim.Adafactor": torch.optim.Adafactor,
     "torch.optim.AdamW": torch.optim.AdamW,
     "torch.optim.SGD": torch.optim.SGD,
-    f"{OWN}.Lion": own_optimisers.Lion,
+    f"{OWN}.Lion": user_optimisers.Lion,
 }
 
 

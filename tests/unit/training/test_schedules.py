@@ -169,7 +169,7 @@ def test_they_are_torchs_schedules(settings, make):
     assert len(set(ours)) > 2
 
 
-def test_steps_down_end_at_the_least_rate():
+def test_steps_down_end_at_the_lowest_rate():
     chosen = network_settings(
         schedule="step", initial_learning_rate=0.2, min_learning_rate=0.01, step_epochs=1
     )

@@ -166,7 +166,7 @@ def test_likelihood_ratios_need_cross_entropy(values, said) -> None:
         ("Lacking", "own_loss.Lacking lacks per_utterance, without which it is no loss"),
         ("Other", "a class derived from asdf.training.losses.base.Loss is needed"),
         ("Centr", "Did you mean 'Centre'?"),
-        ("Speaker", "asks for the column 'speaker' of the training list, which has attack"),
+        ("Speaker", "needs the column 'speaker' of the training list, which has attack"),
     ],
 )
 def test_what_is_wrong_with_an_own_loss_is_in_one_message(folder, name, said) -> None:

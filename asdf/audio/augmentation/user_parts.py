@@ -20,12 +20,12 @@ from asdf.settings.sections import Sections
 SETTING = "augmentation.chain"
 
 
-def is_own(kind: type[Part]) -> bool:
+def is_user_part(kind: type[Part]) -> bool:
     """Whether a class is the user's own."""
     return not kind.__module__.startswith("asdf.")
 
 
-def build_own(kind: type[Part], settings: Sections, base: Path) -> Part:
+def build_user_part(kind: type[Part], settings: Sections, base: Path) -> Part:
     """Return a part of the user's own, which can be sent to a worker process.
 
     Raises:

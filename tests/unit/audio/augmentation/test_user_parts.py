@@ -1,4 +1,4 @@
-"""Parts in a file of the user's own: found, made, checked."""
+"""Parts in a file of the user's own: imported, built, checked."""
 
 from __future__ import annotations
 

@@ -1,0 +1,43 @@
+"""Worlds of 3 and of 2 processes over gloo, each of which computes and saves results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from asdf.distributed.world import World
+
+Compute = Callable[[World], dict[str, Any]]
+SIZES = (3, 2)
+
+
+def compute_in_worlds(compute: Compute, folder: Path) -> dict[int, dict[str, Any]]:
+    """Return what the main rank of each world computes, by the number of processes.
+
+    Args:
+        compute: of a module, so that it can be sent to other processes.
+        folder: for the files of this, of no other call.
+    """
+    mp.spawn(_work, (compute, str(folder)), nprocs=max(SIZES))
+    return {number: torch.load(folder / f"results{number}.pt") for number in SIZES}
+
+
+def _work(rank: int, compute: Compute, folder: str) -> None:
+    torch.set_num_threads(1)
+    # One start of processes for all worlds: importing torch takes longer than the work.
+    for processes in SIZES:
+        if rank >= processes:
+            return
+        store = f"file://{folder}/store{processes}"
+        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=processes)
+        world = World(rank, processes, rank, processes, backend="gloo")
+        results = compute(world)
+        if rank == 0:
+            torch.save(results, f"{folder}/results{processes}.pt")
+        world.barrier()
+        dist.destroy_process_group()
