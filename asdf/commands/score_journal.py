@@ -8,7 +8,6 @@ recordings, in the same order.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 from array import array
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError, UsageError
-from asdf.runs.files import sha256_of, write_advice
+from asdf.runs.files import write_advice
 
 Entry = dict[str, Any]
 
@@ -173,21 +172,6 @@ class Passing:
 
     def close(self) -> None:
         """Do nothing: there is no file."""
-
-
-def digest_of(path: Path) -> str:
-    """Digest a file's content, or that of all files in a folder.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    digest = hashlib.sha256()
-    # Sorted: folders list their files in any order.
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.is_file():
-            digest.update(os.fsencode(file.relative_to(path)) + b"\0")
-            digest.update(sha256_of(file).encode())
-    return digest.hexdigest()
 
 
 def stamp_of(path: str) -> list[int]:

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from asdf.commands.score_journal import Entry, Journal, Passing, digest_of, stamp_of
+from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import CsvTable, Heading, JsonTable, Line, write_pictures
 from asdf.commands.score_screen import Screen
-from asdf.runs.files import atomic_write, remove_unfinished
+from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.text import printable

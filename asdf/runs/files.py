@@ -141,6 +141,21 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def digest_of(path: Path) -> str:
+    """Digest a file's content, or that of all files in a folder.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    # Sorted: folders list their files in any order.
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(os.fsencode(file.relative_to(path)) + b"\0")
+            digest.update(sha256_of(file).encode())
+    return digest.hexdigest()
+
+
 def removed_folder_error() -> AsdfError | None:
     """Return what a FileNotFoundError means if the working directory was removed, else None."""
     try:

@@ -12,32 +12,35 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
+from asdf.audio import cut_to_speech
 from asdf.audio.sources import Limits
-from asdf.audio.speech_activity import check_detector
-from asdf.distributed.resources import gpu_memory
 from asdf.errors import UsageError
-from asdf.interchange import read_network
-from asdf.metrics.calibration import Calibration, read_calibration
-from asdf.networks import fixed_samples
+from asdf.metrics.calibration import Calibration
 from asdf.runs.log import LOG
-from asdf.scoring.device import find_device, set_threads
+from asdf.runs.seeds import generator
+from asdf.scoring.copies import restore
+from asdf.scoring.device import check_process
 from asdf.scoring.in_windows import NO_DETECTION, WindowScoring, track_windows
 from asdf.scoring.many import FileScoring
+from asdf.scoring.opening import Options, open_network
 from asdf.scoring.pieces import PieceScoring
-from asdf.scoring.precision import choose_scoring_precision
-from asdf.scoring.recordings import as_recording
+from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
-from asdf.scoring.scorer import Scorer
+from asdf.scoring.stream import Stream
+from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, Trial, as_result, is_silent
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
-from asdf.settings.sections import Network
 from asdf.trials.scored_length import ScoredLength
+
+# Any other than 16 kHz, so that resampling is warm too.
+_WARMING_RATE = 8000
+# torch's compilers watch the first runs.
+_WARMING_PASSES = 2
 
 
 class Detector:
@@ -108,27 +111,29 @@ class Detector:
                 network takes one length only and is to score at full length, or the threshold or a
                 limit is no such number.
         """
-        self._limits = _check_limits(max_seconds, memory_limit)
-        set_threads(threads)
-        path = Path(network_path)
-        folder = None if network_folder is None else Path(network_folder)
-        network, file = read_network(path, folder, None if base is None else os.fspath(base))
-        # Here, not only while it scores: threads may score at the same time.
-        network.eval()
-        self.settings = file.to_sections(folder=folder)
-        self.calibration: Calibration | None = read_calibration(file.calibration, path)
-        self.device = find_device(device)
-        chosen = choose_scoring_precision(precision, self.device)
-        rules = _adapt_rules(self.settings.network, network, full_length)
-        check_detector(self.settings.sad)
-        self._scorer = Scorer(network, rules, chosen, gpu_memory(self.device))
-        self.precision = chosen.name
-        if chosen.reason:
-            LOG.warning("%s", chosen.describe())
-        self.length: ScoredLength = self._scorer.length
+        options = Options(
+            device,
+            network_folder,
+            threads,
+            full_length,
+            precision,
+            base,
+            threshold,
+            Limits(max_seconds, memory_limit),
+        )
+        self._process = os.getpid()
+        opened = open_network(Path(network_path), options)
+        self._origin = opened.origin
+        self._limits = options.limits
+        self._scorer = opened.scorer
+        self.settings = opened.settings
+        self.calibration: Calibration | None = opened.calibration
+        self.threshold = opened.threshold
+        self.device = opened.scorer.device
+        self.precision = opened.scorer.precision.name
+        self.length: ScoredLength = opened.scorer.length
         assert self.length.max_samples is not None  # settings always have a limit
         self._max_samples = self.length.max_samples
-        self.threshold = _choose_threshold(threshold, self.calibration)
         self._summary = Summary(self.calibration, self.threshold, self._max_samples)
         self._windows = WindowScoring(
             self._scorer, self.settings.sad, self._max_samples, self._summary
@@ -137,7 +142,48 @@ class Detector:
     @property
     def pieces(self) -> PieceScoring:
         """What scores recordings that are in memory in whatever batches a service forms."""
+        check_process(self._process)
         return PieceScoring(self._scorer, self._summary, self.settings.sad, self._max_samples)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the network's path and digest, and how the detector was made."""
+        return restore, (type(self), self._origin.pickled())
+
+    def warm_up(self, seconds: float = 4.0) -> Detector:
+        """Score noise of so many seconds, as often as the first time costs more; return `self`.
+
+        What the first recording of a length costs once (the resampler's tables, kernels that are
+        chosen or built for a size) is then paid.
+
+        Raises:
+            UsageError: `seconds` is no positive number.
+            AsdfError: it does not fit into memory.
+        """
+        check_process(self._process)
+        if not 0 < seconds < math.inf:
+            raise UsageError(f"warm_up: {seconds} s: give a positive number.")
+        rng = generator(0, "warm up")
+        noise = rng.normal(0, 0.1, round(seconds * _WARMING_RATE) or 1)
+        waveform = as_waveform(noise, _WARMING_RATE)
+        for _ in range(_WARMING_PASSES):
+            heard = cut_to_speech(waveform, self.settings.sad)
+            self._scorer.score_waveforms([heard])
+        return self
+
+    def stream(self, sample_rate: int, window_s: float = 4.0, hop_s: float = 1.0) -> Stream:
+        """Return a stream, which scores a recording while it comes in, in windows.
+
+        Args:
+            sample_rate: of what comes in, in Hz.
+            window_s, hop_s: seconds, as of `score_over_time`.
+
+        Raises:
+            UsageError: no such rate; windows that the network does not hear whole, or hops that
+                leave parts out.
+        """
+        check_process(self._process)
+        window, hop = in_samples(window_s, hop_s, self._max_samples)
+        return Stream(self._windows, check_rate(sample_rate, "a stream"), window, hop)
 
     def score(
         self, recording: Any, sample_rate: int | None = None, *, embedding: bool = False
@@ -159,7 +205,7 @@ class Detector:
             AsdfError: the recording cannot be read, is beyond the limits, or its score is not a
                 finite number.
         """
-        named = as_recording(recording, sample_rate, None, self._limits)
+        named = self._take(recording, sample_rate)
         heard = named.read_beginning(self.settings.sad, self._max_samples)
         output = self._scorer.score_waveforms([heard.waveform], embedding)
         length = heard.length
@@ -193,7 +239,7 @@ class Detector:
         Raises:
             UsageError, AsdfError: as `score`.
         """
-        named = as_recording(recording, sample_rate, None, self._limits)
+        named = self._take(recording, sample_rate)
         return as_result(named, self._windows.score_whole(named, embedding))
 
     def score_many(
@@ -224,6 +270,7 @@ class Detector:
         Raises:
             UsageError: one of them is nothing that can be scored; names its index and type.
         """
+        check_process(self._process)
         scoring = FileScoring(
             self._windows, whole, embedding, progress, self._limits, is_known or _is_never_known
         )
@@ -251,7 +298,7 @@ class Detector:
             UsageError, AsdfError: as `score`; windows or hops that leave parts out.
         """
         window, hop = in_samples(window_s, hop_s, self._max_samples)
-        named = as_recording(recording, sample_rate, None, self._limits)
+        named = self._take(recording, sample_rate)
         cut = cut_windows(named.read_in_blocks(window), window, hop)
         windows = self._windows.score_windows(cut, window, self.settings.sad)
         if progress:
@@ -259,49 +306,9 @@ class Detector:
             windows = track_windows(windows, named, count)
         return [self._summary.describe_window(window) for window in windows]
 
-
-def _adapt_rules(settings: Network, network: torch.nn.Module, full_length: bool) -> Network:
-    """Return the rules of scoring for a detector: nothing is cut, and the limits may be others."""
-    rules = replace(settings, max_cut_proportion=0.0)
-    if not full_length:
-        return rules
-    fixed = fixed_samples(network)
-    if fixed is not None:
-        raise UsageError(
-            f"{type(network).__name__} takes recordings of {fixed:,} samples and no others: it "
-            "cannot score at full length. Leave that out; a longer recording is then scored in "
-            "windows."
-        )
-    defaults = Network()
-    return replace(
-        rules,
-        min_evaluation_utterance_length_in_samples=(
-            defaults.min_evaluation_utterance_length_in_samples
-        ),
-        max_evaluation_utterance_length_in_samples=(
-            defaults.max_evaluation_utterance_length_in_samples
-        ),
-    )
-
-
-def _choose_threshold(threshold: float | None, calibration: Calibration | None) -> float | None:
-    """Return the threshold of verdicts: the requested one, else the calibration's; None: none."""
-    if threshold is None:
-        return None if calibration is None else calibration.threshold
-    if not math.isfinite(threshold):
-        raise UsageError(
-            f"threshold = {threshold:g}: every recording would get the same verdict. Give a finite "
-            "number."
-        )
-    return float(threshold)
-
-
-def _check_limits(max_seconds: float | None, memory_limit: int | None) -> Limits:
-    for name, limit in (("max_seconds", max_seconds), ("memory_limit", memory_limit)):
-        # Not `limit <= 0`: of NaN that is False too.
-        if limit is not None and not limit > 0:
-            raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")
-    return Limits(max_seconds, memory_limit)
+    def _take(self, recording: Any, sample_rate: int | None) -> Recording:
+        check_process(self._process)
+        return as_recording(recording, sample_rate, None, self._limits)
 
 
 def _is_never_known(index: int) -> bool:

@@ -19,7 +19,7 @@ from asdf.runs.progress import track
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score
 from asdf.scoring.scorer import Scorer
-from asdf.scoring.whole_recording import Summary, Window, is_silent
+from asdf.scoring.whole_recording import Summary, Window, is_silent, tally_windows
 from asdf.scoring.windows import Cut, count_windows, cut_windows
 from asdf.settings.sections import SpeechActivity
 from asdf.text import printable
@@ -73,7 +73,7 @@ class WindowScoring:
         if shown_samples is not None:
             count = count_windows(shown_samples, length, length)
             windows = track_windows(windows, recording, count)
-        return self.summary.describe_whole(list(windows), total)
+        return self.summary.describe_whole(tally_windows(list(windows)), total)
 
     def score_windows(
         self, cut: Iterator[Cut], length: int, sad: SpeechActivity, embedding: bool = False

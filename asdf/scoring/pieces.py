@@ -15,7 +15,14 @@ import numpy as np
 from asdf.audio import cut_to_speech
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.scoring.scorer import Scorer
-from asdf.scoring.whole_recording import Summary, Trial, Window, is_silent, name_result
+from asdf.scoring.whole_recording import (
+    Summary,
+    Trial,
+    Window,
+    is_silent,
+    name_result,
+    tally_windows,
+)
 from asdf.scoring.windows import cut_windows, in_samples
 from asdf.settings.sections import SpeechActivity
 
@@ -125,7 +132,7 @@ class PieceScoring:
             trial = Trial(heard[0].raw, pieces.speech, pieces.total, heard[0].silent)
             score = self.summary.describe_trial(trial)
         else:
-            score = self.summary.describe_whole(heard, pieces.total)
+            score = self.summary.describe_whole(tally_windows(heard), pieces.total)
         windows = _make_windows(pieces.over_time, scores[count:])
         described = [self.summary.describe_window(window) for window in windows]
         return name_result(score, name), described

@@ -8,6 +8,7 @@ refused. The score itself is a float32 number in any case.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 # The first compute capability of NVIDIA's with tensor cores for bf16 and TF32. What torch calls
 # supported includes GPUs that only emulate bf16.
 _NEEDED = (8, 0)
+
+_choice = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,17 @@ class ScoringPrecision:
     def computing(self) -> Iterator[None]:
         """Compute in this precision inside the block, without gradients."""
         in_bf16 = torch.autocast(self.device.type, torch.bfloat16, enabled=self.name == "bf16")
-        with torch.inference_mode(), tf32(self.name == "tf32"), in_bf16:
+        with torch.inference_mode(), self._choosing_products(), in_bf16:
+            yield
+
+    @contextmanager
+    def _choosing_products(self) -> Iterator[None]:
+        """Choose TF32 or not, on a GPU alone: it is one choice of the whole process."""
+        if self.device.type != "cuda":
+            yield
+            return
+        # Two threads would otherwise restore each other's choice instead of the program's.
+        with _choice, tf32(self.name == "tf32"):
             yield
 
     def describe(self) -> str:

@@ -72,11 +72,13 @@ class Scorer:
         settings: Network,
         precision: ScoringPrecision,
         gpu_bytes: int = 0,
+        threads: int | None = None,
     ) -> None:
         """Score with `network`, which is moved to the precision's device.
 
         Args:
             gpu_bytes: the whole memory of the GPU, which the size of a batch follows; 0 on a CPU.
+            threads: that torch computes with on a CPU; None: as the program has set it.
         """
         self.device = precision.device
         self.precision = precision
@@ -84,6 +86,7 @@ class Scorer:
         self._network = network.to(self.device)
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = threading.Lock()
+        self._threads = threads
         self._settings = settings
         _check_score(network, settings)
         self._plan = ScoringPlan(
@@ -128,6 +131,9 @@ class Scorer:
 
     def _compute(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings and scores of one batch, on the device. Raises as `score`."""
+        if self._threads is not None and torch.get_num_threads() != self._threads:
+            # A thread that has computed before goes on with its number of then.
+            torch.set_num_threads(self._threads)
         with (
             self._lock,
             self.precision.computing(),

@@ -39,6 +39,42 @@ def as_waveform(array: Any, sample_rate: Any, limits: Limits | None = None) -> n
         AsdfError: it is longer than the limits allow.
     """
     rate = check_rate(sample_rate)
+    samples = _as_floats(array)
+    mono = _average_channels(samples)
+    if not len(mono):
+        raise UsageError("the array holds no samples. Was it cut to nothing?")
+    _check_levels(mono)
+    if limits is not None:
+        limits.check_seconds("the array", len(mono) / rate)
+        limits.check_memory("the array", len(mono), 1, rate)
+    return resample(mono, rate)
+
+
+def as_chunk(array: Any) -> np.ndarray:
+    """Return the next samples of a recording as (T,) float32 at their rate, the channels averaged.
+
+    Args:
+        array: (samples,) or (samples, channels), of the types of `as_waveform`; may be empty.
+
+    Raises:
+        UsageError: as `as_waveform`.
+    """
+    samples = _as_floats(array)
+    if samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS:
+        samples = samples.mean(axis=1, dtype=np.float32)
+    if samples.ndim != 1:
+        raise UsageError(
+            f"an array of shape {samples.shape} is no chunk of a recording: give (samples,) or "
+            f"(samples, channels) with up to {MAX_CHANNELS} channels."
+        )
+    if len(samples):
+        _check_levels(samples)
+    # A copy: the program may fill its buffer again.
+    return np.array(samples)
+
+
+def _as_floats(array: Any) -> np.ndarray:
+    """Return an array or tensor as float32 with full scale 1."""
     # A tensor that learns, or of a GPU, is none that numpy reads.
     if hasattr(array, "detach"):
         array = array.detach().cpu()
@@ -50,9 +86,11 @@ def as_waveform(array: Any, sample_rate: Any, limits: Limits | None = None) -> n
             f"samples of type {samples.dtype} cannot be scored: give floats with full scale 1, "
             "int16 or int32."
         )
-    mono = _average_channels(samples.astype(np.float32))
-    if not len(mono):
-        raise UsageError("the array holds no samples. Was it cut to nothing?")
+    return samples.astype(np.float32)
+
+
+def _check_levels(mono: np.ndarray) -> None:
+    """Refuse samples (T,), T >= 1, that are not finite or not on the scale of floats."""
     if not np.isfinite(mono).all():
         raise UsageError(
             "the array holds samples that are not finite (NaN or infinity): a score would mean "
@@ -64,10 +102,6 @@ def as_waveform(array: Any, sample_rate: Any, limits: Limits | None = None) -> n
             f"the array holds floats up to {level:.0f}, but the full scale of floats is 1. They "
             "were likely integers before: divide them by 32768, or give them as int16."
         )
-    if limits is not None:
-        limits.check_seconds("the array", len(mono) / rate)
-        limits.check_memory("the array", len(mono), 1, rate)
-    return resample(mono, rate)
 
 
 def _average_channels(samples: np.ndarray) -> np.ndarray:

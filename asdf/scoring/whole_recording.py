@@ -75,6 +75,48 @@ def is_silent(waveform: np.ndarray) -> bool:
 
 
 @dataclass(frozen=True)
+class Tally:
+    """What the windows of a recording have in common, so that they need not be held.
+
+    Attributes:
+        raw: the mean of the network's scores of the windows that count.
+        end: the sample at which the last window ends.
+        windows: how many windows there are.
+        silent: how many of them are digital silence. These do not count, unless all are silent.
+        covered: samples that lie in a window that counts.
+        lowest: the window that counts with the lowest score.
+        embedding: the mean of the windows that count, if requested.
+    """
+
+    raw: float
+    end: int
+    windows: int
+    silent: int
+    covered: int
+    lowest: Window
+    embedding: np.ndarray | None = None
+
+    @property
+    def all_silent(self) -> bool:
+        return self.silent == self.windows
+
+
+def tally_windows(windows: Sequence[Window]) -> Tally:
+    """Count the windows of a recording, one or more, in their order."""
+    # Of nothing but silence, every window counts: a trial of a list must have a score.
+    counted = [window for window in windows if not window.silent] or windows
+    return Tally(
+        raw=float(np.mean([window.raw for window in counted])),
+        end=windows[-1].end,
+        windows=len(windows),
+        silent=sum(window.silent for window in windows),
+        covered=_count_samples(counted),
+        lowest=min(counted, key=_raw_score),
+        embedding=_mean_embedding(counted),
+    )
+
+
+@dataclass(frozen=True)
 class Summary:
     """Makes results of scores.
 
@@ -128,7 +170,7 @@ class Summary:
             embedding=trial.embedding,
         )
 
-    def describe_whole(self, windows: Sequence[Window], total: int | None = None) -> Score:
+    def describe_whole(self, tally: Tally, total: int | None = None) -> Score:
         """Return the score of a recording that was heard in windows, from its start to its end.
 
         Args:
@@ -137,27 +179,24 @@ class Summary:
         Raises:
             AsdfError: as `score_of`.
         """
-        # Of nothing but silence, every window counts: a trial of a list must have a score.
-        counted = [window for window in windows if not window.silent] or windows
-        raw = float(np.mean([window.raw for window in counted]))
-        speech = windows[-1].end
-        problem = _explain_no_verdict(speech, all(window.silent for window in windows))
+        problem = _explain_no_verdict(tally.end, tally.all_silent)
         remark = problem
-        if not problem and len(counted) < len(windows):
-            silent = len(windows) - len(counted)
-            remark = f"{silent} of {len(windows)} windows are digital silence and do not count"
-        lowest = None
-        if len(windows) > 1:
-            lowest = self.describe_window(min(counted, key=_raw_score))
+        counted = tally.windows
+        if not tally.all_silent:
+            counted -= tally.silent
+        if not problem and counted < tally.windows:
+            remark = (
+                f"{tally.silent} of {tally.windows} windows are digital silence and do not count"
+            )
         return self.score_of(
-            raw,
-            seconds=(speech if total is None else total) / SAMPLE_RATE,
-            seconds_scored=_count_samples(counted) / SAMPLE_RATE,
-            windows=len(counted),
-            lowest=lowest,
+            tally.raw,
+            seconds=(tally.end if total is None else total) / SAMPLE_RATE,
+            seconds_scored=tally.covered / SAMPLE_RATE,
+            windows=counted,
+            lowest=self.describe_window(tally.lowest) if tally.windows > 1 else None,
             remark=remark,
             judged=not problem,
-            embedding=_mean_embedding(counted),
+            embedding=tally.embedding,
         )
 
     def describe_window(self, window: Window) -> WindowScore:

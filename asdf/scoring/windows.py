@@ -54,26 +54,44 @@ def count_windows(samples: int, window: int, hop: int) -> int:
     return 1 + max(0, math.ceil((samples - window) / hop))
 
 
-def cut_windows(blocks: Iterable[np.ndarray], window: int, hop: int) -> Iterator[Cut]:
-    """Yield the windows of a recording that comes in blocks, none of them empty.
+class WindowCutter:
+    """Windows of a recording that comes in blocks; no more than a window and a block are held.
 
-    They start at 0, hop, 2 hop, ..., and one last window ends where the recording ends. No more
-    than a window and a block are in memory.
+    They start at 0, hop, 2 hop, ..., and one last window ends where the recording ends.
     """
-    held = np.zeros(0, np.float32)
-    held_from = 0
-    start = 0
-    for block in blocks:
+
+    def __init__(self, window: int, hop: int) -> None:
+        """Cut windows of `window` samples every `hop`, which is at most `window`."""
+        self._window = window
+        self._hop = hop
+        self._held = np.zeros(0, np.float32)
+        self._held_from = 0
+        self._start = 0
+
+    def add(self, block: np.ndarray) -> Iterator[Cut]:
+        """Yield the windows that end in a block (T,), the next of the recording."""
         # A recording that is whole in memory is not copied.
-        held = np.concatenate([held, block]) if len(held) else block
-        end = held_from + len(held)
-        # Not at the end of what is known: it may be the end of the recording, and the last window.
-        while start + window < end:
-            offset = start - held_from
-            yield Cut(start, held[offset : offset + window])
-            start += hop
-        retained_from = max(held_from, end - window)
-        held = held[retained_from - held_from :]
-        held_from = retained_from
-    if len(held):
-        yield Cut(held_from, held)
+        self._held = np.concatenate([self._held, block]) if len(self._held) else block
+        end = self._held_from + len(self._held)
+        while self._start + self._window <= end:
+            offset = self._start - self._held_from
+            yield Cut(self._start, self._held[offset : offset + self._window])
+            self._start += self._hop
+        retained_from = max(self._held_from, end - self._window)
+        self._held = self._held[retained_from - self._held_from :]
+        self._held_from = retained_from
+
+    def finish(self) -> Iterator[Cut]:
+        """Yield the last window, unless a window has ended where the recording ends."""
+        end = self._held_from + len(self._held)
+        last_end = self._start - self._hop + self._window
+        if len(self._held) and (self._start == 0 or last_end < end):
+            yield Cut(self._held_from, self._held)
+
+
+def cut_windows(blocks: Iterable[np.ndarray], window: int, hop: int) -> Iterator[Cut]:
+    """Yield the windows of a recording that comes in blocks, see `WindowCutter`."""
+    cutter = WindowCutter(window, hop)
+    for block in blocks:
+        yield from cutter.add(block)
+    yield from cutter.finish()

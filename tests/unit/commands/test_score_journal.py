@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from asdf.commands.score_journal import Journal, Passing, digest_of, stamp_of
+from asdf.commands.score_journal import Journal, Passing, stamp_of
 from asdf.errors import UsageError
+from asdf.runs.files import digest_of
 
 WORK = {"network": "abc", "window": [4, 2]}
 

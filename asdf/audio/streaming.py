@@ -1,0 +1,73 @@
+"""A recording that comes in chunks, resampled to 16 kHz.
+
+Invariant: the samples do not depend on how the recording is divided into chunks: a block of output
+is computed from the same span of input, whenever that arrives. They are `resample` of the whole
+recording up to rounding, and those of `asdf.audio.blocks` for the same blocks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asdf.audio.resampling import resample, resampled_length, resampled_position, source_span
+
+# Joined when there are so many: a chunk may be a single sample.
+_MAX_CHUNKS = 256
+
+
+class StreamResampler:
+    """Takes samples at any rate, and gives blocks at 16 kHz as soon as their samples are known.
+
+    It holds what the next block depends on.
+
+    Attributes:
+        frames: samples that came in.
+        done: samples at 16 kHz that went out.
+    """
+
+    def __init__(self, rate: int) -> None:
+        self.frames = 0
+        self.done = 0
+        self._rate = rate
+        self._chunks: list[np.ndarray] = []
+        # The frame that the first chunk begins with.
+        self._first = 0
+
+    def add(self, samples: np.ndarray) -> None:
+        """Take the next samples (T,) float32."""
+        self._chunks.append(samples)
+        self.frames += len(samples)
+        if len(self._chunks) > _MAX_CHUNKS:
+            self._join()
+
+    def read(self, count: int) -> np.ndarray | None:
+        """Return the next `count` samples at 16 kHz; None where not all of them are known yet."""
+        first, last = source_span(self.done, self.done + count, self._rate)
+        if last > self.frames:
+            return None
+        return self._resample(first, last, count)
+
+    def read_rest(self) -> np.ndarray:
+        """Return the samples at 16 kHz that remain when the recording is at its end: (T,)."""
+        count = resampled_length(self.frames, self._rate) - self.done
+        if not count:
+            return np.zeros(0, np.float32)
+        first, _ = source_span(self.done, self.done + count, self._rate)
+        return self._resample(first, self.frames, count)
+
+    def _resample(self, first: int, last: int, count: int) -> np.ndarray:
+        joined = self._join()
+        span = joined[first - self._first : last - self._first]
+        start = self.done - resampled_position(first, self._rate)
+        self.done += count
+        # Of what has come, the next block needs the samples from here on.
+        next_first, _ = source_span(self.done, self.done + 1, self._rate)
+        # A copy: a view would hold all.
+        self._chunks = [joined[next_first - self._first :].copy()]
+        self._first = next_first
+        return resample(span, self._rate)[start : start + count]
+
+    def _join(self) -> np.ndarray:
+        joined = np.concatenate([np.zeros(0, np.float32), *self._chunks])
+        self._chunks = [joined]
+        return joined

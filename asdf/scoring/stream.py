@@ -1,0 +1,156 @@
+"""A recording that is scored while it comes in.
+
+Invariant: scores do not depend on how the recording is divided into chunks, to the last bit, and
+after its end they are those of the same windows of the whole recording, up to rounding. Memory
+holds a window and what the next one needs, however long the recording is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from asdf.audio.streaming import StreamResampler
+from asdf.errors import UsageError
+from asdf.scoring.in_windows import WindowScoring
+from asdf.scoring.scored import Score, WindowScore
+from asdf.scoring.waveforms import as_chunk
+from asdf.scoring.whole_recording import Tally, Window
+from asdf.scoring.windows import Cut, WindowCutter
+
+
+class Stream:
+    """Scores of windows of a recording as soon as their samples are there; `Detector.stream` is it.
+
+        stream = detector.stream(8000, window_s=4, hop_s=1)
+        for chunk in call:
+            for window in stream.add(chunk):
+                print(window.start_s, window.end_s, window.score, stream.score)
+        stream.finish()
+
+    A window's score is known when its last sample has come, and those after it that the resampling
+    filter reaches: 6 samples of the lower rate, less than a millisecond at 8 kHz and more; none at
+    16 kHz. A stream is for a single thread; its detector serves any number of streams.
+    """
+
+    def __init__(self, scoring: WindowScoring, rate: int, window: int, hop: int) -> None:
+        """Score windows of `window` samples at 16 kHz every `hop` of what comes at `rate` Hz."""
+        self._scoring = scoring
+        self._resampler = StreamResampler(rate)
+        self._cutter = WindowCutter(window, hop)
+        self._window = window
+        self._hop = hop
+        self._running = _Running()
+        self._finished = False
+
+    def add(self, chunk: Any) -> list[WindowScore]:
+        """Take the next samples; return the scores of the windows that are complete now.
+
+        Args:
+            chunk: (samples,) or (samples, channels), any number of them; floats with full scale 1,
+                int16 or int32.
+
+        Raises:
+            UsageError: it is no such array, its samples are not finite, or the stream is finished.
+            AsdfError: a score is not a finite number.
+        """
+        if self._finished:
+            raise UsageError("this stream is finished: begin another one with detector.stream.")
+        self._resampler.add(as_chunk(chunk))
+        scores = []
+        while (block := self._resampler.read(self._next_block())) is not None:
+            scores += self._score(self._cutter.add(block))
+        return scores
+
+    def finish(self) -> list[WindowScore]:
+        """End the recording; return the scores of the windows that were not complete before.
+
+        The last window ends where the recording ends; a shorter recording is one window.
+
+        Raises:
+            AsdfError: as `add`.
+        """
+        if self._finished:
+            return []
+        self._finished = True
+        scores = self._score(self._cutter.add(self._resampler.read_rest()))
+        return scores + self._score(self._cutter.finish())
+
+    @property
+    def score(self) -> Score | None:
+        """The mean of the windows so far, those of silence left out; None before the first.
+
+        With what is known of it, as of `Detector.score_whole`, whose score it is in the end where
+        windows and hop are `length.max_samples` and speech activity detection is off.
+        """
+        if not self._running.windows:
+            return None
+        return self._scoring.summary.describe_whole(self._running.tally())
+
+    def _next_block(self) -> int:
+        """Return how many samples are missing to the end of the next window."""
+        # Always the same blocks, whatever the chunks: resampled, another block has other last bits.
+        return self._hop if self._resampler.done else self._window
+
+    def _score(self, cut: Iterator[Cut]) -> list[WindowScore]:
+        scores = []
+        for window in self._scoring.score_windows(cut, self._window, self._scoring.sad):
+            self._running.add(window)
+            scores.append(self._scoring.summary.describe_window(window))
+        return scores
+
+
+class _Counts:
+    """Sums over windows that were heard in their order."""
+
+    def __init__(self) -> None:
+        self.windows = 0
+        self.covered = 0
+        self.lowest: Window | None = None
+        self._sum = 0.0
+        self._end = 0
+
+    @property
+    def raw(self) -> float:
+        return self._sum / self.windows
+
+    def add(self, window: Window) -> None:
+        """Count a window."""
+        self.windows += 1
+        self._sum += window.raw
+        self.covered += window.end - max(self._end, window.start)
+        self._end = window.end
+        if self.lowest is None or window.raw < self.lowest.raw:
+            self.lowest = window
+
+
+class _Running:
+    """What `tally_windows` counts, a window at a time."""
+
+    def __init__(self) -> None:
+        self._end = 0
+        self._sounding = _Counts()
+        self._silent = _Counts()
+
+    @property
+    def windows(self) -> int:
+        return self._sounding.windows + self._silent.windows
+
+    def add(self, window: Window) -> None:
+        """Count a window."""
+        counts = self._silent if window.silent else self._sounding
+        counts.add(window)
+        self._end = window.end
+
+    def tally(self) -> Tally:
+        """Return the counts of the windows so far, one or more."""
+        counted = self._sounding if self._sounding.windows else self._silent
+        assert counted.lowest is not None
+        return Tally(
+            raw=counted.raw,
+            end=self._end,
+            windows=self.windows,
+            silent=self._silent.windows,
+            covered=counted.covered,
+            lowest=counted.lowest,
+        )

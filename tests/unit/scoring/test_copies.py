@@ -1,0 +1,207 @@
+"""Detectors in threads, in other processes, and copied."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import asdf
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.calibration import Calibration
+from tests.conftest import PATIENCE_S
+from tests.unit.conftest import network_settings, sound, write_small_network
+
+TESTS = Path(__file__).parents[2]
+
+
+def waveform(seed: int = 0, samples: int = 8000) -> np.ndarray:
+    return sound(samples, seed).astype(np.float32)
+
+
+def run_program(folder: Path, text: str, *words: object, threads: int = 1) -> str:
+    """Run a program in its file, as multiprocessing needs it; return what it prints."""
+    program = folder / "program.py"
+    program.write_text(text)
+    done = subprocess.run(
+        [sys.executable, str(program), *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_copy_scores_the_same_bits(tmp_path: Path) -> None:
+    entries = {"calibration": Calibration(2.0, -0.5, 0.25).content()}
+    path = write_small_network(tmp_path / "network.pt", **entries)
+    detector = asdf.Detector(path, "cpu", threads=1, threshold=0.1, max_seconds=3)
+    expected = detector.score(waveform(), 16000)
+    for same in (copy.deepcopy(detector), pickle.loads(pickle.dumps(detector))):
+        score = same.score(waveform(), 16000)
+        assert (score, score.threshold, score.llr) == (expected, 0.1, expected)
+        assert (same.calibration, same.length) == (detector.calibration, detector.length)
+        with pytest.raises(AsdfError, match="the limit max_seconds"):
+            same.score(waveform(0, 50000), 16000)
+    # It names the file, and holds no weights.
+    assert len(pickle.dumps(detector)) < 2000 < path.stat().st_size
+
+
+def test_a_network_of_ones_own_is_copied_with_its_folder(tmp_path: Path) -> None:
+
+    settings = network_settings(network_class="small_networks.Plain")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(TESTS))
+        path = write_small_network(tmp_path / "network.pt", settings)
+        detector = asdf.Detector(path, "cpu", network_folder=TESTS, full_length=True)
+        same = pickle.loads(pickle.dumps(detector))
+    assert same.length == detector.length
+    assert same.score(waveform(), 16000) == detector.score(waveform(), 16000)
+
+
+def test_a_copy_of_a_file_that_is_another_now_is_refused(tmp_path: Path) -> None:
+    path = write_small_network(tmp_path / "network.pt")
+    detector = asdf.Detector(path, "cpu")
+    pickled = pickle.dumps(detector)
+    content = path.read_bytes()
+    calibration = Calibration(2.0, -0.5, 0.25).content()
+    write_small_network(path, calibration=calibration)
+    with pytest.raises(AsdfError, match=r"network\.pt is not the file that this copy of a detec"):
+        pickle.loads(pickled)
+    with pytest.raises(AsdfError, match=r"cannot be copied: .* was written again since"):
+        copy.deepcopy(detector)
+    path.unlink()
+    with pytest.raises(AsdfError, match=r"there is no .*network\.pt\. A pickle names the file"):
+        pickle.loads(pickled)
+    path.write_bytes(content)
+    assert pickle.loads(pickled).score(waveform(), 16000) == detector.score(waveform(), 16000)
+
+
+def test_threads_get_the_scores_that_one_gets(network_file: Path) -> None:
+    detector = asdf.Detector(network_file, "cpu", threads=1)
+    inputs = [waveform(seed, 8000 - 500 * (seed % 3)) for seed in range(12)]
+    expected = [detector.score(samples, 16000, embedding=True) for samples in inputs]
+    many = [result.score for result in detector.score_many([(x, 16000) for x in inputs])]
+    with ThreadPoolExecutor(4) as pool:
+        scores = list(
+            pool.map(lambda samples: detector.score(samples, 16000, embedding=True), inputs)
+        )
+        lists = list(
+            pool.map(lambda _: list(detector.score_many([(x, 16000) for x in inputs])), range(3))
+        )
+    assert scores == expected
+    for score, alone in zip(scores, expected, strict=True):
+        np.testing.assert_array_equal(score.embedding, alone.embedding)
+    for results in lists:
+        assert [result.score for result in results] == many
+
+
+def test_threads_that_computed_before_compute_with_the_detectors_number(
+    network_file: Path,
+) -> None:
+    """Torch goes on with a thread's number of then, and with it the last bits of sums."""
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            torch.set_num_threads(2)
+            assert pool.submit(lambda: (torch.ones(9).sum(), torch.get_num_threads())).result()[1]
+            detector = asdf.Detector(network_file, "cpu", threads=1)
+            pool.submit(detector.score, waveform(), 16000).result()
+            assert pool.submit(torch.get_num_threads).result() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_warming_up_changes_no_score(network_file: Path) -> None:
+    detector = asdf.Detector(network_file, "cpu")
+    expected = detector.score(waveform(), 8000)
+    warm = asdf.Detector(network_file, "cpu")
+    state = np.random.get_state()[1].tolist()
+    torch_state = torch.get_rng_state()
+    assert warm.warm_up(seconds=0.3) is warm
+    assert warm.score(waveform(), 8000) == expected
+    assert np.random.get_state()[1].tolist() == state
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    for seconds in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="give a positive number"):
+            warm.warm_up(seconds)
+
+
+FORKS = """
+import os, sys
+import numpy as np
+import asdf
+
+x = np.sin(np.arange(64000) / 9).astype(np.float32)
+detector = asdf.Detector(sys.argv[1], "cpu", threads=2)
+print(round(detector.score(x, 8000), 4), flush=True)
+
+def in_fork(work):
+    sys.stdout.flush()
+    process = os.fork()
+    if not process:
+        try:
+            work()
+        except Exception as error:
+            print(type(error).__name__, str(error), flush=True)
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(process, 0)
+
+for work in (
+    lambda: detector.score(x, 8000),
+    lambda: next(detector.score_many([(x, 8000)])),
+    lambda: detector.stream(8000),
+    lambda: detector.warm_up(),
+    lambda: print(round(asdf.Detector(sys.argv[1], "cpu", threads=2).score(x, 8000), 4)),
+):
+    in_fork(work)
+print(round(detector.score(x, 8000), 4), flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_after_a_fork_nothing_hangs(network_file: Path, tmp_path: Path) -> None:
+    """The parent has computed with two threads; its child has none of them."""
+    lines = run_program(tmp_path, FORKS, network_file, threads=2).splitlines()
+    assert len(lines) == 7
+    for line in lines[1:5]:
+        assert line.startswith("UsageError this detector was made in process ")
+        assert "Make the detector in this process" in line
+    assert lines[0] == lines[5] == lines[6]
+
+
+SPAWNED = """
+import multiprocessing, sys
+import numpy as np
+import asdf
+
+def main():
+    x = np.sin(np.arange(8000) / 9).astype(np.float32)
+    detector = asdf.Detector(sys.argv[1], "cpu", threads=1)
+    print(repr(detector.score(x, 16000)))
+    for method in ("spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        with context.Pool(1) as pool:
+            print(repr(pool.apply(detector.score, (x, 16000))))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_other_processes_get_a_detector_and_return_its_scores(
+    network_file: Path, tmp_path: Path
+) -> None:
+    first, spawned, served = run_program(tmp_path, SPAWNED, network_file).splitlines()
+    assert first == spawned == served
