@@ -6,10 +6,18 @@ asdf.Detector("network.pt").score("recording.mp3")
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from asdf_antispoofing.clash import warn_of_neighbour
+
+if TYPE_CHECKING:
+    from asdf.scoring.detector import Detector as Detector
 
 __all__ = ["Detector", "__version__"]
 __version__ = "0.2.0"
+
+# Astronomy's file format library has the same import name.
+warn_of_neighbour()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m asdf COMMAND ...`.
+"""`python -m asdf COMMAND ...`, which is also the installed program `asdf-antispoofing`.
 
 A command is a module of `asdf.commands` with `main(arguments: list[str]) -> int`, which returns the
 exit status. It is imported when it is used, so that help and mistakes answer at once.
@@ -23,6 +23,9 @@ from asdf.runs.streams import (
 )
 
 COMMANDS = {
+    "quickstart": "make a demo corpus, train a small network on it, score and report: two minutes",
+    "new-recipe": "copy a recipe to a folder of your own, to change it",
+    "doctor": "what works on this machine, and how to mend what does not",
     "score": "score recordings with a network: files, folders, lists",
     "serve": "an HTTP service that scores recordings, with a page for people",
     "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
@@ -43,7 +46,7 @@ COMMANDS = {
 }
 
 # `import` is a word of Python's, so no module can have that name.
-_MODULES = {"import": "import_network", "export": "export_network"}
+_MODULES = {"import": "import_network", "export": "export_network", "new-recipe": "new_recipe"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,27 +79,60 @@ def main(arguments: list[str] | None = None) -> int:
     return close_streams(status)
 
 
+def module_name(command: str) -> str:
+    """Return the module of a command."""
+    return f"asdf.commands.{_MODULES.get(command, command)}"
+
+
 def _run(arguments: list[str] | None) -> int:
+    from asdf.commands.completion import completion_script
+    from asdf.commands.outputs import show
+    from asdf.commands.version import describe_version
+
     args = _build_parser().parse_args(arguments)
-    name = _MODULES.get(args.command, args.command)
-    module = importlib.import_module(f"asdf.commands.{name}")
+    if args.version:
+        show(describe_version())
+        return 0
+    if args.completion:
+        show(completion_script(args.completion, {name: module_name(name) for name in COMMANDS}))
+        return 0
+    if args.command is None:
+        _build_parser().error("a COMMAND is needed")
+    module = importlib.import_module(module_name(args.command))
     with progress_on_stderr():
         status: int = module.main(args.arguments)
     return status
 
 
 def _build_parser() -> argparse.ArgumentParser:
+    # Here, and not above: `asdf.errors` comes first, and says it if `asdf` is another package.
+    from asdf.commands.completion import SHELLS
+    from asdf.commands.options import program_name
+
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    program = program_name()
     parser = argparse.ArgumentParser(
-        prog="python -m asdf",
-        usage="python -m asdf COMMAND ...",
+        prog=program,
+        usage=f"{program} COMMAND ...",
         description="\n".join(["commands:", *lines]),
-        epilog="python -m asdf COMMAND --help says more.",
+        epilog=f"{program} COMMAND --help says more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "command", nargs="?", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS
+    )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--version", action="store_true", help="the versions of ASDF, torch and Python"
+    )
+    parser.add_argument(
+        "--completion",
+        choices=SHELLS,
+        metavar="SHELL",
+        help="print what lets a shell complete commands, options and configs: eval "
+        f'"$({program} --completion bash)"; also zsh, fish',
+    )
     return parser
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from asdf_antispoofing.clash import check_loaded
+
+# Every room imports this module: whichever is reached first says that `asdf` is another package.
+check_loaded()
+
 
 class AsdfError(Exception):
     """Something that the user can mend: command lines print its text and end with `exit_status`.

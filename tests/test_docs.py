@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asdf.__main__ import module_name
 from asdf.audio.augmentation import open_chain
 from asdf.audio.vocoding import open_vocoders
 from asdf.recipe import Corpus
@@ -29,7 +30,7 @@ DOCUMENTS = [
 ]
 DOTTED_NAME = re.compile(r"`(asdf(?:\.\w+)+)")
 PATH = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./*-]+)")
-COMMAND = re.compile(r"python -m asdf ([a-z]\w*)")
+COMMAND = re.compile(r"python -m asdf ([a-z][\w-]*)")
 # What runs write, not what the repository holds.
 WRITTEN = "/output/"
 
@@ -62,7 +63,7 @@ def test_a_document_names_what_exists(path: Path) -> None:
         if WRITTEN not in name and not any(ROOT.glob(name)):
             missing.append(name)
     for name in named(COMMAND, text):
-        module = {"import": "import_network", "export": "export_network"}.get(name, name)
+        module = module_name(name).rpartition(".")[2]
         if not (ROOT / "asdf" / "commands" / f"{module}.py").exists():
             missing.append(f"python -m asdf {name}")
     assert missing == []

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 from asdf.errors import UsageError
+
+PROGRAM = "asdf-antispoofing"
+"""The program that an installation brings, besides `python -m asdf`."""
 
 MIN_REPLICATES = 20
 """Of fewer replicates, fewer than one lies beyond either end of a 95 % interval."""
 
 
+def program_name() -> str:
+    """Return what the user typed before the command: `python -m asdf`, or the installed program."""
+    name = Path(sys.argv[0]).name
+    if name == PROGRAM:
+        return name
+    return "python -m asdf"
+
+
 def command_parser(
     name: str, description: str | None, usage: str | None = None
 ) -> argparse.ArgumentParser:
-    """Make the parser of `python -m asdf NAME`.
+    """Make the parser of a command.
 
     Args:
         description: the module's docstring, shown by --help as it is written.
         usage: what follows the name; None where argparse's own line is readable.
     """
+    program = f"{program_name()} {name}"
     return argparse.ArgumentParser(
-        prog=f"python -m asdf {name}",
-        usage=None if usage is None else f"python -m asdf {name} {usage}",
+        prog=program,
+        usage=None if usage is None else f"{program} {usage}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -24,12 +24,13 @@ from asdf.recipe.corpora import Corpus
 from asdf.recipe.dry_run import dry_run
 from asdf.recipe.ending import exit_status, skip_shutdown
 from asdf.recipe.folders import Folders, folders_of
+from asdf.recipe.next_steps import describe_next_steps
 from asdf.recipe.recording import end_recorded, end_reported, start_run
 from asdf.recipe.run import Run
 from asdf.recipe.stage_list import Stage, read_stages
-from asdf.recipe.starting import become_torchrun, check_same_run, import_torch
+from asdf.recipe.starting import announce, become_torchrun, check_same_run, import_torch
 from asdf.runs.layout import check_layout, remove_leftovers
-from asdf.runs.log import log_to_file, log_to_screen
+from asdf.runs.log import LOG, log_to_file, log_to_screen
 from asdf.runs.owner import owner_mark
 from asdf.runs.streams import open_streams
 from asdf.settings import Configs, Settings, list_configs
@@ -45,12 +46,14 @@ class Recipe:
         folder: where run.py lies.
         stages: as run.py writes them; None where it does not write them out.
         configs: those named, in their order; read once and free of mistakes.
+        next_config: what to try after a demo.
     """
 
     folder: Path
     corpora: Mapping[str, Corpus]
     stages: Mapping[int, Stage] | None
     configs: Configs
+    next_config: str
     _ending: ExitStack
 
     def runs(self) -> Iterator[Run]:
@@ -82,6 +85,9 @@ class Recipe:
                 start_run(run, account)
                 with end_recorded(run), end_reported(run):
                     yield run
+                if world.is_main:
+                    for line in describe_next_steps(run, self.next_config):
+                        LOG.info("%s", line)
 
 
 def _end_runs(
@@ -112,13 +118,19 @@ def _claim_folder(folders: Folders, stack: ExitStack) -> None:
 
 @contextmanager
 def open_recipe(
-    file: str, corpora: Mapping[str, Corpus], description: str | None = None
+    file: str,
+    corpora: Mapping[str, Corpus],
+    description: str | None = None,
+    next_config: str = "",
 ) -> Iterator[Recipe]:
     """Read the command line of the recipe whose run.py is `file`, and check what it names.
 
     --list, --explain and --dry-run are answered here. An error that a user can mend ends the
     program with its message and its exit status, without a traceback; a requested stop, with
     status 0.
+
+    Args:
+        next_config: is named at the end of a run whose corpora the recipe made itself.
     """
     with ExitStack() as ending, exit_status() as statuses:
         open_streams()
@@ -140,7 +152,8 @@ def open_recipe(
                 print(printable(explain(config, command.explain)))
             raise SystemExit(0)
 
-        recipe = Recipe(folder, corpora, read_stages(Path(file)), configs, ending)
+        stages = read_stages(Path(file))
+        recipe = Recipe(folder, corpora, stages, configs, next_config, ending)
         problems = find_problems(configs, folder, corpora, recipe.stages, launch)
         if command.dry_run:
             problems += dry_run(configs, folder, corpora, recipe.stages, launch)
@@ -156,6 +169,7 @@ def open_recipe(
         deterministic = any(snapshot.computing.deterministic for snapshot in snapshots)
         ending.enter_context(workspace(deterministic))
         # Last: it takes seconds, and nothing above needs it.
+        announce(launch)
         import_torch()
         if launch.size > 1:
             skip_shutdown(statuses)

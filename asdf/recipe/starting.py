@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from asdf.distributed.builds import TORCH_PAIR
+from asdf.distributed.builds import TORCH_PAIR, installed_torch
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.settings import Sections
@@ -69,6 +69,12 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
     )
     refused.reported_by_main = not world.is_main
     raise refused
+
+
+def announce(launch: Launch) -> None:
+    """Show that torch is being loaded: seconds, on a busy machine or disk a minute."""
+    if launch.rank == 0 and "torch" not in sys.modules:
+        print(f"loading {installed_torch()}", flush=True)
 
 
 def import_torch() -> None:

@@ -61,7 +61,7 @@ def report(run: Run) -> None:
 
 
 def main() -> int:
-    with open_recipe(__file__, CORPORA, __doc__) as recipe:
+    with open_recipe(__file__, CORPORA, __doc__, next_config="train-ssl-aasist") as recipe:
         for run in recipe.runs():
             run.stage(0, measure)
             run.stage(1, train)

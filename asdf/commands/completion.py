@@ -1,0 +1,120 @@
+"""What lets a shell complete commands, options, files, and the configs of a recipe.
+
+The script is static: the shell starts no Python at a key press. Options are read from each
+command's own --help, so that none is forgotten here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+from collections.abc import Mapping
+from contextlib import redirect_stdout, suppress
+
+from asdf.commands.options import PROGRAM
+
+SHELLS = ("bash", "zsh", "fish")
+_GENERAL = ("--help", "--version", "--completion")
+# Lines of --help such as '  -o OUT, --output OUT': an option stands behind two spaces or a comma.
+_OPTION_LINE = re.compile(r"^  (?=-)(.*)$", re.MULTILINE)
+_OPTION = re.compile(r"(?:^|, )(--[a-z][a-z0-9-]*)")
+
+# The configs of a recipe are the first names of the blocks in configs/run_configs.py.
+_BASH = r"""# Completion of PROGRAM.
+_asdf_antispoofing_configs() {
+    local word folder
+    for word in "${COMP_WORDS[@]}"; do
+        case "$word" in
+        *.py)
+            folder=${word%/*}
+            [ "$folder" = "$word" ] && folder=.
+            sed -n 's/^\([A-Za-z0-9_][A-Za-z0-9_.-]*\)\( *<.*\)\{0,1\}$/\1/p' \
+                "${folder/#\~/$HOME}/configs/run_configs.py" 2>/dev/null
+            return
+            ;;
+        esac
+    done
+}
+
+_asdf_antispoofing() {
+    local current=${COMP_WORDS[COMP_CWORD]} options=""
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W "COMMANDS GENERAL" -- "$current"))
+        return
+    fi
+    if [ "${COMP_WORDS[1]}" = --completion ]; then
+        COMPREPLY=($(compgen -W "SHELLS" -- "$current"))
+        return
+    fi
+    case "${COMP_WORDS[1]}" in
+CASES
+    esac
+    if [ "${current#-}" != "$current" ]; then
+        COMPREPLY=($(compgen -W "$options" -- "$current"))
+        return
+    fi
+    if [ "${COMP_WORDS[1]}" = launch ]; then
+        COMPREPLY=($(compgen -W "$(_asdf_antispoofing_configs)" -- "$current"))
+    fi
+    COMPREPLY+=($(compgen -f -- "$current"))
+}
+
+complete -o filenames -F _asdf_antispoofing PROGRAM
+"""
+_ZSH = """# zsh takes bash's completion.
+autoload -U +X compinit && compinit
+autoload -U +X bashcompinit && bashcompinit
+"""
+
+
+def completion_script(shell: str, modules: Mapping[str, str]) -> str:
+    """Return the script of a shell of `SHELLS`.
+
+    Args:
+        modules: the module of each command.
+    """
+    options = {}
+    for command, module in modules.items():
+        options[command] = read_options(module)
+    if shell == "fish":
+        return _write_fish(options)
+    script = _write_bash(options)
+    if shell == "zsh":
+        return _ZSH + script
+    return script
+
+
+def read_options(module: str) -> list[str]:
+    """Return the options of a command, as its --help lists them."""
+    text = io.StringIO()
+    with redirect_stdout(text), suppress(SystemExit):
+        importlib.import_module(module).main(["--help"])
+    options = []
+    for line in _OPTION_LINE.findall(text.getvalue()):
+        # Behind two spaces stands what the option means.
+        options += _OPTION.findall(line.partition("  ")[0])
+    return list(dict.fromkeys(options))
+
+
+def _write_bash(options: Mapping[str, list[str]]) -> str:
+    cases = []
+    for command, names in options.items():
+        cases.append(f'    {command}) options="{" ".join(names)}" ;;')
+    script = _BASH.replace("CASES", "\n".join(cases))
+    script = script.replace("COMMANDS", " ".join(options)).replace("GENERAL", " ".join(_GENERAL))
+    return script.replace("SHELLS", " ".join(SHELLS)).replace("PROGRAM", PROGRAM)
+
+
+def _write_fish(options: Mapping[str, list[str]]) -> str:
+    lines = [f"# Completion of {PROGRAM}."]
+    for command in options:
+        lines.append(f"complete -c {PROGRAM} -f -n __fish_use_subcommand -a {command}")
+    for option in _GENERAL:
+        lines.append(f"complete -c {PROGRAM} -n __fish_use_subcommand -l {option[2:]}")
+    for command, names in options.items():
+        chosen = f"'__fish_seen_subcommand_from {command}'"
+        for name in names:
+            lines.append(f"complete -c {PROGRAM} -n {chosen} -l {name[2:]}")
+    return "\n".join(lines) + "\n"

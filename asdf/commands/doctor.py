@@ -1,0 +1,103 @@
+"""Look at what ASDF needs on this machine: what works, and how to mend what does not.
+
+    asdf-antispoofing doctor                          Python, torch, GPUs, decoders, disk, Slurm
+    asdf-antispoofing doctor --folder /scratch/me     a folder that runs will write to as well
+    asdf-antispoofing doctor --json doctor.json       to send along with a question
+
+Each line begins with ok, warning (runs work, but slower or with something left out) or missing
+(runs do not work). The exit status is 1 where something is missing. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TextIO
+
+from asdf.commands.options import command_parser
+from asdf.commands.outputs import show, text_stream, write_outputs
+from asdf.commands.version import describe_version
+from asdf.doctor import MISSING, WARNING, Finding, examine
+from asdf.errors import UsageError
+from asdf.runs.files import write_text
+
+_LIMIT_S = 120.0
+_WIDTH = 100
+_INDENT = " " * 10
+
+
+def main(arguments: list[str]) -> int:
+    """Print the findings as they come; return 1 if something is missing, else 0.
+
+    Raises:
+        UsageError: no time to wait for an answer.
+    """
+    parser = command_parser("doctor", __doc__, "[--folder FOLDER] [--json OUT] [--wait S]")
+    parser.add_argument(
+        "--folder",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="look at this folder as well; may be repeated",
+    )
+    parser.add_argument("--json", metavar="OUT", type=Path, help="write the findings; '-': here")
+    parser.add_argument(
+        "--wait",
+        metavar="S",
+        type=float,
+        default=_LIMIT_S,
+        help=f"seconds to wait for an answer ({_LIMIT_S:g})",
+    )
+    args = parser.parse_args(arguments)
+    if not args.wait > 0:
+        raise UsageError(f"--wait {args.wait:g}: more than 0 seconds are needed.")
+    stream = text_stream([args.json])
+    findings = show_findings(examine(args.folder, args.wait), stream)
+    write_outputs([(args.json, lambda path: write_text(path, _to_json(findings)))])
+    return int(any(finding.status == MISSING for finding in findings))
+
+
+def show_findings(findings: Iterable[Finding], stream: TextIO) -> list[Finding]:
+    """Show findings as they come, and at last their number; return them."""
+    shown = []
+    for finding in findings:
+        shown.append(finding)
+        _show_finding(finding, stream)
+    show(_summary(shown), stream)
+    return shown
+
+
+def _show_finding(finding: Finding, stream: TextIO) -> None:
+    lines = _wrap(f"{finding.status:<{len(_INDENT)}}{finding.name}: {finding.text}")
+    if finding.mend:
+        lines += _wrap(f"{_INDENT}-> {finding.mend}")
+    show("\n".join(lines), stream)
+    # The next one may take a while.
+    stream.flush()
+
+
+def _wrap(text: str) -> list[str]:
+    # Paths and commands stay whole, to be copied.
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        subsequent_indent=_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    statuses = [finding.status for finding in findings]
+    warnings = statuses.count(WARNING)
+    missing = statuses.count(MISSING)
+    return f"{len(findings)} looked at: {missing} missing, {warnings} with a warning"
+
+
+def _to_json(findings: Sequence[Finding]) -> str:
+    record = {"version": describe_version(), "findings": [asdict(finding) for finding in findings]}
+    return json.dumps(record, indent=1) + "\n"

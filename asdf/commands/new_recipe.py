@@ -1,0 +1,64 @@
+"""Copy a recipe that comes with ASDF to a folder of your own, to change it and add to it.
+
+    asdf-antispoofing new-recipe my_recipe
+    python my_recipe/run.py --list
+
+The copy is whole by itself: run.py with the stages, the configs, and a README. A loss, a front end
+and other parts of your own are files next to run.py, named in a config.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from asdf.commands.options import command_parser
+from asdf.commands.outputs import show
+from asdf.errors import UsageError
+from asdf.recipe.supplied import MAIN_RECIPE, copy_recipe, recipe_names, recipes_folder
+
+
+def main(arguments: list[str]) -> int:
+    """Copy a recipe, print what to do with it, and return 0.
+
+    Raises:
+        UsageError: no folder, or one that holds something; no such recipe.
+    """
+    parser = command_parser("new-recipe", __doc__, "FOLDER [--recipe NAME] | --list")
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="a new folder")
+    parser.add_argument(
+        "--recipe", metavar="NAME", default=MAIN_RECIPE, help=f"which one ({MAIN_RECIPE})"
+    )
+    parser.add_argument("--list", action="store_true", help="show the recipes that there are")
+    args = parser.parse_args(arguments)
+    if args.list:
+        for name in recipe_names():
+            show(f"{name}  {_first_line(name)}")
+        return 0
+    if args.folder is None:
+        raise UsageError("no folder named. Use: new-recipe FOLDER; --list shows the recipes.")
+    folder = Path(args.folder)
+    copy_recipe(args.recipe, folder)
+    show(f"{args.recipe} is copied to {folder}. Next:\n{_next_commands(folder)}")
+    return 0
+
+
+def _first_line(name: str) -> str:
+    """Return what a recipe is, the first line of its README."""
+    readme = recipes_folder() / name / "README.md"
+    if not readme.is_file():
+        return ""
+    return readme.read_text(encoding="utf-8").splitlines()[0].strip("# ")
+
+
+def _next_commands(folder: Path) -> str:
+    """Return the commands to go on with, a line each."""
+    run_file = shlex.quote(str(folder / "run.py"))
+    return "\n".join(
+        [
+            f"  python {run_file} --list                    the configs, as a tree",
+            f"  python {run_file} quickstart                two minutes, on a demo corpus",
+            f"  python {run_file} train-ssl-aasist --dry-run    what a config needs and would do",
+            f"  {shlex.quote(str(folder / 'configs' / 'run_configs.py'))}: the configs to change",
+        ]
+    )

@@ -1,0 +1,103 @@
+"""Cores, memory, shared memory and open files that a process may use here."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from asdf.distributed.cores import usable_cores
+from asdf.doctor.finding import OK, WARNING, Finding, Step
+
+_GIB = 2**30
+_ROOT = Path("/")
+_ENOUGH_MEMORY = 4 * _GIB
+# A batch of clips on its way from a loader's process takes megabytes, and several are under way.
+_ENOUGH_SHARED = _GIB
+_ENOUGH_FILES = 1024
+# Version 2 and version 1 of control groups.
+_MEMORY_LIMITS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def steps() -> Sequence[Step]:
+    """Return the steps of this group."""
+    return [
+        Step("cores", look_at_cores, "Set computing.threads", failed=WARNING),
+        Step("memory", look_at_memory, "See /proc/meminfo", failed=WARNING),
+        Step("/dev/shm", look_at_shared_memory, "Mount it", failed=WARNING),
+        Step("open files", look_at_files, "ulimit -n 4096", failed=WARNING),
+    ]
+
+
+def look_at_cores() -> Iterable[Finding]:
+    """Yield how many cores may be used, and whether more threads than that are requested."""
+    cores = usable_cores()
+    text = f"{cores} usable"
+    on_machine = os.cpu_count() or cores
+    if cores < on_machine:
+        text += f" of {on_machine} (affinity, or the quota of a container or job)"
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isdecimal() and int(threads) > cores:
+        text += f", but OMP_NUM_THREADS={threads}: threads would wait for each other"
+        yield Finding("cores", WARNING, text, f"export OMP_NUM_THREADS={cores}, or unset it")
+        return
+    yield Finding("cores", OK, text)
+
+
+def look_at_memory(root: Path = _ROOT) -> Iterable[Finding]:
+    """Yield the memory that is left, of the machine and of the container or job."""
+    numbers = {}
+    for line in (root / "proc/meminfo").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        numbers[name] = int(rest.split()[0]) * 1024
+    total = numbers["MemTotal"]
+    available = numbers.get("MemAvailable", numbers["MemFree"])
+    text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB available"
+    limit = _read_limit(root)
+    if limit is not None and limit < total:
+        text += f", limited to {limit / _GIB:.1f} GiB by the container or job"
+        available = min(available, limit)
+    if available < _ENOUGH_MEMORY:
+        mend = "End other programs, or ask for more in the job; small networks train all the same"
+        yield Finding("memory", WARNING, text, mend)
+        return
+    yield Finding("memory", OK, text)
+
+
+def _read_limit(root: Path) -> int | None:
+    """Return the limit of this container in bytes; None where it has none."""
+    for name in _MEMORY_LIMITS:
+        path = root / name
+        if path.is_file():
+            text = path.read_text().strip()
+            return int(text) if text.isdecimal() else None
+    return None
+
+
+def look_at_shared_memory(folder: Path = Path("/dev/shm")) -> Iterable[Finding]:
+    """Yield the room for batches that loaders' processes hand over."""
+    mend = "computing.network_dataloader_workers=0, or a container with --shm-size=8g"
+    if not folder.is_dir():
+        yield Finding("/dev/shm", WARNING, "not here: loaders' processes cannot hand over", mend)
+        return
+    disk = os.statvfs(folder)
+    free = disk.f_bavail * disk.f_frsize
+    text = f"{free / _GIB:.1f} GiB free"
+    if free < _ENOUGH_SHARED:
+        yield Finding("/dev/shm", WARNING, f"{text}: loaders' processes may fail", mend)
+        return
+    yield Finding("/dev/shm", OK, text)
+
+
+def look_at_files() -> Iterable[Finding]:
+    """Yield how many files a process may have open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        yield Finding("open files", OK, "no limit")
+    elif soft < _ENOUGH_FILES:
+        text = f"{soft} at most: many loaders, or many tars, may need more"
+        mend = "ulimit -n 4096" if hard == resource.RLIM_INFINITY else f"ulimit -n {hard}"
+        yield Finding("open files", WARNING, text, mend)
+    else:
+        yield Finding("open files", OK, f"{soft} at most")

@@ -1,0 +1,55 @@
+"""The process that takes the steps of one group and prints what it sees, a line of JSON each.
+
+Its output may hold anything else: libraries print warnings, and the last words of a crash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from asdf.doctor import cluster, decoders, folders, installation, machine, torch_here
+from asdf.doctor.finding import Finding, Step
+
+MARK = "asdf-doctor "
+
+
+_GROUPS = {
+    "installation": installation.steps,
+    "torch": torch_here.steps,
+    "decoders": decoders.steps,
+    "machine": machine.steps,
+    "slurm": cluster.steps,
+}
+
+
+def steps_of(group: str) -> Sequence[Step]:
+    """Return the steps of a group; a group 'folder PATH' is that of a folder."""
+    kind, _, argument = group.partition(" ")
+    if kind == "folder":
+        return folders.steps(argument)
+    return _GROUPS[kind]()
+
+
+def main(group: str) -> None:
+    """Take the steps of a group, one after another."""
+    for step in steps_of(group):
+        # Known before anything can go wrong: the step under way is what a silence is about.
+        _say({"step": step.name, "mend": step.mend, "failed": step.failed})
+        for finding in _take(step):
+            _say({"finding": asdict(finding)})
+    _say({"end": True})
+
+
+def _take(step: Step) -> list[Finding]:
+    try:
+        return list(step.look())
+    except Exception as error:
+        reason = str(error).strip() or type(error).__name__
+        return [Finding(step.name, step.failed, reason.splitlines()[0], step.mend)]
+
+
+def _say(record: object) -> None:
+    # A library may have left half a line.
+    print(f"\n{MARK}{json.dumps(record)}", flush=True)

@@ -1,0 +1,51 @@
+"""What a newcomer does after a demo has run: the page, a recording of one's own, a real config."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from asdf.recipe.corpora import find_corpus
+from asdf.recipe.run import Run
+
+_REPORT_STAGE = 3
+
+
+def describe_next_steps(run: Run, next_config: str) -> list[str]:
+    """Return lines for the end of a run; none unless it was a demo, on corpora that a recipe makes.
+
+    Args:
+        next_config: the config to try then; '' for none in particular.
+    """
+    report = run.folders.layout.report
+    if not _is_demo(run) or not report.is_file():
+        return []
+    run_file = _shown(run.recipe_folder / "run.py")
+    steps = [(f"open {_shown(report)}", "the results as a page")]
+    names = run.selected_networks()
+    if names:
+        network = _shown(run.folders.networks / names[-1])
+        command = f"python -m asdf score {network} your_recording.wav"
+        steps.append((command, "with the network just trained, a demonstration"))
+    if next_config:
+        command = f"python {run_file} {next_config} --dry-run"
+        steps.append((command, "what a real training needs and does"))
+    steps.append((f"python {run_file} --list", "the other configs"))
+    return ["what next:", *(f"  {command}    {purpose}" for command, purpose in steps)]
+
+
+def _is_demo(run: Run) -> bool:
+    """Whether the run made its corpora itself and ended with a report."""
+    names = run.sets_in_use()
+    if not names or not run.settings.recipe.execute_stage(_REPORT_STAGE):
+        return False
+    return all(find_corpus(name, run.corpora).make is not None for name in names)
+
+
+def _shown(path: Path) -> str:
+    """Return a path for a command, from the working folder where it lies below it."""
+    here = Path.cwd()
+    if path.is_relative_to(here):
+        path = path.relative_to(here)
+    return shlex.quote(os.fspath(path))

@@ -1,0 +1,87 @@
+"""The recipes that come with ASDF: where they are, and copies of them to start from.
+
+They are data of the installed package, or `recipes` of a checkout; nothing is written there.
+Invariant: a copy is whole or absent.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import asdf_antispoofing
+from asdf.errors import AsdfError, UsageError
+from asdf.text import did_you_mean
+
+MAIN_RECIPE = "wav2vec_aasist"
+# What runs and Python leave in a recipe's folder.
+_LEFT_BEHIND = {"output", "__pycache__"}
+
+
+def recipes_folder() -> Path:
+    """Return the folder of the recipes that come with this ASDF.
+
+    Raises:
+        AsdfError: it is missing: the installation is not whole.
+    """
+    package = Path(asdf_antispoofing.__file__).resolve().parent
+    # The second one is of a checkout, which an editable installation uses as it is.
+    for folder in (package / "recipes", package.parent / "recipes"):
+        if (folder / MAIN_RECIPE / "run.py").is_file():
+            return folder
+    raise AsdfError(
+        f"no recipes next to {package}: this installation is not whole. Install it again: "
+        "pip install --force-reinstall --no-deps asdf-antispoofing"
+    )
+
+
+def recipe_names() -> list[str]:
+    """Return the names of the recipes that come with ASDF."""
+    return sorted(path.parent.name for path in recipes_folder().glob("*/run.py"))
+
+
+def copy_recipe(name: str, folder: Path) -> None:
+    """Copy the recipe `name` to `folder`, which must not exist or be empty.
+
+    Raises:
+        UsageError: no such recipe, or `folder` holds something.
+        AsdfError: `folder` cannot be written.
+    """
+    names = recipe_names()
+    if name not in names:
+        raise UsageError(
+            f"no recipe '{name}'.{did_you_mean(name, names)} There are: {', '.join(names)}"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists already, and nothing in it is replaced: name a new one.")
+    try:
+        _copy_whole(recipes_folder() / name, folder)
+    except OSError as error:
+        raise AsdfError(
+            f"cannot copy a recipe to {folder}: {error.strerror or error}. Nothing is left there: "
+            "name a folder that can be written."
+        ) from error
+
+
+def _copy_whole(source: Path, folder: Path) -> None:
+    """Copy next to `folder` and rename the whole."""
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:
+        copy = Path(workshop) / "copy"
+        for path in _files_of(source):
+            target = copy / path.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # The content alone: files of an installation may be read-only.
+            shutil.copyfile(path, target)
+        copy.replace(folder)
+
+
+def _files_of(source: Path) -> Iterator[Path]:
+    """Yield the files of a recipe, without what runs and Python leave in its folder."""
+    for path in sorted(source.rglob("*")):
+        parts = path.relative_to(source).parts
+        if path.is_file() and _LEFT_BEHIND.isdisjoint(parts):
+            yield path

@@ -1,0 +1,1 @@
+"""The wheel, installed as users install it."""

@@ -1,0 +1,59 @@
+"""`python -m asdf doctor`: every row has a status, and the exit status is that of the worst."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from asdf.__main__ import main
+from asdf.commands import doctor
+from asdf.doctor import MISSING, OK, WARNING, Finding
+from asdf.errors import UsageError
+
+
+def test_a_finding_is_a_line_and_how_to_mend_it_another():
+    stream = io.StringIO()
+    path = "/a/long/path/that/stays/whole/" + 9 * "to-be-copied/"
+    findings = [
+        Finding("GPU", WARNING, "none", "ask for one"),
+        Finding("torch", MISSING, f"broken in {path}"),
+        Finding("cores", OK, "2"),
+    ]
+    assert doctor.show_findings(iter(findings), stream) == findings
+    assert stream.getvalue().splitlines() == [
+        "warning   GPU: none",
+        "          -> ask for one",
+        "missing   torch: broken in",
+        f"          {path}",
+        "ok        cores: 2",
+        "3 looked at: 1 missing, 1 with a warning",
+    ]
+
+
+def test_a_torch_that_does_not_load_makes_the_exit_status_1(tmp_path, monkeypatch, capsys):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text("__version__ = '2.14.1'\n")
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('no libtorch')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["doctor"]) == 1
+    assert "missing   torch: no libtorch\n" in capsys.readouterr().out
+
+
+def test_this_machine_is_examined_and_the_json_is_alone_on_the_screen(tmp_path, capfd):
+    status = main(["doctor", "--folder", str(tmp_path), "--json", "-"])
+    shown = capfd.readouterr()
+    record = json.loads(shown.out)
+    assert record["version"].startswith("asdf-antispoofing 0.2.0, torch ")
+    statuses = {row["name"]: row["status"] for row in record["findings"]}
+    assert {"Python", "ASDF", "torch", "torchaudio", "libsndfile", "cores"} <= set(statuses)
+    assert statuses["torch"] == statuses["torchaudio"] == statuses["libsndfile"] == OK
+    assert f"folder {tmp_path}" in statuses
+    assert status == int(MISSING in statuses.values())
+    assert f"{len(record['findings'])} looked at: " in shown.err
+
+
+def test_no_time_to_wait_is_refused():
+    with pytest.raises(UsageError, match="--wait 0: more than 0 seconds are needed"):
+        doctor.main(["--wait", "0"])
