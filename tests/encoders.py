@@ -46,11 +46,36 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "wav2vec2-bert": dict(SIZES),
     "whisper": WHISPER,
 }
+# Encoders that no line of ours names: found in whatever network transformers makes.
+SPEECH = {**WHISPER, "hidden_size": 24, "num_mel_bins": 80}
+OTHERS: dict[str, dict[str, Any]] = {
+    "sew": {**SIZES, **STEM, "conv_dim": [16] * 13},
+    "moonshine": {
+        **SIZES,
+        **TOKENS,
+        "vocab_size": 50,
+        **dict.fromkeys(("encoder_num_hidden_layers", "decoder_num_hidden_layers"), 3),
+        **dict.fromkeys(("encoder_num_attention_heads", "decoder_num_attention_heads"), 2),
+        **dict.fromkeys(("encoder_num_key_value_heads", "decoder_num_key_value_heads"), 2),
+    },
+    "speecht5": {**SPEECH, **STEM},
+    "speech_to_text": {**SPEECH, "conv_channels": 16},
+    "parakeet_encoder": {**SIZES, "num_mel_bins": 80, "subsampling_conv_channels": 16},
+    "lasr_encoder": dict(SIZES),
+    "audio-spectrogram-transformer": {
+        **SIZES,
+        "max_length": 64,
+        "feature_extractor": {"feature_extractor_type": "ASTFeatureExtractor", "max_length": 64},
+    },
+    "qwen2_audio_encoder": SPEECH,
+    "voxtral_encoder": {**SPEECH, **SIZES},
+    "glmasr_encoder": {**SIZES, "num_mel_bins": 80},
+}
 
 
 def config_text(model_type: str) -> str:
     """A value of `front_end.architecture`."""
-    return json.dumps({"model_type": model_type, **ENCODERS[model_type]})
+    return json.dumps({"model_type": model_type, **{**ENCODERS, **OTHERS}[model_type]})
 
 
 def make_encoder(model_type: str) -> Any:

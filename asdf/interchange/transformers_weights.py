@@ -17,7 +17,8 @@ from asdf.errors import AsdfError
 from asdf.interchange import hugging_face
 from asdf.interchange.fitting import by_module, first_names, load_layers
 from asdf.interchange.front_end_weights import log_normalization
-from asdf.networks.transformers_config import config_text, read_config
+from asdf.networks.extractors import recorded_settings
+from asdf.networks.transformers_config import EXTRACTOR, config_text, read_config
 from asdf.networks.transformers_front_end import TransformersFrontEnd
 from asdf.runs.log import LOG
 from asdf.settings.weights_names import missing_weights
@@ -28,7 +29,7 @@ _NOT_USED = re.compile(
     rf"{MASK_EMBEDDING}$|(quantizer|project_q|project_hid|lm_head|classifier|projector|adapter"
     r"|layer_weights|tdnn|objective|intermediate_ffn|speaker_proj|label_embeddings_concat)\b"
 )
-_LAYER = re.compile(r"(?:encoder\.)?layers\.(\d+)\.")
+PREPROCESSOR = "preprocessor_config.json"
 # As torch and transformers called the parts of a weight norm once.
 _OLD_NAMES = {
     ".weight_g": ".parametrizations.weight.original0",
@@ -51,7 +52,13 @@ def read_architecture_text(weights: str) -> str:
     Raises:
         AsdfError: there is no such folder, or its configuration is of no known kind.
     """
-    return config_text(read_config(_read_config_file(_find_folder(weights))))
+    folder = _find_folder(weights)
+    config = read_config(_read_config_file(folder))
+    if (folder / PREPROCESSOR).is_file():
+        extractor = recorded_settings(hugging_face.read_json(folder / PREPROCESSOR))
+        if extractor:
+            config[EXTRACTOR] = extractor
+    return config_text(config)
 
 
 def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
@@ -72,7 +79,7 @@ def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
     if layers.left_out:
         LOG.info("front end: left out of %s: %s", weights, by_module(layers.left_out))
     load_layers(front_end.model, layers.used, weights)
-    if front_end.kind.inputs == "waveforms":
+    if front_end.takes_waveforms:
         normalized = hugging_face.normalizes(folder)
         log_normalization(weights, normalized, front_end.normalize_waveforms)
     if front_end.masking is not None and layers.mask_embedding is not None:
@@ -106,10 +113,11 @@ def _choose_layers(
     names = front_end.model.state_dict().keys()
     prefix = _find_prefix(state, next(iter(names)), weights)
     built = len(front_end.layer_modules())
+    in_layer = re.compile(rf"{re.escape(front_end.outline.layers)}\.(\d+)\.")
     layers = _Layers({}, [])
     for full_name, tensor in state.items():
         name = _rename(full_name.removeprefix(prefix))
-        number = _LAYER.match(name)
+        number = in_layer.match(name)
         is_above = number is not None and built <= int(number[1]) < front_end.encoder_layers
         if not full_name.startswith(prefix) or is_above or _NOT_USED.match(name):
             layers.left_out.append(full_name)

@@ -18,10 +18,36 @@ import torch
 from torch import Tensor, nn
 
 from asdf.facts import SAMPLE_RATE
+from asdf.networks.architectures import ConvLayers, first_inputs
 from asdf.networks.spectral import power_spectrum
 
 WINDOW = 400
 HOP = 160
+
+
+class Waveforms(nn.Module):
+    """The input of encoders that take waveforms, with or without a dimension of channels."""
+
+    def __init__(self, shape: int, stem: ConvLayers, has_group_norm: bool) -> None:
+        """Keep what the encoder's first layers look at.
+
+        Args:
+            shape: 2 or 3 dimensions of the input.
+            stem: the convolutions that its configuration states; () where it states none.
+            has_group_norm: whether a norm looks at all outputs of the first convolution.
+        """
+        super().__init__()
+        self.shape = shape
+        self.stem = stem
+        self.seen_layers = 1 if has_group_norm else len(stem)
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        """Return the waveforms."""
+        return waveforms_BT if self.shape == 2 else waveforms_BT.unsqueeze(1)
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the frames look at."""
+        return first_inputs(self.stem, samples, self.seen_layers) if self.stem else samples
 
 
 class StackedFilterBank(nn.Module):
@@ -61,9 +87,14 @@ class StackedFilterBank(nn.Module):
         x_BLN = (x_BLN - x_BLN.mean(dim=1, keepdim=True)) / deviation_B1N
         return torch.cat([x_BLN[:, :-1:2], x_BLN[:, 1::2]], dim=2).float()
 
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the features look at."""
+        # The mean over time sees a last window that has no neighbour, too.
+        return samples - (samples - WINDOW) % HOP
+
 
 class WhisperLogMel(nn.Module):
-    """Whisper's input for waveforms of a whole number of 10 ms, with no silence appended."""
+    """Whisper's input, of the whole frames of 20 ms of waveforms, with no silence appended."""
 
     bands: Tensor
     taper: Tensor
@@ -87,7 +118,8 @@ class WhisperLogMel(nn.Module):
         """Return (batch, bands, frames of 10 ms)."""
         half = WINDOW // 2
         # Written out: ONNX does not know the length of what torch mirrors.
-        waveforms_BT = waveforms_BT.double()
+        # int: ONNX wants a constant.
+        waveforms_BT = waveforms_BT[:, : self.used_samples(int(waveforms_BT.shape[1]))].double()
         before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
         after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
         mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
@@ -96,6 +128,10 @@ class WhisperLogMel(nn.Module):
         x_BLN = (powers_BLF @ self.bands.double()).clamp(min=1e-10).log10()
         x_BLN = torch.maximum(x_BLN, x_BLN.amax(dim=(1, 2), keepdim=True) - 8)
         return (x_BLN / 4 + 1).transpose(1, 2).float()
+
+    def used_samples(self, samples: int) -> int:
+        """Return how many leading samples the features look at: whole frames of the encoder."""
+        return samples - samples % (2 * HOP)
 
 
 def _add_constants(module: nn.Module, filters_FN: Any, taper_W: Any) -> None:

@@ -1,8 +1,8 @@
 """The configuration of an encoder of transformers, as the text that `front_end.architecture` holds.
 
-Invariant: a configuration is data. Of a text or a file only plain values that describe a known
-kind of network are taken; what would choose other code, a number format, or how training drops and
-masks is left out. Importing this module does not import transformers.
+Invariant: a configuration is data. Of a text or a file only plain values are taken, of sizes that
+networks have; what would choose other code, a number format, or how training drops and masks is
+left out. Importing this module does not import transformers.
 
 Source: the configurations and state dicts of transformers.
 """
@@ -10,46 +10,26 @@ Source: the configurations and state dicts of transformers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from asdf.errors import UsageError
-from asdf.text import did_you_mean, shorten
+from asdf.text import shorten
 
-Inputs = Literal["waveforms", "stacked_filter_bank", "log_mel"]
+# Where the text has the settings of the model's feature extractor, if these matter.
+EXTRACTOR = "feature_extractor"
 # No published encoder has so many of anything that its weights do not show.
 MAX_NUMBER = 10**5
 MAX_BANDS = 1024
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What an encoder of a model type takes, and where in it things are.
-
-    Attributes:
-        layers, width, bands: keys of the configuration: number of layers, values per frame, bands
-            of its input.
-        norm: the norm that ends every such encoder; '' where none does.
-    """
-
-    inputs: Inputs = "waveforms"
-    layers: str = "num_hidden_layers"
-    width: str = "hidden_size"
-    bands: str = ""
-    norm: str = ""
-
-
-KINDS: dict[str, Kind] = {
-    "wav2vec2": Kind(),
-    "wav2vec2-conformer": Kind(norm="encoder.layer_norm"),
-    "wav2vec2-bert": Kind("stacked_filter_bank", bands="feature_projection_input_dim"),
-    "hubert": Kind(),
-    "wavlm": Kind(),
-    "data2vec-audio": Kind(),
-    "unispeech": Kind(),
-    "unispeech-sat": Kind(),
-    "whisper": Kind("log_mel", "encoder_layers", "d_model", "num_mel_bins", "layer_norm"),
+MAX_LAYERS = 1000
+# Of an extractor; the first that is in a name counts. Their product is the size of its matrices.
+_EXTRACTOR_LIMITS = {
+    "mel": 2 * MAX_BANDS,
+    "feature_size": 2 * MAX_BANDS,
+    "chunk_length": 600,
+    "fft": 2**15,
+    "frame_length": 2**15,
+    "": 10**6,
 }
 # Names of the machine and of other code, number formats, heads, and ways of computing.
 _LEFT_OUT = (
@@ -77,35 +57,35 @@ _OFF = {
 
 def config_text(config: Mapping[str, Any]) -> str:
     """Return the value of `front_end.architecture` that describes the encoder of `config`."""
-    kept = {name: value for name, value in config.items() if _is_description(name)}
-    return json.dumps(kept, sort_keys=True)
+    return json.dumps(_without_left_out(config), sort_keys=True)
 
 
 def read_config(text: str) -> dict[str, Any]:
     """Return the configuration that a value of `front_end.architecture` holds, for an encoder.
 
     Raises:
-        UsageError: it is no configuration, of an unknown kind, or of sizes that no encoder has.
+        UsageError: it is no configuration, or of sizes that no encoder has.
     """
     try:
         config = json.loads(text)
         if not isinstance(config, dict):
             raise ValueError("it is no dictionary")
+        if not isinstance(config.get("model_type"), str):
+            raise ValueError("it has no model_type")
+        chosen = _without_left_out(config)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"front_end.architecture: {shorten(text)!r} is no configuration of transformers "
             f"({error}). Set front_end.weights to the folder of a model, or front_end.architecture "
             'to the text of a config.json, such as \'{"model_type": "hubert"}\'.'
         ) from error
-    kind = str(config.get("model_type"))
-    if kind not in KINDS:
-        raise UsageError(
-            f"front_end.architecture: the model type {shorten(kind)!r} is not known."
-            f"{did_you_mean(kind, KINDS)} Known are {', '.join(KINDS)}."
-        )
-    _check_numbers(config, KINDS[kind])
-    chosen = {name: value for name, value in config.items() if _is_description(name)}
-    return {**chosen, **_OFF}
+    extractor = chosen.pop(EXTRACTOR, None)
+    _check_numbers(chosen)
+    result = {**_without_training(chosen), **_OFF}
+    if isinstance(extractor, dict):
+        result[EXTRACTOR] = extractor
+        _check_extractor(extractor)
+    return result
 
 
 def count_layers(config: Mapping[str, Any]) -> int:
@@ -116,23 +96,72 @@ def count_layers(config: Mapping[str, Any]) -> int:
     return int(max(counts, default=0))
 
 
-def _is_description(name: str) -> bool:
-    return not name.startswith("_") and name not in _LEFT_OUT
+def check_layer_counts(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration of more layers or blocks, anywhere in it, than any network has.
+
+    Raises:
+        UsageError: it describes more than `MAX_LAYERS`; to outline them would take minutes.
+    """
+    for name, value in _numbers(config):
+        counts_modules = any(word in name for word in ("layers", "blocks", "experts", "depth"))
+        if counts_modules and value > MAX_LAYERS:
+            _refuse(name, value, MAX_LAYERS)
+
+
+def _without_left_out(config: Mapping[str, Any]) -> dict[str, Any]:
+    chosen = {}
+    for name, value in config.items():
+        if name.startswith("_") or name in _LEFT_OUT:
+            continue
+        chosen[name] = _without_left_out(value) if isinstance(value, dict) else value
+    return chosen
+
+
+def _without_training(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `config` with what drops and masks turned off, also in configurations within it."""
+    chosen = {}
+    for name, value in config.items():
+        within = _without_training(value) if isinstance(value, dict) else value
+        chosen[name] = _OFF.get(name, within)
+    return chosen
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_numbers(config: Mapping[str, Any], kind: Kind) -> None:
+def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
+    """Yield the names and numbers of a configuration, of lists and of those within it."""
     for name, value in config.items():
-        numbers = value if isinstance(value, list) else [value]
-        limit = 2 * MAX_BANDS if name == kind.bands else MAX_NUMBER
-        if any(_is_number(number) and abs(number) > limit for number in numbers):
-            # Vocabularies belong to heads, which are not built.
-            if "vocab" in name or name.endswith("token_id"):
-                continue
-            raise UsageError(
-                f"front_end.architecture: {name} = {shorten(str(value))} is beyond {limit:,}, "
-                "which no encoder has."
-            )
+        if isinstance(value, dict):
+            yield from _numbers(value)
+            continue
+        for number in value if isinstance(value, list) else [value]:
+            if _is_number(number):
+                yield name, number
+
+
+def _check_numbers(config: Mapping[str, Any]) -> None:
+    for name, number in _numbers(config):
+        # Vocabularies belong to heads, which are not built.
+        if "vocab" in name or name.endswith(("token_id", "token_index")):
+            continue
+        is_band = "mel_bins" in name or name == "feature_projection_input_dim"
+        limit = 2 * MAX_BANDS if is_band else MAX_NUMBER
+        is_wide = name in ("rope_theta", "max_position_embeddings", "sampling_rate", "max_length")
+        if abs(number) > limit and not is_wide:
+            _refuse(name, number, limit)
+
+
+def _check_extractor(extractor: Mapping[str, Any]) -> None:
+    for name, number in _numbers(extractor):
+        limit = next(limit for word, limit in _EXTRACTOR_LIMITS.items() if word in name)
+        if abs(number) > limit:
+            _refuse(f"{EXTRACTOR}.{name}", number, limit)
+
+
+def _refuse(name: str, value: int | float, limit: int) -> None:
+    raise UsageError(
+        f"front_end.architecture: {name} = {shorten(str(value))} is beyond {limit:,}, which no "
+        "encoder has."
+    )

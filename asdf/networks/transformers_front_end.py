@@ -1,7 +1,9 @@
-"""Every speech encoder of transformers as a front end: wav2vec 2.0's family, w2v-BERT, Whisper.
+"""Every encoder of audio that transformers builds, as a front end.
 
 Invariant: features are those of transformers itself, which computes them; nothing is fetched, and
-no code but transformers' own runs. Layers above `front_end.layer` are not even built.
+no code but transformers' own runs. Layers above `front_end.layer` are not even built. What follows
+the layers and their norm, such as pooling or a projection to a language model, is not used: all
+layers have the same frames.
 
 Shapes: B utterances, T samples, L frames, C feature values, N bands.
 """
@@ -10,34 +12,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.architectures import first_inputs, needed_samples
-from asdf.networks.encoder_inputs import HOP, WINDOW, StackedFilterBank, WhisperLogMel
+from asdf.networks.encoder_frames import FrameRule
+from asdf.networks.encoder_inputs import Waveforms, WhisperLogMel
+from asdf.networks.encoder_outline import (
+    Outline,
+    first_tensor,
+    is_whisper,
+    on_meta_copy,
+    outline_encoder,
+    outside_modes,
+    run_encoder,
+    whisper_stem,
+)
+from asdf.networks.extractors import make_inputs
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import without_autocast
 from asdf.networks.layers import choose_dropped
-from asdf.networks.transformers_config import KINDS, config_text, count_layers, read_config
+from asdf.networks.transformers_config import (
+    EXTRACTOR,
+    check_layer_counts,
+    config_text,
+    count_layers,
+    read_config,
+)
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import FrontEnd as FrontEndSettings
+from asdf.text import did_you_mean, shorten
 
 INSTALL = (
     "front_end.front_end_class = 'transformers' needs the package transformers: pip install "
     "'asdf-antispoofing[transformers]'"
 )
+# What precedes the layers, as transformers calls it.
+_PARTS = {
+    "convolutions": ("feature_extractor", "conv", "conv1", "conv2", "conv3", "subsampling"),
+    "projection": ("feature_projection", "input_linear", "input_proj"),
+    "positions": ("pos_conv_embed", "embed_positions", "position_embeddings"),
+}
 
 
 class TransformersFrontEnd(FrontEnd):
-    """An encoder that transformers loads, from a folder or from a configuration.
+    """An encoder that transformers builds, from a folder or from a configuration.
 
     Attributes:
-        kind: what it takes, and where in it things are.
-        config: transformers' configuration of it.
+        outline: where things are in it.
+        inputs: computes what it takes, of waveforms.
     """
 
     model: Any
@@ -49,57 +75,53 @@ class TransformersFrontEnd(FrontEnd):
         return count_layers(read_config(settings.architecture))
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
-        """Read the configuration in `settings.architecture`.
+        """Read the configuration in `settings.architecture`, and outline its encoder.
 
         Raises:
-            UsageError: transformers is not installed, or the configuration is not one of its.
+            UsageError: transformers is not installed, the configuration is not one of its, or it
+                describes no encoder of audio.
         """
         values = read_config(settings.architecture)
         self.architecture_setting = config_text(values)
-        self.kind = KINDS[values["model_type"]]
-        self.config = _make_config(values)
-        self.encoder_layers = int(getattr(self.config, self.kind.layers))
-        self.dimension = int(getattr(self.config, self.kind.width))
+        config = _make_config(values)
+        _set_dropout(config, settings.dropout)
+        # Of its own, where the memory of the network is measured.
+        with outside_modes():
+            self.outline = outline_encoder(config, lambda model: make_inputs(values, model))
+            self.frame_rule = FrameRule(self.outline)
+        self.encoder_layers = len(self.outline.model.get_submodule(self.outline.layers))
+        self.dimension = self.outline.dimension
         self.layer_drop = settings.layer_drop
-        if self.kind.inputs == "waveforms":
-            self.window, second = (needed_samples(self._convolutions(), n) for n in (1, 2))
-            self.hop = second - self.window
-        elif self.kind.inputs == "log_mel":
-            # Two windows of 10 ms, of which the encoder's convolutions make a frame.
-            self.window = self.hop = 2 * HOP
-        else:
-            self.window = WINDOW + HOP
-            self.hop = 2 * HOP
+        self.window = self.frame_rule.window
+        self.hop = self.frame_rule.hop
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return transformers' encoder with random weights.
 
         One layer is built also where `front_end.layer` is 0: it shows what enters it.
         """
-        _set_dropout(self.config, settings.dropout)
-        model = _make_encoder(self.config)
-        if hasattr(model, "masked_spec_embed"):
-            # `Masking` has this vector, where there are masks.
-            del model.masked_spec_embed
-        layers = _encoder_of(model).layers
-        del layers[max(self.layers, 1) :]
+        model = self.outline.make()
+        fixed = {name for name, each in model.named_parameters() if not each.requires_grad}
+        for each in (model, self.outline.model):
+            _remove_rest(each, self.outline, self.layers)
+        with outside_modes():
+            self.without_gradient = fixed | _unused_names(self.outline, self.layers)
         if settings.gradient_checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
-        self.inputs = self._make_inputs()
+            _recompute(model)
+        # Again: those of the outline are real also where memory is measured without numbers.
+        self.inputs = self.outline.inputs
+        if list(self.inputs.buffers()):
+            self.inputs = make_inputs(read_config(settings.architecture), self.outline.model)
         built: nn.Module = model
         return built
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield what enters the first layer, and each layer's output."""
-        if self.kind.inputs == "log_mel":
+        if is_whisper(self.model) and isinstance(self.inputs, WhisperLogMel):
             yield from self._whisper_states(waveforms_BT)
             return
-        inputs = waveforms_BT
-        if self.inputs is not None:
-            with without_autocast(waveforms_BT):
-                inputs = self.inputs(waveforms_BT.float())
         with _Watch(self) as watch:
-            self.model(inputs)
+            run_encoder(self.model, self.inputs, waveforms_BT)
         yield from watch.states[: self.layers + 1]
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:
@@ -117,43 +139,38 @@ class TransformersFrontEnd(FrontEnd):
             yield from norm.parameters()
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield what `front_end.layer` leaves out, and Whisper's positions, which are fixed."""
+        """Yield what features do not depend on, and what is fixed, such as Whisper's positions."""
         for name, parameter in self.model.named_parameters():
-            if name.startswith("embed_positions."):
+            if name in self.without_gradient:
                 yield parameter
-        if self.layers < self.encoder_layers:
-            yield from self.final_norm_parameters()
-        if self.layers == 0:
-            yield from self.layer_modules()[0].parameters()
 
     def layer_modules(self) -> list[nn.Module]:
         """Return the encoder's layers that were built."""
-        return list(_encoder_of(self.model).layers)
+        return list(self.model.get_submodule(self.outline.layers))
 
     def part_modules(self) -> dict[str, list[nn.Module]]:
         """Return what precedes the layers."""
-        names = {
-            "convolutions": ("feature_extractor", "conv1", "conv2"),
-            "projection": ("feature_projection",),
-            "positions": ("encoder.pos_conv_embed", "encoder.embed_positions"),
-        }
-        modules = dict(self.model.named_modules())
-        parts = {}
-        for part, candidates in names.items():
-            parts[part] = [modules[name] for name in candidates if name in modules]
+        in_layers = f"{self.outline.layers}."
+        parts: dict[str, list[nn.Module]] = {part: [] for part in _PARTS}
+        for path, module in self.model.named_modules():
+            for part, names in _PARTS.items():
+                if path.rpartition(".")[2] in names and not path.startswith(in_layers):
+                    parts[part].append(module)
         return parts
+
+    def frames(self, samples: int) -> int:
+        """Return how many frames `samples` samples give."""
+        return self.frame_rule.frames(samples)
+
+    def min_samples(self, frames: int) -> int:
+        """Return the fewest samples that give `frames` frames."""
+        return self.frame_rule.min_samples(frames)
 
     def used_samples(self, samples: int) -> int:
         """Return how many leading samples the frames look at."""
-        if self.kind.inputs == "waveforms":
-            layers = self._convolutions()
-            # A group norm looks at all outputs of the first convolution.
-            has_group_norm = getattr(self.config, "feat_extract_norm", "layer") == "group"
-            return first_inputs(layers, samples, 1 if has_group_norm else len(layers))
-        if self.kind.inputs == "log_mel":
-            return self.min_samples(self.frames(samples))
-        # The mean over time sees a last window that has no neighbour, too.
-        return samples - (samples - WINDOW) % HOP
+        inputs: Any = self.inputs
+        used: int = inputs.used_samples(samples)
+        return used
 
     def feature_settings(self) -> dict[str, Any]:
         """Return the base class's, and the version of transformers, which computes them."""
@@ -161,23 +178,13 @@ class TransformersFrontEnd(FrontEnd):
 
         return {**super().feature_settings(), "transformers": transformers.__version__}
 
-    def _convolutions(self) -> tuple[tuple[int, int, int], ...]:
-        config = self.config
-        sizes = zip(config.conv_dim, config.conv_kernel, config.conv_stride, strict=True)
-        return tuple(sizes)
-
-    def _make_inputs(self) -> nn.Module | None:
-        if not self.kind.bands:
-            return None
-        bands = int(getattr(self.config, self.kind.bands))
-        if self.kind.inputs == "log_mel":
-            return WhisperLogMel(bands)
-        return StackedFilterBank(bands // 2)
+    @cached_property
+    def takes_waveforms(self) -> bool:
+        """Whether no features are computed before the encoder."""
+        return isinstance(self.inputs, Waveforms)
 
     def _final_norm(self) -> nn.Module | None:
-        path = self.kind.norm
-        if getattr(self.config, "do_stable_layer_norm", False):
-            path = "encoder.layer_norm"
+        path = self.outline.norm
         norm: nn.Module | None = self.model.get_submodule(path) if path else None
         return norm
 
@@ -187,28 +194,20 @@ class TransformersFrontEnd(FrontEnd):
         Written out, since transformers' loop takes exactly 30 s.
         """
         # int: ONNX wants a constant.
-        whole = self.min_samples(self.frames(int(waveforms_BT.shape[1])))
+        whole = self.used_samples(int(waveforms_BT.shape[1]))
         longest = self.hop * self.model.embed_positions.num_embeddings
         parts = []
         for start in range(0, whole, longest):
             part_BT = waveforms_BT[:, start : min(start + longest, whole)]
-            parts.append(self.mask(self._whisper_stem(part_BT)))
+            with without_autocast(part_BT):
+                bands_BNL = self.inputs(part_BT.float())
+            parts.append(self.mask(whisper_stem(self.model, bands_BNL)))
         yield torch.cat(parts, dim=1)
         layers = self.layer_modules()[: self.layers]
         dropped = choose_dropped(len(layers), self.layer_drop, self.training)
         for layer, is_dropped in zip(layers, dropped, strict=True):
             parts = [_run_layer(layer, part_BLC, is_dropped) for part_BLC in parts]
             yield torch.cat(parts, dim=1)
-
-    def _whisper_stem(self, waveforms_BT: Tensor) -> Tensor:
-        model = self.model
-        assert self.inputs is not None
-        with without_autocast(waveforms_BT):
-            bands_BNL = self.inputs(waveforms_BT.float())
-        x_BCL = F.gelu(model.conv2(F.gelu(model.conv1(bands_BNL))))
-        positions_LC = model.embed_positions.weight[: x_BCL.shape[2]]
-        x_BLC = x_BCL.transpose(1, 2) + positions_LC
-        return F.dropout(x_BLC, model.dropout, self.training)
 
 
 class _Watch:
@@ -228,13 +227,17 @@ class _Watch:
         layers = front_end.layer_modules()
         dropped = choose_dropped(len(layers), front_end.layer_drop, front_end.training)
         # WavLM's first layer is never dropped: it computes the position biases of all.
-        dropped[0] = dropped[0] and front_end.config.model_type != "wavlm"
-        handles = [layers[0].register_forward_pre_hook(self._take_input, with_kwargs=True)]
+        dropped[0] = dropped[0] and front_end.model.config.model_type != "wavlm"
+        projection = getattr(front_end.model, "feature_projection", None)
+        handles = []
+        if front_end.masking is not None and projection is None:
+            handles.append(layers[0].register_forward_pre_hook(self._mask_input, with_kwargs=True))
+        handles.append(layers[0].register_forward_pre_hook(self._take_input, with_kwargs=True))
         for layer, is_dropped in zip(layers, dropped, strict=True):
             hook = self._leave_out if is_dropped else self._take_output
             handles.append(layer.register_forward_hook(hook))
-        if front_end.masking is not None:
-            projection = front_end.model.feature_projection
+        if front_end.masking is not None and projection is not None:
+            # As in pretraining: before the convolutions of positions.
             handles.append(projection.register_forward_hook(self._mask))
         for handle in handles:
             self._hooks.callback(handle.remove)
@@ -249,45 +252,50 @@ class _Watch:
             return (self.front_end.mask(output[0]), *output[1:])
         return self.front_end.mask(output)
 
+    def _mask_input(self, layer: nn.Module, args: Any, kwargs: Any) -> Any:
+        if args:
+            return (self.front_end.mask(args[0]), *args[1:]), kwargs
+        name = next(name for name, value in kwargs.items() if isinstance(value, Tensor))
+        return args, {**kwargs, name: self.front_end.mask(kwargs[name])}
+
     def _take_input(self, layer: nn.Module, args: Any, kwargs: Any) -> None:
-        self.states.append(args[0] if args else kwargs["hidden_states"])
+        self.states.append(first_tensor((*args, *kwargs.values())))
 
     def _take_output(self, layer: nn.Module, args: Any, output: Any) -> None:
-        self.states.append(_first_of(output))
+        self.states.append(first_tensor(output))
 
     def _leave_out(self, layer: nn.Module, args: Any, output: Any) -> Any:
-        x_BLC = self.states[-1] + 0.0 * _first_of(output)
+        x_BLC = self.states[-1] + 0.0 * first_tensor(output)
         self.states.append(x_BLC)
         if isinstance(output, tuple):
             return (x_BLC, *output[1:])
         return x_BLC
 
 
-def _first_of(output: Any) -> Tensor:
-    first: Tensor = output[0] if isinstance(output, tuple) else output
-    return first
-
-
 def _run_layer(layer: nn.Module, x_BLC: Tensor, is_dropped: bool) -> Tensor:
-    output_BLC = _first_of(layer(x_BLC, None))
+    output_BLC = first_tensor(layer(x_BLC, None))
     if is_dropped:
         # Its gradients are zeros, so that no process waits for them.
         return x_BLC + 0.0 * output_BLC
     return output_BLC
 
 
-def _encoder_of(model: nn.Module) -> Any:
-    """Return the module that has the list of layers: Whisper's encoder is the model itself."""
-    return getattr(model, "encoder", model)
-
-
 def _make_config(values: dict[str, Any]) -> Any:
     try:
-        from transformers import AutoConfig
+        from transformers import CONFIG_MAPPING, AutoConfig
     except ImportError as error:
         raise UsageError(f"{INSTALL} ({error}).") from error
+    kind = values["model_type"]
+    if kind not in CONFIG_MAPPING:
+        raise UsageError(
+            f"front_end.architecture: the model type {shorten(kind)!r} is not known."
+            f"{did_you_mean(kind, list(CONFIG_MAPPING))} It may need another version of "
+            "transformers."
+        )
+    check_layer_counts(values)
+    described = {name: value for name, value in values.items() if name != EXTRACTOR}
     try:
-        return AutoConfig.for_model(**values)
+        return AutoConfig.for_model(**described)
     except Exception as error:
         raise UsageError(
             f"front_end.architecture: transformers does not take the configuration: "
@@ -295,23 +303,55 @@ def _make_config(values: dict[str, Any]) -> Any:
         ) from error
 
 
-def _make_encoder(config: Any) -> Any:
-    from transformers import AutoModel
-    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+def _remove_rest(model: Any, outline: Outline, layers: int) -> None:
+    """Remove what features do not need: upper layers, and the vector of masked frames."""
+    if getattr(model, "masked_spec_embed", None) is not None:
+        # `Masking` has this vector, where there are masks.
+        del model.masked_spec_embed
+    modules: Any = model.get_submodule(outline.layers)
+    del modules[max(layers, 1) :]
 
+
+def _unused_names(outline: Outline, layers: int) -> set[str]:
+    """Return the names of the parameters that features do not depend on: without a gradient."""
+    model = outline.model
+    states: list[Tensor] = []
+
+    def take_input(layer: nn.Module, args: Any, kwargs: Any) -> None:
+        states.append(first_tensor((*args, *kwargs.values())))
+
+    def take_output(layer: nn.Module, args: Any, output: Any) -> None:
+        states.append(first_tensor(output))
+
+    modules: Any = model.get_submodule(outline.layers)
+    handles = [modules[0].register_forward_pre_hook(take_input, with_kwargs=True)]
+    handles.extend(layer.register_forward_hook(take_output) for layer in modules)
+    waveforms_BT = torch.empty(2, 16000, device="meta")
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        run_encoder(model, on_meta_copy(outline.inputs), waveforms_BT)
+        last_BLC = states[layers]
+        if outline.norm and layers == outline.count:
+            last_BLC = model.get_submodule(outline.norm)(last_BLC)
+        last_BLC.sum().backward()
+    for handle in handles:
+        handle.remove()
+    return {name for name, parameter in model.named_parameters() if parameter.grad is None}
+
+
+def _recompute(model: Any) -> None:
     try:
-        if config.model_type == "whisper":
-            # Without its decoder.
-            return WhisperEncoder(config)
-        return AutoModel.from_config(config, trust_remote_code=False)
-    except Exception as error:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    except ValueError as error:
         raise UsageError(
-            f"front_end.architecture: transformers makes no encoder of the configuration: "
-            f"{describe_error(error, __file__)}."
+            f"front_end.gradient_checkpointing = True: transformers cannot recompute the layers of "
+            f"{type(model).__name__} ({error}). Set it to False."
         ) from error
 
 
 def _set_dropout(config: Any, dropout: float) -> None:
-    for name, value in config.to_dict().items():
+    """Set all dropouts of a configuration and of those within it."""
+    for name, value in vars(config).items():
         if name.endswith("dropout") and isinstance(value, int | float):
             setattr(config, name, dropout)
+        elif hasattr(value, "model_type"):
+            _set_dropout(value, dropout)

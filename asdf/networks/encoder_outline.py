@@ -1,0 +1,314 @@
+"""Where in a network of transformers its encoder of audio is, and where the encoder's layers are.
+
+Invariant: decided by what the network does, on torch's meta device, where tensors have no numbers:
+a configuration takes no memory before it has shown an encoder. Whatever gives (batch, frames,
+values) from waveforms, layer by layer, is one.
+
+Shapes: B utterances, T samples, L frames, C feature values.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
+
+from asdf.errors import UsageError
+from asdf.networks.full_precision import without_autocast
+from asdf.settings.class_path import describe_error
+from asdf.text import shorten
+
+# With what comes before and after an encoder in the first; the others have some networks' inputs.
+_AUTO_CLASSES = ("AutoModel", "AutoModelForSpeechSeq2Seq", "AutoModelForCTC")
+# Parameters of networks that take text or images, decode, or classify.
+_NOT_AUDIO = ("input_ids", "pixel_values", "decoder_", "labels", "query_embeds", "inputs_embeds")
+_SECOND = 16000
+
+
+@dataclass(frozen=True)
+class Outline:
+    """An encoder without numbers, and where its parts are.
+
+    Attributes:
+        model: the encoder, on the meta device.
+        make: builds it with random weights.
+        inputs: computes its input of waveforms.
+        layers: path of the list of layers in it.
+        norm: path of the norm that follows the last layer; '' where none does.
+        count: number of layers.
+        dimension: C.
+    """
+
+    model: Any
+    make: Callable[[], Any]
+    inputs: nn.Module
+    layers: str
+    norm: str
+    count: int
+    dimension: int
+
+
+def outline_encoder(config: Any, make_inputs: Callable[[Any], nn.Module]) -> Outline:
+    """Return the first encoder of audio in the networks that transformers makes of `config`.
+
+    Args:
+        make_inputs: returns what computes the input of an encoder.
+
+    Raises:
+        UsageError: there is none; the message lists what was seen.
+    """
+    seen: list[str] = []
+    for model, make in _candidates(config, seen):
+        inputs = make_inputs(model)
+        try:
+            layers, norm, dimension = _find_parts(model, on_meta_copy(inputs))
+        except _NoEncoderError as error:
+            seen.append(f"{type(model).__name__}: {error}")
+            continue
+        count = len(model.get_submodule(layers))
+        return Outline(model, make, inputs, layers, norm, count, dimension)
+    raise UsageError(
+        f"front_end.architecture: transformers has no encoder of the type "
+        f"{shorten(config.model_type)!r} that makes (batch, frames, values) of audio, layer by "
+        f"layer. Seen: {'; '.join(seen) or 'networks of text or images alone'}."
+    )
+
+
+def run_encoder(model: Any, inputs: nn.Module, waveforms_BT: Tensor) -> Any:
+    """Return what the encoder makes of waveforms (batch, samples)."""
+    with without_autocast(waveforms_BT):
+        features = inputs(waveforms_BT.float())
+    if not isinstance(features, dict):
+        if is_whisper(model):
+            # Two windows of 10 ms for each position.
+            return run_whisper(model, features[:, :, : 2 * model.embed_positions.num_embeddings])
+        return model(features)
+    accepted = inspect.signature(model.forward).parameters
+    main, *others = features
+    extra = {name: features[name] for name in others if name in accepted}
+    return model(features[main], **extra)
+
+
+def is_whisper(model: Any) -> bool:
+    """Return whether the encoder is Whisper's or has its form: then it takes 30 s and no less."""
+    names = ("conv1", "conv2", "embed_positions", "layers")
+    return all(hasattr(model, name) for name in names)
+
+
+def whisper_stem(model: Any, bands_BNL: Tensor) -> Tensor:
+    """Return what enters Whisper's first layer, (batch, frames, dimension)."""
+    x_BCL = F.gelu(model.conv2(F.gelu(model.conv1(bands_BNL))))
+    positions_LC = model.embed_positions.weight[: x_BCL.shape[2]]
+    x_BLC = x_BCL.transpose(1, 2) + positions_LC
+    return F.dropout(x_BLC, model.dropout, model.training)
+
+
+def run_whisper(model: Any, bands_BNL: Tensor) -> Tensor:
+    """Return the last state of an encoder of Whisper's form, of any number of frames."""
+    x_BLC = whisper_stem(model, bands_BNL)
+    for layer in model.layers:
+        x_BLC = first_tensor(layer(x_BLC, None))
+    normed_BLC: Tensor = model.layer_norm(x_BLC)
+    return normed_BLC
+
+
+def first_tensor(value: Any) -> Tensor:
+    """Return the first tensor of what a module takes or returns."""
+    if isinstance(value, Tensor):
+        return value
+    values = value.values() if isinstance(value, dict) else value
+    for each in values:
+        if isinstance(each, Tensor):
+            return each
+    raise TypeError("there is no tensor among the values")
+
+
+def count_frames(outline: Outline, samples: int) -> int:
+    """Return how many frames enter the first layer; 0 of waveforms too short for the encoder."""
+    try:
+        return _first_state(outline, samples).shape[1]
+    except Exception:
+        # Of whatever kind: convolutions, windows and positions have messages of their own.
+        return 0
+
+
+class _NoEncoderError(Exception):
+    """What a network lacks of an encoder."""
+
+
+class _Enough(Exception):
+    """Ends a computation of which the first layer's input was wanted."""
+
+    def __init__(self, state_BLC: Tensor) -> None:
+        self.state_BLC = state_BLC
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A module's computation: its path, its first input, its first output."""
+
+    path: str
+    input: Tensor
+    output: Tensor
+
+
+def _candidates(config: Any, seen: list[str]) -> Iterator[tuple[Any, Callable[[], Any]]]:
+    """Yield networks that may take audio, outermost first, and what builds each by itself."""
+    import transformers
+
+    for auto_name in _AUTO_CLASSES:
+        auto_class = getattr(transformers, auto_name)
+        if type(config) not in auto_class._model_mapping:
+            continue
+
+        def make_whole(auto_class: Any = auto_class) -> Any:
+            return auto_class.from_config(config, trust_remote_code=False)
+
+        try:
+            whole = on_meta(make_whole)
+        except Exception as error:
+            if auto_name != _AUTO_CLASSES[0]:
+                continue
+            raise UsageError(
+                f"front_end.architecture: transformers makes no encoder of the configuration: "
+                f"{describe_error(error, __file__)}."
+            ) from error
+        for path, module in whole.named_modules():
+            if not isinstance(module, transformers.PreTrainedModel) or "decoder" in path:
+                continue
+            if not _may_take_audio(module):
+                seen.append(type(module).__name__)
+                continue
+            part = make_whole if not path else _maker(type(module), module.config)
+            yield on_meta(part).eval(), part
+
+
+def outside_modes() -> AbstractContextManager[object]:
+    """Return a block in which tensors are real, also where a network's memory is measured."""
+    block: AbstractContextManager[object] = _disable_current_modes()
+    return block
+
+
+def on_meta_copy(module: nn.Module) -> nn.Module:
+    """Return a copy of a module without numbers."""
+    return copy.deepcopy(module).to("meta")
+
+
+def on_meta(function: Callable[[], Any]) -> Any:
+    """Return what `function` makes, without numbers and without advancing the random state."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        return function()
+
+
+def _maker(model_class: Any, config: Any) -> Callable[[], Any]:
+    return lambda: model_class._from_config(config)
+
+
+def _may_take_audio(module: nn.Module) -> bool:
+    names = list(inspect.signature(module.forward).parameters)
+    return not any(name.startswith(_NOT_AUDIO) for name in names[:1]) and not any(
+        name.startswith(("decoder_", "labels", "input_ids")) for name in names
+    )
+
+
+def _find_parts(model: Any, inputs: nn.Module) -> tuple[str, str, int]:
+    """Return the paths of the layers and of their final norm, and the number of values."""
+    try:
+        calls = _record_calls(model, inputs, _SECOND)
+        longer = _record_calls(model, inputs, 2 * _SECOND)
+    except Exception as error:
+        raise _NoEncoderError(describe_error(error, __file__)) from error
+    # What grows with the waveform is no number of values.
+    widths = {(call.path, call.output.shape[-1]) for call in longer if call.output.dim() == 3}
+    layers = _find_layers(model, calls, widths)
+    order = [call.path for call in calls]
+    last = order.index(f"{layers}.{len(model.get_submodule(layers)) - 1}")
+    return layers, _find_norm(calls, last, layers), calls[last].output.shape[2]
+
+
+def _record_calls(model: Any, inputs: nn.Module, samples: int) -> list[_Call]:
+    calls: list[_Call] = []
+    with ExitStack() as hooks, torch.no_grad(), torch.random.fork_rng(devices=[]):
+        for path, module in model.named_modules():
+            handle = module.register_forward_hook(_recorder(path, calls), with_kwargs=True)
+            hooks.callback(handle.remove)
+        run_encoder(model, inputs, torch.empty(2, samples, device="meta"))
+    return calls
+
+
+def _recorder(path: str, calls: list[_Call]) -> Callable[..., None]:
+    def record(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        try:
+            calls.append(_Call(path, first_tensor((*args, *kwargs.values())), first_tensor(output)))
+        except TypeError:
+            return
+
+    return record
+
+
+def _find_layers(model: Any, calls: list[_Call], widths: set[tuple[str, int]]) -> str:
+    """Return the path of the largest list of equal blocks that keep (batch, frames, values)."""
+    by_path: dict[str, list[_Call]] = {}
+    for call in calls:
+        by_path.setdefault(call.path, []).append(call)
+    shapes = []
+    largest = ""
+    largest_size = 0
+    for path, modules in model.named_modules():
+        if not isinstance(modules, nn.ModuleList) or len({type(each) for each in modules}) != 1:
+            continue
+        inner = [by_path.get(f"{path}.{index}", []) for index in range(len(modules))]
+        if any(len(each) != 1 for each in inner):
+            continue
+        states = [inner[0][0].input, *(each[0].output for each in inner)]
+        sizes = {tuple(state.shape) for state in states}
+        shapes.append(f"{path} gives {sorted(sizes)}")
+        is_kept = len(sizes) == 1 and states[0].dim() == 3 and states[0].shape[0] == 2
+        is_kept = is_kept and (f"{path}.0", states[0].shape[-1]) in widths
+        # By their weights: stems and positions may have more blocks, but small ones.
+        size = sum(parameter.numel() for parameter in modules.parameters())
+        if is_kept and size > largest_size:
+            largest = path
+            largest_size = size
+    if largest:
+        return largest
+    lists = ", ".join(shapes) or "no list of equal blocks is used"
+    raise _NoEncoderError(f"of 2 waveforms of 1 s {shorten(lists, 300)}")
+
+
+def _find_norm(calls: list[_Call], last: int, layers: str) -> str:
+    """Return the path of the norm that takes the last layer's output, or lies next to the list."""
+    output = calls[last].output
+    parent = layers.rpartition(".")[0]
+    for call in calls[last + 1 :]:
+        is_next = call.path.rpartition(".")[0] == parent or call.input is output
+        is_norm = "norm" in call.path.rpartition(".")[2].lower()
+        if is_next and is_norm and call.output.shape[2:] == output.shape[2:]:
+            return call.path
+    return ""
+
+
+def _first_state(outline: Outline, samples: int) -> Tensor:
+    inputs = on_meta_copy(outline.inputs)
+
+    def stop(layer: nn.Module, args: Any, kwargs: Any) -> None:
+        raise _Enough(first_tensor((*args, *kwargs.values())))
+
+    first = outline.model.get_submodule(outline.layers)[0]
+    handle = first.register_forward_pre_hook(stop, with_kwargs=True)
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            run_encoder(outline.model, inputs, torch.empty(1, samples, device="meta"))
+    except _Enough as enough:
+        return enough.state_BLC
+    finally:
+        handle.remove()
+    raise AssertionError("the first layer was not computed")
