@@ -1,8 +1,9 @@
 """What holds for every answer: its headers, a line of the log, a count, and a body that is unread.
 
 Invariant: a client that is refused before it has sent its whole recording can read why. What it
-still sends is dropped, for a few seconds; a connection that is closed before would show it a broken
-pipe instead. Nothing that a client chooses is logged but the method and a path of the service.
+still sends is dropped, for half a minute at most; a connection that is closed before would show it
+a broken pipe instead. Nothing that a client chooses is logged but the method and a path of the
+service.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from asdf.runs.log import LOG
 from asdf.service.counts import Counts
 
-_DRAIN_S = 5.0
+# Of a client that goes on sending, and of one that does not.
+_DRAIN_S = 30.0
+_IDLE_S = 3.0
 # Names of the service's own paths; anything else is counted as one.
 _PATHS = ("/", "/score", "/health", "/metrics", "/docs", "/openapi.json")
 _HEADERS = {
@@ -117,6 +120,6 @@ class _Exchange:
         while self._is_unread and not self._waits:
             remaining_s = until_s - time.monotonic()
             try:
-                await asyncio.wait_for(self.receive(), max(0.0, remaining_s))
+                await asyncio.wait_for(self.receive(), max(0.0, min(_IDLE_S, remaining_s)))
             except asyncio.TimeoutError:
                 return

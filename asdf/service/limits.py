@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 
+GONE = 499
+"""nginx's status of a client that has closed its connection: nobody reads it, it is for the log."""
+
 _MB = 1_000_000
 _BYTES_OF_SAMPLE = 4
 # Scores over time compute at most so many times what a recording of the maximal length does.

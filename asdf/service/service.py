@@ -25,7 +25,7 @@ from asdf.scoring.scored import Scored, WindowScore
 from asdf.scoring.windows import count_windows, in_samples
 from asdf.service.counts import Counts
 from asdf.service.decoding import NAME, Wait, decode_upload, outline
-from asdf.service.limits import Refusal, ServiceLimits
+from asdf.service.limits import GONE, Refusal, ServiceLimits
 from asdf.service.passes import SharedPasses
 from asdf.service.rates import Rates
 from asdf.service.uploads import Upload
@@ -254,8 +254,7 @@ async def _wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wai
     if wrapped.done():
         return wrapped.result()
     if gone.done():
-        # Nobody reads it: nginx's status, for the log.
-        raise Refusal(499, "the client has gone.")
+        raise Refusal(GONE, "the client has gone.")
     raise Refusal(503, "the recording was not scored in time: try again later.", 5)
 
 

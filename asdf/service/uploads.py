@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
-from asdf.service.limits import Refusal, ServiceLimits
+from asdf.service.limits import GONE, Refusal, ServiceLimits
 from asdf.text import printable, shorten
 
 # Besides the file itself: the form around it.
@@ -66,6 +66,8 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
         raise Refusal(
             408, f"the recording did not arrive within {limits.upload_s:g} s: send it again."
         ) from None
+    except ClientDisconnect:
+        raise Refusal(GONE, "the client has gone.") from None
 
 
 async def _read_body(request: Request, limits: ServiceLimits) -> Upload:

@@ -340,3 +340,39 @@ def test_the_description_needs_no_script(opened, served):
     assert opened.find_elements(By.TAG_NAME, "script") == []
     headings = [h.text for h in opened.find_elements(By.TAG_NAME, "h2")]
     assert headings[:4] == ["Example", "POST /score", "GET /health", "GET /metrics"]
+
+
+def test_without_a_threshold_there_is_a_score_and_no_verdict(browser, network, recording):
+    with running(plain_detector(network)) as service:
+        pages = open_page(browser, service.url)
+        page = next(pages)
+        choose(page, recording)
+        wait_for_result(page)
+        assert find(page, "verdict").text == "A score, and no verdict"
+        assert "so it gives no verdict" in find(page, "explanation").text
+        assert find(page, "parts-title").text == "The part with the lowest score"
+        assert len(page.find_elements(By.CSS_SELECTOR, "#parts button")) == 1
+        assert page.find_elements(By.CSS_SELECTOR, "#picture .threshold, #picture .marked") == []
+        next(pages, None)
+
+
+def test_silence_is_not_judged(opened, tmp_path):
+    path = tmp_path / "silence.wav"
+    soundfile.write(path, np.zeros(40000), 16000)
+    choose(opened, path)
+    wait_for_result(opened)
+    assert find(opened, "verdict").text == "No verdict: there is too little speech to judge"
+    assert find(opened, "remark").text.startswith("not judged: digital silence")
+
+
+@pytest.mark.parametrize(
+    ("llr", "words"),
+    [
+        (np.log(10), "about 10 times as likely to hear this from genuine speech as from spoofed"),
+        (-np.log(20), "about 20 times as likely to hear this from spoofed speech as from genuine"),
+        (12, "more than 1,000 times as likely"),
+        (0.1, "would sound alike"),
+    ],
+)
+def test_a_likelihood_ratio_in_words(opened, llr, words):
+    assert words in opened.execute_script("return likelihoodWords(arguments[0])", float(llr))

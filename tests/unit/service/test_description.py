@@ -1,0 +1,79 @@
+"""The OpenAPI description, its page and the page for people: complete, and without addresses."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tests.unit.conftest import sound
+from tests.unit.service.conftest import as_file
+
+SCRIPT = re.compile(r"""<(?:script|link|img|a)[^>]*?(?:src|href)="([^"]*)\"""")
+
+
+def test_what_is_answered_is_what_is_described(served):
+    description = served.ask("/openapi.json").json
+    schemas = description["components"]["schemas"]
+    answer = served.score(as_file(sound(50000)), "?window=1&outline=10").json
+    assert set(answer) == set(schemas["ScoreAnswer"]["properties"])
+    silent = served.score(as_file(np.zeros(9000))).json["recordings"][0]
+    fields = set(answer["recordings"][0]) | set(silent)
+    assert fields == set(schemas["RecordingAnswer"]["properties"])
+    assert set(answer["recordings"][0]["windows"][0]) == set(schemas["WindowAnswer"]["properties"])
+    required = set(schemas["RecordingAnswer"]["required"])
+    assert required <= set(silent)
+    assert set(served.ask("/health").json) == set(schemas["HealthAnswer"]["properties"])
+
+
+def test_all_paths_and_statuses_are_described(served):
+    paths = served.ask("/openapi.json").json["paths"]
+    assert set(paths) == {"/score", "/health", "/metrics"}
+    post = paths["/score"]["post"]
+    statuses = {200, 400, 401, 408, 413, 415, 422, 429, 500, 503}
+    assert set(map(int, post["responses"])) == statuses
+    assert set(post["requestBody"]["content"]) == {
+        "application/octet-stream",
+        "multipart/form-data",
+    }
+    assert [parameter["name"] for parameter in post["parameters"]] == [
+        "window",
+        "hop",
+        "trial",
+        "outline",
+    ]
+    page = served.ask("/docs").content.decode()
+    assert all(f'<th scope="row">{status}</th>' in page for status in statuses)
+
+
+def test_pages_load_their_own_files_alone(served):
+    for page in ("/", "/docs"):
+        text = served.ask(page).content.decode()
+        links = SCRIPT.findall(text)
+        assert links
+        for link in links:
+            # Relative, so that a proxy may put the service below a path.
+            assert not re.match(r"/|\w+:", link), link
+            if link.startswith("page/"):
+                file = served.ask(f"/{link}")
+                assert file.status == 200
+                addresses = set(re.findall(rb"https?://[^\s\"')]+", file.content))
+                # The name of a language, which nothing loads.
+                assert addresses <= {b"http://www.w3.org/2000/svg"}
+
+
+def test_the_health_and_the_numbers(served):
+    assert served.ask("/health").json == {"ready": True, "problem": ""}
+    assert served.score(as_file(sound(32000))).status == 200
+    answer = served.ask("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    numbers = dict(
+        line.rsplit(" ", 1)
+        for line in answer.content.decode().splitlines()
+        if not line.startswith("#")
+    )
+    assert float(numbers["asdf_ready"]) == 1
+    assert float(numbers["asdf_recordings_in_memory"]) == 0
+    assert float(numbers['asdf_requests_total{path="/score",status="200"}']) >= 1
+    assert float(numbers["asdf_audio_seconds_total"]) >= 2
+    assert float(numbers["asdf_pass_pieces_count"]) >= 2
