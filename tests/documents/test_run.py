@@ -1,0 +1,178 @@
+"""Every command and every block of Python of the documents runs, in a folder made for it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import RECIPE, ROOT
+from tests.documents.blocks import SHELL, Block, blocks_of, commands_of
+from tests.documents.workspace import Workspace, make_workspace
+from tests.warm_python import warm_python
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# What is run by other tests, or cannot run here, by its beginning; and why.
+ELSEWHERE = {
+    "python -m venv": "CI runs the README's own lines",
+    "pip install": "what it installs is installed",
+    "hf download": "no network; tests/unit/hub has a local one",
+    "sbatch": "tests/scripts runs them under Slurm",
+    "scancel": "tests/scripts",
+    "export SBATCH_ACCOUNT": "tests/scripts",
+    "ASDF_ARCHIVES=": "tests/scripts",
+    "module load": "a cluster's own",
+    "/projappl": "a cluster's own",
+    "export ASDF_VENV": "a cluster's own",
+    "tar -cf /scratch": "a cluster's own",
+    "torchrun --nnodes=2": "tests/distributed/test_launchers.py has two nodes on one machine",
+    "python -m asdf networks": "a minute; tests/unit/commands/test_networks.py",
+    "python -m asdf import LA_model.pth": "1.2 GB; tests/unit/commands/test_import_network.py",
+    "torchrun --nproc_per_node=3": "three of four GPUs; tests/gpu has two",
+    "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
+    "python -m asdf publish": "no network; tests/unit/hub has a local hub",
+    "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
+}
+# Pages whose blocks of Python have tests of their own.
+PYTHON_ELSEWHERE = {
+    "docs/your_own.md": "tests/test_your_own.py",
+    "docs/augmentation.md": "tests/test_docs.py",
+    "docs/corpora.md": "tests/test_docs.py",
+    "docs/losses.md": "tests/unit/training/losses",
+    "docs/training.md": "tests/unit/training/test_schedules.py",
+}
+# Commands that report something missing here, with their exit status.
+STATUSES = {
+    "python -m asdf corpora asvspoof": 1,
+    "python run.py train-ssl-aasist \"recipe.evaluation_sets=('asvspoof19-dev'": 1,
+}
+# What a reader puts in place of a word.
+IN_PLACE = {
+    "FOLDER": "{data}",
+    "epoch.20.pt": "epoch.1.pt",
+    "=('asvspoof21-la:eval',)": "=('demo-eval',)",
+    "CONFIG": "divided",
+    "dev.txt --protocol P ": "dev.txt --protocol dev_protocol.txt ",
+    " P ": " protocol.txt ",
+    "=/data/mini": "={data}",
+    " /data ": " {data} ",
+    "=/data ": "={data} ",
+}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    with warm_python(tmp_path_factory.mktemp("python")) as executable:
+        yield executable
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, corpus, python) -> Path:
+    """A workspace that every page gets a copy of."""
+    folder = tmp_path_factory.mktemp("workspace")
+    make_workspace(folder, corpus, python)
+    return folder
+
+
+@pytest.fixture
+def workspace(made, tmp_path, python) -> Workspace:
+    folder = tmp_path / "project"
+    shutil.copytree(made, folder, symlinks=True)
+    link = folder / "output"
+    link.unlink()
+    link.symlink_to(folder / "recipes" / "wav2vec_aasist" / "output")
+    return Workspace(folder, python)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def shell_commands(page: Path) -> list[tuple[int, str]]:
+    """Return the commands of a page with their lines, without the output shown below them."""
+    commands = []
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        if block.kind != "shell" or block.text.startswith("#!"):
+            continue
+        for command in commands_of(block):
+            if SHELL.match(command):
+                commands.append((block.line, command))
+    return commands
+
+
+def is_elsewhere(command: str) -> bool:
+    return command.startswith(tuple(ELSEWHERE))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if shell_commands(p)], ids=name_of)
+def test_commands_run(page: Path, workspace: Workspace, made: Path) -> None:
+    failed = []
+    for line, shown in shell_commands(page):
+        if is_elsewhere(shown):
+            continue
+        command = f"{shown} "
+        for word, value in IN_PLACE.items():
+            command = command.replace(word, value.format(data=made / "data"))
+        command = command.strip()
+        if command.startswith("cd "):
+            workspace.current = workspace.folder / command[3:]
+            continue
+        if not_here := missing_program(command):
+            failed += [] if not_here in ("ffmpeg", "zcat") else [(line, shown, "no program")]
+            continue
+        # A recipe's own page, or help, is read in its folder.
+        is_recipes = re.search(r"(python|[\w=-]+) run\.py", command)
+        folder = workspace.folder / "recipes" / "wav2vec_aasist" if is_recipes else None
+        ended = workspace.run(command, folder)
+        status = next((s for c, s in STATUSES.items() if shown.startswith(c)), 0)
+        if ended.status not in (0, status):
+            failed.append((line, shown, ended.output[-1500:]))
+    assert failed == [], "\n".join(f"{line}: {shown}\n{output}" for line, shown, output in failed)
+
+
+def missing_program(command: str) -> str | None:
+    """Return a program of a pipe that this machine does not have."""
+    for part in re.split(r"[|&] ", command):
+        words = [word for word in part.split() if not re.match(r"\w+=", word)]
+        program = words[0] if words else "true"
+        if program not in ("export", "python", "torchrun") and shutil.which(program) is None:
+            return program
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_runs_are_of_configs_that_exist(page: Path) -> None:
+    """What runs above are the tests' own configs of the same names."""
+    blocks = (RECIPE / "configs" / "run_configs.py").read_text(encoding="utf-8")
+    names = {*re.findall(r"^([a-z][\w-]*)(?: <.*)?$", blocks, re.MULTILINE), "CONFIG"}
+    for _, command in shell_commands(page):
+        for run in re.findall(r"run\.py ((?:(?! & ).)+)", command):
+            words = re.sub(r"--explain \S+", "", run.replace(" &", "").split(" -- ")[0])
+            for config in re.findall(r"(?<![\S])([A-Za-z][\w-]*)(?![\S=])", words):
+                assert config in names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_python_runs(page: Path, workspace: Workspace, capsys, monkeypatch) -> None:
+    if name_of(page) in PYTHON_ELSEWHERE:
+        return
+    monkeypatch.chdir(workspace.folder)
+    names = {
+        "paths": ["call.mp3", "more.wav"],
+        "samples": np.random.default_rng(0).normal(0, 0.1, 32000).astype(np.float32),
+    }
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        if block.kind == "python":
+            run_block(block, page, names)
+
+
+def run_block(block: Block, page: Path, names: dict[str, object]) -> None:
+    """Run a block as if it stood at its line of the page, so that a traceback shows it."""
+    tree = ast.parse(block.text)
+    ast.increment_lineno(tree, block.line)
+    exec(compile(tree, str(page), "exec"), names)

@@ -1,0 +1,60 @@
+"""The documents are a site: it builds without a warning, has every page, and loads nothing else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asdf.corpora.registry import KNOWN
+from tests.conftest import ROOT
+
+mkdocs = pytest.importorskip("mkdocs", reason="pip install '.[docs]'")
+pytest.importorskip("mkdocstrings")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_every_document_is_a_page(site: Path) -> None:
+    for path in (ROOT / "docs").rglob("*.md"):
+        page = path.relative_to(ROOT / "docs").with_suffix("")
+        folder = page.parent if page.name == "index" else page
+        assert (site / folder / "index.html").exists(), page
+    for page in ("recipe", "results", "contributing", "changelog"):
+        assert (site / page / "index.html").exists()
+
+
+def test_the_interface_is_on_it(site: Path) -> None:
+    page = (site / "api" / "detector" / "index.html").read_text(encoding="utf-8")
+    for name in ("score", "score_many", "score_whole", "score_over_time"):
+        assert f'id="asdf.scoring.detector.Detector.{name}"' in page
+    page = (site / "api" / "evaluation" / "index.html").read_text(encoding="utf-8")
+    assert 'id="asdf.evaluation.eer"' in page or 'id="asdf.metrics.detection.eer"' in page
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    loaded = re.compile(r"<(?:script|link|img)[^>]+(?:src|href)=[\"']?(https?:[^\"' >]+)")
+    for path in site.rglob("*.html"):
+        assert loaded.findall(path.read_text(encoding="utf-8")) == [], path
+
+
+def test_the_page_of_corpora_has_homepages_and_licences() -> None:
+    page = (ROOT / "docs" / "corpora.md").read_text(encoding="utf-8")
+    for name, corpus in KNOWN.items():
+        row = f"| `{name}` | {linked(corpus.homepage)} | {corpus.licence} |"
+        assert row in page, row
+
+
+def linked(homepage: str) -> str:
+    """Return an address as Markdown makes a link of it; some homepages have two, in words."""
+    return f"<{homepage}>" if " " not in homepage else homepage

@@ -1,0 +1,205 @@
+"""A folder in which the commands of the documents find what they name, in small.
+
+The recipe in it has the names of the real configs for runs of one epoch on a few utterances.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import torch
+
+from asdf.networks import AASIST
+from asdf.settings.sections import Sections
+from tests.conftest import PATIENCE_S, RECIPE, ROOT
+
+CONFIGS = """
+quickstart
+recipe.training_sets = ('demo-train',)
+recipe.validation_sets = ('demo-dev',)
+recipe.evaluation_sets = ('demo-dev', 'demo-eval')
+network.network_class = 'asdf.networks.ComposedDetector'
+front_end.front_end_class = 'filter_bank'
+back_end.back_end_class = 'linear'
+network.optimizer = 'adam'
+network.initial_learning_rate = 0.01
+network.minibatch_size = 12
+network.train_clip_size = 8000
+network.min_evaluation_utterance_length_in_samples = 8000
+network.max_evaluation_utterance_length_in_samples = 64000
+network.max_epochs = 1
+network.checkpoint_interval_s = None
+computing.network_dataloader_workers = 0
+computing.threads = 1
+paths.system_folder = 'quickstart'
+
+net < quickstart
+paths.system_folder = 'net'
+
+larger_net < net
+paths.system_folder = 'larger_net'
+recipe.seed = 2
+
+train-aasist < net
+paths.system_folder = 'train-aasist'
+
+train-ssl-aasist < net
+paths.system_folder = 'ssl-aasist'
+
+mini-wav2vec < net
+paths.system_folder = 'mini-wav2vec'
+
+# What is divided over processes.
+divided < net
+network.network_class = 'asdf.networks.SSL_AASIST'
+front_end.front_end_class = 'wav2vec2'
+front_end.architecture = 'tiny'
+back_end.back_end_class = None
+paths.system_folder = 'divided'
+"""
+
+
+@dataclass
+class Ended:
+    """How a command ended, and all that it printed."""
+
+    command: str
+    status: int
+    output: str
+
+
+@dataclass
+class Workspace:
+    """The folder, and what runs in it."""
+
+    folder: Path
+    python: Path
+    # Where `cd` has led to.
+    current: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.current = self.folder
+
+    def run(self, command: str, folder: Path | None = None) -> Ended:
+        """Run a command of bash with the warm Python as `python` and `torchrun`."""
+        process = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", f"{command}\nstatus=$?; wait; exit $status"],
+            cwd=folder or self.current,
+            env={
+                **os.environ,
+                "PATH": f"{self.python.parent}:{os.environ['PATH']}",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE_S,
+        )
+        return Ended(command, process.returncode, process.stdout.decode(errors="replace"))
+
+
+def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
+    """Fill `folder` with what the documents name.
+
+    Args:
+        corpus: a demo corpus.
+        python: the executable that runs the recipe, and gets the others beside it.
+    """
+    torchrun = python.parent / "torchrun"
+    torchrun.write_text(f'#!/bin/sh\nexec "{python}" -m torch.distributed.run "$@"\n')
+    torchrun.chmod(0o755)
+    recipe = folder / "recipes" / "wav2vec_aasist"
+    (recipe / "configs").mkdir(parents=True)
+    source = (RECIPE / "run.py").read_text()
+    (recipe / "run.py").write_text(source.replace(", make=make_demo_corpus", ""))
+    data = folder / "data"
+    make_data(data, corpus)
+    init = f"paths.output_folder = 'output'\npaths.database_folder = '{data}'\n"
+    (recipe / "configs" / "init_config.py").write_text(init)
+    (recipe / "configs" / "run_configs.py").write_text(CONFIGS)
+    space = Workspace(folder, python)
+    ended = space.run("python recipes/wav2vec_aasist/run.py net larger_net quickstart")
+    assert ended.status == 0, ended.output
+    output = recipe / "output"
+    # The commands of the README name the output both from the recipe's folder and from a run's.
+    (folder / "output").symlink_to(output)
+    write_scores(folder, output, corpus)
+    write_recordings(folder, corpus)
+    write_networks(folder, output)
+    (folder / "puhti_slurm_scripts").symlink_to(ROOT / "puhti_slurm_scripts")
+
+
+def make_data(folder: Path, corpus: Path) -> None:
+    """Put the corpus, and noises and rooms for augmentation, below one folder."""
+    folder.mkdir()
+    for path in corpus.iterdir():
+        (folder / path.name).symlink_to(path)
+    rng = np.random.default_rng(0)
+    for name in ("musan/noise/n.wav", "musan/music/m.wav", "RIRS_NOISES/simulated/room.wav"):
+        path = folder / name
+        path.parent.mkdir(parents=True)
+        decay = np.exp(-np.arange(16000) / 800)
+        soundfile.write(path, 0.1 * decay * rng.standard_normal(16000), 16000)
+
+
+def write_scores(folder: Path, output: Path, corpus: Path) -> None:
+    """Write score files and label files of the evaluation and development sets."""
+    systems = {"a": "net", "b": "larger_net", "first": "net", "second": "larger_net"}
+    for name, system in systems.items():
+        scores = output / system / "scores" / "epoch.1" / "demo-eval.txt"
+        shutil.copy(scores, folder / f"{name}.txt")
+    shutil.copy(folder / "a.txt", folder / "scores.txt")
+    development = output / "net" / "scores" / "epoch.1" / "demo-dev.txt"
+    for path in (folder / "dev.txt", folder / "scores" / "epoch.4" / "dev.txt"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(development, path)
+    evaluated = folder / "scores" / "epoch.20" / "asvspoof19-eval.txt"
+    evaluated.parent.mkdir(parents=True)
+    shutil.copy(folder / "a.txt", evaluated)
+    protocols = corpus / "LA" / "ASVspoof2019_LA_cm_protocols"
+    shutil.copy(protocols / "ASVspoof2019.LA.cm.eval.trl.txt", folder / "protocol.txt")
+    shutil.copy(protocols / "ASVspoof2019.LA.cm.dev.trl.txt", folder / "dev_protocol.txt")
+    keys = []
+    for line in (folder / "protocol.txt").read_text().splitlines():
+        speaker, utterance, _, attack, key = line.split()
+        keys.append(f"{speaker} {utterance} alaw ita_tx {attack} {key} notrim eval\n")
+    metadata = folder / "keys" / "LA" / "CM" / "trial_metadata.txt"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("".join(keys))
+    shutil.copy(metadata, folder / "trial_metadata.txt")
+    (folder / "scores.txt.gz").write_bytes(gzip.compress((folder / "scores.txt").read_bytes()))
+    (folder / "LA.tar.gz").write_bytes(gzip.compress(b""))
+
+
+def write_recordings(folder: Path, corpus: Path) -> None:
+    """Write recordings in several formats, and lists of them."""
+    for name in ("train_list.txt", "dev_list.txt", "eval_list.txt"):
+        shutil.copy(corpus / name, folder / name)
+    (folder / "LA").symlink_to(corpus / "LA")
+    first = (corpus / "dev_list.txt").read_text().split()[0]
+    speech, rate = soundfile.read(corpus / first, dtype="float32")
+    longer = np.tile(speech, 1 + 12 * rate // len(speech))[: 12 * rate]
+    for name in ("call.mp3", "hour.mp3", "more.wav", "recordings/a.wav", "recordings/b.flac"):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        soundfile.write(path, longer if name == "hour.mp3" else longer[: 4 * rate], rate)
+
+
+def write_networks(folder: Path, output: Path) -> None:
+    """Write a network of ASDF and a published one."""
+    for name in ("network.pt", "net.pt"):
+        shutil.copy(output / "net" / "networks" / "epoch.1.pt", folder / name)
+    torch.manual_seed(0)
+    torch.save(AASIST(Sections()).state_dict(), folder / "AASIST.pth")
+
+
+if __name__ == "__main__":
+    # For looking at it: python -m tests.documents.workspace FOLDER CORPUS
+    make_workspace(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.executable))
