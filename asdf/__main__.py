@@ -38,6 +38,7 @@ COMMANDS = {
     "import": "turn a published or older detector into a network of ASDF",
     "export": "write a network in the layouts that other systems load: published ones, ONNX, "
     "TorchScript, a hub folder",
+    "publish": "push a network with its model card to a repository of the hub",
     "detplot": "DET curves of score files, as PDF, PNG or SVG",
     "compare": "what differs between two runs: settings, code, results with a significance test",
     "report": "a page with the results, curves, attacks, training and settings of one or several "

@@ -6,6 +6,7 @@ large ones, as with Git LFS: their addresses lead on to another one, which sends
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -31,6 +32,7 @@ class Repository:
 
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     refs: dict[str, str] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
     gated: bool = False
     private: bool = False
 
@@ -54,7 +56,7 @@ class HubServer(ThreadingHTTPServer):
         requests: (method, path, Range or None) of each request.
         breaks: after how many bytes the next answers with a large content end, one for each.
         damaged: digests of large files of which other bytes are sent.
-        statuses: answers every request with this status, if it is not 0.
+        status: answers every request with this status, if it is not 0.
         tokens: what each token may do: 'read' or 'write'.
     """
 
@@ -114,7 +116,15 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.answer(self.read)
 
+    def do_POST(self) -> None:
+        self.answer(self.write)
+
+    def do_PUT(self) -> None:
+        self.answer(self.write)
+
     def answer(self, act) -> None:
+        # Read in any case: what is left in the connection would be taken for a request.
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.path = unquote(urlsplit(self.path).path)
         self.server.requests.append((self.command, self.path, self.headers.get("Range")))
         try:
@@ -150,6 +160,103 @@ class Handler(BaseHTTPRequestHandler):
             self.send_large(match[1])
         else:
             raise Refusal(404, "", f"this hub has no {self.path}")
+
+    def write(self) -> None:
+        # An address for an upload holds its own right, as those of the real hub's storage do.
+        if self.path.startswith("/upload/"):
+            self.take_large(self.path.removeprefix("/upload/"))
+            return
+        if self.right() == "":
+            raise Refusal(401, "", "Invalid username or password.")
+        if self.right() != "write":
+            raise Refusal(403, "", "You don't have the rights to do this")
+        if self.path == "/api/repos/create":
+            self.create_repository()
+        elif self.path == "/api/validate-yaml":
+            self.validate_card()
+        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/branch/(.+)", self.path):
+            self.create_branch(match[1], match[2])
+        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/preupload/(.+)", self.path):
+            self.say_what_is_large()
+        elif match := re.fullmatch(r"/([^/]+/[^/]+)\.git/info/lfs/objects/batch", self.path):
+            self.say_where_to_upload()
+        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/commit/(.+)", self.path):
+            self.take_commit(match[1], match[2])
+        else:
+            raise Refusal(404, "", f"this hub has no {self.path}")
+
+    def create_repository(self) -> None:
+        wanted = json.loads(self.body)
+        name = f"{wanted['organization']}/{wanted['name']}"
+        if name in self.server.repositories:
+            answer = {
+                "error": "You already created this model repo",
+                "url": f"{self.server.url}/{name}",
+            }
+            self.send_json(answer, 409)
+            return
+        private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
+        repository = self.server.repository(name)
+        repository.private = private
+        # A new repository has a first commit.
+        repository.commit({".gitattributes": b"*.safetensors filter=lfs"})
+        self.send_json({"url": f"{self.server.url}/{name}", "name": name, "id": name})
+
+    def validate_card(self) -> None:
+        content = json.loads(self.body)["content"]
+        match = re.match(r"---\n(.*?)\n---\n", content, re.DOTALL)
+        licence = re.search(r"^license: (.*)$", match[1] if match else "", re.MULTILINE)
+        if licence and licence[1] not in ("mit", "cc-by-4.0", "other"):
+            error = {"message": '"license" must be one of [mit, cc-by-4.0, other]'}
+            self.send_json({"errors": [error], "warnings": []}, 400)
+            return
+        self.send_json({"errors": [], "warnings": []})
+
+    def create_branch(self, name: str, branch: str) -> None:
+        repository, commit = self.find(name, "main")
+        if branch in repository.refs:
+            raise Refusal(409, "", "Reference already exists")
+        repository.refs[branch] = commit
+        self.send_json({})
+
+    def say_what_is_large(self) -> None:
+        files = []
+        for file in json.loads(self.body)["files"]:
+            mode = "lfs" if file["size"] > LARGE_BYTES else "regular"
+            files.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False})
+        self.send_json({"files": files})
+
+    def say_where_to_upload(self) -> None:
+        objects = []
+        for wanted in json.loads(self.body)["objects"]:
+            entry = {"oid": wanted["oid"], "size": wanted["size"]}
+            if wanted["oid"] not in self.server.large:
+                address = f"{self.server.url}/upload/{wanted['oid']}"
+                entry["actions"] = {"upload": {"href": address, "header": {}}}
+            objects.append(entry)
+        self.send_json({"transfer": "basic", "objects": objects})
+
+    def take_large(self, digest: str) -> None:
+        if sha256(self.body) != digest:
+            raise Refusal(400, "", "the content is not what was announced")
+        self.server.large[digest] = self.body
+        self.send_json({})
+
+    def take_commit(self, name: str, branch: str) -> None:
+        repository, before = self.find(name, branch)
+        files = dict(repository.commits[before])
+        for line in self.body.splitlines():
+            operation = json.loads(line)
+            value = operation["value"]
+            if operation["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif operation["key"] == "lfsFile":
+                files[value["path"]] = self.server.large[value["oid"]]
+            else:
+                repository.messages.append(value["summary"])
+        commit = repository.commit(files, branch)
+        address = f"{self.server.url}/{name}/commit/{commit}"
+        self.send_json({"success": True, "commitOid": commit, "commitUrl": address})
 
     def right(self) -> str:
         """What the sender may do: '', 'read' or 'write'."""

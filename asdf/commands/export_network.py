@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.import_network import check_new
-from asdf.commands.options import command_parser
+from asdf.commands.options import NETWORK_HELP, command_parser
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.settings.sections import FRAME_SAMPLES
@@ -67,10 +67,10 @@ def main(arguments: list[str]) -> int:
     # Before the network is read, which takes the longest.
     check_new(args.out)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange import read_network
+    from asdf.interchange import read_detector
     from asdf.networks.build import summary
 
-    network, file = read_network(args.network, args.network_folder, args.base)
+    network, file = read_detector(args.network, args.network_folder, args.base)
     if args.format in _PUBLISHED:
         _check_no_loss(network, args.format)
     remark = _WRITERS[args.format](args, network, file)
@@ -104,7 +104,7 @@ def _check_no_loss(network: nn.Module, layout: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     usage = "NETWORK --format FORMAT OUT [--samples N] [--base WEIGHTS] [--network-folder FOLDER]"
     parser = command_parser("export", __doc__, usage)
-    parser.add_argument("network", type=Path, metavar="NETWORK", help="a network file of ASDF")
+    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
     parser.add_argument(
         "--format", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS)
     )
@@ -193,18 +193,44 @@ def _write_safetensors(args: argparse.Namespace, network: nn.Module, file: Netwo
 
 
 def _write_hub(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
+    count = write_card_and_weights(args.out, args.network, network, file)
+    measured = "no measured EERs: none came with the network"
+    if count:
+        measured = f"{count} measured EERs"
+    return f"README.md is the model card, with {measured}. Add the licence before you publish it."
+
+
+def write_card_and_weights(
+    folder: Path,
+    source: str | Path,
+    network: nn.Module,
+    file: NetworkFile,
+    address: str = "this/folder",
+    licence: str = "",
+) -> int:
+    """Write the folder of the hub for a network, which is named as the folder is.
+
+    Args:
+        source: the network's path, next to which the results of its run may lie.
+        address, licence: as of `model_card_text`.
+
+    Returns:
+        The number of measured EERs on the card.
+
+    Raises:
+        AsdfError: it cannot be written.
+    """
     from asdf.interchange import measured_eers, model_card_text, write_hub_folder
     from asdf.networks.build import summary
 
     # Resolved: the folder may be given as '.', which is no name for a card.
-    name = args.out.resolve().name
-    eers = measured_eers(args.network, file)
-    card = model_card_text(name, file, file.to_sections(), summary(network).total, eers)
-    write_hub_folder(args.out, file, card)
-    measured = "no measured EERs: none came with the network"
-    if eers:
-        measured = f"{len(eers)} measured EERs"
-    return f"README.md is the model card, with {measured}. Add the licence before you publish it."
+    name = folder.resolve().name
+    eers = measured_eers(Path(source), file)
+    parameters = summary(network).total
+    settings = file.to_sections()
+    card = model_card_text(name, file, settings, parameters, eers, address, licence)
+    write_hub_folder(folder, file, card)
+    return len(eers)
 
 
 _PUBLISHED = ("ssl_anti_spoofing", "aasist", "rawnet2", "antideepfake")

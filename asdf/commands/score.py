@@ -102,7 +102,7 @@ def _score(
     detector = open_detector(args, window)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
-    heading = make_heading(detector, args.network, are_trials)
+    heading = make_heading(detector, detector.source, are_trials)
     show(heading.scores, sys.stderr)
     # What a journal has to agree with: anything that changes a score belongs here.
     work = {

@@ -6,7 +6,7 @@ import argparse
 import math
 from pathlib import Path
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import NETWORK_HELP, command_parser
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 
@@ -14,7 +14,7 @@ from asdf.facts import AUDIO_SUFFIXES
 def parser(description: str | None) -> argparse.ArgumentParser:
     """Make the parser; `description` is shown by --help."""
     parser = command_parser("score", description, "NETWORK FILE|FOLDER|LIST ... [options]")
-    parser.add_argument("network", metavar="NETWORK", help="a network file of ASDF")
+    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
     parser.add_argument(
         "recordings", nargs="+", metavar="FILE|FOLDER|LIST", help="what to score; -: standard input"
     )

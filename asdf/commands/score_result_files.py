@@ -40,7 +40,7 @@ class Heading:
 
     Attributes:
         scores: what was scored, in words: trials or whole recordings, and their length.
-        network: path of the network file.
+        network: path of the network file, or its name on the hub with the commit.
         kind: 'score' or 'llr'.
         threshold: bona fide from this score on; None: no verdicts.
         decision: the threshold in words.

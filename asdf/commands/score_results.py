@@ -18,6 +18,7 @@ from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import CsvTable, Heading, JsonTable, Line, write_pictures
 from asdf.commands.score_screen import Screen
+from asdf.hub import parse_name
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
@@ -120,7 +121,10 @@ class Results:
         output = self._outputs.first_file()
         if output is None:
             return Passing()
-        network = digest_of(Path(self._heading.network))
+        network = self._heading.network
+        # A commit of the hub never changes.
+        if parse_name(network) is None:
+            network = digest_of(Path(network))
         # By content: a network that was trained further under its old name begins anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
         journal = Journal(output, work, len(self._recordings), self._still_holds)

@@ -10,15 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asdf.hub.download import commit_of, download_folder, download_network
+    from asdf.hub.download import download_folder, download_network, name_of
     from asdf.hub.known import KnownDetector, PublishedEer, known_detectors
     from asdf.hub.names import HubName, parse_name
+    from asdf.hub.upload import Pushed, push_folder
 
 # Names by the files that define them.
 _HOMES = {
-    "download": ("commit_of", "download_folder", "download_network"),
+    "download": ("download_folder", "download_network", "name_of"),
     "known": ("KnownDetector", "PublishedEer", "known_detectors"),
     "names": ("HubName", "parse_name"),
+    "upload": ("Pushed", "push_folder"),
 }
 
 # Written out, not computed from _HOMES: type checkers read only a literal list.
@@ -26,11 +28,13 @@ __all__ = [
     "HubName",
     "KnownDetector",
     "PublishedEer",
-    "commit_of",
+    "Pushed",
     "download_folder",
     "download_network",
     "known_detectors",
+    "name_of",
     "parse_name",
+    "push_folder",
 ]
 
 

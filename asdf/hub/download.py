@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from asdf.errors import AsdfError
@@ -67,12 +66,15 @@ def download_network(name: HubName) -> Path:
     return download_folder(name, (weights,)) / weights
 
 
-def commit_of(path: Path) -> str | None:
-    """Return the commit that a path in the hub's cache is of; None of another path."""
+def name_of(path: Path) -> HubName | None:
+    """Return the repository and the commit that a path in the hub's cache is of; None of others."""
     parts = path.parts
-    for before, part in pairwise(parts):
-        if before == "snapshots" and _COMMIT.fullmatch(part):
-            return part
+    for index, part in enumerate(parts):
+        repository = part.removeprefix("models--").replace("--", "/")
+        after = parts[index + 1 : index + 3]
+        is_snapshot = len(after) == 2 and after[0] == "snapshots" and _COMMIT.fullmatch(after[1])
+        if part.startswith("models--") and is_snapshot:
+            return HubName(repository, after[1])
     return None
 
 

@@ -54,8 +54,11 @@ def status_of(error: Exception) -> int:
 
 
 @contextmanager
-def explained(name: HubName) -> Iterator[None]:
+def explained(name: HubName, writing: bool = False) -> Iterator[None]:
     """Turn the library's errors in a block into one message on the repository.
+
+    Args:
+        writing: whether the block pushes to the repository.
 
     Raises:
         AsdfError: what the hub, the network or the disk refused.
@@ -66,7 +69,7 @@ def explained(name: HubName) -> Iterator[None]:
         raise
     # The library's errors have no class in common: those of the network are another library's.
     except Exception as error:
-        cause = _cause(name, error)
+        cause = (_cause_of_writing(name, error) if writing else "") or _cause(name, error)
         if not cause:
             raise
         raise AsdfError(f"{name}: {cause}{not_a_path(name)}") from error
@@ -129,6 +132,29 @@ def _cause_of_transfer(error: Exception) -> str:
     if is_unreachable(error):
         return f"the hub at {endpoint()} cannot be reached: {first_line(error)}. {_NO_WAY_OUT}."
     return _cause_of_disk(error)
+
+
+def _cause_of_writing(name: HubName, error: Exception) -> str:
+    """Return why the hub refuses a push; empty for what may happen to a download as well."""
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, Exception):
+        # Of one file among those that are sent side by side.
+        error = error.__cause__
+    status = status_of(error)
+    organisation = name.repository.partition("/")[0]
+    if status == 401:
+        return (
+            "the hub does not know the token. Log in with one that may write: hf auth login, or "
+            "HF_TOKEN."
+        )
+    if status == 403:
+        return (
+            f"the token has no right to write there ({first_line(error)}). Use one that may write "
+            f"({endpoint()}/settings/tokens), of a member of {organisation}."
+        )
+    # The library's word for a card that the hub does not take.
+    if type(error) is ValueError:
+        return f"the hub refuses the model card: {' '.join(str(error).split())}"
+    return ""
 
 
 def _cause_of_disk(error: Exception) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         read_network,
         read_network_file,
     )
+    from asdf.interchange.opening import describe_source, find_network, read_detector
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
     from asdf.interchange.published import (
         aasist_state,
@@ -50,6 +51,7 @@ _HOMES = {
     "model_card": ("measured_eers", "model_card_text"),
     "network_file": ("NETWORK_SECTIONS", "NetworkFile", "write_network_file"),
     "network_reading": ("fill_for_scoring", "fill_network", "read_network", "read_network_file"),
+    "opening": ("describe_source", "find_network", "read_detector"),
     "pretrained": ("build_front_end", "build_pretrained", "load_pretrained"),
     "published": ("aasist_state", "load_detector_weights", "published_state", "rawnet2_state"),
     "recognition": ("Recognised", "recognise"),
@@ -71,10 +73,12 @@ __all__ = [
     "bundle_architecture",
     "by_module",
     "check_layers",
+    "describe_source",
     "download_bundle",
     "fill_for_scoring",
     "fill_network",
     "find_base",
+    "find_network",
     "has_one_class",
     "import_detector",
     "load_detector_weights",
@@ -84,6 +88,7 @@ __all__ = [
     "model_card_text",
     "published_state",
     "rawnet2_state",
+    "read_detector",
     "read_network",
     "read_network_file",
     "recognise",

@@ -21,7 +21,7 @@ from asdf.trials.how_scored import in_precision, set_and_precision
 Eers = dict[str, float]
 
 _HEAD = """---
-library_name: asdf
+{licence}library_name: asdf
 pipeline_tag: audio-classification
 tags:
 - anti-spoofing
@@ -41,26 +41,41 @@ higher the score, the more bona fide.
 ```python
 import asdf
 
-detector = asdf.Detector("this/folder")
+detector = asdf.Detector("{address}")
 detector.score("recording.wav")
 ```
 
-or `python -m asdf score this/folder recording.wav`.
+or `python -m asdf score {address} recording.wav`.
 """
 # Where a network was made is no matter of those who use it.
 _LEFT_OUT = ("paths.", "computing.", "recipe.")
 
 
 def model_card_text(
-    name: str, file: NetworkFile, settings: Sections, parameters: int, eers: Eers
+    name: str,
+    file: NetworkFile,
+    settings: Sections,
+    parameters: int,
+    eers: Eers,
+    address: str = "this/folder",
+    licence: str = "",
 ) -> str:
     """Return the card in Markdown.
 
     Args:
+        address: what its users name in commands.
+        licence: its name on the hub, such as 'cc-by-4.0'; empty: not stated.
         eers: equal error rates, fractions, by the name of the set that they were measured on.
     """
     network_class = settings.network.network_class
-    parts = [_HEAD.format(name=name, network_class=network_class, parameters=parameters)]
+    head = _HEAD.format(
+        name=name,
+        network_class=network_class,
+        parameters=parameters,
+        address=address,
+        licence=f"license: {licence}\n" if licence else "",
+    )
+    parts = [head]
     training_data = "Not stated in the file that this was made from."
     # Without either the file was imported, and its training sets are defaults that nobody chose.
     if file.progress is not None or eers:
@@ -75,7 +90,8 @@ def model_card_text(
     if isinstance(file.calibration, Mapping):
         parts.append(_describe_calibration(file.calibration))
     parts.append(f"## Settings\n\nAll others have their defaults.\n\n{_settings_table(settings)}")
-    parts.append("## Licence\n\nNot stated. It is for those who publish the network to add.\n")
+    stated = licence or "Not stated. It is for those who publish the network to add."
+    parts.append(f"## Licence\n\n{stated}\n")
     return "\n".join(parts)
 
 

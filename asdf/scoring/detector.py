@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -61,6 +60,7 @@ class Detector:
     whole recording* that is longer is the mean over windows of that length.
 
     Attributes:
+        source: where the network is from: the path, or the repository of the hub with its commit.
         settings: those that the network was trained with.
         calibration: of the network file, or None.
         threshold: from which score on a recording is called bona fide; None: no verdicts.
@@ -86,6 +86,9 @@ class Detector:
         """Build the network from its file; nothing in the file is run.
 
         Args:
+            network_path: a file or folder of ASDF; or a repository of the hub, 'hub:ORG/NAME',
+                'hub:ORG/NAME@REVISION', which is downloaded once. `python -m asdf detectors` lists
+                published ones.
             device: 'auto': a GPU where there is one; or 'cpu', 'cuda', 'cuda:1'.
             network_folder: where the module of your own network class lies. Its code is run.
             threads: that torch computes with on the CPU, in this whole process; None: as many as
@@ -122,7 +125,8 @@ class Detector:
             Limits(max_seconds, memory_limit),
         )
         self._process = os.getpid()
-        opened = open_network(Path(network_path), options)
+        opened = open_network(network_path, options)
+        self.source = opened.source
         self._origin = opened.origin
         self._limits = options.limits
         self._scorer = opened.scorer

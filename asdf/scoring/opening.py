@@ -17,7 +17,7 @@ from asdf.audio.sources import Limits
 from asdf.audio.speech_activity import check_detector
 from asdf.distributed.resources import gpu_memory
 from asdf.errors import UsageError
-from asdf.interchange import read_network
+from asdf.interchange import describe_source, find_network, read_detector
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.networks import fixed_samples
 from asdf.runs.log import LOG
@@ -47,11 +47,13 @@ class OpenedNetwork:
     """A network that scores.
 
     Attributes:
+        source: the path as it was named, or the repository of the hub with its commit.
         settings: those that it was trained with.
         threshold: of verdicts; None: no verdicts.
         origin: from what it was opened, for copies.
     """
 
+    source: str
     scorer: Scorer
     settings: Sections
     calibration: Calibration | None
@@ -59,20 +61,21 @@ class OpenedNetwork:
     origin: Origin
 
 
-def open_network(path: Path, options: Options) -> OpenedNetwork:
-    """Open the network of a file.
+def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwork:
+    """Open the network that is named: by a path, or as a repository of the hub.
 
     Raises:
-        AsdfError: the file is no network of ASDF.
+        AsdfError: it cannot be downloaded, or is no detector.
         UsageError: an option cannot be meant, or not be done here.
     """
     _check_limits(options.limits)
     threads = set_threads(options.threads)
+    path = find_network(named)
     # Before it is read: a copy of what is written meanwhile is refused.
     state = read_state(path)
     folder = None if options.network_folder is None else Path(options.network_folder)
     base = None if options.base is None else os.fspath(options.base)
-    network, file = read_network(path, folder, base)
+    network, file = read_detector(path, folder, base)
     # Here, not only while it scores: threads may score at the same time.
     network.eval()
     settings = file.to_sections(folder=folder)
@@ -99,7 +102,8 @@ def open_network(path: Path, options: Options) -> OpenedNetwork:
     }
     threshold = _choose_threshold(options.threshold, calibration)
     origin = Origin(path.absolute(), state, arguments)
-    return OpenedNetwork(scorer, settings, calibration, threshold, origin)
+    source = describe_source(named, path)
+    return OpenedNetwork(source, scorer, settings, calibration, threshold, origin)
 
 
 def _adapt_rules(settings: Network, network: torch.nn.Module, full_length: bool) -> Network:

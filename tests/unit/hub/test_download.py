@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.hub import HubName, commit_of, download_folder, download_network
+from asdf.hub import HubName, download_folder, download_network, name_of
 from tests.hub_server import git_digest, sha256
 
 NAME = HubName("org/net")
@@ -34,7 +34,9 @@ def test_a_folder_is_the_commit_of_main(hub, repository, caplog):
     caplog.set_level("INFO", logger="asdf")
     folder = download_folder(NAME, ["*"])
     commit = repository.refs["main"]
-    assert folder.name == commit == commit_of(folder / "config.json")
+    assert folder.name == commit
+    assert name_of(folder / "config.json") == HubName("org/net", commit)
+    assert name_of(folder.parent) is None
     assert f"hub:org/net: 'main' is commit {commit}" in caplog.text
     # Code is never downloaded, whatever the patterns say.
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]

@@ -1,0 +1,67 @@
+"""A folder pushed to a repository of the hub, as one commit.
+
+Invariant: nothing is pushed to a public repository by one who asked for a private one, and a
+repository's earlier commits stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from asdf.errors import AsdfError, UsageError
+from asdf.hub.library import endpoint, explained, hub_library
+from asdf.hub.names import HubName
+
+_MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What came of a push.
+
+    Attributes:
+        name: the repository at the commit that holds the folder.
+        address: of the commit's page.
+    """
+
+    name: HubName
+    address: str
+
+
+def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pushed:
+    """Push the files of a folder to a repository, which is made if there is none of the name.
+
+    Args:
+        name: its revision is the branch to push to, which is made as well; None: main.
+        private: make a repository that only its owners see.
+
+    Raises:
+        UsageError: huggingface_hub is not installed, or nobody is logged in.
+        AsdfError: the repository is public and is to be private; the hub refuses it.
+    """
+    library = hub_library()
+    if library.get_token() is None:
+        raise UsageError(
+            f"{name}: publishing needs an account of {endpoint()}. Log in with a token that may "
+            "write: hf auth login, or HF_TOKEN."
+        )
+    api = library.HfApi(endpoint=endpoint())
+    branch = name.revision or _MAIN
+    with explained(name, writing=True):
+        # None: a new one is as its organisation has set it.
+        api.create_repo(name.repository, private=private or None, exist_ok=True)
+        if private and not api.model_info(name.repository).private:
+            raise AsdfError(
+                f"{name} exists and is public; nothing was pushed. Make it private in its settings "
+                f"({endpoint()}/{name.repository}/settings), or choose another name."
+            )
+        if branch != _MAIN:
+            api.create_branch(name.repository, branch=branch, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=name.repository,
+            folder_path=folder,
+            revision=branch,
+            commit_message=message,
+        )
+    return Pushed(HubName(name.repository, commit.oid), str(commit.commit_url))

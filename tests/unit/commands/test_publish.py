@@ -1,0 +1,135 @@
+"""`publish`: the real huggingface_hub pushes to a hub on this machine, and it reads back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import asdf
+from asdf.__main__ import main
+from asdf.interchange import read_detector
+from tests.unit.conftest import sound
+
+
+@pytest.fixture
+def token(hub, monkeypatch):
+    hub.tokens = {"writer": "write", "reader": "read"}
+    monkeypatch.setenv("HF_TOKEN", "writer")
+
+
+def publish(network_file, *options: str) -> int:
+    return main(["publish", str(network_file), "org/net", *options])
+
+
+def test_what_is_published_is_the_same_detector(hub, token, network_file, capsys):
+    assert publish(network_file) == 0
+    repository = hub.repositories["org/net"]
+    commit = repository.refs["main"]
+    assert sorted(repository.commits[commit]) == [
+        ".gitattributes",
+        "README.md",
+        "config.json",
+        "model.safetensors",
+    ]
+    assert repository.messages == ["Add net"]
+    said = capsys.readouterr().out
+    assert f"published: {hub.url}/org/net/commit/{commit}" in said
+    assert f'use it: asdf.Detector("hub:org/net"), or this commit: "hub:org/net@{commit}"' in said
+    assert "it states no licence" in said
+
+    detector = asdf.Detector("hub:org/net")
+    assert detector.source == f"hub:org/net@{commit}"
+    waveform = sound(6000)
+    assert detector.score(waveform, 16000) == asdf.Detector(network_file).score(waveform, 16000)
+    mine, _ = read_detector(network_file)
+    theirs, _ = read_detector(detector.source)
+    torch.testing.assert_close(theirs.state_dict(), mine.state_dict(), rtol=0, atol=0)
+
+
+def test_the_card_names_the_repository_and_the_licence(hub, token, network_file):
+    assert publish(network_file, "--licence", "cc-by-4.0") == 0
+    repository = hub.repositories["org/net"]
+    card = repository.commits[repository.refs["main"]]["README.md"].decode()
+    assert card.startswith("---\nlicense: cc-by-4.0\nlibrary_name: asdf\n")
+    assert "# net\n" in card
+    assert 'detector = asdf.Detector("hub:org/net")' in card
+    assert "python -m asdf score hub:org/net recording.wav" in card
+    assert "## Licence\n\ncc-by-4.0\n" in card
+
+
+def test_a_licence_that_the_hub_does_not_know(hub, token, network_file, capsys):
+    assert publish(network_file, "--licence", "cc-by") == 1
+    error = capsys.readouterr().err
+    assert (
+        'the hub refuses the model card: Invalid metadata in README.md. - "license" must' in error
+    )
+
+
+def test_a_branch_leaves_main_as_it_was(hub, token, network_file):
+    first = hub.repository("org/net").commit({"note.md": b"first"})
+    assert publish(network_file, "--revision", "v2") == 0
+    repository = hub.repositories["org/net"]
+    assert repository.refs["main"] == first
+    assert repository.refs["v2"] != first
+    branch = asdf.Detector("hub:org/net@v2")
+    assert branch.source == f"hub:org/net@{repository.refs['v2']}"
+    # A second push to a branch that is there.
+    assert publish(network_file, "--revision", "v2", "--licence", "mit") == 0
+
+
+def test_a_private_repository(hub, token, network_file, capsys):
+    assert publish(network_file, "--private") == 0
+    assert hub.repositories["org/net"].private
+    assert asdf.Detector("hub:org/net").source.startswith("hub:org/net@")
+
+
+def test_nothing_private_goes_to_a_public_repository(hub, token, network_file, capsys):
+    hub.repository("org/net").commit({"note.md": b"first"})
+    assert publish(network_file, "--private") == 1
+    assert "hub:org/net exists and is public; nothing was pushed" in capsys.readouterr().err
+    assert len(hub.repositories["org/net"].commits) == 1
+
+
+@pytest.mark.parametrize(
+    ("token_text", "status", "message"),
+    [
+        (None, 2, "publishing needs an account of http://127.0.0.1"),
+        ("unknown", 1, "the hub does not know the token. Log in with one that may write"),
+        ("reader", 1, "the token has no right to write there"),
+    ],
+)
+def test_who_may_not_publish(
+    token_text, status, message, hub, token, network_file, monkeypatch, capsys
+):
+    if token_text is None:
+        monkeypatch.delenv("HF_TOKEN")
+    else:
+        monkeypatch.setenv("HF_TOKEN", token_text)
+    assert publish(network_file) == status
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not hub.repositories
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("net", "'hub:net' is no name of the hub"),
+        ("org/net@v2", "name the branch to push to with --revision v2"),
+    ],
+)
+def test_names_to_publish_under(name, message, network_file, capsys):
+    assert main(["publish", str(network_file), name]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_scores_state_the_commit(hub, token, network_file, recordings, tmp_path):
+    publish(network_file)
+    commit = hub.repositories["org/net"].refs["main"]
+    out = tmp_path / "scores.json"
+    words = ["score", "hub:org/net", str(recordings / "a.wav"), "--json"]
+    assert main([*words, str(out)]) == 0
+    assert json.loads(out.read_text())["network"] == f"hub:org/net@{commit}"
