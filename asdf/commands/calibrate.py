@@ -21,14 +21,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import NETWORK_HELP, command_parser
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
 from asdf.commands.score_files import add_protocol, read_protocol_option, read_system_scores
 from asdf.errors import AsdfError, UsageError
+from asdf.hub import parse_name
 from asdf.runs.layout import network_of_score_file
 from asdf.runs.network_names import NetworkName
 
 if TYPE_CHECKING:
+    from asdf.interchange import NetworkFile
     from asdf.metrics.calibration import Calibration
     from asdf.metrics.costs import DetectionCost
     from asdf.trials.score_file import Scores
@@ -45,14 +47,16 @@ def main(arguments: list[str]) -> int:
     cost = _cost(args)
     if args.out:
         check_file(args.out)
+    elif parse_name(args.network):
+        raise UsageError(f"{args.network} is on the hub: name the file to write with --out.")
     # Before the scores are read: standard input can be read once only.
     check_inputs([args.scores, args.protocol])
     scores = read_system_scores(args.scores, read_protocol_option(args), args.ignore_others)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange import read_network_file, write_network_file
+    from asdf.interchange import write_network_file
     from asdf.metrics.calibration import calibrate
 
-    file = read_network_file(args.network)
+    file = _read_network(args)
     if file.settings is None:
         raise AsdfError(
             f"{args.network} does not say which network it is. Turn it into a network of ASDF "
@@ -62,18 +66,27 @@ def main(arguments: list[str]) -> int:
         calibration = calibrate(scores.bona_fide, scores.spoof, cost)
     except AsdfError as error:
         raise AsdfError(f"{input_name(args.scores)}: {error}") from None
-    out = args.out or args.network
+    out = args.out or Path(args.network)
     file.calibration = calibration.content()
     write_network_file(out, file)
-    _warn_of_other_network(args.network, args.scores)
+    _warn_of_other_network(Path(args.network), args.scores)
     show(_describe(args.scores, scores, calibration))
     show(f"written to {out}")
     return 0
 
 
+def _read_network(args: argparse.Namespace) -> NetworkFile:
+    from asdf.interchange import read_detector, read_network_file
+
+    if parse_name(args.network) is None:
+        # As it is: what was not merged in training stays so.
+        return read_network_file(Path(args.network))
+    return read_detector(args.network)[1]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("calibrate", __doc__, "NETWORK SCORES [options]")
-    parser.add_argument("network", type=Path, metavar="NETWORK", help="a network file of ASDF")
+    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
     parser.add_argument(
         "scores",
         type=Path,

@@ -5,6 +5,7 @@
     python -m asdf import pre_trained_DF_RawNet2.pth net.pt ASVspoof 2021's RawNet2
     python -m asdf import mms_300m.ckpt net.pt              AntiDeepfake's, or model.safetensors
     python -m asdf import networks/epoch.7.pt net.pt        of the original ASDF, or a checkpoint
+    python -m asdf import hub:ORG/NAME net.pt               of the hub, in any of these layouts
     python -m asdf import folder/ net.pt                    a folder of `export --format hub`
     python -m asdf import sls.pth net.pt back_end.sls_samples=64600     with settings
 
@@ -46,10 +47,12 @@ def main(arguments: list[str]) -> int:
     chosen = settings_of_words(args.settings)
     check_new(args.out)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange import import_detector, write_network_file
+    from asdf.interchange import find_network, import_detector, note_source, write_network_file
 
     # Whole before anything is written: what does not fit leaves no file.
-    imported = import_detector(args.file, chosen, args.network_folder)
+    path = find_network(args.file)
+    imported = import_detector(path, chosen, args.network_folder)
+    note_source(imported.file, path)
     write_network_file(args.out, imported.file)
     show(_report(imported.recognised, imported.network, args.out))
     return 0

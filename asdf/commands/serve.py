@@ -25,10 +25,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import NETWORK_HELP, command_parser
 from asdf.commands.outputs import show
 from asdf.commands.score_options import add_detector_options, check_threshold
 from asdf.facts import SAMPLE_RATE
+from asdf.hub import parse_name
 from asdf.runs.log import log_to_screen
 from asdf.service import Address, ServiceLimits, check_installed, serve
 
@@ -138,13 +139,14 @@ def _choose_window(detector: Detector) -> float:
 def _make_heading(detector: Detector, network: str, is_trial: bool) -> Heading:
     from asdf.commands.score import make_heading
 
-    # Where it lies on the server is nobody's business.
-    return make_heading(detector, Path(network).name, is_trial)
+    # Where it lies on the server is nobody's business; a name of the hub is, with its commit.
+    name = detector.source if parse_name(detector.source) else Path(network).name
+    return make_heading(detector, name, is_trial)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("serve", __doc__, "NETWORK [options]")
-    parser.add_argument("network", metavar="NETWORK", help="a network file of ASDF")
+    parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
     parser.add_argument("--host", default="127.0.0.1", help="address to serve at (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port (8000); 0: any free one")
     parser.add_argument(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         read_network,
         read_network_file,
     )
-    from asdf.interchange.opening import describe_source, find_network, read_detector
+    from asdf.interchange.opening import describe_source, find_network, note_source, read_detector
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
     from asdf.interchange.published import (
         aasist_state,
@@ -51,7 +51,7 @@ _HOMES = {
     "model_card": ("measured_eers", "model_card_text"),
     "network_file": ("NETWORK_SECTIONS", "NetworkFile", "write_network_file"),
     "network_reading": ("fill_for_scoring", "fill_network", "read_network", "read_network_file"),
-    "opening": ("describe_source", "find_network", "read_detector"),
+    "opening": ("describe_source", "find_network", "note_source", "read_detector"),
     "pretrained": ("build_front_end", "build_pretrained", "load_pretrained"),
     "published": ("aasist_state", "load_detector_weights", "published_state", "rawnet2_state"),
     "recognition": ("Recognised", "recognise"),
@@ -86,6 +86,7 @@ __all__ = [
     "load_pretrained",
     "measured_eers",
     "model_card_text",
+    "note_source",
     "published_state",
     "rawnet2_state",
     "read_detector",

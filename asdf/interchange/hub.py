@@ -12,7 +12,7 @@ from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.interchange.hugging_face import CONFIG, read_json
-from asdf.interchange.network_file import FORMAT, NetworkFile
+from asdf.interchange.network_file import FORMAT, NetworkFile, OtherLayoutError
 from asdf.interchange.plain_values import check_plain
 from asdf.interchange.safetensors import read_safetensors, write_safetensors
 from asdf.runs.files import write_text
@@ -53,7 +53,7 @@ def read_hub_folder(folder: Path) -> NetworkFile:
     """
     config = read_json(folder / CONFIG)
     if config.get("format") != FORMAT:
-        raise AsdfError(
+        raise OtherLayoutError(
             f"{folder} holds no detector of ASDF, but a network of the type "
             f"{config.get('model_type')!r}. If it is wav2vec2, hubert or wavlm, it is a front end: "
             "name the folder in front_end.weights. If it is a detector of another program, such as "

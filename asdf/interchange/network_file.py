@@ -76,6 +76,10 @@ _DESCRIPTION = (
 )
 
 
+class OtherLayoutError(AsdfError):
+    """The file is no network of ASDF; it may be a detector of another program."""
+
+
 @dataclass
 class NetworkFile:
     """A network with all that its file holds; what a file lacks is None.
@@ -152,7 +156,7 @@ class NetworkFile:
             AsdfError: it holds no weights, or layers without names.
         """
         if not isinstance(content.get(OUR_KEY), dict):
-            raise AsdfError(
+            raise OtherLayoutError(
                 f"{path} is no network of ASDF: it holds no '{OUR_KEY}'. If it is a detector of "
                 f"another program, turn it into one first: python -m asdf import {path} OUT"
             )

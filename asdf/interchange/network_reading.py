@@ -18,7 +18,7 @@ from asdf.interchange.base import check_base, find_base
 from asdf.interchange.building import build_for, build_on_base
 from asdf.interchange.fitting import load_layers
 from asdf.interchange.hub import is_hub_folder, read_hub_folder, read_safetensors_network
-from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile
+from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile, OtherLayoutError
 from asdf.interchange.state_dicts import check_tensors
 from asdf.interchange.trained_losses import add_loss, describe_loss, without_loss
 from asdf.interchange.weights_file import read_weights_file
@@ -49,7 +49,7 @@ def read_network(
     path = Path(path)
     file = read_network_file(path)
     if not file.is_described:
-        raise AsdfError(
+        raise OtherLayoutError(
             f"{path} holds weights, but does not say of which network. Turn it into a network of "
             f"ASDF first: python -m asdf import {path} OUT"
         )

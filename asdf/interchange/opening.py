@@ -1,7 +1,8 @@
 """The networks that a user names: by a path, or by a name of the hub.
 
 Invariant: whatever takes a network takes the same names: a file or folder on this machine, or a
-repository of the hub, which is downloaded once.
+repository of the hub, which is downloaded once; of ASDF, or in another layout that `recognise`
+knows.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from pathlib import Path
 from torch import nn
 
 from asdf.hub import download_network, name_of, parse_name
-from asdf.interchange.network_file import NetworkFile
+from asdf.interchange.importing import import_detector
+from asdf.interchange.network_file import NetworkFile, OtherLayoutError
 from asdf.interchange.network_reading import read_network
+from asdf.runs.log import LOG
 
 
 def find_network(named: str | os.PathLike[str]) -> Path:
@@ -39,10 +42,24 @@ def describe_source(named: str | os.PathLike[str], path: Path) -> str:
     return str(named) if name is None else str(name)
 
 
+def note_source(file: NetworkFile, path: Path) -> None:
+    """Note in a network's file which commit of the hub it was downloaded from, if it was.
+
+    Args:
+        path: what `find_network` returned.
+    """
+    name = name_of(path)
+    if name is not None:
+        file.others["source"] = str(name)
+
+
 def read_detector(
     named: str | os.PathLike[str], folder: Path | None = None, base: str | None = None
 ) -> tuple[nn.Module, NetworkFile]:
-    """Read the network that a user names, as `read_network`.
+    """Read the network that a user names, in eval mode on the CPU, and what its file holds.
+
+    A detector of another program is read as `python -m asdf import` reads it, to be scored as its
+    authors score it; what was set for that is logged.
 
     Args:
         named: a path, or a name of the hub.
@@ -50,6 +67,17 @@ def read_detector(
 
     Raises:
         UsageError: as `find_network`.
-        AsdfError: it cannot be downloaded or read.
+        AsdfError: it cannot be downloaded or read, or is no detector.
     """
-    return read_network(find_network(named), folder, base)
+    path = find_network(named)
+    try:
+        network, file = read_network(path, folder, base)
+    except OtherLayoutError:
+        imported = import_detector(path, None, folder)
+        network, file = imported.network, imported.file
+        file.path = path
+        LOG.info("%s: %s", describe_source(named, path), imported.recognised.layout)
+        for note in imported.recognised.notes:
+            LOG.info("%s", note)
+    note_source(file, path)
+    return network, file
