@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from asdf.errors import AsdfError
 from asdf.hub.cache import CachedRepository, HubFile
-from asdf.hub.library import endpoint
+from asdf.hub.library import endpoint, is_unreachable
 from asdf.hub.names import HubName
 from asdf.runs.log import LOG, PROGRESS
 from asdf.runs.progress import LINE_EVERY_S
@@ -77,6 +77,20 @@ def _check_space(part: Path, size: int) -> None:
 
 
 def _receive(name: HubName, commit: str, file_name: str, file: HubFile, part: Path) -> None:
+    """Append to the part until it is whole, as long as each connection brings something."""
+    while True:
+        arrived = part.stat().st_size if part.exists() else 0
+        try:
+            _receive_rest(name, commit, file_name, file, part)
+            return
+        except Exception as error:
+            has_grown = part.exists() and part.stat().st_size > arrived
+            if not (has_grown and is_unreachable(error)):
+                raise
+            LOG.warning("%s: the connection broke; the rest is fetched: %s", file_name, error)
+
+
+def _receive_rest(name: HubName, commit: str, file_name: str, file: HubFile, part: Path) -> None:
     from huggingface_hub import hf_hub_url
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
@@ -88,10 +102,9 @@ def _receive(name: HubName, commit: str, file_name: str, file: HubFile, part: Pa
             # It is another file's.
             opened.truncate(0)
             arrived = 0
-        watched = _Watched(opened, file_name, file.size)
         http_get(
             url,
-            watched,  # type: ignore[arg-type]
+            _Watched(opened, file_name, file.size),  # type: ignore[arg-type]
             resume_size=arrived,
             headers=build_hf_headers(),
             expected_size=file.size,
