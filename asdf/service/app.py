@@ -219,6 +219,12 @@ def _answer_refusals(app: FastAPI) -> None:
         name = first["loc"][-1]
         return JSONResponse({"error": f"{name}: {first['msg']}."}, 422)
 
+    # Its traceback is in the log.
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        kind = type(error).__name__
+        return JSONResponse({"error": f"the service failed ({kind}): its log says why."}, 500)
+
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> Response:
         return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)

@@ -55,6 +55,8 @@ async function startMicrophone(heard) {
       heard(samples / context.sampleRate, part.reduce((peak, value) => Math.max(peak, Math.abs(value)), 0));
     };
     context.createMediaStreamSource(stream).connect(recorder);
+    // Some browsers begin without it only in the click itself.
+    await context.resume();
   } catch (error) {
     await close();
     throw error;

@@ -14,9 +14,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import asdf
 from tests.conftest import PATIENCE_S
-from tests.unit.conftest import sound
-from tests.unit.service.conftest import LIMITS, as_file, as_form, running, wait_for
+from tests.unit.conftest import small_settings, sound, write_small_network
+from tests.unit.service.conftest import LIMITS, TESTS, as_file, as_form, running, wait_for
 
 GOOD = as_file(sound(20000))
 TOO_LARGE = int(LIMITS.max_mb * 1e6) + 1
@@ -267,6 +268,34 @@ def test_a_recording_that_takes_too_long_is_given_up(detector):
         answer = served.score(as_file(sound(16000 * 50)))
         assert answer.status == 503
         assert time.monotonic() - start < PATIENCE_S
+        wait_for(lambda: served.service.in_memory == 0)
+
+
+@pytest.fixture
+def diverging(tmp_path, monkeypatch) -> asdf.Detector:
+    """A detector whose score of a loud recording is not a number."""
+    monkeypatch.syspath_prepend(str(TESTS))
+    settings = small_settings(network_class="small_networks.Diverging")
+    path = write_small_network(tmp_path / "network.pt", settings)
+    return asdf.Detector(path, "cpu", network_folder=TESTS, threads=1)
+
+
+def test_a_network_that_fails_is_the_fault_of_the_service(diverging):
+    with running(diverging) as served:
+        answer = served.score(as_file(np.full(9000, 0.95) * np.sign(sound(9000))))
+        assert answer.status == 500
+        assert "not a finite number" in error_of(answer)
+        # And the next recording gets its score.
+        assert served.score(as_file(0.1 * sound(9000))).status == 200
+
+
+def test_a_mistake_of_the_service_has_the_form_of_a_refusal(detector):
+    with running(detector) as served:
+        # The function that makes the answers, gone.
+        served.service._make_document = None
+        answer = served.score(GOOD)
+        assert answer.status == 500
+        assert error_of(answer) == "the service failed (TypeError): its log says why."
         wait_for(lambda: served.service.in_memory == 0)
 
 

@@ -21,10 +21,11 @@ GOOD = as_file(sound(20000))
 
 
 @pytest.fixture
-def process(network):
+def process(network, request):
     """The command, serving at any free port: the process and the port."""
+    stop_s = getattr(request, "param", PATIENCE_S)
     command = [sys.executable, "-m", "asdf", "serve", str(network), "--port", "0", "--threads", "1"]
-    command += ["--network-folder", str(TESTS), "--stop-s", str(PATIENCE_S), "--device", "cpu"]
+    command += ["--network-folder", str(TESTS), "--stop-s", str(stop_s), "--device", "cpu"]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -54,13 +55,7 @@ def health(port: int) -> int:
 def test_sigterm_finishes_what_there_is_and_refuses_the_rest(process):
     service, port = process
     wait_for(lambda: health(port) == 200)
-    with closing(connect(port)) as slow, closing(connect(port)) as late:
-        slow.putrequest("POST", "/score")
-        slow.putheader("Content-Type", "audio/wav")
-        slow.putheader("Content-Length", str(len(GOOD)))
-        slow.endheaders(GOOD[:1000])
-        # Its beginning has arrived: the next request of this client would wait for its answer.
-        wait_for(lambda: b"asdf_recordings_in_memory 1.0" in metrics(port))
+    with closing(begin_upload(port)) as slow, closing(connect(port)) as late:
         service.send_signal(signal.SIGTERM)
         wait_for(lambda: health(port) == 503)
         late.request("POST", "/score", GOOD, {"Content-Type": "audio/wav"})
@@ -77,20 +72,37 @@ def test_sigterm_finishes_what_there_is_and_refuses_the_rest(process):
     assert "Traceback" not in output
 
 
-def test_a_recording_that_never_comes_does_not_keep_it(network, process):
+@pytest.mark.parametrize("process", [0.5], indirect=True)
+def test_a_recording_that_never_comes_does_not_keep_it(process):
     service, port = process
     wait_for(lambda: health(port) == 200)
-    with closing(connect(port)) as slow:
-        slow.putrequest("POST", "/score")
-        slow.putheader("Content-Length", str(len(GOOD)))
-        slow.endheaders(GOOD[:1000])
-        wait_for(lambda: b"asdf_recordings_in_memory 1.0" in metrics(port))
+    with closing(begin_upload(port)):
+        service.send_signal(signal.SIGTERM)
+        output, _ = service.communicate(timeout=PATIENCE_S)
+    assert service.returncode == 0
+    assert "stopping: 1 recordings are left" in output
+
+
+def test_a_second_interrupt_does_not_wait(process):
+    service, port = process
+    wait_for(lambda: health(port) == 200)
+    with closing(begin_upload(port)):
         service.send_signal(signal.SIGINT)
         wait_for(lambda: health(port) == 503)
-        # A second Ctrl-C does not wait.
         service.send_signal(signal.SIGINT)
         service.communicate(timeout=PATIENCE_S)
     assert service.returncode == 0
+
+
+def begin_upload(port: int) -> http.client.HTTPConnection:
+    """Send the beginning of a recording, and wait until it has arrived."""
+    client = connect(port)
+    client.putrequest("POST", "/score")
+    client.putheader("Content-Type", "audio/wav")
+    client.putheader("Content-Length", str(len(GOOD)))
+    client.endheaders(GOOD[:1000])
+    wait_for(lambda: b"asdf_recordings_in_memory 1.0" in metrics(port))
+    return client
 
 
 def metrics(port: int) -> bytes:
