@@ -7,6 +7,7 @@ processes, with the turns that are left; schedules and progress bars know how lo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ Indices = npt.NDArray[np.integer]
 _SHOWN = 12
 
 
-class Sampler:
+class Sampler(ABC):
     """Base of the samplers: gives each epoch an order of turns; override `order`.
 
     An epoch may give an utterance several turns, which crop and augment it differently, or none.
@@ -39,6 +40,7 @@ class Sampler:
         self.utterances = utterances
         self.seed = settings.recipe.seed
 
+    @abstractmethod
     def order(self, epoch: int) -> Indices:
         """Return the turns of `epoch` (1, 2, ...): indices into the list, (turns,).
 
@@ -46,7 +48,6 @@ class Sampler:
         `asdf.runs.seeds.generator(self.seed, "a purpose of yours", epoch)`. Every epoch has the
         same number of turns.
         """
-        raise NotImplementedError
 
     def describe(self) -> str:
         """Return what an epoch consists of, for the log; '' for nothing to say."""
@@ -90,9 +91,9 @@ class GroupedSampler(Sampler):
         weights = [group.weight for group in self._groups]
         self._turns = divide_turns(len(utterances), weights)
 
+    @abstractmethod
     def groups(self) -> list[Group]:
         """Return the groups, whose names differ."""
-        raise NotImplementedError
 
     def order(self, epoch: int) -> Indices:
         """Return the turns of all groups, in random order."""

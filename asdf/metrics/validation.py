@@ -8,6 +8,7 @@ evaluations.json, so that whatever chooses a network later need not compute it a
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.detection import Floats, auc, eer
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_named
+from asdf.settings.class_path import check_whole, describe_error, find_named
 from asdf.settings.sections import Sections
 
 SETTING = "network.validation_metric"
@@ -27,7 +28,7 @@ _BONA_FIDE = np.array([2.0, 1.0, -1.0])
 _SPOOF = np.array([-2.0, 0.5, -0.5, -3.0])
 
 
-class ValidationMetric:
+class ValidationMetric(ABC):
     """Base of the metrics; override `value`, and `lower_is_better` where it is not.
 
     Args:
@@ -39,9 +40,9 @@ class ValidationMetric:
     def __init__(self, settings: Sections) -> None:
         self.settings = settings
 
+    @abstractmethod
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         """Return the metric of the scores of a set: (bona fide trials,) and (spoof trials,)."""
-        raise NotImplementedError
 
 
 class EER(ValidationMetric):
@@ -144,6 +145,8 @@ class ChosenMetric:
     def _build(self, kind: type, settings: Sections) -> ValidationMetric:
         if not issubclass(kind, ValidationMetric):
             raise self._no_metric(kind)
+        path = class_path_of(SETTING, self.name)
+        check_whole(kind, path, SETTING, ValidationMetric)
         try:
             return kind(settings)
         except AsdfError:

@@ -49,7 +49,8 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
         base: what the class must be derived from.
 
     Raises:
-        UsageError: no such module or class, or not derived from `base`.
+        UsageError: no such module or class, not derived from `base`, or without a method that
+            `base` leaves to derived classes.
         AsdfError: the module fails when it is imported.
     """
     named = find_named(class_path, folder, setting, base)
@@ -60,7 +61,26 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
             f"{base.__module__}.{base.__qualname__} is needed, and this is {named!r}."
         )
     checked: type[Kind] = named
+    check_whole(checked, class_path, setting, base)
     return checked
+
+
+def check_whole(kind: type, class_path: str, setting: str, base: type) -> None:
+    """Make sure that a class has the methods that `base` leaves to derived classes.
+
+    Raises:
+        UsageError: it lacks some, which are named.
+    """
+    # A class is asked for what its base asks for: some of torch's are abstract for others.
+    if not getattr(base, "__abstractmethods__", ()):
+        return
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if missing:
+        raise UsageError(
+            f"{setting}: {class_path} lacks {' and '.join(missing)}, without which it is no "
+            f"{base.__name__}. Write it as {base.__module__}.{base.__qualname__} shows, and mind "
+            "its spelling."
+        )
 
 
 def find_named(

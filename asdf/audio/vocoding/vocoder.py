@@ -6,6 +6,8 @@ values, so that it can be sent to the loader's processes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from numpy.random import Generator
 
@@ -13,21 +15,21 @@ from asdf.audio.vocoding.frames import Array
 from asdf.settings.sections import Sections
 
 
-class Vocoder:
+class Vocoder(ABC):
     """A copy through analysis and synthesis; a user's own is derived from this class.
 
     Args:
         settings: all sections, those of the user's own among them.
     """
 
-    def __init__(self, settings: Sections) -> None: ...
+    def __init__(self, settings: Sections) -> None: ...  # noqa: B027
 
+    @abstractmethod
     def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:
         """Return a copy of speech (T,) float32 at 16 kHz, T >= 1, which is not silent: (T,).
 
         Its level does not matter: it is set to that of the speech. All draws are of `rng`.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no method vocode(samples, rng)")
 
 
 def normalize(samples: np.ndarray) -> Array:

@@ -44,12 +44,6 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
     """
     path = class_path_of(SETTING, settings.network.loss)
     kind = find_class(path, folder, SETTING, Loss)  # type: ignore[type-abstract]
-    missing = sorted(getattr(kind, "__abstractmethods__", ()))
-    if missing:
-        raise UsageError(
-            f"{SETTING}: {path} lacks {' and '.join(missing)}, without which it is no loss. Write "
-            "it as asdf.training.losses.Loss shows, and mind its spelling."
-        )
     _check_mixable(kind, settings)
     if settings.network.score != "llr":
         return kind

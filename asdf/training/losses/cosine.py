@@ -9,6 +9,7 @@ Shapes: B utterances, E numbers in an embedding, 2 classes (spoof, bona fide), V
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -71,9 +72,9 @@ class _Margin(_Cosine):
         scaled_B2 = self._scale * torch.where(is_true_B2, self.harder(logits_B2), logits_B2)
         return F.cross_entropy(scaled_B2, labels_B, reduction="none")
 
+    @abstractmethod
     def harder(self, cosines_B2: Tensor) -> Tensor:
         """Return the cosines with the margin, as if each class were the true one."""
-        raise NotImplementedError
 
 
 class AMSoftmax(_Margin):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from asdf.data.orders import Orders
+from asdf.data.orders import Orders, find_sampler
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import TrainingPlan, earlier_turns
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
@@ -84,9 +84,20 @@ def test_all_epochs_have_the_same_number_of_turns():
         orders.of(2)
 
 
-def test_a_sampler_that_gives_no_order_at_all_is_refused():
-    with pytest.raises(AsdfError, match=r"samplers.Sampler.order\(1\) failed: NotImplemented"):
-        Orders(Sampler(Sections(), UTTERANCES))
+@pytest.mark.parametrize(
+    ("base", "misspelt", "missing"),
+    [("Sampler", "orders", "order"), ("GroupedSampler", "group", "groups")],
+)
+def test_a_sampler_that_lacks_its_method_is_refused(tmp_path, base, misspelt, missing):
+    name = f"sampler_without_{missing}"
+    (tmp_path / f"{name}.py").write_text(
+        f"from asdf.data.samplers import {base}\n\n\n"
+        f"class Mine({base}):\n    def {misspelt}(self, epoch=1):\n        return [0]\n"
+    )
+    settings = Sections()
+    settings.recipe.sampler = f"{name}.Mine"
+    with pytest.raises(UsageError, match=f"{name}.Mine lacks {missing}, without which it is no Sa"):
+        find_sampler(settings, tmp_path)
 
 
 def test_the_turns_before_a_turn_are_counted_by_utterance():

@@ -42,7 +42,12 @@ class Plain:
     pass
 
 
-class Broken(ValidationMetric):
+class Valueless(ValidationMetric):
+    def values(self, bona_fide, spoof):
+        return 0.0
+
+
+class Broken(Weighted):
     def __init__(self, settings):
         raise KeyError("nothing there")
 
@@ -117,6 +122,7 @@ def test_a_function_or_a_class_of_ones_own_by_its_path(chosen):
         ("Broken", AsdfError, r"my_metrics.Broken\(settings\) failed: KeyError: 'nothing there'"),
         ("fails", AsdfError, "failed on the scores of a trial run: IndexError: .*my_metrics.py"),
         ("lost", AsdfError, "is nan on a trial run; networks are chosen by a finite number"),
+        ("Valueless", UsageError, "Valueless lacks value, without which it is no ValidationMetr"),
         ("word", AsdfError, "failed on the scores of a trial run: ValueError"),
     ],
 )

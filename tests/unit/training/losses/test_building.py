@@ -163,7 +163,7 @@ def test_likelihood_ratios_need_cross_entropy(values, said) -> None:
         ("Wide", "gives a tensor (2, 48) as logits of 2 utterances, not (2, 2)"),
         ("Constant", "depends on nothing that is trained"),
         ("NoDimension", "NoDimension(settings, 48) failed: TypeError"),
-        ("Lacking", "own_loss.Lacking lacks per_utterance, without which it is no loss"),
+        ("Lacking", "own_loss.Lacking lacks per_utterance, without which it is no Loss"),
         ("Other", "a class derived from asdf.training.losses.base.Loss is needed"),
         ("Centr", "Did you mean 'Centre'?"),
         ("Speaker", "needs the column 'speaker' of the training list, which has attack"),
