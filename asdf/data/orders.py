@@ -107,7 +107,7 @@ def find_sampler(settings: Sections, folder: Path | None) -> type[Sampler]:
         AsdfError: its module fails when it is imported.
     """
     path = class_path_of(SETTING, settings.recipe.sampler)
-    return find_class(path, folder, SETTING, Sampler)
+    return find_class(path, folder, SETTING, Sampler)  # type: ignore[type-abstract]
 
 
 def build_sampler(settings: Sections, utterances: TrialList, folder: Path | None) -> Sampler:

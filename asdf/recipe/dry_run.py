@@ -11,8 +11,9 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from asdf.audio.augmentation import check_material
+from asdf.audio.augmentation import open_chain
 from asdf.audio.speech_activity import check_detector
+from asdf.audio.vocoding import try_vocoders
 from asdf.data.orders import check_sampler, find_sampler
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.data.vocoded_copies import describe_copies, join_with_copies
@@ -49,8 +50,14 @@ from asdf.trials.trial_list import TrialList
 _SHOWN_DEVICES = 16
 _SEE_BELOW = "PROBLEM, see below"
 NETWORK_CLASS = "network.network_class"
-# Settings whose classes a dry run imports, as their constructors cost nothing.
-_IMPORTED = ("network.callbacks", "network.validation_metric", "recipe.sampler")
+# Settings whose classes a dry run imports and tries out, which costs next to nothing.
+_IMPORTED = (
+    "augmentation.chain",
+    "network.callbacks",
+    "network.validation_metric",
+    "recipe.sampler",
+    "vocoding.vocoders",
+)
 _DEFAULT_SAMPLER = Sections().recipe.sampler
 
 
@@ -129,7 +136,8 @@ def _checks(
         partial(check_files, lists),
     ]
     if recipe.execute_stage(1) and not scores_only(settings):
-        checks.append(partial(check_material, settings, folders.database))
+        checks.append(partial(open_chain, settings, folders.database, folders.recipe))
+        checks.append(partial(try_vocoders, settings, folders.recipe))
         checks.append(partial(_check_network, settings, folders.recipe, world_size))
         checks.append(partial(find_sampler, settings, folders.recipe))
         checks.append(partial(check_metric, settings, folders.recipe))

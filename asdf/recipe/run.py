@@ -330,6 +330,7 @@ class Run:
                 missing, all of them in one message; a list lacks a class; the sampler fails.
         """
         from asdf.audio.speech_activity import check_detector
+        from asdf.audio.vocoding import try_vocoders
         from asdf.training.callbacks import find_callbacks
 
         if reaches_callbacks(self.settings.recipe):
@@ -337,7 +338,7 @@ class Run:
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self._check_own_code()
             self.augmentation()
-            self.vocoders()
+            self.world.run_on_main(partial(try_vocoders, self.settings, self.recipe_folder))
             if self.settings.front_end.weights:
                 self.world.run_on_main(self._check_weights)
         names = self.sets_in_use()

@@ -8,13 +8,13 @@ such a class
 2. gets the class by `find_class(class_path_of("section.x", settings.section.x), recipe_folder,
    "section.x", Base)`, which imports it; or a function by `find_function`.
 
-A dry run looks for the classes of all such settings by `look_for_class`, which runs nothing.
+A dry run looks for the classes of such settings by `look_for_class`, which runs nothing, unless it
+tries them out.
 
 A module is looked for in the recipe's folder first, then where Python finds it. The file of such a
 class is copied to the run's folder with the user's other code (`catalogue.class_paths`).
 
-Invariant: a class is known to be derived from the base before anything of it is used. A dry run
-reads the text of its file alone, and does not refuse what only running it would show.
+Invariant: a class is known to be derived from the base before anything of it is used.
 """
 
 from __future__ import annotations

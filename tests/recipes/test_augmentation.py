@@ -125,6 +125,8 @@ def test_a_part_of_ones_own_lies_next_to_the_recipe(recipe, call):
     assert outcome.status == 0, outcome.output
     assert "augmented: Quieter, silence (up to 0.1 s)" in outcome.output
     assert list(recipe.system().rglob("code/my_parts.py"))
+    dry = call("augmentation.chain=('my_parts.Wide',)", "--dry-run", *only_training)
+    assert dry.status == 1 and "returned samples of float64." in dry.output, dry.output
     outcome = call("augmentation.chain=('my_parts.Wide',)", "paths.system_folder=w", *only_training)
     assert outcome.status == 1 and "Traceback" not in outcome.output, outcome.output
     assert "my_parts.Wide.apply, for the recording " in outcome.output

@@ -161,7 +161,11 @@ def test_what_cannot_be_trained_on_is_reported_before_any_work(
 
 
 def test_a_vocoder_that_returns_no_copy_ends_the_run_with_its_name(vocoded, capsys):
-    outcome = vocoded.call(capsys, "vocoded", "vocoding.vocoders=('my_vocoder.Loud',)")
+    """Before training, and in a dry run."""
+    loud = "vocoding.vocoders=('my_vocoder.Loud',)"
+    dry = vocoded.call(capsys, "vocoded", loud, "--dry-run")
+    assert dry.status == 1 and "my_vocoder.Loud.vocode, for the recording 'a sec" in dry.output
+    outcome = vocoded.call(capsys, "vocoded", loud)
     assert outcome.status == 1 and "Traceback" not in outcome.output, outcome.output
     assert "my_vocoder.Loud.vocode, for the recording " in outcome.output
-    assert "returned samples of shape (3999,)" in outcome.output
+    assert "returned samples of shape (15999,)" in outcome.output

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.part import Part
+from asdf.audio.noise_trial import TRIAL, second_of_noise
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Sections
@@ -79,6 +80,18 @@ def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: objec
     assert isinstance(result, np.ndarray)
     # torch takes no array that runs backwards, as `clip[::-1]` does.
     return np.ascontiguousarray(result)
+
+
+def try_part(part: Part) -> None:
+    """Do a part of the user's own to a second of noise, and look at what it returns.
+
+    To a copy: what a part makes when it is first needed is not to be sent to worker processes.
+
+    Raises:
+        AsdfError: as `apply_checked`.
+    """
+    copied: Part = pickle.loads(pickle.dumps(part))
+    apply_checked(copied, second_of_noise(), np.random.default_rng(0), TRIAL)
 
 
 def _find_problem(result: object, samples: int, shortens: bool) -> str:

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from asdf.audio.noise_trial import TRIAL, second_of_noise
 from asdf.audio.vocoding.vocoder import Vocoder
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class, searched_first
+from asdf.settings.class_path import describe_error, find_class, is_ours, searched_first
 from asdf.settings.sections import Sections
 
 SETTING = "vocoding.vocoders"
@@ -77,7 +78,8 @@ def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
     """
     by_name: dict[str, Vocoder] = {}
     for name in settings.vocoding.vocoders:
-        kind = find_class(class_path_of(SETTING, name), folder, SETTING, Vocoder)
+        path = class_path_of(SETTING, name)
+        kind = find_class(path, folder, SETTING, Vocoder)  # type: ignore[type-abstract]
         try:
             by_name[name] = kind(settings)
         except AsdfError:
@@ -87,6 +89,18 @@ def open_vocoders(settings: Sections, folder: Path | None) -> Vocoders:
             raise AsdfError(f"{what}: {describe_error(error, __file__)}.") from error
         _check_sendable(by_name[name], name)
     return Vocoders(by_name, folder)
+
+
+def try_vocoders(settings: Sections, folder: Path | None) -> None:
+    """Copy a second of noise through each vocoder of the user's own, and look at the copy.
+
+    Raises:
+        UsageError, AsdfError: as `open_vocoders` and `Vocoders.copy`.
+    """
+    vocoders = open_vocoders(settings, folder)
+    for name, vocoder in vocoders.by_name.items():
+        if not is_ours(f"{type(vocoder).__module__}."):
+            vocoders.copy(name, second_of_noise(), np.random.default_rng(0), TRIAL)
 
 
 def _check_sendable(vocoder: Vocoder, name: str) -> None:
