@@ -12,6 +12,7 @@ from asdf.errors import AsdfError
 from asdf.recipe.checks import build_with_weights, is_bundle
 from asdf.recipe.corpora import scores_only
 from asdf.recipe.folders import Folders
+from asdf.recipe.network_trial import MAX_PARAMETERS, names_own_code, try_network
 from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Computing, Sections
 
@@ -29,7 +30,7 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
 
     Raises:
         AsdfError: with `front_end.weights`: they cannot be read or do not fit, or the network
-            cannot be built with them.
+            cannot be built with them; the network or the loss fails on noise.
     """
     trains = settings.recipe.execute_stage(1) and not scores_only(settings)
     try:
@@ -49,6 +50,9 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
     try:
         return _describe_case(case, gpu)
     except Exception as error:  # a network may look at its numbers, which do not exist here
+        # Or it fails in any case, as a run would.
+        if trains:
+            try_network(settings, architecture, folders.recipe)
         reason = str(error).partition("\n")[0]
         return [f"not known: {settings.network.network_class} cannot be outlined ({reason})"]
 
@@ -95,6 +99,8 @@ def _describe_case(case: Case, gpu: Gpu | None) -> list[str]:
     peak = 0
     # None for a run that only scores.
     if training:
+        if names_own_code(case.settings) and training.parameters <= MAX_PARAMETERS:
+            try_network(case.settings, case.architecture, case.folder)
         lines += _describe_training(case, training, gpu)
         title = "validation"
         peak = training.peak

@@ -173,6 +173,71 @@ def test_the_memory_of_what_is_only_scored_and_of_a_network_that_cannot_be_outli
     assert line.startswith("  not known: looking.Looking cannot be outlined (")
 
 
+OWN = """
+import torch
+from torch import nn
+
+from asdf.training.losses import Loss
+from tests.small_networks import Plain
+
+
+class Narrow(Plain):
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.output = nn.Linear(47, 2)
+
+
+class Endless(Plain):
+    def forward(self, waveforms_BT):
+        embeddings_BE, logits_B2 = super().forward(waveforms_BT)
+        return embeddings_BE, logits_B2 / 0
+
+
+class Unbuilt(Plain):
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.kernel = settings.network.kernel
+
+
+class Detached(Loss):
+    needs_embeddings = False
+
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        return logits_B2.detach()[:, 0]
+
+
+class Joined(Loss):
+    columns = ("attack",)
+
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        return embeddings_BE.mean(dim=0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("network.network_class=my_code.Narrow", "my_code.Narrow fails on 2 utterances of 16000 s"),
+        ("network.network_class=my_code.Endless", "which are not all finite numbers"),
+        ("network.network_class=my_code.Unbuilt", "my_code.Unbuilt(settings) failed: Attr"),
+        ("network.loss=my_code.Detached", "my_code.Detached depends on nothing that is trained"),
+        (
+            "network.loss=my_code.Joined",
+            "my_code.Joined gives a tensor (48,) as per_utterance of 2",
+        ),
+    ],
+)
+def test_a_network_or_a_loss_that_fails_on_noise_is_a_problem(recipe, capsys, setting, problem):
+    (recipe.folder / "my_code.py").write_text(OWN)
+    words = [setting, "network.train_clip_size=16000"]
+    if setting.startswith("network.loss"):
+        words.append("network.network_class=tests.small_networks.Plain")
+    outcome = recipe.call(capsys, "debug", "--dry-run", *words)
+    assert outcome.status == 1, outcome.output
+    assert memory_of(outcome.output) == ["  PROBLEM, see below"]
+    assert outcome.output.count(problem) == 1, outcome.output
+
+
 def a_folder_of_something_else(tmp_path):
     folder = tmp_path / "whisper"
     folder.mkdir()

@@ -20,7 +20,7 @@ from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.class_path import describe_error, find_class, is_ours
 from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.losses.base import Loss, Targets
@@ -83,21 +83,47 @@ def build_loss(
     # Parts of a divided network have one number format.
     form = torch.promote_types(parameter.dtype, torch.float32)
     _check_computing(kind, settings)
-    if not (kind.needs_embeddings or kind.is_joint):
+    takes_embeddings = kind.needs_embeddings or kind.is_joint
+    if is_ours(f"{kind.__module__}.") and not takes_embeddings:
         loss = _construct(kind, settings, 0).to(device, form)
         _attach_if_needed(network, loss)
         return loss
     with left_unchanged(network):
         embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
-        dimension = _dimension_of(embeddings_BE, settings)
+        dimension = _dimension_of(embeddings_BE, settings) if takes_embeddings else 0
         loss = _construct(kind, settings, dimension).to(device, form)
         targets = _targets_of_two(loss, utterances, device)
         values_B = _compute_values(loss, embeddings_BE, logits_B2, targets, settings)
+        _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, settings)
         # What computes nothing here, such as a vector that masks frames in training, stays trained.
         unused = _inputs_of(logits_B2) - _inputs_of(values_B)
         _freeze(network, unused)
     _attach_if_needed(network, loss)
     return loss
+
+
+def list_of_two(kind: type[Loss]) -> TrialList:
+    """Return a list of a spoof and a bona fide utterance with the columns that the loss asks for.
+
+    For a trial of the loss before the training list is known.
+    """
+    columns = {name: ["A01", "-"] for name in kind.columns}
+    return TrialList(
+        ["spoof", "bona fide"], np.arange(2, dtype=np.int8), columns=columns, name="trial"
+    )
+
+
+def _check_reaches(outputs: Any, values_B: Tensor, settings: Sections) -> None:
+    """Make sure that a gradient of the loss reaches the network, if anything in it is trained."""
+    # Behind a frozen front end the loss may be all that learns.
+    if not isinstance(outputs, Tensor) or not outputs.requires_grad:
+        return
+    if not _inputs_of(outputs) & _inputs_of(values_B):
+        raise _describe_mistake(
+            settings,
+            "does not depend on the network: a gradient reaches nothing of it. Mind .detach(), "
+            ".item() and torch.no_grad()",
+        )
 
 
 def _check_columns(kind: type[Loss], utterances: TrialList) -> None:

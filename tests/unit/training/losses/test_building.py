@@ -64,6 +64,18 @@ class Constant(Centre):
         return torch.ones(len(labels_B))
 
 
+class Detached(Centre):
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        return (embeddings_BE.detach() - self.centre_E).norm(dim=1)
+
+
+class OfLogits(Loss):
+    needs_embeddings = False
+
+    def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
+        return logits_B2.mean()
+
+
 class NoDimension(Centre):
     def __init__(self, settings):
         super().__init__(settings, 3)
@@ -162,6 +174,8 @@ def test_likelihood_ratios_need_cross_entropy(values, said) -> None:
         ("Raising", "fails: RuntimeError"),
         ("Wide", "gives a tensor (2, 48) as logits of 2 utterances, not (2, 2)"),
         ("Constant", "depends on nothing that is trained"),
+        ("Detached", "does not depend on the network: a gradient reaches nothing of it"),
+        ("OfLogits", "gives a tensor () as per_utterance of 2 utterances, not (2,)"),
         ("NoDimension", "NoDimension(settings, 48) failed: TypeError"),
         ("Lacking", "own_loss.Lacking lacks per_utterance, without which it is no Loss"),
         ("Other", "a class derived from asdf.training.losses.base.Loss is needed"),
