@@ -57,7 +57,7 @@ class LiveBytes(TorchDispatchMode):
 
     def _note(self, storage: UntypedStorage) -> None:
         key = storage._cdata
-        size = -(-storage.nbytes() // BLOCK) * BLOCK
+        size = block_bytes(storage)
         if key in self._held:
             return
 
@@ -68,6 +68,11 @@ class LiveBytes(TorchDispatchMode):
         self._held[key] = weakref.ref(storage, end)
         self.now += size
         self.peak = max(self.peak, self.now)
+
+
+def block_bytes(storage: UntypedStorage) -> int:
+    """Return the bytes that the allocator gives a storage."""
+    return -(-storage.nbytes() // BLOCK) * BLOCK
 
 
 def _copied_bytes(value: object) -> int:

@@ -14,15 +14,19 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from asdf.data.training_plan import minibatch_per_process
 from asdf.memory.division import Parts, divide, part_of
 from asdf.memory.fake_gpu import fake_gpu
+from asdf.memory.live_bytes import block_bytes
 from asdf.memory.outline import outlined_network
-from asdf.networks import summary
+from asdf.networks import fixed_samples, summary
 from asdf.networks.split import FromFeatures
+from asdf.networks.trained_loss import loss_of
 from asdf.settings.sections import Network, Sections
+from asdf.training.joint import differentiate
+from asdf.training.losses import Loss
+from asdf.training.losses.building import outline_loss, targets_without_list
 from asdf.training.optimisers import check_named_optimiser
 
 # What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which
@@ -82,27 +86,23 @@ def training_memory(
     divided = settings.computing.shard_network and processes > 1
     with fake_gpu() as counted:
         network = outlined_network(settings, architecture, folder)
+        loss = _outline_loss(network, settings, folder)
         sizes = summary(network)
         parts = divide(network, processes, dtype) if divided else Parts()
-        weights = counted.now - parts.whole
+        # Gathered parts count later; what a loss holds besides its parameters is a few numbers.
+        others = parts.whole + _bytes_outside(loss, network)
+        weights = counted.now - others
         learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
         moments = _make_moments(
             learning, settings.network, moments_each, processes if divided else 1
         )
-        with_moments = counted.now - parts.whole
+        with_moments = counted.now - others
         # Held to the end so that they count: DistributedDataParallel makes them once and for all.
         buckets = _make_buckets(learning) if processes > 1 and not divided else []
-        between = counted.now - parts.whole
+        between = counted.now - others
         model, inputs = _make_model_and_inputs(network, settings, minibatch)
         counted.peak = counted.now
-        interval = settings.network.optimizer_step_interval
-        # Gradients are sent with the last minibatch of a step; where they are divided, with each.
-        first_sent = 0 if divided else min(1, interval - 1)
-        # More than two minibatches hold no more than two.
-        for number in range(min(2, interval)):
-            if processes > 1 and number == first_sent:
-                _send_gradients(learning, processes if divided else 0)
-            _run_minibatch(model, inputs, dtype)
+        _run_step(model, loss, inputs, dtype, settings, processes)
         peak = counted.peak - parts.whole + parts.gathered + 2 * WORKSPACE
         del moments, buckets
     return TrainingMemory(
@@ -164,14 +164,81 @@ def _make_model_and_inputs(
     return model, stacked.half()
 
 
-def _run_minibatch(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) -> None:
-    """Run the forward and backward pass of a minibatch."""
+def _outline_loss(network: nn.Module, settings: Sections, folder: Path | None) -> Loss:
+    """Return the loss of the settings, which becomes a part of the network as in training."""
+    samples = fixed_samples(network) or settings.network.train_clip_size
+    network.eval()
+    loss = outline_loss(network, torch.empty(2, samples), settings, folder)
+    network.train()
+    return loss
+
+
+def _bytes_outside(loss: Loss, network: nn.Module) -> int:
+    """Return the bytes of a loss that is no part of the network."""
+    if loss_of(network) is not None:
+        return 0
+    return sum(block_bytes(buffer.untyped_storage()) for buffer in loss.buffers())
+
+
+def _run_step(
+    model: nn.Module,
+    loss: Loss,
+    inputs: Tensor,
+    dtype: torch.dtype | None,
+    settings: Sections,
+    processes: int,
+) -> None:
+    """Run as many minibatches as the peak of a step needs."""
+    interval = settings.network.optimizer_step_interval
+    divided = settings.computing.shard_network and processes > 1
+    # Gradients are sent with the last minibatch of a step; where they are divided, with each.
+    first_sent = 0 if divided else min(1, interval - 1)
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    # More than two minibatches hold no more than two.
+    for number in range(min(2, interval)):
+        if processes > 1 and number == first_sent:
+            _send_gradients(learning, processes if divided else 0)
+        _run_minibatch(model, loss, inputs, dtype, len(inputs) * interval * processes)
+
+
+def _run_minibatch(
+    model: nn.Module, loss: Loss, inputs: Tensor, dtype: torch.dtype | None, window: int
+) -> None:
+    """Run the forward and backward pass of a minibatch.
+
+    Args:
+        window: utterances of a step, of all processes.
+    """
+    gradients = None
+    if loss.is_joint:
+        gradients = _differentiate_window(model, loss, inputs, dtype, window)
+    embeddings_BE, logits_B2 = _run_forward(model, inputs, dtype)
+    if gradients is None:
+        targets = targets_without_list(loss, len(inputs))
+        loss.of_minibatch(embeddings_BE, logits_B2, targets).sum().backward()
+        return
+    outputs_BX = torch.cat([embeddings_BE.float(), logits_B2.float()], dim=1)
+    (outputs_BX * gradients[: len(inputs)]).sum().backward()
+
+
+def _run_forward(
+    model: nn.Module, inputs: Tensor, dtype: torch.dtype | None
+) -> tuple[Tensor, Tensor]:
     with torch.autocast("cpu", dtype) if dtype else nullcontext():
-        _, logits_B2 = model(inputs)
-    labels_B = torch.zeros(len(inputs), dtype=torch.long)
-    losses_B = F.cross_entropy(logits_B2.float(), labels_B, reduction="none")
-    losses_B = losses_B * torch.ones(2)[labels_B]
-    losses_B.sum().backward()
+        embeddings_BE, logits_B2 = model(inputs)
+    return embeddings_BE, logits_B2
+
+
+def _differentiate_window(
+    model: nn.Module, loss: Loss, inputs: Tensor, dtype: torch.dtype | None, window: int
+) -> Tensor:
+    """Return the gradient by all outputs of a step, (utterances, outputs), as in joint passes."""
+    with torch.no_grad():
+        embeddings_BE, logits_B2 = _run_forward(model, inputs, dtype)
+    size = embeddings_BE.shape[1] + logits_B2.shape[1]
+    outputs_NX = torch.empty(window, size)
+    gradients_NX: Tensor = differentiate(loss, outputs_NX, targets_without_list(loss, window))[1]
+    return gradients_NX
 
 
 def _send_gradients(learning: list[nn.Parameter], processes: int) -> None:

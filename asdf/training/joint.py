@@ -124,7 +124,7 @@ def prepare_joint_passes(
             outputs.append(torch.cat([embeddings_BE, logits_B2], dim=1))
     rows = [_rows_of(minibatch.share, window, world.device) for minibatch in minibatches]
     outputs_NX = _gather(outputs, rows, len(window.utterances), world)
-    losses_N, gradients_NX, parameters = _differentiate(passes.loss, outputs_NX, targets)
+    losses_N, gradients_NX, parameters = differentiate(passes.loss, outputs_NX, targets)
     gradients = []
     for rows_B in rows:
         gradient_BX = gradients_NX[rows_B]
@@ -162,7 +162,7 @@ def _gather(
     return outputs_NX
 
 
-def _differentiate(
+def differentiate(
     loss: Loss, outputs_NX: Tensor, targets: Targets
 ) -> tuple[Tensor, Tensor, list[_Slope]]:
     """Return the losses, the gradient of their sum by the outputs, and that by the parameters."""

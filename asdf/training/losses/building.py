@@ -102,6 +102,38 @@ def build_loss(
     return loss
 
 
+def outline_loss(
+    network: nn.Module, waveforms_BT: Tensor, settings: Sections, folder: Path | None = None
+) -> Loss:
+    """Build the loss for a network without numbers, as `build_loss` does for one with them.
+
+    Args:
+        waveforms_BT: a few utterances, which the network takes.
+
+    Raises:
+        UsageError, AsdfError: as `build_loss`, but for the values of the loss.
+    """
+    kind = find_loss_class(settings, folder)
+    if not (kind.needs_embeddings or kind.is_joint):
+        loss = _construct(kind, settings, 0)
+        _attach_if_needed(network, loss)
+        return loss
+    embeddings_BE, logits_B2 = network(waveforms_BT)
+    loss = _construct(kind, settings, _dimension_of(embeddings_BE, settings))
+    targets = targets_without_list(loss, len(waveforms_BT))
+    scored_B2 = loss.logits(embeddings_BE, logits_B2)
+    values_B = loss.of_minibatch(embeddings_BE, scored_B2, targets)
+    _freeze(network, _inputs_of(logits_B2) - _inputs_of(values_B))
+    _attach_if_needed(network, loss)
+    return loss
+
+
+def targets_without_list(loss: Loss, utterances: int) -> Targets:
+    """Return targets of utterances of which nothing is known."""
+    columns = {name: ["-"] * utterances for name in loss.columns}
+    return Targets(torch.zeros(utterances, dtype=torch.long), columns)
+
+
 def list_of_two(kind: type[Loss]) -> TrialList:
     """Return a list of a spoof and a bona fide utterance with the columns that the loss asks for.
 

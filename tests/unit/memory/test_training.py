@@ -1,5 +1,6 @@
 """How much GPU memory training and scoring take; tests/gpu compares it with torch's allocator."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,6 +10,8 @@ from asdf.memory.training import WORKSPACE, TrainingMemory, training_memory
 from asdf.networks import build_network, summary
 from asdf.settings import Settings
 from asdf.settings.sections import Lora, Sections
+from asdf.training.losses.building import build_loss
+from asdf.trials.trial_list import TrialList
 from tests.conftest import RECIPE
 
 BLOCK = 512
@@ -63,6 +66,37 @@ def test_processes_divide_weights_and_moments_of_a_network_that_is_sharded():
     assert divided.buckets == alone.buckets == 0
     assert divided.weights == pytest.approx(alone.weights / 4, rel=0.2)
     assert divided.moments == pytest.approx(alone.moments / 4, rel=0.2)
+
+
+@pytest.mark.parametrize("loss", ["oc_softmax", "am_softmax"])
+def test_a_loss_that_learns_counts_with_its_moments(loss):
+    plain, learning = settings_of("SSL_ASP"), settings_of("SSL_ASP")
+    learning.network.loss = loss
+    network = build_network(learning)
+    trials = TrialList(["a", "b"], np.arange(2, dtype=np.int8), name="noise")
+    build_loss(network, trials, learning)
+    memory = computed(learning)
+    assert (memory.parameters, memory.trained) == (
+        summary(network).total,
+        summary(network).trainable,
+    )
+    assert memory.trained != computed(plain).trained
+    parameters = [in_blocks(4 * parameter.numel()) for parameter in network.parameters()]
+    buffers = [in_blocks(buffer.numel() * buffer.element_size()) for buffer in network.buffers()]
+    assert memory.weights == sum(parameters) + sum(buffers)
+    learnt = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    assert memory.moments == sum(2 * in_blocks(4 * value.numel()) + BLOCK for value in learnt)
+
+
+def test_a_joint_loss_counts_the_pass_over_the_whole_step():
+    settings = settings_of("SSL_ASP")
+    plain = computed(settings)
+    settings.network.loss = "supervised_contrastive"
+    joint = computed(settings)
+    assert joint.between == plain.between and joint.peak >= plain.peak
+    # The similarities of 4 x 1,000 utterances with each other.
+    settings.network.optimizer_step_interval = 1000
+    assert computed(settings).peak > plain.peak + 4 * 4000**2
 
 
 def test_processes_divide_updates_and_what_rests():

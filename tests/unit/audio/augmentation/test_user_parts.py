@@ -11,7 +11,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from asdf.audio.augmentation import Chain, Part, open_chain
-from asdf.audio.augmentation.own_parts import build_own
+from asdf.audio.augmentation.user_parts import build_user_part
 from asdf.errors import AsdfError
 from asdf.settings.class_path import find_class
 from tests.augmentations import augmentation
@@ -201,7 +201,7 @@ def test_what_is_no_clip_is_refused_by_part_and_recording(
 ) -> None:
     """By a trial before training, and in training."""
     kind = find_class(f"{name}.{part}", folder, "augmentation.chain", Part)
-    chain = Chain((build_own(kind, augmentation(), folder),), folder)
+    chain = Chain((build_user_part(kind, augmentation(), folder),), folder)
     with pytest.raises(AsdfError) as caught:
         chain.apply(speech.copy(), 100, len(speech), np.random.default_rng(0), "d/a.wav")
     where = f"augmentation.chain: {name}.{part}.apply, for the recording"
