@@ -36,6 +36,10 @@ ELSEWHERE = {
     "torchrun --nproc_per_node=3": "three of four GPUs; tests/gpu has two",
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
     "python -m asdf publish": "no network; tests/unit/hub has a local hub",
+    "python -m asdf serve": "tests/unit/service has the page's own test",
+    "curl": "tests/unit/service",
+    "docker run": "no containers in a test",
+    "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.
@@ -44,6 +48,7 @@ PYTHON_ELSEWHERE = {
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",
     "docs/losses.md": "tests/unit/training/losses",
+    "docs/service.md": "tests/unit/service",
     "docs/training.md": "tests/unit/training/test_schedules.py",
 }
 # Commands that report something missing here, with their exit status.

@@ -115,6 +115,9 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
     torchrun = python.parent / "torchrun"
     torchrun.write_text(f'#!/bin/sh\nexec "{python}" -m torch.distributed.run "$@"\n')
     torchrun.chmod(0o755)
+    command = python.parent / "asdf-antispoofing"
+    command.write_text(f'#!/bin/sh\nexec "{python}" -m asdf "$@"\n')
+    command.chmod(0o755)
     recipe = folder / "recipes" / "wav2vec_aasist"
     (recipe / "configs").mkdir(parents=True)
     source = (RECIPE / "run.py").read_text()
