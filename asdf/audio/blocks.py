@@ -21,7 +21,7 @@ from asdf.audio.sources import AnySource, limits_of
 def read_blocks(path: AnySource, samples: int) -> Iterator[np.ndarray]:
     """Yield a recording as blocks of (samples,) float32 at 16 kHz, mono.
 
-    The last block may be shorter. What only PyAV decodes is in memory whole, as in `read_audio`.
+    The last block may be shorter.
 
     Raises:
         AsdfError: as `read_audio`; of a recording that is damaged further on after its good blocks.

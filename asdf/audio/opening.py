@@ -2,8 +2,8 @@
 
 Invariant: a file that is opened here is an ordinary one that states a length, is not known to be
 cut off, and has a sampling rate that speech may have. libsndfile opens what it can; PyAV, where it
-is installed, decodes the rest (`asdf.audio.pyav`), whole and into memory, which is noted
-(`asdf.audio.fallbacks`).
+is installed, decodes the rest (`asdf.audio.pyav`), which is noted (`asdf.audio.fallbacks`): into
+memory, or while it is read where that would be large.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import soundfile
 
 from asdf.archives import find_folder, not_ordinary
 from asdf.audio import fallbacks, pyav
+from asdf.audio.long_track import LongTrack
 from asdf.audio.mp3 import is_estimated
 from asdf.audio.ogg import is_chained, missing_end
 from asdf.audio.sources import (
     AnySource,
+    Limits,
     limits_of,
     open_file,
     open_source,
@@ -43,6 +45,12 @@ _CHECKED_BY_DECODING = {"FLAC", "OGG", "MP3"}
 # Sizes from here on are placeholders of programs that wrote to a pipe and could not go back to fill
 # them in.
 _PLACEHOLDER_BYTES = 0x7FFFF000
+
+# Of what PyAV decodes, 6 minutes of stereo at 44.1 kHz; what takes more is decoded again while it
+# is read.
+_MAX_HELD = 2**27
+# Of samples that are held: blocks, joined, as float32, as a file, and read from it.
+_COPIES = 5
 
 _ESTIMATED = "it counts the tag of an MP3 that states no length as sound"
 _CHAINED = "it reads only the first of the streams that follow one another in it"
@@ -68,7 +76,7 @@ class _Inspection(NamedTuple):
     missing_end: str = ""
 
 
-def open_recording(path: AnySource) -> soundfile.SoundFile:
+def open_recording(path: AnySource) -> soundfile.SoundFile | LongTrack:
     """Open a recording with its samples still to be decoded; the caller closes it.
 
     Raises:
@@ -117,7 +125,7 @@ def _inspect_container(file_format: str, path: AnySource) -> _Inspection:
     return _Inspection()
 
 
-def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile:
+def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongTrack:
     """Decode a file with PyAV, and open the samples as libsndfile would have opened the file.
 
     Args:
@@ -133,7 +141,7 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile:
             "take it off the list."
         )
     try:
-        decoded = pyav.decode(path)
+        decoded = pyav.decode(path, max_bytes=_choose_max_bytes(limits_of(path)))
     except pyav.NotDecoded as error:
         raise AsdfError(_why_not_decoded(path, reason, error)) from None
     if decoded.cut_off:
@@ -142,6 +150,8 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile:
     # A service would note the names of recordings that no one asks for again.
     if file_path is not None:
         fallbacks.note(file_path)
+    if decoded.dropped:
+        return LongTrack(path, decoded)
     # As a file in memory, so that readers know a single kind of recording. To write it and read it
     # again takes a tenth of the time of decoding, and changes no bit of float32.
     content = io.BytesIO()
@@ -150,7 +160,14 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile:
     return soundfile.SoundFile(content)
 
 
-def _find_problem(file: soundfile.SoundFile) -> str:
+def _choose_max_bytes(limits: Limits) -> int:
+    """Return how many bytes of decoded samples are held at once."""
+    if limits.memory is None:
+        return _MAX_HELD
+    return min(_MAX_HELD, limits.memory // _COPIES)
+
+
+def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
     """Return what is wrong with a file by its header, as a message; '' for nothing."""
     if file.frames == 0:
         return (
@@ -172,7 +189,7 @@ def _find_problem(file: soundfile.SoundFile) -> str:
     return _find_shortening(file)
 
 
-def _find_shortening(file: soundfile.SoundFile) -> str:
+def _find_shortening(file: soundfile.SoundFile | LongTrack) -> str:
     """Return the message on a file that libsndfile says to have shortened; '' for others."""
     shortened = _SHORTENED.search(file.extra_info)
     if shortened is None:

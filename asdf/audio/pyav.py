@@ -8,6 +8,7 @@ PyAV is optional: where it is not installed, `NotDecoded` says so.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -49,14 +50,20 @@ class Decoded:
     """A whole sound track: samples (frames, channels) in the type of its codec, at `rate` Hz.
 
     Attributes:
+        dropped: frames that were decoded and are not among the samples, see `decode`.
         stated_s: the duration that the file states; None where it states none.
         missing_end: what its container says is missing at its end, in words; '' for nothing.
     """
 
     samples: np.ndarray
     rate: int
+    dropped: int = 0
     stated_s: float | None = None
     missing_end: str = ""
+
+    @property
+    def frames(self) -> int:
+        return len(self.samples) + self.dropped
 
     @property
     def cut_off(self) -> str:
@@ -65,23 +72,22 @@ class Decoded:
             return self.missing_end
         if self.stated_s is None:
             return ""
-        decoded_s = len(self.samples) / self.rate
+        decoded_s = self.frames / self.rate
         if self.stated_s - decoded_s <= _PADDING_S:
             return ""
         return f"{self.stated_s:.2f} s are promised by the header, {decoded_s:.2f} s decode"
 
     def as_float(self) -> np.ndarray:
         """Return the samples as float32, full scale 1."""
-        kind = self.samples.dtype.str[1:]
-        if kind not in _SCALES:
-            return self.samples.astype(np.float32, copy=False)
-        full_scale, middle = _SCALES[kind]
-        centred = self.samples.astype(np.float64) - middle
-        return (centred / full_scale).astype(np.float32)
+        return _as_float(self.samples)
 
 
-def decode(path: AnySource, containers: str = CONTAINERS) -> Decoded:
+def decode(path: AnySource, containers: str = CONTAINERS, max_bytes: int | None = None) -> Decoded:
     """Decode the first sound track of a file from its start to its end.
+
+    Args:
+        max_bytes: that samples may take. Those of a longer track are counted and `dropped`: a small
+            file may hold many hours.
 
     Raises:
         NotDecoded: PyAV is not installed, the file is of another container or holds no sound, or it
@@ -97,37 +103,92 @@ def decode(path: AnySource, containers: str = CONTAINERS) -> Decoded:
             open_file(path) as file,
             av.open(file, options={"format_whitelist": containers}) as container,
         ):
-            return _decode_container(container, file, path)
+            return _decode_container(container, file, path, max_bytes)
     except (av.FFmpegError, OSError) as error:
         raise NotDecoded(error.strerror or str(error)) from None
 
 
-def _decode_container(container: Any, file: BinaryIO, path: AnySource) -> Decoded:
+def decode_blocks(path: AnySource) -> Iterator[np.ndarray]:
+    """Yield what `decode` decodes as blocks of (frames, channels) float32, as they are needed.
+
+    Raises:
+        NotDecoded: as `decode`.
+    """
+    av = import_module("av")
+    try:
+        with (
+            open_file(path) as file,
+            av.open(file, options={"format_whitelist": CONTAINERS}) as container,
+        ):
+            stream = container.streams.audio[0]
+            for frame in container.decode(stream):
+                yield _as_float(_read_frame(frame, stream.codec_context.channels))
+    except (av.FFmpegError, OSError) as error:
+        raise NotDecoded(error.strerror or str(error)) from None
+
+
+def _decode_container(
+    container: Any, file: BinaryIO, path: AnySource, max_bytes: int | None
+) -> Decoded:
     """Decode the first sound track of an open container, which lies in `file`."""
     if not container.streams.audio:
         raise NotDecoded("it holds no sound")
     stream = container.streams.audio[0]
     limits = limits_of(path)
-    rates = set()
-    seconds = 0.0
-    blocks = []
+    blocks = _Blocks(max_bytes)
+    formats = set()
     for frame in container.decode(stream):
+        block = _read_frame(frame, stream.codec_context.channels)
+        blocks.add(block)
+        formats.add((frame.sample_rate, block.shape[1]))
         # What a header states need not be what decodes.
-        seconds += frame.samples / frame.sample_rate
-        limits.check_seconds(path, seconds)
-        rates.add(frame.sample_rate)
-        blocks.append(_read_frame(frame, stream.codec_context.channels))
-    channels = {block.shape[1] for block in blocks}
-    if not blocks:
+        limits.check_seconds(path, blocks.frames / frame.sample_rate)
+    if not blocks.held:
         raise NotDecoded("nothing in it decodes")
-    if len(rates) > 1 or len(channels) > 1:
+    if len(formats) > 1:
         raise NotDecoded("its sampling rate or its number of channels changes on the way")
+    rate, _ = formats.pop()
     stated_s = None
     if container.format.name.startswith(_STATES_DURATION) and stream.duration is not None:
         stated_s = float(stream.duration * stream.time_base)
     is_ogg = container.format.name == "ogg"
     missing = missing_end(file) if is_ogg else missing_bytes(file)
-    return Decoded(np.concatenate(blocks), rates.pop(), stated_s, missing)
+    return Decoded(np.concatenate(blocks.held), rate, blocks.dropped, stated_s, missing)
+
+
+class _Blocks:
+    """Blocks of samples, held up to a number of bytes; of more, they are only counted.
+
+    Attributes:
+        held: the blocks; an empty one where they are not held.
+        frames: of all blocks.
+        dropped: those that are not held.
+    """
+
+    def __init__(self, max_bytes: int | None) -> None:
+        self.held: list[np.ndarray] = []
+        self.frames = 0
+        self.dropped = 0
+        self._max_bytes = max_bytes
+        self._bytes = 0
+
+    def add(self, block: np.ndarray) -> None:
+        self.held.append(block)
+        self.frames += len(block)
+        self._bytes += block.nbytes
+        if self._max_bytes is not None and self._bytes > self._max_bytes:
+            self.held = [block[:0]]
+            self.dropped = self.frames
+
+
+def _as_float(samples: np.ndarray) -> np.ndarray:
+    """Return samples as float32, full scale 1."""
+    kind = samples.dtype.str[1:]
+    if kind not in _SCALES:
+        return samples.astype(np.float32, copy=False)
+    full_scale, middle = _SCALES[kind]
+    centred = samples.astype(np.float64) - middle
+    return (centred / full_scale).astype(np.float32)
 
 
 def _read_frame(frame: Any, channels: int) -> np.ndarray:

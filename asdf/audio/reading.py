@@ -16,6 +16,7 @@ import soundfile
 
 from asdf.audio import fallbacks
 from asdf.audio.flac import decode_flac
+from asdf.audio.long_track import LongTrack
 from asdf.audio.opening import cut_off, open_recording
 from asdf.audio.resampling import (
     resample,
@@ -143,12 +144,13 @@ def _decode_span(file: soundfile.SoundFile, path: AnySource, first: int, last: i
     """Decode a span that holds frames `first <= i < last`, by another way where the first fails."""
     begin = 0 if file.subtype in _INEXACT_SEEK else first
     span = _read_span(file, begin, last)
-    if span.problem and begin > 0:
+    if span.problem and begin > 0 and not isinstance(file, LongTrack):
         # Some versions of libFLAC cannot seek to some samples of sound files, and no handle
         # survives an error.
         with soundfile.SoundFile(open_source(path)) as reopened:
             span = _read_span(reopened, 0, last)
     if span.problem and file.format == "FLAC":
+        limits_of(path).check_memory(path, file.frames, file.channels, file.samplerate)
         decoded = decode_flac(path, file.frames)
         if decoded is not None:
             span = _Span(0, decoded)

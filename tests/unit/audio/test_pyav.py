@@ -6,6 +6,7 @@ FFmpeg says nothing of what is missing.
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import audio_length, read_audio
+from asdf.audio.blocks import read_blocks
 from asdf.audio.pyav import Decoded, NotDecoded, decode
+from asdf.audio.sources import Limits, Source
 from asdf.errors import AsdfError
 
 av = pytest.importorskip("av")
@@ -160,3 +163,55 @@ def test_without_pyav_the_message_names_it(tmp_path: Path, monkeypatch: pytest.M
         read_audio(path)
     with pytest.raises(AsdfError, match="there is no file"):
         read_audio(tmp_path / "b.m4a")
+
+
+def test_a_long_track_is_read_without_being_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the same samples, whole, in parts and in blocks, and whichever way its content comes."""
+    stereo = np.stack([sine(44100, 3.0), 0.5 * sine(44100, 3.0)])
+    path = encode(tmp_path / "a.m4a", stereo, 44100, "aac")
+    whole = read_audio(path)
+    part = read_audio(path, 20000, 9000)
+    decoded = decode(path)
+    assert (decoded.dropped, decoded.frames) == (0, len(decoded.samples))
+    counted = decode(path, max_bytes=10**5)
+    assert counted.samples.shape == (0, 2)
+    assert (counted.dropped, counted.frames) == (decoded.frames, decoded.frames)
+    assert (counted.rate, counted.stated_s) == (decoded.rate, decoded.stated_s)
+    monkeypatch.setattr("asdf.audio.opening._MAX_HELD", 10**5)
+    source = Source("a", path.read_bytes())
+    for long in (path, source):
+        assert audio_length(long) == len(whole)
+        assert_array_equal(read_audio(long), whole)
+        assert_allclose(read_audio(long, 20000, 9000), part, atol=1e-6)
+        assert_allclose(np.concatenate(list(read_blocks(long, 5000))), whole, atol=1e-6)
+
+
+def test_a_long_track_takes_no_memory_that_is_not_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute of silence in some kilobytes."""
+
+    path = encode(tmp_path / "a.m4a", np.zeros((1, 60 * 16000)), 16000, "aac")
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr("asdf.audio.opening._MAX_HELD", 10**5)
+    tracemalloc.start()
+    try:
+        assert len(read_audio(path, 0, 16000)) == 16000
+        assert sum(map(len, read_blocks(path, 16000))) == audio_length(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Whole, it takes 3.8 MB.
+    assert peak < 10**6
+
+
+def test_limits_of_what_is_decoded(tmp_path: Path) -> None:
+    path = encode(tmp_path / "a.m4a", np.zeros((1, 60 * 16000)), 16000, "aac")
+    with pytest.raises(AsdfError, match=r"a\.m4a is longer than 30 s, the limit max_seconds"):
+        audio_length(Source(str(path), limits=Limits(max_seconds=30)))
+    little = Source(str(path), limits=Limits(memory=10**6))
+    assert sum(map(len, read_blocks(little, 16000))) == audio_length(path)
+    with pytest.raises(AsdfError, match="would take 8 MB of memory at once"):
+        read_audio(little)
