@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
+import asdf
 from asdf.__main__ import module_name
 from asdf.audio.augmentation import open_chain
 from asdf.audio.vocoding import open_vocoders
@@ -17,9 +20,11 @@ from asdf.settings.declared import declared_by
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 from tests.augmentations import augmentation
+from tests.unit.conftest import small_settings, sound, write_small_network
 
 ROOT = Path(__file__).resolve().parents[1]
 YOUR_OWN = (ROOT / "docs" / "your_own.md").read_text(encoding="utf-8")
+DETECTOR = (ROOT / "docs" / "detector.md").read_text(encoding="utf-8")
 AUGMENTATION = (ROOT / "docs" / "augmentation.md").read_text(encoding="utf-8")
 FOLDERS = ("asdf", "benchmarks", "docs", "puhti_slurm_scripts", "recipes", "tests")
 DOCUMENTS = [
@@ -117,3 +122,33 @@ def test_the_vocoder_of_the_page_on_augmentation_copies_speech(tmp_path: Path) -
     copy = vocoders.copy("shown_vocoders.Rounded", speech, np.random.default_rng(1))
     assert len(np.unique(copy)) <= 18
     assert np.std(copy) == pytest.approx(np.std(speech), rel=1e-2)
+
+
+def test_the_program_of_the_page_on_the_detector_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All its blocks in their order, on short recordings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    settings = small_settings(
+        network_class="small_networks.Plain",
+        min_evaluation_utterance_length_in_samples=16000,
+        max_evaluation_utterance_length_in_samples=64600,
+    )
+    write_small_network(tmp_path / "network.pt", settings)
+    soundfile.write("call.mp3", sound(100_000), 16000)
+    soundfile.write("hour.mp3", sound(150_000, 1), 16000)
+    values = {"samples": sound(6 * 8000, 2)}
+    start = DETECTOR.index("\n## In a program\n")
+    section = DETECTOR[start : DETECTOR.index("\n## Formats\n")]
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(blocks) == 4
+    detector = asdf.Detector
+    monkeypatch.setattr(asdf, "Detector", partial(detector, network_folder=ROOT / "tests"))
+    for block in blocks:
+        exec(block, values)  # the page is our own
+    lines = capsys.readouterr().out.splitlines()
+    # A whole recording, three windows, four recordings together, two windows before the end.
+    assert len(lines) == 1 + 3 + 4 + 2
+    assert values["stream"].score.seconds == 6.0
+    assert values["detector"].warm_up() is values["detector"]
