@@ -103,7 +103,7 @@ def _score(
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     heading = make_heading(detector, detector.source, are_trials)
-    show(heading.scores, sys.stderr)
+    _show_heading(heading, args.network)
     # What a journal has to agree with: anything that changes a score belongs here.
     work = {
         "scores": heading.scores,
@@ -217,6 +217,13 @@ def _saved_standard_input(names: list[str]) -> Iterator[tuple[list[str], str]]:
         except OSError as error:
             raise AsdfError(f"cannot read standard input: {error.strerror or error}.") from None
         yield [file.name if name in _STDIN else name for name in names], file.name
+
+
+def _show_heading(heading: Heading, named: str) -> None:
+    if heading.network != named:
+        # Which commit of the hub it is: with it the scores can be had again.
+        show(f"network: {heading.network}", sys.stderr)
+    show(heading.scores, sys.stderr)
 
 
 def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:

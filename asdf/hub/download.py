@@ -59,11 +59,16 @@ def download_network(name: HubName) -> Path:
     hub_library()
     cached = CachedRepository(name)
     with explained(name):
-        _, files = _look_up(name, cached)
-    if CONFIG in files and WEIGHTS in files:
-        return download_folder(name, (CONFIG, WEIGHTS))
-    weights = _weights_among(name, files)
-    return download_folder(name, (weights,)) / weights
+        commit, files = _look_up(name, cached)
+        if CONFIG in files and WEIGHTS in files:
+            wanted = [CONFIG, WEIGHTS]
+            path = cached.snapshot(commit)
+        else:
+            weights = _weights_among(name, files)
+            wanted = [weights]
+            path = cached.snapshot(commit) / weights
+        _bring(name, commit, _choose(files, wanted), cached)
+    return path
 
 
 def name_of(path: Path) -> HubName | None:
@@ -111,6 +116,9 @@ def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
         raise AsdfError(f"{name}: {endpoint()} states no commit. Is it a hub?")
     files = {}
     for entry in information.siblings or []:
+        # A path that leads out of the cache is none of a repository.
+        if ".." in PurePosixPath(entry.rfilename).parts or entry.rfilename.startswith("/"):
+            continue
         sha256 = entry.lfs.sha256 if entry.lfs else None
         files[entry.rfilename] = HubFile(int(entry.size or 0), str(entry.blob_id), sha256)
     return str(information.sha), files
@@ -120,9 +128,8 @@ def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, 
     """Return the files that match and that ASDF reads."""
     chosen = {}
     for file_name, file in files.items():
-        is_read = file_name.endswith(_READ) and not file_name.startswith("/")
         is_wanted = any(fnmatchcase(file_name, pattern) for pattern in patterns)
-        if is_read and is_wanted and ".." not in PurePosixPath(file_name).parts:
+        if file_name.endswith(_READ) and is_wanted:
             chosen[file_name] = file
     # Pickled weights next to the same as safetensors would only double the download.
     folders = {str(PurePosixPath(n).parent) for n in chosen if n.endswith(".safetensors")}

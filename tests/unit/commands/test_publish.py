@@ -126,10 +126,11 @@ def test_names_to_publish_under(name, message, network_file, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_scores_state_the_commit(hub, token, network_file, recordings, tmp_path):
+def test_scores_state_the_commit(hub, token, network_file, recordings, tmp_path, capsys):
     publish(network_file)
     commit = hub.repositories["org/net"].refs["main"]
     out = tmp_path / "scores.json"
     words = ["score", "hub:org/net", str(recordings / "a.wav"), "--json"]
     assert main([*words, str(out)]) == 0
     assert json.loads(out.read_text())["network"] == f"hub:org/net@{commit}"
+    assert f"network: hub:org/net@{commit}\n" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.hub import HubName, download_folder, download_network, name_of
+from asdf.hub import HubName, download_folder, download_network, fetching, name_of
 from tests.hub_server import git_digest, sha256
 
 NAME = HubName("org/net")
@@ -51,7 +51,8 @@ def test_the_second_time_no_content_is_requested(hub, repository):
     first = download_folder(NAME, ["*.json", "*.safetensors"])
     hub.requests.clear()
     assert download_folder(NAME, ["*.json", "*.safetensors"]) == first
-    assert hub.requests == [("GET", "/api/models/org/net/revision/main", None)]
+    assert download_network(NAME) == first
+    assert hub.requests == 2 * [("GET", "/api/models/org/net/revision/main", None)]
 
 
 def test_the_library_uses_what_was_downloaded(hub, repository):
@@ -277,3 +278,33 @@ def test_the_variables_of_the_library(hub, repository, hub_variables):
     assert Path(done.stdout.strip()).name == repository.refs["main"]
     # Neither torch nor a bar, which would be in the way of what a script reads.
     assert done.stderr == ""
+
+
+def test_processes_that_want_a_file_together_fetch_it_once(hub, repository, hub_variables):
+    program = (
+        "from asdf.hub import download_network, parse_name\n"
+        "path = download_network(parse_name('hub:org/net')) / 'model.safetensors'\n"
+        "print(len(path.read_bytes()))"
+    )
+    command = [sys.executable, "-c", program]
+    processes = []
+    for _ in range(2):
+        processes.append(subprocess.Popen(command, env=hub_variables, stdout=subprocess.PIPE))
+    for process in processes:
+        assert int(process.communicate()[0]) == len(WEIGHTS)
+    assert large_contents(hub) == [("GET", None)]
+
+
+def test_a_long_download_is_seen_in_the_log(hub, repository, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="asdf")
+    monkeypatch.setattr(fetching, "LINE_EVERY_S", -1)
+    repository.commit({"net.pt": WEIGHTS * 300})
+    download_network(NAME)
+    assert f"fetching net.pt of {NAME}, 3.1 MB" in caplog.text
+    assert "fetching net.pt: 3 of 3 MB" in caplog.text
+
+
+def test_paths_out_of_the_repository_are_none(hub):
+    hub.repository("org/net").commit({"../../../net.pt": WEIGHTS, "/net.pt": WEIGHTS})
+    with pytest.raises(AsdfError, match="holds no network"):
+        download_network(NAME)
