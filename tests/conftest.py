@@ -5,7 +5,10 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from asdf.demo import DemoSet, make_demo_corpus
 from asdf.runs.log import LOG
+from tests.warm_python import warm_python
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes" / "wav2vec_aasist"
@@ -73,6 +77,29 @@ def corpus(tmp_path_factory) -> Path:
     return folder
 
 
+@contextmanager
+def starting_when_used(folder: Path, **variables: str) -> Iterator[Callable[[], str]]:
+    """Yield a function that returns the path of a warm Python, which its first call starts."""
+    with ExitStack() as stack:
+
+        @cache
+        def start() -> str:
+            return str(stack.enter_context(warm_python(folder, variables)))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory) -> Iterator[Callable[[], str]]:
+    """Return the path of a Python that has imported torch; it is started at the first call.
+
+    Each program of it is a process of its own that starts in a tenth of a second of computing,
+    where importing torch and what training needs of it takes five.
+    """
+    with starting_when_used(tmp_path_factory.mktemp("python")) as start:
+        yield start
+
+
 @dataclass
 class Outcome:
     """How a command ended."""
@@ -83,9 +110,14 @@ class Outcome:
 
 @dataclass
 class RecipeFolder:
-    """A copy of the recipe with the tests' configs and networks; `run` runs it as a user would."""
+    """A copy of the recipe with the tests' configs and networks; `run` runs it as a user would.
+
+    Attributes:
+        python: returns the path of the Python that runs it.
+    """
 
     folder: Path
+    python: Callable[[], str]
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -102,7 +134,7 @@ class RecipeFolder:
     def command(self, *words: str, processes: int = 1) -> list[str]:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
         return [
-            sys.executable,
+            self.python(),
             *(launcher if processes > 1 else []),
             str(self.folder / "run.py"),
             *words,
@@ -161,7 +193,7 @@ class RecipeFolder:
 
 
 @pytest.fixture
-def recipe(tmp_path, corpus) -> RecipeFolder:
+def recipe(tmp_path, corpus, warm) -> RecipeFolder:
     """A recipe folder in an empty folder, with a config `debug` that trains in a second."""
     folder = tmp_path / "recipe"
     (folder / "configs").mkdir(parents=True)
@@ -172,4 +204,4 @@ def recipe(tmp_path, corpus) -> RecipeFolder:
     init = f"paths.output_folder = 'output'\npaths.database_folder = '{corpus}'\n"
     (folder / "configs" / "init_config.py").write_text(init)
     (folder / "configs" / "run_configs.py").write_text(DEBUG_CONFIG)
-    return RecipeFolder(folder)
+    return RecipeFolder(folder, warm)

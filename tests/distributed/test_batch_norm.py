@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 
 from asdf.distributed.batch_norm import SynchronisedBatchNorm, synchronise_batch_norm
 from asdf.errors import UsageError
+from tests.distributed.worlds import start_processes
 
 SIZES = (3, 5, 2)  # utterances of the minibatch of each rank
 
@@ -59,7 +59,7 @@ def work(rank: int, processes: int, folder: str) -> None:
 
 def test_several_processes_normalise_as_one_batch(tmp_path: Path) -> None:
     processes = len(SIZES)
-    mp.spawn(work, (processes, str(tmp_path)), nprocs=processes)
+    start_processes(work, (processes, str(tmp_path)), processes)
     parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(processes)]
     expected = outcome(network(), minibatch(processes))
     for name, value in expected.items():

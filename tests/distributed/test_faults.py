@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -115,6 +116,7 @@ KILLED = """
 import io
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -217,6 +219,8 @@ def test_signal_to_torchrun_stops_cleanly(recipe):
 
 
 def test_the_second_run_in_a_system_folder_is_refused(recipe, capsys):
+    # The message names the process that is started here, not one that is forked elsewhere.
+    recipe.python = lambda: sys.executable
     process = recipe.start("debug", "network.max_epochs=100000")
     wait_for(recipe.system() / "networks" / "epoch.1.pt", process)
     second = recipe.call(capsys, "debug")

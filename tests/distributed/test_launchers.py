@@ -4,7 +4,6 @@ import itertools
 import os
 import shutil
 import socket
-import sys
 
 import pytest
 
@@ -91,7 +90,7 @@ def test_processes_of_other_launchers_train_what_those_of_torchrun_train(recipe)
     launcher = ["-m", "torch.distributed.launch", "--nproc_per_node=2", "--nnodes=1"]
     nodes = ["--node_rank=0", "--master_addr=127.0.0.1", f"--master_port={free_port()}"]
     words = [str(recipe.folder / "run.py"), *OPTIONS, "paths.system_folder=launch"]
-    outcome = recipe.run_command([sys.executable, *launcher, *nodes, *words])
+    outcome = recipe.run_command([recipe.python(), *launcher, *nodes, *words])
     assert outcome.status == 0, outcome.output
     assert_equal_runs(recipe.system("torchrun"), recipe.system("launch"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,17 @@ def compute_in_worlds(compute: Compute, folder: Path) -> dict[int, dict[str, Any
         compute: of a module, so that it can be sent to other processes.
         folder: for the files of this, of no other call.
     """
-    mp.spawn(_work, (compute, str(folder)), nprocs=max(SIZES))
+    start_processes(_work, (compute, str(folder)), max(SIZES))
     return {number: torch.load(folder / f"results{number}.pt") for number in SIZES}
+
+
+def start_processes(work: Callable[..., None], arguments: tuple[Any, ...], number: int) -> None:
+    """Run `work(rank, *arguments)` in processes, which are forked from one that imports torch once.
+
+    That one computes nothing: the processes have a torch as if just imported.
+    """
+    multiprocessing.set_forkserver_preload([__name__, "torch._dynamo", "asdf.training.step"])
+    mp.start_processes(work, arguments, nprocs=number, start_method="forkserver")
 
 
 def _work(rank: int, compute: Compute, folder: str) -> None:

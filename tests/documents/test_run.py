@@ -13,7 +13,6 @@ import pytest
 from tests.conftest import RECIPE, ROOT
 from tests.documents.blocks import SHELL, Block, blocks_of, commands_of
 from tests.documents.workspace import Workspace, make_workspace
-from tests.warm_python import warm_python
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -71,9 +70,8 @@ IN_PLACE = {
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory):
-    with warm_python(tmp_path_factory.mktemp("python")) as executable:
-        yield executable
+def python(warm) -> Path:
+    return Path(warm())
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,12 @@
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.conftest import PATIENCE_S, ROOT, Outcome
+from tests.conftest import PATIENCE_S, ROOT, Outcome, starting_when_used
 from tests.gpu.null_gpu import build
 
 
@@ -28,12 +27,22 @@ def null_gpu() -> Callable[..., dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def on_null_gpu(null_gpu) -> Callable[..., Any]:
+def warm(null_gpu, tmp_path_factory) -> Iterator[Callable[[], str]]:
+    """Return the path of a Python that has loaded torch on null GPUs.
+
+    How many there are, and what they are, is what the variables of a program say.
+    """
+    with starting_when_used(tmp_path_factory.mktemp("gpu_python"), **null_gpu()) as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def on_null_gpu(null_gpu, warm) -> Callable[..., Any]:
     """Run a module of `tests.gpu` on null GPUs, one process on each; return its last JSON line."""
 
     def run(module: str, *words: str, processes: int = 1, **gpus: int) -> Any:
         environment = null_gpu(**{"count": processes, **gpus})
-        outcome = run_module(environment, module, *words, processes=processes)
+        outcome = run_module(warm(), environment, module, *words, processes=processes)
         assert outcome.status == 0, outcome.output
         return json.loads(outcome.output.splitlines()[-1])
 
@@ -41,12 +50,12 @@ def on_null_gpu(null_gpu) -> Callable[..., Any]:
 
 
 def run_module(
-    environment: dict[str, str], module: str, *words: str, processes: int = 1
+    python: str, environment: dict[str, str], module: str, *words: str, processes: int = 1
 ) -> Outcome:
     """Run `tests.gpu.<module>`, by torchrun where it is to be several processes."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     command = [
-        sys.executable,
+        python,
         *(launcher if processes > 1 else []),
         "-m",
         f"tests.gpu.{module}",

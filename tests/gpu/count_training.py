@@ -58,14 +58,35 @@ def make_step(settings: Sections, world: World, size: int) -> Step:
 
 
 def count(case: dict[str, object], world: World) -> dict[str, object]:
+    """Return what steps cost, and what a save does."""
+    step = make_case(case, world)
+    progress = Progress()
+    costs = count_steps(step, progress, world)
+    # Of a divided network no process has all weights that a file could be held against.
+    if is_sharded(step.network):
+        return costs
+    return {**costs, **count_saving(step, progress, step.settings, world)}
+
+
+def count_without_saving(case: dict[str, object], world: World) -> dict[str, object]:
+    """Return what steps cost: a network of a gigabyte is written for longer than it is trained."""
+    return count_steps(make_case(case, world), Progress(), world)
+
+
+def make_case(case: dict[str, object], world: World) -> Step:
+    """Return a step whose epoch has as many windows as steps are taken."""
     settings = settings_of(case)
+    network = settings.network
+    window = network.minibatch_size * world.size * network.optimizer_step_interval
+    return make_step(settings, world, window * (FIRST_STEPS[world.size == 1] + COUNTED_STEPS))
+
+
+def count_steps(step: Step, progress: Progress, world: World) -> dict[str, object]:
+    """Take the first steps and count the others, all of one epoch."""
+    settings = step.settings
     minibatch = settings.network.minibatch_size
-    window = minibatch * world.size * settings.network.optimizer_step_interval
-    first_steps = FIRST_STEPS[world.size == 1]
-    size = window * (first_steps + COUNTED_STEPS)
-    step, progress = make_step(settings, world, size), Progress()
     plan = TrainingPlan(
-        size,
+        len(step.utterances),
         minibatch,
         settings.network.optimizer_step_interval,
         world.size,
@@ -74,24 +95,20 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
     )
     windows = plan.windows(1)
     clip = Batch(torch.randn(minibatch, settings.network.train_clip_size, device=world.device))
-    for _ in range(first_steps):
+    for _ in range(FIRST_STEPS[world.size == 1]):
         taken = next(windows)
         step.take(taken, iter([clip] * len(taken.shares)), progress, [])
     torch.cuda.reset_peak_memory_stats()
     with Watch() as seen:
         for taken in windows:
             step.take(taken, iter([clip] * len(taken.shares)), progress, [])
-    taken_steps = {
+    return {
         "waits": {where: times / COUNTED_STEPS for where, times in seen.waits.items()},
         "operations": seen.operations() / COUNTED_STEPS,
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "collectives": seen.counts.get("collectives", 0) / COUNTED_STEPS,
         "replays": seen.counts.get("replays", 0) / COUNTED_STEPS,
     }
-    # Of a divided network no process has all weights that a file could be held against.
-    if is_sharded(step.network):
-        return taken_steps
-    return {**taken_steps, **count_saving(step, progress, settings, world)}
 
 
 def count_saving(

@@ -12,7 +12,7 @@ from asdf.distributed.world import World
 from asdf.memory.scoring import largest_batches
 from asdf.networks import build_network
 from asdf.scoring.scorer import scored_length_of
-from tests.gpu.count_training import count, settings_of
+from tests.gpu.count_training import count_without_saving, settings_of
 from tests.gpu.on_processes import print_results
 
 
@@ -20,7 +20,7 @@ def measure(case: dict[str, object], world: World) -> dict[str, object]:
     """What the cases before have left is not to count."""
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
-    training = count(case, world)["peak_bytes"]
+    training = count_without_saving(case, world)["peak_bytes"]
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
     return {"training": training, "scoring": _score(case) if world.size == 1 else []}

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -26,7 +25,7 @@ GROUPS = [
 
 
 @pytest.fixture
-def acceptance(null_gpu, tmp_path):
+def acceptance(null_gpu, warm, tmp_path):
     """Run groups in a small size; the lines of each by what they are about."""
 
     def run(groups: list[str]) -> tuple[int, dict[str, dict[str, dict]]]:
@@ -40,7 +39,7 @@ def acceptance(null_gpu, tmp_path):
             *groups,
         ]
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks", "gpu", *words],
+            [warm(), "-m", "benchmarks", "gpu", *words],
             cwd=ROOT,
             env={**os.environ, **null_gpu()},
             capture_output=True,

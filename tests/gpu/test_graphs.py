@@ -37,7 +37,7 @@ CASES: list[tuple[dict[str, object], int, int]] = [
 
 def test_a_step_with_graphs_is_a_few_launches_and_one_wait(on_null_gpu):
     settings = [{**case, "computing.cuda_graphs": True} for case, _, _ in CASES]
-    results = on_null_gpu("count_training", json.dumps(settings))
+    results = on_null_gpu("count_steps", json.dumps(settings))
     for (case, operations, replays), result in zip(CASES, results, strict=True):
         assert result["waits"] == ONE_WAIT, case
         assert result["replays"] == replays, case

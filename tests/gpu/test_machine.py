@@ -32,8 +32,8 @@ def test_a_launch_counts_the_gpus_that_torch_counts(described):
     assert described["counts"] == {shown: [count] * 2 for shown, count in counts.items()}
 
 
-def test_a_gpu_without_kernels_in_the_installed_torch_is_refused(null_gpu):
-    outcome = run_module(null_gpu(capability=70), "describe_process", "[4]")
+def test_a_gpu_without_kernels_in_the_installed_torch_is_refused(null_gpu, warm):
+    outcome = run_module(warm(), null_gpu(capability=70), "describe_process", "[4]")
     assert outcome.status == 1
     assert "Null GPU has compute capability 7.0, and the installed torch" in outcome.output
     assert "download.pytorch.org/whl/cu126" in outcome.output

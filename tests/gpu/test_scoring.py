@@ -43,9 +43,9 @@ def test_a_batch_takes_no_more_than_a_quarter_of_the_memory(on_null_gpu, gigabyt
         assert result["weights"] + result["batch"] < result["memory"]
 
 
-def test_a_batch_that_does_not_fit_names_the_setting(null_gpu):
+def test_a_batch_that_does_not_fit_names_the_setting(null_gpu, warm):
     cases = json.dumps([[*RAW, "fp32", 14, 64600]])
-    outcome = run_module(null_gpu(gigabytes=4), "measure_scoring", cases)
+    outcome = run_module(warm(), null_gpu(gigabytes=4), "measure_scoring", cases)
     assert outcome.status != 0
     said = (
         r"cuda:0 has not enough memory to score 28 recordings of 64,5\d\d samples at once: CUDA out"
@@ -54,8 +54,8 @@ def test_a_batch_that_does_not_fit_names_the_setting(null_gpu):
     assert "Set network.eval_minibatch_size_factor below 2, which is that of" in outcome.output
 
 
-def test_bf16_is_refused_where_it_is_emulated(null_gpu):
+def test_bf16_is_refused_where_it_is_emulated(null_gpu, warm):
     cases = json.dumps([[*RAW, "bf16", 2, 64600]])
-    outcome = run_module(null_gpu(capability=75), "measure_scoring", cases)
+    outcome = run_module(warm(), null_gpu(capability=75), "measure_scoring", cases)
     assert outcome.status != 0
     assert "in bf16: cuda:0 has compute capability 7.5, bf16 needs 8.0" in outcome.output

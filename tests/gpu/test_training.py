@@ -112,7 +112,7 @@ def test_a_step_of_xls_r_300m_takes_no_more_memory_and_operations_than_it_did(on
         "network.minibatch_size": 14,
     }
     saving = {**case, "front_end.gradient_checkpointing": True}
-    retained, recomputed = on_null_gpu("count_training", json.dumps([case, saving]))
+    retained, recomputed = on_null_gpu("count_steps", json.dumps([case, saving]))
     assert retained["waits"] == recomputed["waits"] == ONE_WAIT
     assert retained["operations"] <= 3010
     # The allocator rounds small tensors in an order that varies a little.

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def launch(recipe, *words):
     if not (recipe.folder / "held_networks.py").exists():
         (recipe.folder / "held_networks.py").write_text(HELD)
         recipe.add_configs(CONFIGS)
-    return [sys.executable, "-m", "asdf", "launch", str(recipe.folder / "run.py"), *words]
+    return [recipe.python(), "-m", "asdf", "launch", str(recipe.folder / "run.py"), *words]
 
 
 def state(system: Path) -> str:

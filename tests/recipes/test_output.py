@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from tests.conftest import PATIENCE_S
 
 
 def run(recipe, shell: str, *words: str, **environment: str) -> subprocess.CompletedProcess:
-    """Run `shell`, in which "$@" is run.py with `words`."""
+    """Run `shell`, in which "$@" is run.py with `words`, on a Python that makes its own streams."""
+    recipe.python = lambda: sys.executable
     return subprocess.run(
         ["bash", "-c", f"set -o pipefail; {shell}", "bash", *recipe.command("debug", *words)],
         capture_output=True,

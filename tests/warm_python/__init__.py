@@ -12,9 +12,10 @@ hands signals on, and when it is killed the program is killed, too.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,12 +24,13 @@ ROOT = HERE.parents[1]
 
 
 @contextmanager
-def warm_python(folder: Path) -> Iterator[Path]:
+def warm_python(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[Path]:
     """Yield an executable that takes the arguments of `python`; it is of no use afterwards.
 
     Args:
         folder: where the executable and the server's socket are put; its path has to be short, as
             sockets want it.
+        variables: of the server's environment, besides those of this process.
     """
     socket = folder / "warm.socket"
     executable = folder / "python"
@@ -37,7 +39,13 @@ def warm_python(folder: Path) -> Iterator[Path]:
     executable.write_text(f"#!/bin/sh\n{line}\n")
     executable.chmod(0o755)
     command = [sys.executable, "-m", "tests.warm_python.server", str(socket), str(executable)]
-    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(variables or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     assert server.stdin is not None
     assert server.stdout is not None
     try:

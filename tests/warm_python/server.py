@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy  # noqa: F401
 import soundfile  # noqa: F401
 import torch
+import torch._dynamo
 import torch.distributed.elastic.agent.server.local_elastic_agent
 import torch.distributed.launcher.api
 import torchaudio  # noqa: F401
@@ -57,7 +58,14 @@ def serve(path: str, executable: str) -> None:
             clients[start(connection, [listener, *clients.values()], (wake, woken))] = connection
         end_orphans(clients, ready)
     for program in clients:
-        os.kill(program, signal.SIGKILL)
+        kill_group(program)
+
+
+def kill_group(program: int) -> None:
+    """Kill a program and what it has started, as a test does that kills a group of processes."""
+    os.kill(program, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(program, signal.SIGKILL)
 
 
 def report_ended(clients: dict[int, socket.socket]) -> None:
@@ -74,7 +82,7 @@ def end_orphans(clients: dict[int, socket.socket], ready: list[object]) -> None:
     """Kill the programs whose clients have been killed: these say nothing after their request."""
     for program, connection in clients.items():
         if connection in ready:
-            os.kill(program, signal.SIGKILL)
+            kill_group(program)
 
 
 def start(connection: socket.socket, others: list[socket.socket], pipe: tuple[int, int]) -> int:

@@ -43,6 +43,20 @@ class Held(torch.nn.Module):
 
 
 @pytest.fixture
+def start(warm):
+    """A function that starts `python -m asdf score` with words and variables of a test."""
+
+    def start_scoring(*words, hold_at=0, **options):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOLD_AT": str(hold_at)}
+        command = [warm(), "-m", "asdf", "score", *map(str, words)]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
+        )
+
+    return start_scoring
+
+
+@pytest.fixture
 def held(tmp_path, monkeypatch):
     """A command that takes a pass for each recording, since all are of another length."""
     (tmp_path / "held_network.py").write_text(HELD)
@@ -58,14 +72,6 @@ def held(tmp_path, monkeypatch):
         soundfile.write(folder / f"{index:02d}.wav", sound(9000 + index, index), 16000)
     monkeypatch.chdir(tmp_path)
     return ["net.pt", "in", "--network-folder", ".", "--device", "cpu"]
-
-
-def start(*words, hold_at=0, **options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOLD_AT": str(hold_at)}
-    command = [sys.executable, "-m", "asdf", "score", *map(str, words)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
-    )
 
 
 def stop_after(process, lines, number):
@@ -85,7 +91,7 @@ def rows():
     return list(csv.DictReader(Path("out.csv").open()))
 
 
-def test_nothing_is_lost_however_it_ends(held):
+def test_nothing_is_lost_however_it_ends(held, start):
     outputs = ["--csv", "out.csv", "--json", "out.json"]
     process = start(*held, *outputs, hold_at=6)
     shown, _, errors = stop_after(process, 3, signal.SIGTERM)
@@ -128,7 +134,7 @@ def test_nothing_is_lost_however_it_ends(held):
     assert json.loads(Path("once.json").read_text()) == written
 
 
-def test_without_a_file_lines_come_at_once_and_ctrl_c_ends_it(held):
+def test_without_a_file_lines_come_at_once_and_ctrl_c_ends_it(held, start):
     process = start(*held, hold_at=3)
     shown, _, errors = stop_after(process, 2, signal.SIGINT)
     assert process.returncode == 130
@@ -140,7 +146,7 @@ def test_without_a_file_lines_come_at_once_and_ctrl_c_ends_it(held):
     )
 
 
-def test_standard_input_and_output(tmp_path, monkeypatch):
+def test_standard_input_and_output(tmp_path, monkeypatch, start):
     """A recording through a pipe, and the table alone on standard output."""
     monkeypatch.chdir(tmp_path)
     network = write_small_network(tmp_path / "net.pt")

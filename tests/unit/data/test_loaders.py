@@ -132,13 +132,13 @@ assert worker.exitcode == 0, worker.exitcode
 """
 
 
-def test_a_stop_signal_that_reaches_every_process_leaves_the_workers(utterances, tmp_path):
+def test_a_stop_signal_that_reaches_every_process_leaves_the_workers(utterances, tmp_path, warm):
     """A scheduler sends them to all processes; the main one needs its workers until it has saved.
 
     In a separate process: threads that other tests' libraries start in a forked worker do not
     block signals.
     """
-    command = [sys.executable, "-c", SIGNALLED, str(tmp_path), str(PATIENCE_S)]
+    command = [warm(), "-c", SIGNALLED, str(tmp_path), str(PATIENCE_S)]
     ended = subprocess.run(command, timeout=PATIENCE_S, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
 

@@ -1,7 +1,6 @@
 """Networks on disk: what is written comes back, and what does not fit is refused with a reason."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -189,12 +188,12 @@ except AsdfError as error:
 
 
 @pytest.mark.parametrize("limit", [0, 100_000])
-def test_a_full_disk_leaves_the_old_network(tmp_path, limit):
+def test_a_full_disk_leaves_the_old_network(tmp_path, warm, limit):
     path = tmp_path / "epoch.1.pt"
     write_checkpoint(path, NetworkFile({}))
     before = path.read_bytes()
     completed = subprocess.run(
-        [sys.executable, "-c", FULL, str(path), str(limit)], capture_output=True, text=True
+        [warm(), "-c", FULL, str(path), str(limit)], capture_output=True, text=True
     )
     assert completed.returncode == 0 and completed.stderr == "", completed.stderr
     assert completed.stdout.startswith(
