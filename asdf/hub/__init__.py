@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from asdf.hub.contents import Contents, look_up
     from asdf.hub.download import download_folder, download_network, name_of
     from asdf.hub.known import KnownDetector, PublishedEer, known_detectors
     from asdf.hub.names import HubName, parse_name
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Names by the files that define them.
 _HOMES = {
+    "contents": ("Contents", "look_up"),
     "download": ("download_folder", "download_network", "name_of"),
     "known": ("KnownDetector", "PublishedEer", "known_detectors"),
     "names": ("HubName", "parse_name"),
@@ -25,6 +27,7 @@ _HOMES = {
 
 # Written out, not computed from _HOMES: type checkers read only a literal list.
 __all__ = [
+    "Contents",
     "HubName",
     "KnownDetector",
     "PublishedEer",
@@ -32,6 +35,7 @@ __all__ = [
     "download_folder",
     "download_network",
     "known_detectors",
+    "look_up",
     "name_of",
     "parse_name",
     "push_folder",

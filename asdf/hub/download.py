@@ -41,7 +41,7 @@ def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
     hub_library()
     cached = CachedRepository(name)
     with explained(name):
-        commit, files = _look_up(name, cached)
+        commit, files = look_up_files(name, cached)
         wanted = _choose(files, patterns)
         if not wanted:
             raise AsdfError(_nothing_matches(name, files, patterns))
@@ -59,7 +59,7 @@ def download_network(name: HubName) -> Path:
     hub_library()
     cached = CachedRepository(name)
     with explained(name):
-        commit, files = _look_up(name, cached)
+        commit, files = look_up_files(name, cached)
         if CONFIG in files and WEIGHTS in files:
             wanted = [CONFIG, WEIGHTS]
             path = cached.snapshot(commit)
@@ -83,7 +83,7 @@ def name_of(path: Path) -> HubName | None:
     return None
 
 
-def _look_up(name: HubName, cached: CachedRepository) -> tuple[str, Mapping[str, HubFile]]:
+def look_up_files(name: HubName, cached: CachedRepository) -> tuple[str, Mapping[str, HubFile]]:
     """Return the commit of a name and its files, from the hub or, without a network, the cache."""
     revision = name.revision or "main"
     if _COMMIT.fullmatch(revision):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from asdf.interchange.hub import write_hub_folder, write_safetensors_network
     from asdf.interchange.importing import Imported, import_detector
     from asdf.interchange.model_card import measured_eers, model_card_text
+    from asdf.interchange.named_weights import bytes_to_fetch, names_path, pin_weights
     from asdf.interchange.network_file import NETWORK_SECTIONS, NetworkFile, write_network_file
     from asdf.interchange.network_reading import (
         fill_for_scoring,
@@ -49,6 +50,7 @@ _HOMES = {
     "hub": ("write_hub_folder", "write_safetensors_network"),
     "importing": ("Imported", "import_detector"),
     "model_card": ("measured_eers", "model_card_text"),
+    "named_weights": ("bytes_to_fetch", "names_path", "pin_weights"),
     "network_file": ("NETWORK_SECTIONS", "NetworkFile", "write_network_file"),
     "network_reading": ("fill_for_scoring", "fill_network", "read_network", "read_network_file"),
     "opening": ("describe_source", "find_network", "note_source", "read_detector"),
@@ -72,6 +74,7 @@ __all__ = [
     "build_pretrained",
     "bundle_architecture",
     "by_module",
+    "bytes_to_fetch",
     "check_layers",
     "describe_source",
     "download_bundle",
@@ -86,7 +89,9 @@ __all__ = [
     "load_pretrained",
     "measured_eers",
     "model_card_text",
+    "names_path",
     "note_source",
+    "pin_weights",
     "published_state",
     "rawnet2_state",
     "read_detector",

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from asdf.distributed.sharding import whole_tensor
 from asdf.errors import AsdfError
+from asdf.interchange.named_weights import hub_name
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.split import tensors_digest
 from asdf.networks.tuning import adds_to_front_end
@@ -144,8 +145,12 @@ def find_base(entry: Any, path: Path | None, base: str | None) -> str:
         AsdfError: the entry is damaged, or no file or folder is there.
     """
     check_entry(entry, path)
-    weights = base or str(entry["weights"])
-    if weights.startswith(BUNDLE) or Path(weights).exists():
+    noted = str(entry["weights"])
+    weights = _choose_base(noted, base)
+    name = hub_name(weights)
+    # A file's bare name stays a path: only the user may leave 'hub:' out.
+    is_on_hub = name is not None and (name.is_explicit or base is not None)
+    if is_on_hub or weights.startswith(BUNDLE) or Path(weights).exists():
         return weights
     raise AsdfError(
         f"{path} holds only what was trained. The pretrained weights that it belongs to, "
@@ -153,6 +158,16 @@ def find_base(entry: Any, path: Path | None, base: str | None) -> str:
         "score and export, front_end.weights in a recipe. `python -m asdf export` makes a whole "
         "file of both."
     )
+
+
+def _choose_base(noted: str, base: str | None) -> str:
+    """Return the user's `base`, or what a file notes: also of the same repository at no commit."""
+    if base is None:
+        return noted
+    chosen = hub_name(base)
+    if chosen is not None and chosen.revision is None and noted.startswith(f"{chosen}@"):
+        return noted
+    return base
 
 
 def check_entry(entry: Any, path: Path | None) -> None:

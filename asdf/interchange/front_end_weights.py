@@ -18,6 +18,7 @@ from asdf.interchange import fairseq, fairseq_names, hugging_face, hugging_face_
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
 from asdf.interchange.download import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.fitting import by_module, check_layers, first_names
+from asdf.interchange.named_weights import fetch_weights
 from asdf.interchange.state_dicts import READABLE, state_dict_in
 from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.architectures import KNOWN, Architecture
@@ -60,7 +61,7 @@ class _Source:
 
 
 def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeights:
-    """Read what `front_end.weights` names: a file, a folder of Hugging Face, `torchaudio:NAME`.
+    """Read what `front_end.weights` names: a path, `torchaudio:NAME`, a repository of the hub.
 
     The architecture is the file's where its options state it. Shapes alone show neither the number
     of attention heads nor the order of norms: then it is `expected`, or else the known one whose
@@ -156,7 +157,7 @@ def log_normalization(source: str, trained: bool | None, normalizes: bool) -> No
 def _read_source(weights: str) -> _Source:
     if weights.startswith(BUNDLE):
         return _read_bundle(weights.removeprefix(BUNDLE))
-    path = Path(weights)
+    path = Path(fetch_weights(weights))
     if not path.exists():
         raise AsdfError(missing_weights(path))
     antideepfake = read_antideepfake(path)

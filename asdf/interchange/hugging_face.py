@@ -23,6 +23,7 @@ from asdf.interchange.weights_file import read_weights_file
 from asdf.networks.architectures import Architecture, ConvLayers
 
 CONFIG = "config.json"
+PREPROCESSOR = "preprocessor_config.json"
 # The first that exists is read: safetensors have no pickle and their tensors can be mapped.
 WEIGHTS = (
     "model.safetensors",
@@ -170,7 +171,7 @@ def _conv_layers(config: Mapping[str, Any]) -> ConvLayers:
 
 def normalizes(folder: Path) -> bool | None:
     """Whether the network expects waveforms of zero mean and unit variance; None if unknown."""
-    path = folder / "preprocessor_config.json"
+    path = folder / PREPROCESSOR
     if not path.is_file():
         return None
     value = read_json(path).get("do_normalize")

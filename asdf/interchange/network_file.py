@@ -52,6 +52,7 @@ _KEYS = {
     "loss": "loss",
     "settings": "settings",
     "base": "base",
+    "pretrained": "pretrained",
     "merged": "merged",
     "state": OUR_KEY,
     "optimiser_state": "optimizer_state_dict",
@@ -69,6 +70,7 @@ _DESCRIPTION = (
     "network_class",
     "loss",
     "settings",
+    "pretrained",
     "merged",
     "calibration",
     "evaluation",
@@ -91,6 +93,8 @@ class NetworkFile:
         loss: of a loss that is a part of the network, how it is built (`trained_losses`).
         settings: plain values of all sections, by section and name.
         base: which pretrained weights give the layers that `state` lacks; None where it has all.
+        pretrained: the repository of the hub, with its commit, whose weights training began with;
+            None without one.
         merged: the section `lora` of a network whose updates are merged into its weights.
         optimiser_state, scaler_state, progress: what going on with the training needs.
         unaveraged_state: where `state` holds moving averages, the weights that training goes on
@@ -109,6 +113,7 @@ class NetworkFile:
     loss: dict[str, Any] | None = None
     settings: dict[str, Any] | None = None
     base: Any = None
+    pretrained: Any = None
     merged: Any = None
     optimiser_state: dict[str, Any] | None = None
     scaler_state: dict[str, Any] | None = None
@@ -145,6 +150,7 @@ class NetworkFile:
             network_class=settings.network.network_class,
             loss=describe_loss(network),
             settings=replace(settings, front_end=front_end).plain(),
+            pretrained=_pretrained_of(network),
             **entries,
         )
 
@@ -222,6 +228,7 @@ class NetworkFile:
             loss=self.loss,
             settings=self.settings,
             base=self.base,
+            pretrained=self.pretrained,
             averaged=averaged,
         )
 
@@ -342,3 +349,9 @@ def write_network_file(path: str | Path, file: NetworkFile) -> None:
             unchanged.
     """
     write_weights_file(Path(path), file.content())
+
+
+def _pretrained_of(network: nn.Module) -> str | None:
+    """Return the repository of the hub that the front ends' weights are of, if it is one."""
+    names = {module.pretrained for module in network.modules() if isinstance(module, FrontEnd)}
+    return names.pop() if len(names) == 1 else None

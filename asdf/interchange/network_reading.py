@@ -22,6 +22,7 @@ from asdf.interchange.network_file import ORIGINAL_NUMBERS, NetworkFile, OtherLa
 from asdf.interchange.state_dicts import check_tensors
 from asdf.interchange.trained_losses import add_loss, describe_loss, without_loss
 from asdf.interchange.weights_file import read_weights_file
+from asdf.networks.front_end import FrontEnd
 from asdf.networks.low_rank import merge_updates
 from asdf.settings.sections import Sections
 from asdf.text import shorten
@@ -141,6 +142,10 @@ def _load(network: nn.Module, file: NetworkFile, state: dict[str, Any]) -> None:
         check_base(network, state, file.base, file.path)
         absent = [name for name in network.state_dict() if name not in state]
     load_layers(network, state, str(file.path), _advice_for(file), ORIGINAL_NUMBERS, absent)
+    for module in network.modules():
+        if isinstance(module, FrontEnd):
+            # Of the run that wrote the file: its name may mean another commit by now.
+            module.pretrained = file.pretrained if isinstance(file.pretrained, str) else None
 
 
 def _name_loss(entry: Any) -> str:

@@ -23,6 +23,7 @@ from asdf.interchange.front_end_weights import (
     log_normalization,
     read_front_end_weights,
 )
+from asdf.interchange.named_weights import fetch_weights, hub_name, pin_weights
 from asdf.interchange.transformers_weights import fill_from_folder, read_architecture_text
 from asdf.networks.architectures import Architecture
 from asdf.networks.build import build_untuned, find_network_class
@@ -54,8 +55,9 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
     # The architecture may be the weights', so it has to be known before anything is built.
     front_end_class = _named_class(settings, folder)
     start = _read_before_building(settings.front_end, front_end_class)
-    front_end = replace(settings.front_end, architecture=start.architecture)
-    network = build_untuned(replace(settings, front_end=front_end), folder)
+    front_end = replace(settings.front_end, architecture=start.architecture, weights=start.source)
+    settings = replace(settings, front_end=front_end)
+    network = build_untuned(settings, folder)
     load_pretrained(network, start.weights)
     # Only now: the weights are for the modules that the network's class made.
     tune_front_ends(network, settings)
@@ -74,7 +76,8 @@ def build_front_end(settings: FrontEndSettings) -> FrontEnd:
     """
     front_end_class = find_front_end_class(settings) or Wav2Vec2FrontEnd
     start = _read_before_building(settings, front_end_class)
-    sections = Sections(front_end=replace(settings, architecture=start.architecture))
+    named = replace(settings, architecture=start.architecture, weights=start.source)
+    sections = Sections(front_end=named)
     front_end = front_end_class.from_settings(sections)
     load_pretrained(front_end, start.weights)
     return front_end
@@ -102,19 +105,28 @@ def load_pretrained(
         if isinstance(module, TransformersFrontEnd):
             fill_from_folder(module, source)
         elif not isinstance(module, Wav2Vec2FrontEnd):
-            module.load_weights(source)
+            module.load_weights(fetch_weights(source))
         else:
             if source not in weights:
                 weights[source] = read_front_end_weights(source, module.architecture)
             _fill_front_end(module, weights[source])
+        if hub_name(source) is not None:
+            module.pretrained = source
         module.unloaded_weights = None
 
 
 @dataclass(frozen=True)
 class _Start:
-    """What is known before a network is built: its front end's architecture, and weights."""
+    """What is known before a network is built.
+
+    Attributes:
+        architecture: of its front end, as `front_end.architecture` names it.
+        source: `front_end.weights`, of the hub with a commit.
+        weights: what was read already, by `source`.
+    """
 
     architecture: str
+    source: str | None
     weights: Mapping[str, FrontEndWeights]
 
 
@@ -127,28 +139,40 @@ def _named_class(settings: Sections, folder: Path | None) -> object:
 
 def _read_before_building(settings: FrontEndSettings, front_end_class: object) -> _Start:
     """Read the weights, or only their architecture, if there is a front end that takes them."""
-    unread = _Start(settings.architecture, {})
+    unread = _Start(settings.architecture, settings.weights, {})
+    kind = front_end_class if isinstance(front_end_class, type) else type(None)
+    if issubclass(kind, TransformersFrontEnd):
+        return _name_architecture(settings)
     if settings.weights is None:
         return unread
     if front_end_class is _UNKNOWN:
         # A user's class of any kind: it may also read what front_end.weights names by itself.
         with suppress(AsdfError):
-            return _read(settings)
+            return _read(settings, settings.weights)
         return unread
-    if not isinstance(front_end_class, type):
+    if not issubclass(kind, FrontEnd):
         return unread
-    if issubclass(front_end_class, Wav2Vec2FrontEnd):
-        return _read(settings)
-    if issubclass(front_end_class, TransformersFrontEnd):
-        return _Start(read_architecture_text(settings.weights), {})
-    return unread
+    source = pin_weights(settings.weights)
+    if issubclass(kind, Wav2Vec2FrontEnd):
+        return _read(settings, source)
+    return replace(unread, source=source)
 
 
-def _read(settings: FrontEndSettings) -> _Start:
-    assert settings.weights is not None
+def _name_architecture(settings: FrontEndSettings) -> _Start:
+    """Return the configuration of the weights; or of the repository that is named without any."""
+    if settings.weights is not None:
+        source = pin_weights(settings.weights)
+        return _Start(read_architecture_text(source), source, {})
+    if hub_name(settings.architecture) is None:
+        return _Start(settings.architecture, None, {})
+    return _Start(read_architecture_text(settings.architecture), None, {})
+
+
+def _read(settings: FrontEndSettings, named: str) -> _Start:
+    source = pin_weights(named)
     expected = Architecture.from_text(settings.architecture)
-    weights = read_front_end_weights(settings.weights, expected)
-    return _Start(weights.architecture.to_text(), {weights.source: weights})
+    weights = read_front_end_weights(source, expected)
+    return _Start(weights.architecture.to_text(), source, {source: weights})
 
 
 def _fill_front_end(front_end: Wav2Vec2FrontEnd, weights: FrontEndWeights) -> None:

@@ -7,9 +7,10 @@ features, and then logged. Files are read as all weights are: nothing in them is
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from asdf.errors import AsdfError
 from asdf.interchange import hugging_face
 from asdf.interchange.fitting import by_module, first_names, load_layers
 from asdf.interchange.front_end_weights import log_normalization
+from asdf.interchange.named_weights import fetch_configuration, fetch_weights
 from asdf.networks.extractors import recorded_settings
 from asdf.networks.transformers_config import EXTRACTOR, config_text, read_config
 from asdf.networks.transformers_front_end import TransformersFrontEnd
@@ -26,11 +28,10 @@ from asdf.settings.weights_names import missing_weights
 MASK_EMBEDDING = "masked_spec_embed"
 # Of pretraining, and what follows the encoder in fine-tuned networks.
 _NOT_USED = re.compile(
-    rf"{MASK_EMBEDDING}$|(quantizer|project_q|project_hid|lm_head|classifier|projector|adapter"
+    rf"(?:.*\.)?{MASK_EMBEDDING}$|(quantizer|project_q|project_hid|lm_head|classifier|projector|adapter"
     r"|layer_weights|tdnn|objective|intermediate_ffn|speaker_proj|label_embeddings_concat)\b"
 )
-PREPROCESSOR = "preprocessor_config.json"
-# As torch and transformers called the parts of a weight norm once.
+# As torch and transformers called the parts of a weight norm once: older versions know no other.
 _OLD_NAMES = {
     ".weight_g": ".parametrizations.weight.original0",
     ".weight_v": ".parametrizations.weight.original1",
@@ -47,15 +48,15 @@ class _Layers:
 
 
 def read_architecture_text(weights: str) -> str:
-    """Return the value of `front_end.architecture` of the model in a folder.
+    """Return the value of `front_end.architecture` of the model in a folder, or on the hub.
 
     Raises:
         AsdfError: there is no such folder, or its configuration is of no known kind.
     """
-    folder = _find_folder(weights)
+    folder = _find_folder(fetch_configuration(weights))
     config = read_config(_read_config_file(folder))
-    if (folder / PREPROCESSOR).is_file():
-        extractor = recorded_settings(hugging_face.read_json(folder / PREPROCESSOR))
+    if (folder / hugging_face.PREPROCESSOR).is_file():
+        extractor = recorded_settings(hugging_face.read_json(folder / hugging_face.PREPROCESSOR))
         if extractor:
             config[EXTRACTOR] = extractor
     return config_text(config)
@@ -67,14 +68,15 @@ def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
     Raises:
         AsdfError: there is no such folder, its files cannot be read, or they do not fit.
     """
-    folder = _find_folder(weights)
+    path = Path(fetch_weights(weights))
+    folder = _find_folder(str(path))
     if read_architecture_text(weights) != front_end.architecture_setting:
         raise AsdfError(
             f"weights {weights} are of another configuration than the front end was built as. "
             "Build it by asdf.interchange.build_pretrained(settings), or with "
             "front_end.architecture set to the text of their config.json."
         )
-    layers = _choose_layers(hugging_face.read_state(Path(weights)), front_end, weights)
+    layers = _choose_layers(hugging_face.read_state(path), front_end, weights)
     LOG.info("front end: %d layers from %s", len(layers.used), weights)
     if layers.left_out:
         LOG.info("front end: left out of %s: %s", weights, by_module(layers.left_out))
@@ -111,19 +113,22 @@ def _choose_layers(
     state: Mapping[str, Tensor], front_end: TransformersFrontEnd, weights: str
 ) -> _Layers:
     names = front_end.model.state_dict().keys()
+    renamings = _find_renamings(front_end.model)
     prefix = _find_prefix(state, next(iter(names)), weights)
     built = len(front_end.layer_modules())
     in_layer = re.compile(rf"{re.escape(front_end.outline.layers)}\.(\d+)\.")
     layers = _Layers({}, [])
     for full_name, tensor in state.items():
-        name = _rename(full_name.removeprefix(prefix))
+        name = full_name.removeprefix(prefix)
+        if name not in names:
+            name = _rename(name, renamings)
         number = in_layer.match(name)
         is_above = number is not None and built <= int(number[1]) < front_end.encoder_layers
         if not full_name.startswith(prefix) or is_above or _NOT_USED.match(name):
             layers.left_out.append(full_name)
         else:
             layers.used[name] = tensor
-        if name == MASK_EMBEDDING:
+        if name.rpartition(".")[2] == MASK_EMBEDDING:
             layers.mask_embedding = tensor
     return layers
 
@@ -139,7 +144,22 @@ def _find_prefix(state: Mapping[str, Tensor], first: str, weights: str) -> str:
     )
 
 
-def _rename(name: str) -> str:
+def _find_renamings(model: Any) -> list[Any]:
+    """Return transformers' own rules for the names in files that are not a network's any more."""
+    try:
+        from transformers.conversion_mapping import get_model_conversion_mapping
+        from transformers.core_model_loading import WeightRenaming
+    except ImportError:
+        # A version whose networks have the names of their files.
+        return []
+    # Rules that also compute, such as of experts in one tensor, are of no encoder of audio.
+    rules = get_model_conversion_mapping(model)
+    return [rule for rule in rules if isinstance(rule, WeightRenaming)]
+
+
+def _rename(name: str, renamings: Sequence[Any]) -> str:
+    for renaming in renamings:
+        name, _ = renaming.rename_source_key(name)
     for old, new in _OLD_NAMES.items():
         if name.endswith(old):
             return name.removesuffix(old) + new

@@ -60,6 +60,8 @@ class FrontEnd(nn.Module, ABC):
         architecture_setting: the value of `front_end.architecture` that builds it again.
         unloaded_weights: the pretrained weights that it is to start from and has not yet got, as
             `front_end.weights` names them; None once they are loaded, or without any.
+        pretrained: which commit of which repository of the hub it has its weights of, as
+            'hub:ORG/NAME@COMMIT'; None: of none, or not known.
         resting: names of parameters that never learn, as `front_end.trained_parts` says.
         frozen: see `freeze`.
     """
@@ -83,6 +85,7 @@ class FrontEnd(nn.Module, ABC):
         self.sections = sections or Sections(front_end=settings)
         self.architecture_setting = settings.architecture
         self.unloaded_weights = settings.weights
+        self.pretrained: str | None = None
         self.normalize_waveforms = settings.normalize_waveforms
         self.set_sizes(settings)
         # Before the model is built, which may take gigabytes.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 Check = Callable[[], object]
+_MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,19 @@ def is_bundle(weights: str | None) -> bool:
     return weights is not None and weights.startswith(BUNDLE)
 
 
+def describe_download(settings: Sections, folders: Folders) -> str:
+    """Return what a run downloads from the hub before it trains; empty where it needs nothing.
+
+    Raises:
+        UsageError, AsdfError: the hub has no such repository, or gives no answer.
+    """
+    from asdf.interchange import bytes_to_fetch
+
+    weights = folders.weights(settings.front_end.weights)
+    size = 0 if weights is None else bytes_to_fetch(weights)
+    return f"the run downloads {size / _MEGABYTE:,.1f} MB of {weights}" if size else ""
+
+
 def build_with_weights(settings: Sections, folders: Folders, recipe_folder: Path) -> nn.Module:
     """Build the network of the settings with the pretrained weights that they name.
 
@@ -158,10 +172,10 @@ def build_with_weights(settings: Sections, folders: Folders, recipe_folder: Path
         AsdfError: the weights are not there, cannot be read or do not fit; the constructor of the
             class fails.
     """
-    from asdf.interchange import build_pretrained
+    from asdf.interchange import build_pretrained, names_path
 
     weights = folders.weights(settings.front_end.weights)
-    if weights is not None and not is_bundle(weights) and not Path(weights).exists():
+    if weights is not None and names_path(weights) and not Path(weights).exists():
         raise AsdfError(missing_weights(Path(weights)))
     front_end = replace(settings.front_end, weights=weights)
     return build_pretrained(replace(settings, front_end=front_end), recipe_folder)

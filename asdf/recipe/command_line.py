@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import UsageError
+from asdf.hub import parse_name
 from asdf.settings.weights_names import BUNDLE
 
 # A relative path that is typed starts in the current folder; one in a config in the recipe's.
-_TYPED_PATHS = ("paths.output_folder", "paths.database_folder", "front_end.weights")
+_WEIGHTS = "front_end.weights"
+_TYPED_PATHS = ("paths.output_folder", "paths.database_folder", _WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ def _from_here(override: str) -> str:
     path = value.strip().strip("'\"")
     # A variable and a home folder are expanded later, to paths that do not depend on this folder.
     is_relative = path not in ("", "None") and not path.startswith(("/", "$", "~", BUNDLE))
+    if name.strip() == _WEIGHTS and is_relative and parse_name(path) is not None:
+        return override
     if name.strip() in _TYPED_PATHS and is_relative:
         return f"{name.strip()}={str(Path.cwd() / path)!r}"
     return override

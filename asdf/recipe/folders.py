@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import UsageError
+from asdf.hub import parse_name
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Paths
@@ -46,11 +47,21 @@ class Folders:
     def weights(self, weights: str | None) -> str | None:
         """Return `front_end.weights` as it is read.
 
-        A path is one from the recipe's folder; a bundle of torchaudio keeps its name.
+        A path is one from the recipe's folder; a bundle of torchaudio and a repository of the hub
+        keep their names.
+
+        Raises:
+            UsageError: it begins with 'hub:', but no name of a repository follows.
         """
         if weights is None or weights.startswith(BUNDLE):
             return weights
-        return str(self.recipe / weights)
+        path = self.recipe / weights
+        name = parse_name(weights)
+        # As in any folder: what lies here, or should lie in a folder here, is no name of the hub.
+        is_here = path.exists() or path.parent.exists()
+        if name is not None and (name.is_explicit or not is_here):
+            return weights
+        return str(path)
 
     def scores(self, network: str, corpus: str) -> Path:
         """Return the score file of a network (a file name in `networks`) on a corpus."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
-from asdf.recipe.checks import build_with_weights, is_bundle
+from asdf.recipe.checks import build_with_weights, describe_download, is_bundle
 from asdf.recipe.corpora import scores_only
 from asdf.recipe.folders import Folders
 from asdf.recipe.network_trial import MAX_PARAMETERS, names_own_code, try_network
@@ -35,6 +35,10 @@ def describe_memory(settings: Sections, folders: Folders, processes: int) -> lis
     trains = settings.recipe.execute_stage(1) and not scores_only(settings)
     try:
         look_for_class(settings.network.network_class, folders.recipe, "network.network_class")
+        # A dry run fetches nothing.
+        download = describe_download(settings, folders) if trains else ""
+        if download:
+            return [f"not known: not all of the front end is in the hub's cache; {download}"]
         architecture = _front_end_architecture(settings, folders, trains)
     except AsdfError as error:
         if trains and settings.front_end.weights:

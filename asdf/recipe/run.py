@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,6 +67,7 @@ class Run:
     _validation: dict[str, _Measured] = field(default_factory=dict)
     _augmentation: Chain | None = None
     _callbacks: CallbackGroup | None = None
+    _pinned_weights: str | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
         """Do `function(self)` if the settings choose stage `number`; all ranks enter and leave it.
@@ -286,7 +287,7 @@ class Run:
 
         # All processes draw the same weights, without sending them to each other.
         torch.manual_seed(self.settings.recipe.seed)
-        network = build_with_weights(self.settings, self.folders, self.recipe_folder)
+        network = build_with_weights(self._pinned(), self.folders, self.recipe_folder)
         if divides(self.settings.computing, self.world):
             return network
         return network.to(self.world.device)
@@ -340,6 +341,7 @@ class Run:
             self.augmentation()
             self.world.run_on_main(partial(try_vocoders, self.settings, self.recipe_folder))
             if self.settings.front_end.weights:
+                self._pinned()
                 self.world.run_on_main(self._check_weights)
         names = self.sets_in_use()
         if names:
@@ -393,7 +395,23 @@ class Run:
 
     def _check_weights(self) -> None:
         """Build the network once: that costs less than measuring a corpus in vain."""
-        build_with_weights(self.settings, self.folders, self.recipe_folder)
+        build_with_weights(self._pinned(), self.folders, self.recipe_folder)
+
+    def _pinned(self) -> Sections:
+        """Return the settings, with the commit that all processes take weights of the hub of.
+
+        All ranks enter it together for the first time.
+        """
+        from asdf.interchange import names_path, pin_weights
+
+        weights = self.folders.weights(self.settings.front_end.weights)
+        if weights is None or names_path(weights):
+            return self.settings
+        if self._pinned_weights is None:
+            # A branch may move while the processes start.
+            self._pinned_weights = self.world.run_on_main(partial(pin_weights, weights))
+        front_end = replace(self.settings.front_end, weights=self._pinned_weights)
+        return replace(self.settings, front_end=front_end)
 
     def selected_networks(self) -> list[str]:
         """Return the file names of the networks that stages 2 and 3 work on.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from asdf.recipe.checks import describe_download
 from asdf.recipe.corpora import scores_only, validation_sets
 from asdf.recipe.folders import Folders
 from asdf.recipe.stage_list import MEASURES, REPORTS, SCORES, TRAINS, Stage, chosen_stages
@@ -47,6 +48,9 @@ def _describe_training(settings: Sections, folders: Folders) -> Iterator[str]:
     yield f"train on {training}, validate on {validation or 'nothing'}"
     if settings.front_end.weights:
         yield f"front end from {settings.front_end.weights}"
+        download = describe_download(settings, folders)
+        if download:
+            yield download
     if settings.front_end.cache_features:
         yield f"its features are saved in {folders.features}"
     yield f"writes {folders.networks}"

@@ -1,4 +1,7 @@
-"""What `front_end.weights` may name: a bundle of torchaudio, or a file or folder."""
+"""What `front_end.weights` may name: a bundle of torchaudio, or a file or folder.
+
+Names of the hub are known to `asdf.hub`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,6 @@ def missing_weights(path: Path) -> str:
     if path.suffix in _CHECKPOINTS or path.parent.exists() or not _HUB_NAME.fullmatch(name):
         return reason
     return (
-        f"{reason} {name} looks like the name of a model on the Hugging Face hub, and a folder is "
-        "wanted. Where there is a way out to the net, get it by: "
-        f"huggingface-cli download {name} --local-dir FOLDER. Then set front_end.weights=FOLDER."
+        f"{reason} {name} looks like the name of a model on the Hugging Face hub: if it is, set "
+        f"front_end.weights='hub:{name}', which is downloaded once."
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+
 import pytest
 import torch
 
@@ -9,6 +12,11 @@ from asdf import Detector
 from asdf.errors import AsdfError
 from asdf.evaluation import read_scores
 from tests.encoders import save_encoder
+from tests.unit import conftest
+
+# Fixtures of the unit tests.
+hub = conftest.hub
+hub_cache = conftest.hub_cache
 
 OWN = '''
 from dataclasses import dataclass
@@ -130,6 +138,31 @@ def test_an_encoder_of_transformers_is_trained_and_scored_without_its_folder(
     before = scores(ends)
     run(ends, capsys, "encoder", "recipe.start_stage=2")
     assert torch.equal(scores(ends), before)
+
+
+def test_an_encoder_of_the_hub_is_trained_by_its_name_and_scored_without_it(
+    ends, capsys, tmp_path, hub, hub_cache
+):
+    save_encoder(tmp_path / "encoder", "hubert")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "encoder").iterdir()}
+    commit = hub.repository("org/encoder").commit(files)
+    words = ("encoder", "front_end.weights=org/encoder")
+    planned = run(ends, capsys, *words, "--dry-run")
+    assert re.search(r"the run downloads 0\.\d MB of org/encoder", planned)
+    assert not hub.contents() and not list(hub_cache.rglob("snapshots"))
+    run(ends, capsys, *words)
+    planned = run(ends, capsys, *words, "--dry-run")
+    assert "downloads" not in planned and "parameters" in planned
+    path = ends.system() / "networks" / "epoch.1.pt"
+    assert torch.load(path, weights_only=True)["pretrained"] == f"hub:org/encoder@{commit}"
+    shutil.rmtree(hub_cache)
+    hub.repositories.clear()
+    before = scores(ends)
+    run(ends, capsys, *words, "recipe.start_stage=2")
+    assert torch.equal(scores(ends), before)
+    outcome = ends.call(capsys, *words, "--dry-run")
+    assert outcome.status != 0
+    assert outcome.output.count("hub:org/encoder: the hub has no such repository") == 1
 
 
 def test_a_network_that_does_not_take_the_named_end_is_refused_by_a_dry_run(ends, capsys):

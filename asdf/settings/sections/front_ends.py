@@ -44,13 +44,15 @@ class FrontEnd(KnownNames):
         "wav2vec2_xlsr_300m",
         "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
         "_1b, _2b, hubert_base, _large, _xlarge, wavlm_base, _large; most weight files state it "
-        "themselves; of transformers: the text of a config.json",
+        "themselves; of transformers: the text of a config.json, or a repository of the hub that "
+        "has one",
         check="not_empty",
     )
     weights: str | None = setting(
         None,
-        "None: random; a checkpoint file; a folder from Hugging Face; or 'torchaudio:NAME', a "
-        "bundle of torchaudio.pipelines",
+        "None: random; a checkpoint file; a folder from Hugging Face; 'ORG/NAME' or "
+        "'hub:ORG/NAME@REVISION', a repository of the hub; or 'torchaudio:NAME', a bundle of "
+        "torchaudio.pipelines",
         check="path",
     )
     layer: int | Literal["last", "weighted"] = setting(

@@ -403,9 +403,8 @@ def test_a_name_of_the_hugging_face_hub_is_recognised(tmp_path):
         read_front_end_weights(str(tmp_path / name), KNOWN["tiny"])
     assert str(caught.value) == (
         f"there is no file {tmp_path / name}: check front_end.weights. {name} looks like the name "
-        "of a model on the Hugging Face hub, and a folder is wanted. Where there is a way out to "
-        f"the net, get it by: huggingface-cli download {name} --local-dir FOLDER. Then set "
-        "front_end.weights=FOLDER."
+        f"of a model on the Hugging Face hub: if it is, set front_end.weights='hub:{name}', which "
+        "is downloaded once."
     )
     for other in ("weights/xlsr2_300m.pt", "gone"):
         with pytest.raises(AsdfError) as caught:

@@ -58,6 +58,8 @@ def test_no_config_and_an_unknown_option(capsys):
             "front_end.weights=torchaudio:WAV2VEC2_BASE",
         ),
         ("front_end.weights=None", "front_end.weights=None"),
+        ("front_end.weights=org/encoder", "front_end.weights=org/encoder"),
+        ("front_end.weights='hub:org/encoder@v1'", "front_end.weights='hub:org/encoder@v1'"),
         ("paths.system_folder=sys", "paths.system_folder=sys"),  # relative to output_folder
     ],
 )

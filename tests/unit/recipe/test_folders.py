@@ -27,6 +27,14 @@ def test_weights_are_relative_to_the_recipe_too(tmp_path):
     assert folders.weights("torchaudio:WAV2VEC2_BASE") == "torchaudio:WAV2VEC2_BASE"
 
 
+def test_a_name_of_the_hub_is_retained_where_nothing_here_has_it(tmp_path):
+    (tmp_path / "here").mkdir()
+    folders = folders_of(Paths(output_folder="out", database_folder="db"), tmp_path)
+    for name in ("org/encoder", "hub:org/encoder@v1", "hub:here/encoder"):
+        assert folders.weights(name) == name
+    assert folders.weights("here/encoder") == str(tmp_path / "here" / "encoder")
+
+
 @pytest.mark.parametrize(
     ("paths", "name"), [(Paths(None, "x"), "output"), (Paths("x", None), "database")]
 )

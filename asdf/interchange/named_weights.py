@@ -1,0 +1,125 @@
+"""What `front_end.weights` names: a path, a bundle of torchaudio, or a repository of the hub.
+
+Invariant: one function turns a name of the hub into the path of its files. A network is built from
+one commit: `pin_weights` puts it into the name before anything is read, and files of the network
+state it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from asdf.errors import AsdfError
+from asdf.hub import Contents, HubName, download_folder, look_up, parse_name
+from asdf.interchange.hugging_face import CONFIG, PREPROCESSOR, WEIGHTS
+from asdf.settings.weights_names import BUNDLE
+from asdf.text import quoted_and_more
+
+_CHECKPOINTS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
+_INDEX = ".index.json"
+_SHOWN = 8
+
+
+def hub_name(weights: str | None) -> HubName | None:
+    """Return the repository of the hub that `front_end.weights` names; None of all else.
+
+    Raises:
+        UsageError: it begins with 'hub:', but no name of a repository follows.
+    """
+    if weights is None or weights.startswith(BUNDLE):
+        return None
+    return parse_name(weights)
+
+
+def names_path(weights: str) -> bool:
+    """Whether `front_end.weights` is the path of a file or folder.
+
+    Raises:
+        UsageError: as `hub_name`.
+    """
+    return not weights.startswith(BUNDLE) and hub_name(weights) is None
+
+
+def pin_weights(weights: str) -> str:
+    """Return a name of the hub with the commit that it means now; others as they are.
+
+    Raises:
+        UsageError, AsdfError: as `asdf.hub.look_up`.
+    """
+    name = hub_name(weights)
+    return weights if name is None else str(look_up(name).name)
+
+
+def fetch_weights(weights: str) -> str:
+    """Return the path of what `front_end.weights` names, after a download where it is of the hub.
+
+    Raises:
+        UsageError, AsdfError: the hub has no such repository, it holds no weights, or it cannot be
+            downloaded.
+    """
+    name = hub_name(weights)
+    if name is None:
+        return weights
+    contents = look_up(name)
+    files = _choose_files(contents)
+    folder = download_folder(contents.name, files)
+    return str(folder if CONFIG in files else folder / files[0])
+
+
+def fetch_configuration(weights: str) -> str:
+    """Return the path of the folder with the configuration of what is named, without its weights.
+
+    Raises:
+        UsageError, AsdfError: as `fetch_weights`.
+    """
+    name = hub_name(weights)
+    if name is None:
+        return weights
+    return str(download_folder(look_up(name).name, (CONFIG, PREPROCESSOR)))
+
+
+def bytes_to_fetch(weights: str) -> int:
+    """Return how many bytes `fetch_weights` would download; nothing is downloaded.
+
+    Raises:
+        UsageError, AsdfError: as `fetch_weights`.
+    """
+    name = hub_name(weights)
+    if name is None:
+        return 0
+    contents = look_up(name)
+    return contents.bytes_missing(_choose_files(contents))
+
+
+def _choose_files(contents: Contents) -> tuple[str, ...]:
+    """Return the files that weights are read from: of a folder with its configuration, or one.
+
+    Raises:
+        AsdfError: there are no weights, or several.
+    """
+    names = contents.sizes
+    if CONFIG in names:
+        for weights in WEIGHTS:
+            if weights in names:
+                documents = [each for each in (CONFIG, PREPROCESSOR) if each in names]
+                return (*documents, weights, *_parts_of(weights, names))
+    checkpoints = [each for each in names if each.endswith(_CHECKPOINTS)]
+    if len(checkpoints) == 1:
+        return (checkpoints[0],)
+    raise AsdfError(
+        f"front_end.weights = '{contents.name}': the repository should hold {CONFIG} with one of "
+        f"{', '.join(WEIGHTS)}, or one checkpoint. It holds "
+        f"{quoted_and_more(sorted(names), _SHOWN)}. Download what you want of it (hf download), "
+        "then name its path."
+    )
+
+
+def _parts_of(weights: str, names: Iterable[str]) -> list[str]:
+    """Return the files that an index leads to, such as model-00001-of-00002.safetensors."""
+    if not weights.endswith(_INDEX):
+        return []
+    whole = PurePosixPath(weights.removesuffix(_INDEX))
+    part = re.compile(rf"{re.escape(whole.stem)}-\d+-of-\d+{re.escape(whole.suffix)}")
+    return [name for name in names if part.fullmatch(name)]
