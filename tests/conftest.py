@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # As many tests run at once as there are cores. With more than a thread each they, and the processes
@@ -20,6 +21,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from asdf.demo import DemoSet, make_demo_corpus
 from asdf.runs.log import LOG
 from tests.warm_python import warm_python
+
+# A busy machine is no failure of what is tested.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes" / "wav2vec_aasist"
@@ -98,6 +103,13 @@ def warm(tmp_path_factory) -> Iterator[Callable[[], str]]:
     """
     with starting_when_used(tmp_path_factory.mktemp("python")) as start:
         yield start
+
+
+@pytest.fixture(autouse=True)
+def forget_small_networks():
+    """Each test's recipe folder has its own copy, and Python imports a module of a name once."""
+    yield
+    sys.modules.pop("small_networks", None)
 
 
 @dataclass

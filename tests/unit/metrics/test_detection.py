@@ -13,7 +13,7 @@ from tests.unit.metrics.strategies import classes
 from . import official
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(classes)
 def test_det_curve_and_eer_are_the_loops(scores):
     frr, far, thresholds = det_curve(*scores)

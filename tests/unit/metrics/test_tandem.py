@@ -29,7 +29,7 @@ def test_asv_rates_at_their_threshold():
     assert asv_rates(asv) == AsvRates(miss=0.0, false_alarm=0.5, spoof_false_alarm=0.75)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(classes, st.floats(0, 0.2), st.floats(0, 0.2), st.floats(0.01, 1))
 def test_tdcf_is_the_formula(scores, miss, fa, spoof_fa):
     rates = AsvRates(miss, fa, spoof_fa)
@@ -51,7 +51,7 @@ def test_tdcf_without_meaning_is_refused(metric):
         metric([1.0], [0.0], AsvRates(miss=1.0, false_alarm=1.0, spoof_false_alarm=0.5))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(triples)
 def test_a_dcf_is_the_loop(scores):
     value, threshold = min_a_dcf(*scores)
@@ -79,7 +79,7 @@ def test_t_eer_is_the_loop(ties):
         )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(triples, st.randoms(use_true_random=False))
 def test_t_eer_of_anything_is_the_loop_or_refused(asv, random):
     cm = [random.choices([-1.0, 0.0, 0.25, 1.0], k=len(kind)) for kind in asv]
