@@ -140,6 +140,24 @@ def count_frames(outline: Outline, samples: int) -> int:
         return 0
 
 
+def describe_frames(outline: Outline) -> list[str]:
+    """Return what a user may not expect of an encoder's frames."""
+    frames = count_frames(outline, _SECOND)
+    remarks = []
+    if frames and frames == count_frames(outline, 2 * _SECOND):
+        remarks.append(f"every recording is padded or cut to one length, of {frames} frames")
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        inputs = on_meta_copy(outline.inputs)
+        waveforms_BT = torch.empty(2, _SECOND, device="meta")
+        output = first_tensor(run_encoder(outline.model, inputs, waveforms_BT))
+    if output.dim() == 3 and output.shape[1] != frames:
+        remarks.append(
+            f"features are the frames of the layers, {frames} in 1 s, of which transformers makes "
+            f"{output.shape[1]} at the end"
+        )
+    return remarks
+
+
 class _NoEncoderError(Exception):
     """What a network lacks of an encoder."""
 

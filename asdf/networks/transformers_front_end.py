@@ -23,6 +23,7 @@ from asdf.networks.encoder_frames import FrameRule
 from asdf.networks.encoder_inputs import Waveforms, WhisperLogMel
 from asdf.networks.encoder_outline import (
     Outline,
+    describe_frames,
     first_tensor,
     is_whisper,
     on_meta_copy,
@@ -42,6 +43,7 @@ from asdf.networks.transformers_config import (
     count_layers,
     read_config,
 )
+from asdf.runs.log import LOG
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.text import did_you_mean, shorten
@@ -89,6 +91,8 @@ class TransformersFrontEnd(FrontEnd):
         with outside_modes():
             self.outline = outline_encoder(config, lambda model: make_inputs(values, model))
             self.frame_rule = FrameRule(self.outline)
+            for remark in describe_frames(self.outline):
+                LOG.info("front end: %s: %s", values["model_type"], remark)
         self.encoder_layers = len(self.outline.model.get_submodule(self.outline.layers))
         self.dimension = self.outline.dimension
         self.layer_drop = settings.layer_drop

@@ -152,6 +152,30 @@ def test_a_network_comes_back_from_its_file_without_the_folder(
     assert str(tmp_path) not in str(file.description()["settings"]["front_end"])
 
 
+def test_another_encoder_learns_by_lora_and_comes_back_without_its_folder(waveforms, tmp_path):
+    values = OTHERS["glmasr_encoder"]
+    torch.manual_seed(0)
+    model = AutoModel.from_config(AutoConfig.for_model("glmasr_encoder", **values))
+    model.save_pretrained(tmp_path / "encoder")
+    settings = Sections()
+    settings.network.network_class = "asdf.networks.SSL_ASP"
+    settings.network.save_only_trained = False
+    settings.front_end.front_end_class = "transformers"
+    settings.front_end.weights = str(tmp_path / "encoder")
+    settings.lora.rank = 2
+    network = build_pretrained(settings).train()
+    optimiser = torch.optim.SGD([w for w in network.parameters() if w.requires_grad], 0.1)
+    network(waveforms)[1].square().sum().backward()
+    optimiser.step()
+    updates = [w for name, w in network.named_parameters() if "lora_B" in name]
+    assert updates and all(update.any() for update in updates)
+    network.eval()
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    shutil.rmtree(tmp_path / "encoder")
+    again, _ = read_network(tmp_path / "net.pt")
+    torch.testing.assert_close(again(waveforms)[1], network(waveforms)[1], rtol=0, atol=1e-5)
+
+
 def test_a_file_cannot_describe_more_layers_than_it_holds(tmp_path):
     save_encoder(tmp_path / "encoder", "hubert")
     settings = Sections()

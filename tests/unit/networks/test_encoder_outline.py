@@ -75,6 +75,19 @@ def test_exactly_what_learns_gets_a_gradient(model_type, layer, waveforms):
     assert names_without_gradient(model) == frozen_names(model)
 
 
+def test_what_may_not_be_expected_of_frames_is_logged(caplog):
+    caplog.set_level("INFO", logger="asdf")
+    front_end("audio-spectrogram-transformer")
+    assert "every recording is padded or cut to one length" in caplog.text
+    caplog.clear()
+    front_end("sew")
+    assert "features are the frames of the layers, 24 in 1 s" in caplog.text
+    assert "of which transformers makes 49 at the end" in caplog.text
+    caplog.clear()
+    front_end("parakeet_encoder")
+    assert "frames" not in caplog.text
+
+
 def test_a_number_of_frames_that_no_formula_gives_is_measured(waveforms):
     model = front_end("parakeet_encoder").eval()
     fewest = model.min_samples(5)
@@ -89,6 +102,8 @@ def test_a_number_of_frames_that_no_formula_gives_is_measured(waveforms):
     [
         ({"model_type": "bert", "num_hidden_layers": 2}, "no encoder .* 'bert'.* Seen: BertModel"),
         ({"model_type": "vit", "num_hidden_layers": 2}, "no encoder .* 'vit'.* Seen: ViTModel"),
+        # Its blocks have other widths each, and grow with the waveform.
+        ({"model_type": "dac"}, "no encoder of the type 'dac' .* encoder.block gives"),
         ({"model_type": "mimi"}, "EncodecFeatureExtractor is for audio of 24,000 Hz"),
         ({"model_type": "hubert", "num_hidden_layers": 10_000}, "= 10000 is beyond 1,000"),
         (

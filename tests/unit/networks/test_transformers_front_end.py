@@ -104,7 +104,7 @@ def test_it_goes_before_back_ends_that_take_layers(model_type, network, waveform
     check_outputs(model, settings.network, torch.device("cpu"))
 
 
-@pytest.mark.parametrize("model_type", KINDS)
+@pytest.mark.parametrize("model_type", (*KINDS, "parakeet_encoder"))
 def test_frozen_it_does_not_change_and_its_features_can_be_cached(model_type, waveforms):
     model = detector(model_type, frozen=True, dropout=0.5, layer_drop=0.5).train()
     assert not any(name.startswith("front_end.") for name in trainable_names(model))
@@ -117,7 +117,7 @@ def test_frozen_it_does_not_change_and_its_features_can_be_cached(model_type, wa
     assert not torch.equal(model.front_end_features(waveforms), features)
 
 
-@pytest.mark.parametrize("model_type", KINDS)
+@pytest.mark.parametrize("model_type", (*KINDS, "glmasr_encoder"))
 def test_recomputed_layers_have_the_same_gradients(model_type, waveforms):
     gradients = []
     for recompute in (False, True):
