@@ -14,12 +14,21 @@ from tests.conftest import RECIPE, ROOT
 from tests.documents.blocks import SHELL, Block, blocks_of, commands_of
 from tests.documents.workspace import Workspace, make_workspace
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md")),
+    *sorted((ROOT / "recipes").rglob("README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 # What is run by other tests, or cannot run here, by its beginning; and why.
 ELSEWHERE = {
     "python -m venv": "CI runs the README's own lines",
     "pip install": "what it installs is installed",
+    "pip wheel": "tests/packaging",
+    "pre-commit": "CI runs the same checks",
+    "pytest": "this is it",
+    "python -m pytest": "this is it",
+    "python -m benchmarks": "tests/unit/benchmarks runs them in their quick size",
     "hf download": "no network; tests/unit/hub has a local one",
     "sbatch": "tests/scripts runs them under Slurm",
     "scancel": "tests/scripts",
