@@ -1,4 +1,4 @@
-"""What the site needs beside the documents: files of other folders as pages, and links to them.
+"""What the site needs next to the documents: files of other folders as pages, and links to them.
 
 A document links to a file of the repository as it lies (`../benchmarks/RESULTS.md`), so that links
 work where the repository is browsed. On the site such a file is a page, or a name without a link.
