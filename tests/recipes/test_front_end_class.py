@@ -12,6 +12,7 @@ from asdf import Detector
 from asdf.errors import AsdfError
 from asdf.evaluation import read_scores
 from tests.encoders import save_encoder
+from tests.hub_server import sha256
 from tests.unit import conftest
 
 # Fixtures of the unit tests.
@@ -163,6 +164,23 @@ def test_an_encoder_of_the_hub_is_trained_by_its_name_and_scored_without_it(
     outcome = ends.call(capsys, *words, "--dry-run")
     assert outcome.status != 0
     assert outcome.output.count("hub:org/encoder: the hub has no such repository") == 1
+
+
+def test_processes_fetch_an_encoder_of_the_hub_once_and_take_one_commit(
+    ends, tmp_path, hub, hub_cache
+):
+    save_encoder(tmp_path / "encoder", "hubert")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "encoder").iterdir()}
+    commit = hub.repository("org/encoder").commit(files)
+    variables = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub_cache)}
+    words = ("encoder", "front_end.weights=org/encoder", "recipe.end_stage=1")
+    outcome = ends.run(*words, processes=2, **variables)
+    assert outcome.status == 0, outcome.output
+    path = ends.system() / "networks" / "epoch.1.pt"
+    assert torch.load(path, weights_only=True)["pretrained"] == f"hub:org/encoder@{commit}"
+    digest = sha256(files["model.safetensors"])
+    fetched = [path for _, path, _ in hub.contents() if digest in path]
+    assert len(fetched) == 1, hub.contents()
 
 
 def test_a_network_that_does_not_take_the_named_end_is_refused_by_a_dry_run(ends, capsys):
