@@ -19,12 +19,14 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from asdf.demo import DemoSet, make_demo_corpus
-from asdf.runs.log import LOG
+from asdf.runs.log import LOG, is_on_screen
 from tests.warm_python import warm_python
 
 # A busy machine is no failure of what is tested.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+LOG_LEVEL = LOG.level
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes" / "wav2vec_aasist"
@@ -106,10 +108,16 @@ def warm(tmp_path_factory) -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture(autouse=True)
-def forget_small_networks():
-    """Each test's recipe folder has its own copy, and Python imports a module of a name once."""
+def leave_process_as_it_was():
+    """Forget what commands and recipes that ran in this process left in it."""
     yield
+    # Each test's recipe folder has its own copy, and Python imports a module of a name once.
     sys.modules.pop("small_networks", None)
+    # A log that is on the screen reaches pytest twice.
+    if is_on_screen():
+        LOG.handlers.clear()
+    LOG.propagate = True
+    LOG.setLevel(LOG_LEVEL)
 
 
 @dataclass

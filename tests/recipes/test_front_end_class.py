@@ -172,7 +172,7 @@ def test_processes_fetch_an_encoder_of_the_hub_once_and_take_one_commit(
     save_encoder(tmp_path / "encoder", "hubert")
     files = {path.name: path.read_bytes() for path in (tmp_path / "encoder").iterdir()}
     commit = hub.repository("org/encoder").commit(files)
-    variables = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub_cache)}
+    variables = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub_cache), "HF_HUB_OFFLINE": "0"}
     words = ("encoder", "front_end.weights=org/encoder", "recipe.end_stage=1")
     outcome = ends.run(*words, processes=2, **variables)
     assert outcome.status == 0, outcome.output

@@ -43,6 +43,9 @@ class Broken(Sampler):
     def __init__(self, settings, utterances):
         raise KeyError("no such column")
 
+    def order(self, epoch):
+        return []
+
 
 class Other:
     pass

@@ -155,4 +155,7 @@ def hub(hub_cache, monkeypatch):
 @pytest.fixture
 def hub_variables(hub, hub_cache):
     """The environment of a process that uses this hub and this cache."""
-    return {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub_cache)}
+    variables = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub_cache)}
+    # Libraries that other tests import may have set it.
+    variables.pop("HF_HUB_OFFLINE", None)
+    return variables

@@ -121,7 +121,7 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
         (("--prior", "1"), 2, "between 0 and 1"),
         (("--cost-fa", "-1"), 2, "costs are positive"),
         (("--cost-fa", "nan"), 2, "finite"),
-        (("--cost-fa", "3", "--at-eer"), 2, "give one of them"),
+        (("--cost-fa", "3", "--at-eer"), 2, "choose one of them"),
     ],
 )
 def test_mistakes(capsys, network, scores, options, status, message):
