@@ -1,4 +1,4 @@
-"""A service: requests per second of clients that come together, beside one request at a time.
+"""A service: requests per second of clients that come together, against one request at a time.
 
 Both ask the same process, in turns, over real connections to this machine: 16 clients, each of
 which sends its next recording when it has its answer, share forward passes; and one client alone.

@@ -46,7 +46,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "wav2vec2-bert": dict(SIZES),
     "whisper": WHISPER,
 }
-# Encoders that no line of ours names: found in whatever network transformers makes.
+# Encoders that no line of ours names: searched in whatever network transformers makes.
 SPEECH = {**WHISPER, "hidden_size": 24, "num_mel_bins": 80}
 OTHERS: dict[str, dict[str, Any]] = {
     "sew": {**SIZES, **STEM, "conv_dim": [16] * 13},

@@ -48,7 +48,7 @@ class ServiceLimits:
         readers: threads that decode.
         upload_s: seconds that a client may take to send a recording.
         request_s: seconds that a recording may take from there to its score.
-        stop_s: seconds that a service that is told to stop may take to finish what it has.
+        stop_s: seconds that a service that is requested to stop may take to finish what it has.
     """
 
     max_mb: float = 32.0

@@ -64,7 +64,7 @@ STATUSES = {
     "python -m asdf corpora asvspoof": 1,
     "python run.py train-ssl-aasist \"recipe.evaluation_sets=('asvspoof19-dev'": 1,
 }
-# What a reader puts in place of a word.
+# What a reader writes instead of a word.
 IN_PLACE = {
     "FOLDER": "{data}",
     "epoch.20.pt": "epoch.1.pt",

@@ -110,7 +110,7 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
 
     Args:
         corpus: a demo corpus.
-        python: the executable that runs the recipe, and gets the others beside it.
+        python: the executable that runs the recipe, and gets the others next to it.
     """
     torchrun = python.parent / "torchrun"
     torchrun.write_text(f'#!/bin/sh\nexec "{python}" -m torch.distributed.run "$@"\n')

@@ -2,7 +2,7 @@
 
 It is run by `python -I -S`, and imports as little as it can.
 
-The messages: one to the server, JSON with the three streams beside it; one back as soon as the
+The messages: one to the server, JSON with the three streams attached; one back as soon as the
 program runs, its process ID; and one when it has ended, its status as `os.waitpid` returns it.
 """
 
