@@ -17,6 +17,7 @@ ROOMS = [
     "archives",
     "audio",
     "trials",
+    "segments",
     "metrics",
     "report",
     "demo",
@@ -54,7 +55,9 @@ ANNEXES = {
 }
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
-NUMPY_ONLY = {"facts", "text", "settings", "runs", "trials", "metrics", "report", "hub"}
+NUMPY_ONLY = {
+    *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),
+}
 
 
 def room_of(path: Path) -> str:

@@ -1,0 +1,46 @@
+"""The spoofed parts of recordings: segments in seconds, labels of frames, and the field's files."""
+
+from asdf.segments.frames import (
+    frame_count,
+    frame_labels,
+    labels_of_mask,
+    sample_mask,
+    segments_from_scores,
+)
+from asdf.segments.parts import (
+    COLUMN,
+    WHOLE,
+    Segment,
+    clipped,
+    format_spoofed,
+    merged,
+    parse_spoofed,
+    spoofed_parts,
+    spoofed_parts_of,
+)
+from asdf.segments.rttm import parse_rttm, read_rttm, write_rttm
+from asdf.segments.text import parse_text, read_text
+from asdf.segments.timed import Timed
+
+__all__ = [
+    "COLUMN",
+    "WHOLE",
+    "Segment",
+    "Timed",
+    "clipped",
+    "format_spoofed",
+    "frame_count",
+    "frame_labels",
+    "labels_of_mask",
+    "merged",
+    "parse_rttm",
+    "parse_spoofed",
+    "parse_text",
+    "read_rttm",
+    "read_text",
+    "sample_mask",
+    "segments_from_scores",
+    "spoofed_parts",
+    "spoofed_parts_of",
+    "write_rttm",
+]
