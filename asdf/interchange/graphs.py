@@ -11,7 +11,8 @@ Shapes: B utterances, T samples, E embedding values.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -54,6 +55,22 @@ class _OneLength(nn.Module):
         return embeddings, logits
 
 
+@contextmanager
+def _returning_a_pair(network: nn.Module) -> Iterator[None]:
+    """Let `network` return a tuple in the block, which tracers know: embeddings and logits."""
+    # Not a module around it: a tracer leaves out the hooks of inner modules.
+    handle = network.register_forward_hook(_as_pair)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _as_pair(network: nn.Module, inputs: Any, outputs: Any) -> tuple[Tensor, Tensor]:
+    embeddings, logits = outputs
+    return embeddings, logits
+
+
 def samples_for(network: nn.Module, requested: int | None) -> int:
     """Return the length of a graph's waveforms: the requested one, the network's, or the field's.
 
@@ -80,7 +97,7 @@ def write_torchscript(network: nn.Module, path: Path, samples: int) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with torch.no_grad():
+            with torch.no_grad(), _returning_a_pair(network):
                 # `_compare` checks more than check_trace, which traces a second time.
                 traced = torch.jit.trace(network, _noise(2, samples), check_trace=False)
                 # Scripted: a tracer would turn the check of the length into a constant.
@@ -117,7 +134,7 @@ def _export_onnx(network: nn.Module, samples: int) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         try:
-            with torch.no_grad(), warnings.catch_warnings():
+            with torch.no_grad(), _returning_a_pair(network), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 torch.onnx.export(
                     network,

@@ -21,12 +21,14 @@ from asdf.memory.fake_gpu import fake_gpu
 from asdf.memory.live_bytes import block_bytes
 from asdf.memory.outline import outlined_network
 from asdf.networks import fixed_samples, summary
+from asdf.networks.outputs import Outputs, as_outputs
 from asdf.networks.split import FromFeatures
 from asdf.networks.trained_loss import loss_of
 from asdf.settings.sections import Network, Sections
 from asdf.training.joint import differentiate
 from asdf.training.losses import Loss
 from asdf.training.losses.building import outline_loss, targets_without_list
+from asdf.training.objective import Objective
 from asdf.training.optimisers import check_named_optimiser
 
 # What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which
@@ -212,21 +214,19 @@ def _run_minibatch(
     gradients = None
     if loss.is_joint:
         gradients = _differentiate_window(model, loss, inputs, dtype, window)
-    embeddings_BE, logits_B2 = _run_forward(model, inputs, dtype)
+    outputs = _run_forward(model, inputs, dtype)
     if gradients is None:
         targets = targets_without_list(loss, len(inputs))
-        loss.of_minibatch(embeddings_BE, logits_B2, targets).sum().backward()
+        loss.of_minibatch(outputs, targets).sum().backward()
         return
+    embeddings_BE, logits_B2 = outputs
     outputs_BX = torch.cat([embeddings_BE.float(), logits_B2.float()], dim=1)
     (outputs_BX * gradients[: len(inputs)]).sum().backward()
 
 
-def _run_forward(
-    model: nn.Module, inputs: Tensor, dtype: torch.dtype | None
-) -> tuple[Tensor, Tensor]:
+def _run_forward(model: nn.Module, inputs: Tensor, dtype: torch.dtype | None) -> Outputs:
     with torch.autocast("cpu", dtype) if dtype else nullcontext():
-        embeddings_BE, logits_B2 = model(inputs)
-    return embeddings_BE, logits_B2
+        return as_outputs(model(inputs))
 
 
 def _differentiate_window(
@@ -237,7 +237,8 @@ def _differentiate_window(
         embeddings_BE, logits_B2 = _run_forward(model, inputs, dtype)
     size = embeddings_BE.shape[1] + logits_B2.shape[1]
     outputs_NX = torch.empty(window, size)
-    gradients_NX: Tensor = differentiate(loss, outputs_NX, targets_without_list(loss, window))[1]
+    targets = targets_without_list(loss, window)
+    gradients_NX: Tensor = differentiate(Objective(loss), outputs_NX, targets)[1]
     return gradients_NX
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from asdf.errors import AsdfError
 from asdf.networks.interface import fixed_samples
+from asdf.networks.outputs import Outputs, as_outputs
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Network
 
@@ -61,10 +62,8 @@ def check_outputs(network: nn.Module, settings: Network, device: torch.device) -
             )
 
 
-def compute_on_noise(
-    network: nn.Module, settings: Network, device: torch.device
-) -> tuple[Any, Tensor]:
-    """Compute two clips of noise in `eval()` mode, with gradients; return embeddings and logits.
+def compute_on_noise(network: nn.Module, settings: Network, device: torch.device) -> Outputs:
+    """Compute two clips of noise in `eval()` mode, with gradients; return the outputs.
 
     Raises:
         AsdfError: the network fails, or its outputs have other shapes.
@@ -77,8 +76,7 @@ def compute_on_noise(
     fault = _find_fault(outputs, len(clips_BT))
     if fault:
         raise _describe_mistake(settings, fault)
-    embeddings, logits_B2 = outputs
-    return embeddings, logits_B2
+    return as_outputs(outputs)
 
 
 def _make_clips(samples: int) -> Tensor:
@@ -123,13 +121,20 @@ def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any
 def _find_fault(outputs: Any, utterances: int) -> str:
     """Return what is wrong with the shapes of a network's outputs; empty where nothing is."""
     expected = _count_utterances(utterances)
-    if not isinstance(outputs, tuple | list) or len(outputs) != 2:
+    if not isinstance(outputs, tuple | list | Outputs) or len(outputs) != 2:
         return f"gives {_describe_value(outputs)} instead of two tensors for {expected}"
     embeddings, logits = outputs
     if not isinstance(logits, Tensor) or tuple(logits.shape) != (utterances, 2):
         return f"gives {_describe_value(logits)} as the logits of {expected}"
     if _has_other_rows(embeddings, utterances):
         return f"gives {_describe_value(embeddings)} as the embeddings of {expected}"
+    more = as_outputs(outputs)
+    frames = more.frame_logits_BF2
+    if frames is not None and (frames.dim() != 3 or frames.shape[::2] != (utterances, 2)):
+        return f"gives {_describe_value(frames)} as the logits of the frames of {expected}"
+    classes = more.class_logits_BK
+    if classes is not None and (classes.dim() != 2 or len(classes) != utterances):
+        return f"gives {_describe_value(classes)} as the logits of the classes of {expected}"
     return ""
 
 

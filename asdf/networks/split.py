@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.networks.attached import completed
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.networks.trained_loss import with_loss
 
 
 class FromFeatures(nn.Module):
@@ -36,8 +36,8 @@ class FromFeatures(nn.Module):
         check_split(type(network), type(getattr(network, "front_end", None)))
         self.network = cast(SSLDetector, network)
 
-    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings and logits (batch, 2).
+    def forward(self, features: Tensor) -> Any:
+        """Return embeddings and logits (batch, 2), or `Outputs`.
 
         Args:
             features: (batch, frames, dimension), or (batch, layers, frames, dimension).
@@ -45,7 +45,7 @@ class FromFeatures(nn.Module):
         whole: Tensor | list[Tensor] = features.float()
         if features.dim() == 4:
             whole = list(features.float().unbind(1))
-        return with_loss(self.network, self.network.forward_features(whole))
+        return completed(self.network, self.network.forward_features(whole))
 
 
 def check_split(network_class: type[nn.Module], front_end_class: type | None = None) -> None:

@@ -9,18 +9,19 @@ Shapes: B utterances, E numbers in an embedding, 2 classes (spoof, bona fide).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from asdf.errors import UsageError
+from asdf.networks.attached import TRAINED_LOSS, Attached, attach, part_of
+from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections
 
-NAME = "trained_loss"
-PREFIX = f"{NAME}."
+PREFIX = f"{TRAINED_LOSS}."
 
 
-class ScoringLoss(nn.Module):
+class ScoringLoss(Attached):
     """What scoring knows of a loss; the losses themselves are a part of training.
 
     Attributes:
@@ -42,6 +43,16 @@ class ScoringLoss(nn.Module):
         """
         return logits_B2
 
+    def complete(self, outputs: Any) -> Any:
+        """Return the outputs with the logits that are scored."""
+        if not self.gives_logits:
+            return outputs
+        embeddings_BE, logits_B2 = outputs
+        scored_B2 = self.logits(embeddings_BE, logits_B2)
+        if isinstance(outputs, Outputs):
+            return replace(outputs, logits_B2=scored_B2)
+        return embeddings_BE, scored_B2
+
     @property
     def gives_logits(self) -> bool:
         """Whether the loss replaces the network's logits."""
@@ -54,35 +65,10 @@ def attach_loss(network: nn.Module, loss: ScoringLoss) -> None:
     Raises:
         UsageError: the network has something else of that name.
     """
-    if hasattr(network, NAME):
-        raise UsageError(
-            f"{type(network).__qualname__} has a {NAME!r} by itself, which is the name of a loss "
-            "with parameters. Give it another name."
-        )
-    network.add_module(NAME, loss)
-    network.register_forward_hook(_replace_logits)
+    attach(network, TRAINED_LOSS, loss, "a loss with parameters")
 
 
 def loss_of(network: nn.Module) -> ScoringLoss | None:
     """Return the loss that is a part of `network`, if there is one."""
-    loss = getattr(network, NAME, None)
+    loss = part_of(network, TRAINED_LOSS)
     return loss if isinstance(loss, ScoringLoss) else None
-
-
-def with_loss(network: nn.Module, outputs: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the embeddings and logits of `network`, the latter as its loss gives them.
-
-    For what computes a part of a network, and so does not call the network itself.
-    """
-    loss = loss_of(network)
-    if loss is None or not loss.gives_logits:
-        return outputs
-    embeddings_BE, logits_B2 = outputs
-    return embeddings_BE, loss.logits(embeddings_BE, logits_B2)
-
-
-# Not a closure: a copy of the network has its own loss.
-def _replace_logits(
-    network: nn.Module, inputs: Any, outputs: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor]:
-    return with_loss(network, outputs)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.trained_loss import with_loss
+from asdf.networks.attached import completed
 from asdf.settings.sections import Sections
 
 _EXPLAINS = "Explanation: "
@@ -42,13 +43,11 @@ class Compiled(nn.Module):
         # The method, not the module: a compiled module would be a second owner of every parameter.
         self._forward = torch.compile(network.forward, dynamic=False)
 
-    def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the network's embeddings and logits."""
+    def forward(self, waveforms_BT: Tensor) -> Any:
+        """Return the network's embeddings and logits, or `Outputs`."""
         if len(waveforms_BT) != self.batch:
-            outputs: tuple[Tensor, Tensor] = self.network(waveforms_BT)
-            return outputs
-        compiled: tuple[Tensor, Tensor] = self._forward(waveforms_BT)
-        return with_loss(self.network, compiled)
+            return self.network(waveforms_BT)
+        return completed(self.network, self._forward(waveforms_BT))
 
 
 def check_compilable(settings: Sections) -> None:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from asdf.data.training_plan import Window
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
-from asdf.training.losses import Targets
+from asdf.training.losses import Targets, TermTargets
 from asdf.training.passes import Passes
 
 # These build what a capture must find: handles of libraries, the loss scale, the optimiser's
@@ -154,15 +154,21 @@ class GraphedPasses:
 
 def _empty_like(targets: Targets) -> Targets:
     """Return targets of the same shapes, which `_copy_targets` fills."""
-    labels_B = torch.empty_like(targets.labels_B)
-    if targets.partners is None or targets.weights_B is None:
-        return Targets(labels_B)
-    partners = _empty_like(targets.partners)
-    return Targets(labels_B, partners=partners, weights_B=torch.empty_like(targets.weights_B))
+    terms = {}
+    for name, term in targets.terms.items():
+        terms[name] = TermTargets(torch.empty_like(term.values), torch.empty_like(term.factor))
+    partners = None if targets.partners is None else _empty_like(targets.partners)
+    weights_B = None if targets.weights_B is None else torch.empty_like(targets.weights_B)
+    return Targets(
+        torch.empty_like(targets.labels_B), terms=terms, partners=partners, weights_B=weights_B
+    )
 
 
 def _copy_targets(source: Targets, destination: Targets) -> None:
     destination.labels_B.copy_(source.labels_B)
+    for name, term in source.terms.items():
+        destination.terms[name].values.copy_(term.values)
+        destination.terms[name].factor.copy_(term.factor)
     if source.partners is not None and destination.partners is not None:
         _copy_targets(source.partners, destination.partners)
     if source.weights_B is not None and destination.weights_B is not None:

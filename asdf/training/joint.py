@@ -21,7 +21,9 @@ from torch import Tensor, nn
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
 from asdf.distributed.world import World
-from asdf.training.losses import Loss, Targets
+from asdf.networks.outputs import Outputs, as_outputs
+from asdf.training.losses import Targets
+from asdf.training.objective import Objective
 from asdf.training.passes import Passes
 
 
@@ -83,12 +85,19 @@ class JointPasses:
         gradient = next(self._gradients)
         self._left -= 1
         counted = len(gradient.losses_B)
-        embeddings_BE, logits_B2 = _outputs(self._passes, clips)
+        outputs = _outputs(self._passes, clips)
+        embeddings_BE, logits_B2 = _in_one_type(outputs)
         by_embeddings_B = (embeddings_BE[:counted] * gradient.embeddings_BE).sum(dim=1)
         by_logits_B = (logits_B2[:counted] * gradient.logits_B2).sum(dim=1)
         along_B = by_embeddings_B + by_logits_B
         # The value of the loss, with the slope of what stands for it.
-        return gradient.losses_B + (along_B - along_B.detach())
+        losses_B = gradient.losses_B + (along_B - along_B.detach())
+        if not self._passes.objective.terms:
+            return losses_B
+        # Further terms are of each utterance by itself, and so are their slopes.
+        return self._passes.objective.with_terms(
+            losses_B, outputs.first(counted), targets.first(counted)
+        )
 
     def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:
         """Add the gradient of a minibatch, and with the last one that of the loss's parameters."""
@@ -120,11 +129,11 @@ def prepare_joint_passes(
     with torch.no_grad(), _buffers_unchanged(passes.model):
         for minibatch in minibatches:
             seed(minibatch.number)
-            embeddings_BE, logits_B2 = _outputs(passes, minibatch.clips)
+            embeddings_BE, logits_B2 = _in_one_type(_outputs(passes, minibatch.clips))
             outputs.append(torch.cat([embeddings_BE, logits_B2], dim=1))
     rows = [_rows_of(minibatch.share, window, world.device) for minibatch in minibatches]
     outputs_NX = _gather(outputs, rows, len(window.utterances), world)
-    losses_N, gradients_NX, parameters = differentiate(passes.loss, outputs_NX, targets)
+    losses_N, gradients_NX, parameters = differentiate(passes.objective, outputs_NX, targets)
     gradients = []
     for rows_B in rows:
         gradient_BX = gradients_NX[rows_B]
@@ -134,10 +143,14 @@ def prepare_joint_passes(
     return JointPasses(passes, gradients, parts)
 
 
-def _outputs(passes: Passes, clips: Tensor) -> tuple[Tensor, Tensor]:
-    """Return embeddings and logits, (batch, E) and (batch, 2), in one type of 32 bits or more."""
+def _outputs(passes: Passes, clips: Tensor) -> Outputs:
     with passes.precision.autocast():
-        embeddings_BE, logits_B2 = passes.model(clips)
+        return as_outputs(passes.model(clips))
+
+
+def _in_one_type(outputs: Outputs) -> tuple[Tensor, Tensor]:
+    """Return embeddings and logits, (batch, E) and (batch, 2), in one type of 32 bits or more."""
+    embeddings_BE, logits_B2 = outputs
     kind = torch.promote_types(embeddings_BE.dtype, logits_B2.dtype)
     kind = torch.promote_types(kind, torch.float32)
     return embeddings_BE.to(kind), logits_B2.to(kind)
@@ -163,12 +176,14 @@ def _gather(
 
 
 def differentiate(
-    loss: Loss, outputs_NX: Tensor, targets: Targets
+    objective: Objective, outputs_NX: Tensor, targets: Targets
 ) -> tuple[Tensor, Tensor, list[_Slope]]:
-    """Return the losses, the gradient of their sum by the outputs, and that by the parameters."""
+    """Return the losses of detection, the gradient of their sum by the outputs, and that by the
+    parameters."""
     outputs_NX.requires_grad_()
-    losses_N = loss.of_minibatch(outputs_NX[:, :-2], outputs_NX[:, -2:], targets)
-    parameters = [parameter for parameter in loss.parameters() if parameter.requires_grad]
+    outputs = Outputs(outputs_NX[:, :-2], outputs_NX[:, -2:])
+    losses_N = objective.detection(outputs, targets)
+    parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
     by_outputs_NX, *by_parameters = torch.autograd.grad(
         losses_N.sum(), [outputs_NX, *parameters], allow_unused=True, materialize_grads=True
     )

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from asdf.data.training_plan import Window
-from asdf.training.losses import Loss, Targets
+from asdf.networks.outputs import as_outputs
+from asdf.training.losses import Targets
+from asdf.training.objective import Objective
 from asdf.training.precision import Precision
 
 
@@ -29,7 +31,7 @@ class Passes:
     model: nn.Module
     precision: Precision
     scaler: torch.amp.GradScaler
-    loss: Loss
+    objective: Objective
 
     def for_window(self, window: Window) -> Passes:
         """Return the passes that compute the minibatches of `window`."""
@@ -38,8 +40,8 @@ class Passes:
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
         """Return the loss of each utterance, (batch,), in float32."""
         with self.precision.autocast():
-            embeddings_BE, logits_B2 = self.model(clips)
-        return self.loss.of_minibatch(embeddings_BE, logits_B2, targets)
+            outputs = as_outputs(self.model(clips))
+        return self.objective.of_minibatch(outputs, targets)
 
     def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:
         """Add the gradient of the sum of `losses_B` times `factor` to that of the parameters.

@@ -14,7 +14,7 @@ from asdf.settings.sections import Sections
 from asdf.training.compiling import Compiled
 from asdf.training.exchange import exchange_gradients
 from asdf.training.graphs import GraphedPasses
-from asdf.training.losses import Loss
+from asdf.training.objective import Objective
 from asdf.training.passes import Passes
 from asdf.training.precision import Precision
 
@@ -24,7 +24,7 @@ def prepare_passes(
     settings: Sections,
     world: World,
     *,
-    loss: Loss,
+    objective: Objective,
     precision: Precision,
     scaler: torch.amp.GradScaler,
 ) -> Passes | GraphedPasses:
@@ -38,7 +38,7 @@ def prepare_passes(
         LOG.info("the network is compiled in the next step, which takes its time")
         model = Compiled(model, whole_minibatch)
     model = exchange_gradients(model, world)
-    passes = Passes(model, precision, scaler, loss)
+    passes = Passes(model, precision, scaler, objective)
     if not settings.computing.cuda_graphs:
         return passes
     if world.device.type != "cuda":

@@ -48,6 +48,7 @@ from asdf.training.joint import JointPasses, Minibatch, prepare_joint_passes
 from asdf.training.last_step import LastStep
 from asdf.training.losses import Loss
 from asdf.training.losses.building import build_loss
+from asdf.training.objective import Objective, StepWeights
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
 from asdf.training.passes import Passes
@@ -56,6 +57,7 @@ from asdf.training.preparation import check_clip_size, prepare_passes
 from asdf.training.progress import Progress, seed_step
 from asdf.training.schedules import find_schedule, set_learning_rate
 from asdf.training.targets import TargetSource
+from asdf.training.terms.building import build_terms
 from asdf.training.weight_average import average_weights, load_unaveraged
 from asdf.trials.trial_list import TrialList
 
@@ -126,7 +128,9 @@ class Step:
         self.world = world
         # Before the network is divided and the optimiser made, which are to have its parameters.
         self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
-        self.targets = TargetSource(utterances, self.loss, settings, world.device)
+        terms = build_terms(network, utterances, settings, folder)
+        self.objective = Objective(self.loss, terms, settings.loss.detection_weight)
+        self.targets = TargetSource(utterances, self.objective, settings, world.device)
         self.labels = self.targets.labels
         self.loss.begin_training(self.labels)
         self.clock = StepClock(world.device)
@@ -222,9 +226,9 @@ class Step:
             self.optimiser, self._schedule, self.settings, progress, window.epoch_size
         )
         # Every rank knows the labels of the whole window, so the ranks need not add up their parts.
-        weight = self.targets.normaliser(window)
+        weights = self.targets.weights(window)
         self.loss.begin_step(progress.epochs + progress.position / window.epoch_size)
-        losses = self._backward(window, clips, weight, progress.step)
+        losses = self._backward(window, clips, weights, progress.step)
         with self.clock.part(COMMUNICATION):
             local_loss, *last_numbers = losses.fetch().tolist()
             # float32 losses cannot overflow a sum in float64: it is finite if they are.
@@ -242,8 +246,8 @@ class Step:
         progress.step += 1
         progress.position = window.end
         progress.loss_sum += loss
-        progress.weight_sum += weight
-        return TakenStep(rate, summed_flags, loss / weight, measured)
+        progress.weight_sum += weights.normaliser
+        return TakenStep(rate, summed_flags, loss / weights.normaliser, measured)
 
     def _update(self, name: str) -> Tensor | None:
         """Let the optimiser take the step called `name`; return the gradient's norm if wanted."""
@@ -275,9 +279,9 @@ class Step:
             raise AsdfError(self.last.complaint())
 
     def _backward(
-        self, window: Window, clips: Iterator[Batch], weight: float, step: int
+        self, window: Window, clips: Iterator[Batch], weights: StepWeights, step: int
     ) -> _WindowLosses:
-        """Add up the window's gradient, of a loss that is divided by `weight`.
+        """Add up the window's gradient, of a loss that is divided by the normaliser of `weights`.
 
         The sum of the losses is on its way to the host before the last backward pass begins. So the
         ranks agree on the step, and the host prepares the next one, while the GPU is still at work.
@@ -286,7 +290,7 @@ class Step:
             self._passes = self._prepare_passes()
         model = self._passes.model
         seed = partial(self._seed, step)
-        minibatches = self._minibatches(window, clips)
+        minibatches = self._minibatches(window, clips, weights)
         passes: AnyPasses = self._passes.for_window(window)
         if self.loss.is_joint:
             minibatches = iter(read := list(minibatches))
@@ -311,15 +315,18 @@ class Step:
                         losses = _WindowLosses(counted, self._fetch_sums(counted))
                 with self.clock.part(BACKWARD):
                     # DistributedDataParallel takes the mean over the ranks, and the loss is a sum.
-                    passes.backward(share_losses, self.world.size / weight)
+                    passes.backward(share_losses, self.world.size / weights.normaliser)
         assert losses is not None  # a window has at least one minibatch
         return losses
 
-    def _minibatches(self, window: Window, clips: Iterator[Batch]) -> Iterator[Minibatch]:
+    def _minibatches(
+        self, window: Window, clips: Iterator[Batch], weights: StepWeights
+    ) -> Iterator[Minibatch]:
         """Read the minibatches of this rank, each when it is requested."""
         for number, share in enumerate(window.shares, 1):
             waveforms = self._next_minibatch(clips)
-            yield Minibatch(number, share, waveforms, self.targets.of_share(share))
+            targets = self.targets.of_share(share, weights)
+            yield Minibatch(number, share, waveforms, targets)
 
     def _seed(self, step: int, minibatch: int) -> None:
         seed_step(self.settings.recipe.seed, step, minibatch, self.world.rank)
@@ -339,7 +346,7 @@ class Step:
             self.trained,
             self.settings,
             self.world,
-            loss=self.loss,
+            objective=self.objective,
             precision=self.precision,
             scaler=self.scaler,
         )

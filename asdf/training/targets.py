@@ -1,7 +1,7 @@
 """What the network is to learn of the utterances of a step: labels, columns, and those of mixup.
 
 Invariant: it follows from the training list and the keys of the clips, which all ranks know. So the
-denominator of a step's mean is the same on all of them, without an exchange.
+denominators of a step's means are the same on all of them, without an exchange.
 """
 
 from __future__ import annotations
@@ -12,32 +12,83 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from asdf.data.mixup import Mixup, find_mixup
+from asdf.data.mixup import Mixtures, Mixup, find_mixup
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
 from asdf.settings.sections import Sections
-from asdf.training.losses import Loss, Targets
+from asdf.training.losses import Targets, TermTargets
+from asdf.training.objective import Objective, StepWeights
+from asdf.training.terms import ClipKey, Term
 from asdf.trials.trial_list import TrialList, values_at
 
 
 class TargetSource:
-    """The targets of a training list for a loss.
+    """The targets of a training list for what training minimises.
 
     Attributes:
         labels: of the whole list, on the CPU.
     """
 
     def __init__(
-        self, utterances: TrialList, loss: Loss, settings: Sections, device: torch.device
+        self, utterances: TrialList, objective: Objective, settings: Sections, device: torch.device
     ) -> None:
         self.labels = torch.from_numpy(utterances.labels).long()
         self._utterances = utterances
-        self._loss = loss
+        self._loss = objective.loss
+        self._terms = objective.terms
         self._device = device
         self._mixup: Mixup | None = find_mixup(settings, len(utterances))
 
-    def normaliser(self, window: Window) -> float:
-        """Return the denominator of the mean over a window of all ranks."""
+    def weights(self, window: Window) -> StepWeights:
+        """Return the denominator of the mean over a window of all ranks, and the terms' factors."""
+        normaliser = self._normaliser(window)
+        factors = {}
+        for term in self._terms:
+            count = self._count(term, window)
+            # Where nothing counts all values are 0.
+            factors[term.name] = term.weight * normaliser / count if count else 0.0
+        return StepWeights(normaliser, factors)
+
+    def of_share(self, share: Share, weights: StepWeights) -> Targets:
+        """Return the targets of a minibatch, on the device.
+
+        Args:
+            weights: of the window that the minibatch is a part of.
+        """
+        keys = share.clip_keys()
+        targets = self._of(keys, weights)
+        if self._mixup is None:
+            return targets
+        mixtures = self._mixup.draw_all(keys)
+        return replace(
+            targets,
+            partners=self._of(_partner_keys(keys, mixtures), weights),
+            weights_B=send(torch.from_numpy(mixtures.weights), self._device),
+        )
+
+    def of_window(self, window: Window) -> Targets:
+        """Return the targets of the utterances of all ranks, which are not mixed, without terms."""
+        assert self._mixup is None  # a loss of a whole step allows no mixup
+        return self._of_detection(window.utterances)
+
+    def _of(self, keys: Sequence[ClipKey], weights: StepWeights) -> Targets:
+        indices = np.array([index for _, index in keys], np.int64)
+        targets = self._of_detection(indices)
+        terms = {}
+        for term in self._terms:
+            values = send(term.targets_of(keys), self._device)
+            # A tensor, which a captured step reads anew; of no dimension, it promotes no type.
+            factor = torch.tensor(weights.factors[term.name], dtype=torch.float64)
+            terms[term.name] = TermTargets(values, send(factor, self._device))
+        return replace(targets, terms=terms) if terms else targets
+
+    def _of_detection(self, indices: np.ndarray) -> Targets:
+        columns: dict[str, Sequence[str]] = {}
+        for name in self._loss.columns:
+            columns[name] = values_at(self._utterances.columns[name], indices)
+        return Targets(send(self.labels[indices], self._device), columns)
+
+    def _normaliser(self, window: Window) -> float:
         labels = self.labels[window.utterances]
         if self._mixup is None:
             return self._loss.normaliser(labels)
@@ -45,25 +96,19 @@ class TargetSource:
         partners = self.labels[mixtures.partners]
         return self._loss.mixed_normaliser(labels, partners, torch.from_numpy(mixtures.weights))
 
-    def of_share(self, share: Share) -> Targets:
-        """Return the targets of a minibatch, on the device."""
-        targets = self._of(share.utterances)
+    def _count(self, term: Term, window: Window) -> float:
+        """Return the denominator of a term's mean over a window of all ranks."""
+        keys = window.clip_keys()
+        counts = term.counts(term.targets_of(keys))
         if self._mixup is None:
-            return targets
-        mixtures = self._mixup.draw_all(share.clip_keys())
-        return replace(
-            targets,
-            partners=self._of(mixtures.partners),
-            weights_B=send(torch.from_numpy(mixtures.weights), self._device),
-        )
+            return float(counts.sum())
+        mixtures = self._mixup.draw_all(keys)
+        others = term.counts(term.targets_of(_partner_keys(keys, mixtures)))
+        weights = torch.from_numpy(mixtures.weights).double()
+        return float((weights * counts + (1 - weights) * others).sum())
 
-    def of_window(self, window: Window) -> Targets:
-        """Return the targets of the utterances of all ranks, which are not mixed."""
-        assert self._mixup is None  # a loss of a whole step allows no mixup
-        return self._of(window.utterances)
 
-    def _of(self, indices: np.ndarray) -> Targets:
-        columns: dict[str, Sequence[str]] = {}
-        for name in self._loss.columns:
-            columns[name] = values_at(self._utterances.columns[name], indices)
-        return Targets(send(self.labels[indices], self._device), columns)
+def _partner_keys(keys: Sequence[ClipKey], mixtures: Mixtures) -> list[ClipKey]:
+    """Return the keys of the clips that others are mixed with: of the same draws."""
+    draws = [draw for draw, _ in keys]
+    return list(zip(draws, mixtures.partners.tolist(), strict=True))

@@ -18,6 +18,7 @@ from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
 from asdf.interchange import NetworkFile, fill_network
+from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections, assign
 from asdf.training.checkpoints import collect_checkpoint
 from asdf.training.host_copies import HostCopies
@@ -180,7 +181,7 @@ def train_in_big_batches(name: str) -> dict[str, Any]:
         loss.begin_step(position / SIZE)
         embeddings, logits = network(clips[chosen])
         columns = {"region": [make_list().columns["region"][index] for index in chosen.tolist()]}
-        values = loss.of_minibatch(embeddings, logits, Targets(labels[chosen], columns))
+        values = loss.of_minibatch(Outputs(embeddings, logits), Targets(labels[chosen], columns))
         mean = values.sum() / weights[chosen].sum()
         gradients = torch.autograd.grad(mean, parameters)
         with torch.no_grad():

@@ -335,6 +335,12 @@ class Network(KnownNames):
 class Loss(KnownNames):
     """What the losses of `network.loss` need."""
 
+    detection_weight: float = setting(
+        1.0,
+        "weight of network.loss next to further terms of the loss; 0: the network learns by the "
+        "others alone",
+        at_least=0,
+    )
     label_smoothing: float = setting(
         0.0,
         "cross_entropy: the other class counts half of it, and the true class so much less",

@@ -7,17 +7,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from asdf.networks.outputs import Outputs
 from asdf.networks.trained_loss import ScoringLoss
 from asdf.settings.sections import Sections
 
 # Values of the trial list by the names of its columns, one per utterance.
 Columns = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class TermTargets:
+    """What a network is to learn of the utterances of a minibatch by a further term of the loss.
+
+    Attributes:
+        values: (batch, ...), whatever the term learns; on the network's device.
+        factor: (), of the term's value of an utterance next to that of the detection loss.
+    """
+
+    values: Tensor
+    factor: Tensor
 
 
 @dataclass(frozen=True)
@@ -27,14 +41,26 @@ class Targets:
     Attributes:
         labels_B: 1 bona fide, 0 spoof; int64, on the network's device.
         columns: those that the loss needs.
+        terms: of the further terms of the loss, by their names (`asdf.training.terms`).
         partners: of the utterances that these are mixed with (`asdf.data.mixup`); None: with none.
         weights_B: of the utterances themselves, float32; the partners' are the rest.
     """
 
     labels_B: Tensor
     columns: Columns = field(default_factory=dict)
+    terms: Mapping[str, TermTargets] = field(default_factory=dict)
     partners: Targets | None = None
     weights_B: Tensor | None = None
+
+    def first(self, utterances: int) -> Targets:
+        """Return the targets of the first utterances."""
+        columns = {name: values[:utterances] for name, values in self.columns.items()}
+        terms = {}
+        for name, term in self.terms.items():
+            terms[name] = replace(term, values=term.values[:utterances])
+        partners = None if self.partners is None else self.partners.first(utterances)
+        weights_B = None if self.weights_B is None else self.weights_B[:utterances]
+        return Targets(self.labels_B[:utterances], columns, terms, partners, weights_B)
 
 
 class Loss(ScoringLoss, ABC):
@@ -113,15 +139,16 @@ class Loss(ScoringLoss, ABC):
             epochs: that are trained so far, as 1.5 in the middle of the second one.
         """
 
-    def of_minibatch(self, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets) -> Tensor:
+    def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:
         """Return the weighted values of the utterances, (batch,); mixed ones' are mixed."""
-        values_B = self._weighted(embeddings_BE, logits_B2, targets)
+        values_B = self._weighted(outputs, targets)
         if targets.partners is None or targets.weights_B is None:
             return values_B
-        others_B = self._weighted(embeddings_BE, logits_B2, targets.partners)
+        others_B = self._weighted(outputs, targets.partners)
         return targets.weights_B * values_B + (1 - targets.weights_B) * others_B
 
-    def _weighted(self, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets) -> Tensor:
+    def _weighted(self, outputs: Outputs, targets: Targets) -> Tensor:
+        embeddings_BE, logits_B2 = outputs
         labels_B = targets.labels_B
         values_B = self.per_utterance(embeddings_BE, logits_B2, labels_B, targets.columns)
         return values_B * self.class_weights_2[labels_B]

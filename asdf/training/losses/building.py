@@ -7,6 +7,7 @@ on, such as the network's last layer where the loss has cosines for logits, is f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.output_check import compute_on_noise, left_unchanged
+from asdf.networks.outputs import as_outputs
 from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
@@ -118,11 +120,12 @@ def outline_loss(
         loss = _construct(kind, settings, 0)
         _attach_if_needed(network, loss)
         return loss
-    embeddings_BE, logits_B2 = network(waveforms_BT)
+    outputs = as_outputs(network(waveforms_BT))
+    embeddings_BE, logits_B2 = outputs
     loss = _construct(kind, settings, _dimension_of(embeddings_BE, settings))
     targets = targets_without_list(loss, len(waveforms_BT))
     scored_B2 = loss.logits(embeddings_BE, logits_B2)
-    values_B = loss.of_minibatch(embeddings_BE, scored_B2, targets)
+    values_B = loss.of_minibatch(replace(outputs, logits_B2=scored_B2), targets)
     _freeze(network, _inputs_of(logits_B2) - _inputs_of(values_B))
     _attach_if_needed(network, loss)
     return loss

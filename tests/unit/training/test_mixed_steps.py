@@ -14,10 +14,12 @@ from asdf.data.mixup import Mixup, find_mixup
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import UsageError
+from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections
 from asdf.training.graphs import _copy_targets, _empty_like
 from asdf.training.losses import CrossEntropy, OCSoftmax, Targets
 from asdf.training.losses.building import find_loss_class
+from asdf.training.objective import StepWeights
 from asdf.training.progress import Progress
 from asdf.training.step import Step
 from tests.unit.training.test_step import LABELS, SIZE, UTTERANCES, WAVEFORMS, Net
@@ -145,12 +147,12 @@ def test_a_loss_with_parameters_mixes_its_values() -> None:
     torch.manual_seed(1)
     loss = OCSoftmax(Sections(), 4)
     embeddings, labels, others = torch.randn(6, 4), torch.arange(6) % 2, torch.ones(6).long()
-    logits = loss.logits(embeddings, torch.zeros(6, 2))
+    outputs = Outputs(embeddings, loss.logits(embeddings, torch.zeros(6, 2)))
     weights = torch.linspace(0, 1, 6)
     targets = Targets(labels, partners=Targets(others), weights_B=weights)
-    values = loss.of_minibatch(embeddings, logits, targets)
-    first = loss.of_minibatch(embeddings, logits, Targets(labels))
-    second = loss.of_minibatch(embeddings, logits, Targets(others))
+    values = loss.of_minibatch(outputs, targets)
+    first = loss.of_minibatch(outputs, Targets(labels))
+    second = loss.of_minibatch(outputs, Targets(others))
     torch.testing.assert_close(values, weights * first + (1 - weights) * second)
     assert values[0] == second[0] and values[5] == first[5]
 
@@ -195,7 +197,7 @@ def test_labels_and_clips_are_mixed_alike() -> None:
     step = make(settings)
     share = first_window(TrainingPlan(SIZE, 6, seed=5)).shares[0]
     mixtures = find_mixup(settings, SIZE).draw_all(share.clip_keys())
-    targets = step.targets.of_share(share)
+    targets = step.targets.of_share(share, StepWeights(1.0))
     assert targets.weights_B.tolist() == mixtures.weights.tolist()
     assert targets.partners.labels_B.tolist() == LABELS[mixtures.partners].tolist()
     assert 0 < np.count_nonzero(mixtures.weights < 1) < 6

@@ -5,6 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
+from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Sections
 from asdf.training.losses import CrossEntropy, Focal, LikelihoodRatio, Targets
 
@@ -23,7 +24,7 @@ def settings_of(**values) -> Sections:
 
 def test_class_weights_multiply_the_values_and_sum_up_in_the_normaliser() -> None:
     loss = CrossEntropy(settings_of(), 0)
-    values = loss.of_minibatch(EMBEDDINGS, LOGITS, Targets(LABELS))
+    values = loss.of_minibatch(Outputs(EMBEDDINGS, LOGITS), Targets(LABELS))
     expected = F.cross_entropy(LOGITS, LABELS, torch.tensor([0.1, 0.9]), reduction="none")
     torch.testing.assert_close(values, expected, rtol=0, atol=1e-7)
     assert math.isclose(loss.normaliser(LABELS), 1.1)

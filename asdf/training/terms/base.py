@@ -1,0 +1,69 @@
+"""What a further term of the loss is: targets of clips, a value per utterance, and how much it
+counts.
+
+Shapes: B utterances.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from torch import Tensor
+
+from asdf.networks.outputs import Outputs
+from asdf.training.losses import Targets
+
+# The epoch, or what stands for it in the random draws of a clip, and the utterance's index.
+ClipKey = tuple[int, int]
+
+
+class Term(ABC):
+    """A term of the loss next to that of detection.
+
+    The loss of a step is the mean of the detection loss, plus `weight` times the mean of this one:
+    the sum of `per_utterance` over the step, divided by that of `counts`.
+
+    Attributes:
+        name: of the term, under which its targets and its mean are known.
+        weight: of the term.
+    """
+
+    name: ClassVar[str]
+    weight: float
+
+    @abstractmethod
+    def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
+        """Return what the network is to learn of the clips of these keys, (clips, ...), on the CPU.
+
+        It follows from the training list and the keys, which all ranks know.
+
+        Args:
+            keys: as of `Share.clip_keys`.
+        """
+
+    @abstractmethod
+    def counts(self, targets: Tensor) -> Tensor:
+        """Return how much each utterance counts in the mean, (utterances,) float64, on the CPU.
+
+        Args:
+            targets: as of `targets_of`.
+        """
+
+    @abstractmethod
+    def per_utterance(self, outputs: Outputs, targets: Tensor) -> Tensor:
+        """Return a value per utterance, (B,); 0 for one that does not count.
+
+        Args:
+            outputs: of the network, in the number format of training.
+            targets: as of `targets_of`, on the network's device.
+        """
+
+    def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:
+        """Return the values of the utterances, (B,); mixed ones' are mixed."""
+        values_B = self.per_utterance(outputs, targets.terms[self.name].values)
+        if targets.partners is None or targets.weights_B is None:
+            return values_B
+        others_B = self.per_utterance(outputs, targets.partners.terms[self.name].values)
+        return targets.weights_B * values_B + (1 - targets.weights_B) * others_B
