@@ -61,5 +61,16 @@ PUBLISHED: dict[str, dict[str, Published]] = {
         "validation": Published(10_798, 5_400),
         "testing": Published(4_634, 2_264),
     },
+    "partial-spoof": {
+        "train": Published(25_380, 2_580),
+        "dev": Published(24_844, 2_548),
+        "eval": Published(71_237, 7_355),
+    },
+    "llama-partial-spoof": {
+        "a": Published(76_228, 10_573),
+        "b": Published(64_388, 0),
+        "full": Published(44_034, 10_573),
+        "partial": Published(42_767, 10_573),
+    },
 }
 """The numbers of trials by corpus and subset; '' is everything."""

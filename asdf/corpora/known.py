@@ -124,11 +124,13 @@ def _locate(tree: Tree, name: str) -> _Location:
     return _Location(tree, "", name)
 
 
-def with_files(trials: TrialList, tree: Tree, folders: Sequence[str]) -> TrialList:
+def with_files(
+    trials: TrialList, tree: Tree, folders: Sequence[str], suffix: str = ".flac"
+) -> TrialList:
     """Return `trials` with the names that their recordings have in `folders`, whatever the suffix.
 
-    One that has no recording is called UTT.flac in the first folder. Of several recordings of one
-    name that in the first folder counts: an archive may be left where it was unpacked.
+    One that has no recording is called UTT with `suffix` in the first folder. Of several recordings
+    of one name that in the first folder counts: an archive may be left where it was unpacked.
     """
     names: dict[str, str] = {}
     # The first folder comes last, and replaces what others have of the same name.
@@ -138,7 +140,7 @@ def with_files(trials: TrialList, tree: Tree, folders: Sequence[str]) -> TrialLi
             names[utterance] = name
     ids = []
     for utterance in trials.ids:
-        ids.append(names.get(utterance) or f"{folders[0]}/{utterance}.flac")
+        ids.append(names.get(utterance) or f"{folders[0]}/{utterance}{suffix}")
     return replace(trials, ids=ids)
 
 

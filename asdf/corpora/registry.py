@@ -16,10 +16,13 @@ from asdf.corpora.asvspoof5 import ASVSPOOF5
 from asdf.corpora.asvspoof2019 import ASVSPOOF19
 from asdf.corpora.asvspoof2021 import ASVSPOOF21_DF, ASVSPOOF21_LA
 from asdf.corpora.fake_or_real import FOR_2SEC, FOR_NORM, FOR_ORIGINAL, FOR_REREC
+from asdf.corpora.had import HAD
 from asdf.corpora.in_the_wild import IN_THE_WILD
 from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there
+from asdf.corpora.llama_partial_spoof import LLAMA_PARTIAL_SPOOF
 from asdf.corpora.m_ailabs import M_AILABS
 from asdf.corpora.mlaad import MLAAD
+from asdf.corpora.partial_spoof import PARTIAL_SPOOF
 from asdf.corpora.spoofceleb import SPOOFCELEB
 from asdf.corpora.wavefake import WAVEFAKE
 from asdf.errors import AsdfError, UsageError
@@ -40,6 +43,9 @@ KNOWN: dict[str, KnownCorpus] = {
     "mlaad": MLAAD,
     "m-ailabs": M_AILABS,
     "spoofceleb": SPOOFCELEB,
+    "partial-spoof": PARTIAL_SPOOF,
+    "had": HAD,
+    "llama-partial-spoof": LLAMA_PARTIAL_SPOOF,
 }
 
 ALIASES = {

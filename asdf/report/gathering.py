@@ -286,6 +286,8 @@ def shown_columns(trials: TrialList | None) -> list[str]:
     if trials is None:
         return columns
     for name, values in trials.columns.items():
-        if name not in ("attack", "speaker") and len(set(values)) <= _MAX_VALUES:
+        # Spoofed parts are of a recording each: they make no conditions, however few there are.
+        is_condition = name not in ("attack", "speaker", "spoofed_s")
+        if is_condition and len(set(values)) <= _MAX_VALUES:
             columns.append(name)
     return columns

@@ -7,8 +7,10 @@ from asdf.segments.frames import (
     sample_mask,
     segments_from_scores,
 )
+from asdf.segments.label_arrays import read_label_arrays
 from asdf.segments.parts import (
     COLUMN,
+    UNKNOWN,
     WHOLE,
     Segment,
     clipped,
@@ -24,6 +26,7 @@ from asdf.segments.timed import Timed
 
 __all__ = [
     "COLUMN",
+    "UNKNOWN",
     "WHOLE",
     "Segment",
     "Timed",
@@ -36,6 +39,7 @@ __all__ = [
     "parse_rttm",
     "parse_spoofed",
     "parse_text",
+    "read_label_arrays",
     "read_rttm",
     "read_text",
     "sample_mask",

@@ -23,6 +23,9 @@ COLUMN = "spoofed_s"
 
 NO_PART = "-"
 
+UNKNOWN = "?"
+"""The value of a spoof whose corpus states its parts, but in a file that was not there."""
+
 _PART = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 
 
@@ -83,6 +86,8 @@ def parse_spoofed(text: str) -> tuple[Segment, ...]:
         return WHOLE
     if text == NO_PART:
         return ()
+    if text == UNKNOWN:
+        raise ValueError("the corpus's file of segments was not there, or says nothing of it")
     segments = []
     for part in text.split(" "):
         match = _PART.fullmatch(part)

@@ -1,0 +1,130 @@
+"""PartialSpoof's labels per frame: `dev_seglab_0.16.npy`, a dictionary of utterances and labels.
+
+Invariant: nothing in such a file is run (`plain_pickle.py`), and work and memory are in proportion
+to its size. A label is 1 for bona fide and 0 for spoof, as text or number. Boundaries are those of
+frames: the file of the finest resolution, 0.01, is the most exact one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.archives import open_file
+from asdf.errors import AsdfError, UsageError
+from asdf.segments.frames import segments_from_scores
+from asdf.segments.plain_pickle import Described, read_plain_pickle
+from asdf.segments.timed import Timed
+
+MOST_BYTES = 2**30
+"""Of a file: ten times the largest that is distributed, eval at 10 ms."""
+
+_MAGIC = b"\x93NUMPY"
+_ANY_LABEL = ("0", "1", 0, 1)
+# By the kind of numpy's type: texts, bytes; else numbers.
+_ZERO_AND_ONE: dict[str, tuple[Any, Any]] = {"U": ("0", "1"), "S": (b"0", b"1")}
+_HOP_IN_NAME = re.compile(r"_(\d+\.\d+)\.npy$")
+
+
+def read_label_arrays(path: str | os.PathLike[str], hop_s: float | None = None) -> dict[str, Timed]:
+    """Read labels per frame by utterance; the path may lead into a tar.
+
+    Args:
+        hop_s: the length of a frame in seconds; None: from the file's name, `..._0.16.npy`.
+
+    Raises:
+        UsageError: the length of a frame is neither stated nor in the name.
+        AsdfError: the file cannot be read, or is something else.
+    """
+    path = Path(path)
+    if hop_s is None:
+        match = _HOP_IN_NAME.search(path.name)
+        if match is None or float(match[1]) <= 0:
+            raise UsageError(
+                f"{path}: the length of a frame is not in the name, as in dev_seglab_0.16.npy. "
+                "State it."
+            )
+        hop_s = float(match[1])
+    content = _read_bytes(path)
+    try:
+        labels_of = _labels_of(content)
+    except UnpicklingError as error:
+        raise AsdfError(
+            f"{path}: {error}. It should be PartialSpoof's segment labels, saved by numpy as a "
+            "dictionary with an array of 0 and 1 for each utterance."
+        ) from None
+    result = {}
+    for name, labels in labels_of.items():
+        # A label is a score: 0 lies below the threshold.
+        spoofed = segments_from_scores(labels, hop_s, 0.5)
+        result[name] = Timed(spoofed, round(len(labels) * hop_s, 6))
+    return result
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        with open_file(path) as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise AsdfError(
+            f"cannot read the segment labels {path}: {error.strerror or error}. Check the path."
+        ) from None
+    if len(content) > MOST_BYTES:
+        raise AsdfError(
+            f"{path}: it has more than {MOST_BYTES:,} bytes, as no file of segment labels has."
+        )
+    return content
+
+
+def _labels_of(content: bytes) -> dict[str, npt.NDArray[np.int8]]:
+    """Return the labels of each utterance, (frames,)."""
+    header_size = _header_size(content)
+    saved = read_plain_pickle(content[header_size:])
+    if isinstance(saved, Described) and len(saved.objects) == 1:
+        saved = saved.objects[0]
+    if not isinstance(saved, dict):
+        raise UnpicklingError("it is no dictionary")
+    result = {}
+    remaining = len(content)
+    for name, values in saved.items():
+        labels = values.value if isinstance(values, Described) else values
+        if not isinstance(labels, (np.ndarray, list)):
+            raise UnpicklingError(f"the labels of {name[:80]!r} are no array")
+        # An array that is named again and again would be converted again and again.
+        remaining -= len(labels)
+        if remaining < 0:
+            raise UnpicklingError("it has the same labels over and over")
+        result[name] = _as_labels(name, labels)
+    return result
+
+
+def _header_size(content: bytes) -> int:
+    """Return where the pickle begins: behind numpy's header, which only says that there is one."""
+    if content[: len(_MAGIC)] != _MAGIC or len(content) < 12:
+        raise UnpicklingError("it is no npy file")
+    is_first_version = content[6] == 1
+    length_bytes = 2 if is_first_version else 4
+    begin = 8 + length_bytes
+    return begin + int.from_bytes(content[8:begin], "little")
+
+
+def _as_labels(name: str, values: Any) -> npt.NDArray[np.int8]:
+    labels = np.full(len(values), -1, np.int8)
+    if isinstance(values, np.ndarray):
+        zero, one = _ZERO_AND_ONE.get(values.dtype.kind, (0, 1))
+        labels[values == zero] = 0
+        labels[values == one] = 1
+    else:
+        # Not as an array: the longest text would set the width of all.
+        for index, value in enumerate(values):
+            if isinstance(value, (str, int)) and value in _ANY_LABEL:
+                labels[index] = int(value)
+    if (labels < 0).any():
+        raise UnpicklingError(f"the labels of {name[:80]!r} are not 0 and 1")
+    return labels

@@ -1,0 +1,103 @@
+"""PartialSpoof: protocols as in 2019, segments as RTTM or as arrays of labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asdf.corpora import KNOWN, find_tree
+from asdf.errors import AsdfError
+from asdf.segments import COLUMN, Segment, spoofed_parts, spoofed_parts_of
+from asdf.trials.lists import check_files
+from tests.unit.corpora.conftest import Lay, Read, move_into_tar
+
+PROTOCOL = """\
+LA_0069 CON_D_0000000 - CON spoof
+LA_0069 CON_D_0000001 - CON spoof
+LA_0069 LA_D_1000265 - - bonafide
+"""
+RTTM = """\
+SPEAKER CON_D_0000000 1 0.0 0.53 <NA> <NA> bonafide <NA> <NA>
+SPEAKER CON_D_0000000 1 0.53 0.25 <NA> <NA> spoof <NA> <NA>
+SPEAKER CON_D_0000001 1 0.0 1.25 <NA> <NA> spoof <NA> <NA>
+SPEAKER LA_D_1000265 1 0.0 1.0 <NA> <NA> bonafide <NA> <NA>
+"""
+FILE = "protocols/PartialSpoof_LA_cm_protocols/PartialSpoof.LA.cm.dev.trl.txt"
+RECORDINGS = [
+    *("CON_D_0000000.wav", "CON_D_0000001.wav", "LA_D_1000265.wav"),
+    "._LA_D_1000265.wav",
+]
+
+
+def audio(home: str) -> str:
+    return "\n".join(f"{home}dev/con_wav/{name}" for name in RECORDINGS)
+
+
+@pytest.mark.parametrize("home", ["", "database/"])
+def test_segments_of_the_rttm_come_first(lay: Lay, read: Read, home: str) -> None:
+    files = {home + FILE: PROTOCOL, f"{home}dev/con_data/rttm_2cls_0sil": RTTM}
+    root = lay(files, audio(home))
+    (root / home / "segment_labels").mkdir()
+    trials, reading = read("partial-spoof:dev", root)
+    assert list(trials.ids) == [f"{home}dev/con_wav/{name}" for name in RECORDINGS[:3]]
+    assert trials.labels.tolist() == [0, 0, 1]
+    assert trials.columns == {
+        "speaker": ["LA_0069"] * 3,
+        "attack": ["CON", "CON", "-"],
+        COLUMN: ["0.53-0.78", "0-1.25", "-"],
+    }
+    assert not reading.notes
+    check_files([trials])
+
+
+def test_the_finest_array_is_taken_without_an_rttm(lay: Lay, read: Read) -> None:
+    root = lay({FILE: PROTOCOL}, audio(""))
+    (root / "segment_labels").mkdir()
+    names = [name.removesuffix(".wav") for name in RECORDINGS[:3]]
+    coarse = dict(zip(names, [np.array(["0"]), np.array(["0"]), np.array(["1"])], strict=True))
+    fine = {
+        names[0]: np.array(["1", "0", "0", "1"]),
+        names[1]: np.array(["0", "0"]),
+        names[2]: np.array(["1", "1"]),
+    }
+    np.save(root / "segment_labels/dev_seglab_0.16.npy", coarse, allow_pickle=True)
+    np.save(root / "segment_labels/dev_seglab_0.02.npy", fine, allow_pickle=True)
+    trials, _ = read("partial-spoof:dev", root)
+    assert spoofed_parts_of(trials) == [(Segment(0.02, 0.06),), (Segment(0, 0.04),), ()]
+
+
+def test_a_spoof_without_segments_is_detected_but_not_localised(lay: Lay, read: Read) -> None:
+    trials, reading = read("partial-spoof:dev", lay({FILE: PROTOCOL}, audio("")))
+    assert trials.columns[COLUMN] == ["?", "?", "-"]
+    (note,) = reading.notes
+    assert note.startswith("segment_labels (database_segment_labels_v1.2.tar.gz), which is not")
+    assert "says nothing of 2 spoofs, such as CON_D_0000000" in note
+    with pytest.raises(AsdfError, match="file of segments was not there"):
+        spoofed_parts(trials, 0)
+
+
+def test_segments_that_contradict_a_label_are_noted(lay: Lay, read: Read) -> None:
+    swapped = RTTM.replace("spoof", "x").replace("bonafide", "spoof").replace(" x ", " bonafide ")
+    files = {FILE: PROTOCOL, "dev/con_data/rttm": swapped}
+    trials, reading = read("partial-spoof:dev", lay(files, audio("")))
+    assert trials.columns[COLUMN] == ["0-0.53", "?", "-"]
+    assert "contradicts the labels of 2 trials, such as CON_D_0000001" in reading.notes[0]
+
+
+def test_archives_stay_as_tars(lay: Lay, read: Read) -> None:
+    root = lay({FILE: PROTOCOL, "dev/con_data/rttm": RTTM}, audio(""), folder="corpus/database")
+    base = root.parents[1]
+    move_into_tar(base / "corpus", base / "PartialSpoof.tar", ".")
+    tree = find_tree(KNOWN["partial-spoof"], base)
+    reading = KNOWN["partial-spoof"].read(tree, "dev")
+    assert reading.trials.columns[COLUMN] == ["0.53-0.78", "0-1.25", "-"]
+
+
+def test_a_missing_recording_is_named_as_it_is_distributed(lay: Lay, read: Read) -> None:
+    trials, _ = read("partial-spoof:dev", lay({FILE: PROTOCOL}))
+    assert trials.ids[0] == "dev/con_wav/CON_D_0000000.wav"
+
+
+def test_without_a_protocol_it_says_which_archive_has_it(lay: Lay, read: Read) -> None:
+    with pytest.raises(AsdfError, match=r"database_protocols\.tar\.gz"):
+        read("partial-spoof:eval", lay({FILE: PROTOCOL}))
