@@ -8,17 +8,17 @@ so that a worker of any start method sees the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from torch.utils.data import Dataset
 
-from asdf.audio import crop_start, repeat_to
-from asdf.audio.augmentation import Chain, source_samples
+from asdf.audio import repeat_to
+from asdf.audio.augmentation import Chain
 from asdf.audio.rawboost import boost, draw_for_some
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
+from asdf.data.clip_crops import CropPosition, draw_crop
 from asdf.data.mixup import Mixup, mix
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
@@ -46,7 +46,7 @@ class TrainingClips(Dataset[Clip]):
     rawboost: RawBoost
     sad: SpeechActivity
     seed: int
-    position: Literal["random", "start"] = "random"
+    position: CropPosition = "random"
     augmentation: Chain = field(default_factory=Chain)
     vocoders: Vocoders = field(default_factory=Vocoders)
     mixup: Mixup | None = None
@@ -76,18 +76,15 @@ class TrainingClips(Dataset[Clip]):
         epoch, index = key
         # One generator for all that is random in a clip: what is drawn first is part of the format.
         draws = generator(self.seed, "clip", epoch, index)
-        speed = self.augmentation.draw_speed(draws)
-        samples = source_samples(self.clip_size, speed)
-        start = 0
-        if self.position == "random":
-            start = crop_start(int(self.lengths[index]), samples, draws)
+        length = int(self.lengths[index])
+        drawn = draw_crop(length, self.clip_size, self.position, self.augmentation, draws)
         path = self.utterances.path(index)
         try:
-            speech = read_speech(path, self.sad, start, samples)
+            speech = read_speech(path, self.sad, drawn.start, drawn.samples)
             # Before it is repeated: a short spoof that was recorded would be repeated as a whole.
             speech = self._vocode(speech, epoch, index)
-            crop = self.augmentation.fill(speech, samples, draws, path)
-            clip = self.augmentation.apply(crop, speed, self.clip_size, draws, path)
+            crop = self.augmentation.fill(speech, drawn.samples, draws, path)
+            clip = self.augmentation.apply(crop, drawn.speed, self.clip_size, draws, path)
         except AsdfError as error:
             return Clip(error=error)
         noises = draw_for_some(len(clip), self.rawboost, draws)

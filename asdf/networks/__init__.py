@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from asdf.networks.interface import (
         DetectorNetwork,
         fixed_samples,
+        frame_hop,
         front_end_parameters,
         scoring_length,
     )
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     )
     from asdf.networks.ssl_aasist import SSL_AASIST, SSL_AASIST_L, AASISTBackEnd, AASISTLBackEnd
     from asdf.networks.ssl_detector import BackEnd, SSLDetector
+    from asdf.networks.timed_back_end import TimedBackEnd
     from asdf.networks.transformers_front_end import TransformersFrontEnd
     from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_end import FrontEnd
-from asdf.networks.interface import front_end_parameters
+from asdf.networks.interface import frame_hop, front_end_parameters
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
@@ -23,6 +23,7 @@ from asdf.networks.ssl_detector import (
 )
 from asdf.networks.tuning import tune_front_ends
 from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.frame_heads import THAT_KEEP_TIME
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
@@ -84,6 +85,8 @@ def build_untuned(settings: Sections, folder: Path | None = None) -> nn.Module:
         ) from error
     for setting, kind in ends.items():
         _check_has(network, kind, setting, class_path)
+    if settings.localisation.enabled:
+        _check_has_frames(network, class_path)
     return network
 
 
@@ -133,6 +136,16 @@ def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_pa
         f"{setting} names {kind.__name__}, and {class_path} has none: its class alone says what it "
         f"consists of. {advice}; or set {setting} = None."
     )
+
+
+def _check_has_frames(network: nn.Module, class_path: str) -> None:
+    if frame_hop(network) is None:
+        raise UsageError(
+            f"localisation.enabled = True: {class_path} has no frame-level head. Choose "
+            "network.network_class = 'asdf.networks.ComposedDetector' with one of the back ends "
+            f"that keep time: {THAT_KEEP_TIME}. A class of your own returns "
+            "asdf.networks.outputs.Outputs with frame logits, and has the attribute frame_hop."
+        )
 
 
 def summary(network: nn.Module) -> Summary:

@@ -26,12 +26,15 @@ from asdf.networks.conformer_blocks import (
 )
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SizedBackEnd, SSLDetector
+from asdf.networks.timed_back_end import TimedBackEnd
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import Sections
 
 
 class ConformerEncoder(nn.Module):
     """Conformer blocks on frames and a learned class token, whose last state is the embedding.
+
+    It returns embeddings, logits and the last states of the frames.
 
     Attributes:
         attention_class: of the blocks.
@@ -54,13 +57,13 @@ class ConformerEncoder(nn.Module):
             self.encoder_blocks.append(block)
         self.fc5 = nn.Linear(dimension, 2)
 
-    def forward(self, x_BLE: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x_BLE: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         class_B1E = self.class_token.expand(x_BLE.shape[0], 1, -1)
         x_BLE = torch.cat([class_B1E, x_BLE], dim=1)
         for block in self.encoder_blocks:
             x_BLE = block(x_BLE)
         embeddings_BE = x_BLE[:, 0]
-        return embeddings_BE, in_full_precision(self.fc5, embeddings_BE)
+        return embeddings_BE, in_full_precision(self.fc5, embeddings_BE), x_BLE[:, 1:]
 
 
 class TCMEncoder(ConformerEncoder):
@@ -68,7 +71,7 @@ class TCMEncoder(ConformerEncoder):
 
     attention_class = HeadTokenAttention
 
-    def forward(self, x_BLE: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x_BLE: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         positions_LE = sinusoids(int(x_BLE.shape[1]), int(x_BLE.shape[2]), x_BLE.device)
         return super().forward(x_BLE + positions_LE)
 
@@ -87,7 +90,7 @@ def sinusoids(frames: int, dimension: int, device: torch.device | None = None) -
     return torch.where(is_even_E, angles_LE.sin(), angles_LE.cos())
 
 
-class ConformerBackEnd(SizedBackEnd):
+class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
     """A linear layer and a batch norm, then a Conformer with class token.
 
     Raises:
@@ -104,6 +107,7 @@ class ConformerBackEnd(SizedBackEnd):
                 f"back_end.conformer_heads = {sizes.conformer_heads}: frames of {inside} values "
                 "(back_end.conformer_dimension) cannot be divided among that many heads."
             )
+        self.frame_dimension = inside
         self.LL = nn.Linear(dimension, inside)
         self.first_bn = nn.BatchNorm2d(1)
         self.conformer = self.encoder_class(sizes)
@@ -113,12 +117,12 @@ class ConformerBackEnd(SizedBackEnd):
         """Return the number of blocks, each of which has at least one layer."""
         return settings.back_end.conformer_blocks
 
-    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, conformer_dimension) and logits (batch, 2)."""
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, conformer_dimension), logits, and the last block's frames."""
         x_BLE = self.LL(features_BLC)
         # One mean and one variance for all values.
         normed_BLE = self.first_bn(x_BLE.unsqueeze(1)).squeeze(1)
-        outputs: tuple[Tensor, Tensor] = self.conformer(F.selu(normed_BLE))
+        outputs: tuple[Tensor, Tensor, Tensor] = self.conformer(F.selu(normed_BLE))
         return outputs
 
 

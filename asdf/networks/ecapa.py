@@ -20,6 +20,7 @@ from asdf.networks.full_precision import in_full_precision
 from asdf.networks.nes2net import SqueezeExcitation
 from asdf.networks.pooling import weighted_statistics
 from asdf.networks.ssl_detector import BackEnd, SizedBackEnd, SSLDetector
+from asdf.networks.timed_back_end import TimedBackEnd
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import Sections
 
@@ -105,7 +106,7 @@ class NormOfPooled(nn.BatchNorm1d):
         return super().forward(x_BC)
 
 
-class ECAPABackEnd(SizedBackEnd):
+class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
     """ECAPA-TDNN on features of any dimension.
 
     Raises:
@@ -114,6 +115,7 @@ class ECAPABackEnd(SizedBackEnd):
 
     def __init__(self, dimension: int, sizes: BackEndSettings) -> None:
         super().__init__()
+        self.frame_dimension = AGGREGATED
         channels = sizes.ecapa_channels
         if channels % sizes.ecapa_splits:
             raise UsageError(
@@ -137,8 +139,8 @@ class ECAPABackEnd(SizedBackEnd):
         """Return the number of parts, each of which has at least one layer."""
         return settings.back_end.ecapa_splits
 
-    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, ecapa_embedding) and logits (batch, 2)."""
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, ecapa_embedding), logits, and what is pooled."""
         x_BCL = self.bn1(self.conv1(features_BLC.transpose(1, 2)).relu())
         outputs = []
         for block in self.blocks:
@@ -149,7 +151,8 @@ class ECAPABackEnd(SizedBackEnd):
         aggregated_BCL = self.aggregation(torch.cat(outputs, dim=1)).relu()
         pooled_BX = self.bn5(self.pooling(aggregated_BCL))
         embeddings_BE = self.bn6(self.fc6(pooled_BX))
-        return embeddings_BE, in_full_precision(self.output, embeddings_BE)
+        logits_B2 = in_full_precision(self.output, embeddings_BE)
+        return embeddings_BE, logits_B2, aggregated_BCL.transpose(1, 2)
 
 
 class SSL_ECAPA(SSLDetector):

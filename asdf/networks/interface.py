@@ -39,9 +39,13 @@ class DetectorNetwork(nn.Module, ABC):
     Attributes:
         fixed_samples: the one length that the network takes, if it takes no other. Recordings are
             then cut or repeated to this length for scoring, and training clips must have it.
+        frame_hop: samples from frame to frame of `Outputs.frame_logits_BF2`, which a network with
+            a frame-level head returns; None: it has none. Frame f is about the samples from
+            f * frame_hop on; the last frames of a recording may be missing.
     """
 
     fixed_samples: int | None = None
+    frame_hop: int | None = None
 
     def __init__(self, settings: Sections) -> None:
         """Build the network with random weights drawn from torch's default generator.
@@ -112,6 +116,24 @@ def fixed_samples(network: nn.Module) -> int | None:
     """Return the one length, in samples, that the network takes; None where it takes any."""
     samples = getattr(_unwrap(network), "fixed_samples", None)
     return None if samples is None else int(samples)
+
+
+def frame_hop(network: nn.Module) -> int | None:
+    """Return the samples from frame to frame of the network's frame-level head; None without one.
+
+    Raises:
+        AsdfError: the class has another value than a number of samples.
+    """
+    network = _unwrap(network)
+    hop = getattr(network, "frame_hop", None)
+    if hop is None:
+        return None
+    if not isinstance(hop, int) or hop < 1:
+        raise AsdfError(
+            f"{type(network).__qualname__}.frame_hop is {hop!r}. It must be the number of samples "
+            "from one frame of its frame logits to the next, an int, or None without such logits."
+        )
+    return hop
 
 
 def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:

@@ -19,6 +19,7 @@ from asdf.errors import UsageError
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.networks.timed_back_end import TimedBackEnd
 from asdf.settings.sections import Sections
 
 POOL = 16
@@ -48,7 +49,7 @@ class BidirectionalLSTM(nn.Module):
         return states_BME
 
 
-class LCNNBackEnd(BackEnd):
+class LCNNBackEnd(TimedBackEnd):
     """LCNN on features of 16 values or more, and of 16 frames or more.
 
     Args:
@@ -59,6 +60,7 @@ class LCNNBackEnd(BackEnd):
     """
 
     shortest_frames = POOL
+    frame_step = POOL
 
     def __init__(self, dimension: int, projected: int, dropout: float) -> None:
         super().__init__()
@@ -72,6 +74,7 @@ class LCNNBackEnd(BackEnd):
                 f"{dimension}. Set it to {POOL} or more, or take a front end of more values."
             )
         width = dimension // POOL * CHANNELS
+        self.frame_dimension = width
         self.m_transform = _make_convolutions(dropout)
         self.m_before_pooling = nn.Sequential(BidirectionalLSTM(width), BidirectionalLSTM(width))
         self.m_output_act = nn.Linear(width, 2)
@@ -81,15 +84,17 @@ class LCNNBackEnd(BackEnd):
         sizes = settings.back_end
         return cls(front_end.dimension, sizes.lcnn_projection, sizes.lcnn_dropout)
 
-    def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, dimension // 16 * 32) and logits (batch, 2)."""
+    def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, dimension // 16 * 32), logits, and what their mean is of."""
         if self.projection is not None:
             features_BLF = self.projection(features_BLF)
         x_BCMS = self.m_transform(features_BLF.unsqueeze(1))
         x_BME = x_BCMS.transpose(1, 2).flatten(2)
         # The recurrent layers are skipped, too: what they add is learned.
-        embeddings_BE = (self.m_before_pooling(x_BME) + x_BME).mean(dim=1)
-        return embeddings_BE, in_full_precision(self.m_output_act, embeddings_BE)
+        frames_BME = self.m_before_pooling(x_BME) + x_BME
+        embeddings_BE = frames_BME.mean(dim=1)
+        logits_B2 = in_full_precision(self.m_output_act, embeddings_BE)
+        return embeddings_BE, logits_B2, frames_BME
 
 
 def _make_convolutions(dropout: float) -> nn.Sequential:

@@ -15,24 +15,26 @@ from torch import Tensor, nn
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.networks.timed_back_end import TimedBackEnd
 from asdf.settings.sections import Sections
 
 
-class LinearBackEnd(BackEnd):
+class LinearBackEnd(TimedBackEnd):
     """Mean over time and a linear layer."""
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
+        self.frame_dimension = dimension
         self.proj_fc = nn.Linear(dimension, 2)
 
     @classmethod
     def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         return cls(front_end.dimension)
 
-    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, dimension) and logits (batch, 2)."""
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, dimension), logits, and the features as they are."""
         embeddings_BC = features_BLC.mean(dim=1)
-        return embeddings_BC, in_full_precision(self.proj_fc, embeddings_BC)
+        return embeddings_BC, in_full_precision(self.proj_fc, embeddings_BC), features_BLC
 
 
 class SSL_Linear(SSLDetector):

@@ -17,10 +17,11 @@ from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.layers import weighted_sum
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.networks.timed_back_end import TimedBackEnd
 from asdf.settings.sections import Sections
 
 
-class MHFABackEnd(BackEnd):
+class MHFABackEnd(TimedBackEnd):
     """MHFA on the hidden states of a front end.
 
     Args:
@@ -33,6 +34,7 @@ class MHFABackEnd(BackEnd):
         self, dimension: int, states: int, heads: int, compression: int, embedding: int
     ) -> None:
         super().__init__()
+        self.frame_dimension = 2 * compression
         self.weights_k = nn.Parameter(torch.ones(states))
         self.weights_v = nn.Parameter(torch.ones(states))
         self.cmp_linear_k = nn.Linear(dimension, compression)
@@ -52,8 +54,8 @@ class MHFABackEnd(BackEnd):
             sizes.mhfa_embedding,
         )
 
-    def forward(self, states: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, embedding) and logits (batch, 2).
+    def with_frames(self, states: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, embedding), logits, and keys and values, compressed.
 
         Args:
             states: each (batch, frames, dimension).
@@ -66,7 +68,8 @@ class MHFABackEnd(BackEnd):
         attention_BLH = self.att_head(keys_BLK).softmax(dim=1)
         pooled_BHK = attention_BLH.transpose(1, 2) @ values_BLK
         embeddings_BE = self.pooling_fc(pooled_BHK.flatten(1))
-        return embeddings_BE, in_full_precision(self.output, embeddings_BE)
+        frames_BLC = torch.cat([keys_BLK, values_BLK], dim=2)
+        return embeddings_BE, in_full_precision(self.output, embeddings_BE), frames_BLC
 
 
 class SSL_MHFA(SSLDetector):

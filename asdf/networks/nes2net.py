@@ -24,6 +24,7 @@ from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.pooling import AttentiveStatistics
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.networks.timed_back_end import TimedBackEnd
 from asdf.settings.sections import Sections
 
 KERNEL = 3
@@ -109,7 +110,7 @@ def _make_time_convolution(width: int, dilation: int) -> nn.Conv2d:
     )
 
 
-class Nes2NetXBackEnd(BackEnd):
+class Nes2NetXBackEnd(TimedBackEnd):
     """Nes2Net-X on features of a dimension that `splits[0] * splits[1]` divides.
 
     Args:
@@ -133,6 +134,7 @@ class Nes2NetXBackEnd(BackEnd):
                 f"divided into {outer} parts of {inner} equal parts each. Their product has to "
                 f"divide {dimension}."
             )
+        self.frame_dimension = dimension
         self.width = dimension // outer
         self.Build_in_Res2Nets = nn.ModuleList()
         for _ in range(outer - 1):
@@ -165,8 +167,8 @@ class Nes2NetXBackEnd(BackEnd):
         """Return the number of parts of the parts, each of which has at least one layer."""
         return math.prod(settings.back_end.nes2net_splits)
 
-    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings, the pooled features, and logits (batch, 2).
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings, the pooled features, logits (batch, 2), and what is pooled.
 
         Embeddings have `dimension` values, or twice as many with attentive pooling.
         """
@@ -189,7 +191,8 @@ class Nes2NetXBackEnd(BackEnd):
             embeddings_BE = x_BCL.mean(dim=2)
         else:
             embeddings_BE = self.pooling(x_BCL)
-        return embeddings_BE, in_full_precision(self.fc, embeddings_BE)
+        logits_B2 = in_full_precision(self.fc, embeddings_BE)
+        return embeddings_BE, logits_B2, x_BCL.transpose(1, 2)
 
 
 class SSL_Nes2NetX(SSLDetector):

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.networks.timed_back_end import TimedBackEnd
 from asdf.settings.sections import Sections
 
 MIN_VARIANCE = 1e-10
@@ -52,11 +53,12 @@ def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
     return torch.cat([mean_BC, deviation_BC], dim=1)
 
 
-class ASPBackEnd(BackEnd):
+class ASPBackEnd(TimedBackEnd):
     """Attentive statistics pooling with one weight per frame, as Okabe et al. have it."""
 
     def __init__(self, dimension: int, hidden: int) -> None:
         super().__init__()
+        self.frame_dimension = dimension
         self.attention = nn.Sequential(
             nn.Linear(dimension, hidden),
             nn.Tanh(),
@@ -68,13 +70,13 @@ class ASPBackEnd(BackEnd):
     def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         return cls(front_end.dimension, settings.back_end.asp_hidden)
 
-    def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, 2 * dimension) and logits (batch, 2)."""
+    def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, 2 * dimension), logits, and the features as they are."""
         # For all values of a frame the same.
         weights_BL1 = self.attention(features_BLC).softmax(dim=1)
         weights_B1L = weights_BL1.transpose(1, 2)
         embeddings_BE = weighted_statistics(features_BLC.transpose(1, 2), weights_B1L)
-        return embeddings_BE, in_full_precision(self.output, embeddings_BE)
+        return embeddings_BE, in_full_precision(self.output, embeddings_BE), features_BLC
 
 
 class SSL_ASP(SSLDetector):

@@ -21,6 +21,7 @@ from asdf.errors import UsageError
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
+from asdf.networks.timed_back_end import TimedBackEnd
 from asdf.settings.sections import Sections
 
 STEM = 16
@@ -78,7 +79,7 @@ class WeightedFrames(nn.Module):
         return torch.cat([weighted_BMC.sum(dim=1), variance_BC.sqrt()], dim=1)
 
 
-class ResNet18BackEnd(BackEnd):
+class ResNet18BackEnd(TimedBackEnd):
     """ResNet-18 on features of 7 values or more, and of 9 frames or more.
 
     Args:
@@ -91,6 +92,8 @@ class ResNet18BackEnd(BackEnd):
 
     # Three halvings leave two frames of them, which a deviation needs.
     shortest_frames = 9
+    frame_step = 8
+    frame_dimension = POOLED
 
     def __init__(self, dimension: int, projected: int, embedding: int) -> None:
         super().__init__()
@@ -132,8 +135,8 @@ class ResNet18BackEnd(BackEnd):
         sizes = settings.back_end
         return cls(front_end.dimension, sizes.resnet_projection, sizes.resnet_embedding)
 
-    def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, embedding) and logits (batch, 2)."""
+    def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings (batch, embedding), logits, and what the attention weighs."""
         if self.projection is not None:
             features_BLF = self.projection(features_BLF)
         x_BCFL = self.conv1(features_BLF.transpose(1, 2).unsqueeze(1))
@@ -141,9 +144,9 @@ class ResNet18BackEnd(BackEnd):
         for number in range(1, len(CHANNELS) + 1):
             x_BCFL = self.get_submodule(f"layer{number}")(x_BCFL)
         x_BCM = self.bn5(self.conv5(x_BCFL)).relu().squeeze(2)
-        pooled_BX = self.attention(x_BCM.transpose(1, 2))
-        embeddings_BE = self.fc(pooled_BX)
-        return embeddings_BE, in_full_precision(self.fc_mu, embeddings_BE)
+        frames_BMC = x_BCM.transpose(1, 2)
+        embeddings_BE = self.fc(self.attention(frames_BMC))
+        return embeddings_BE, in_full_precision(self.fc_mu, embeddings_BE), frames_BMC
 
     def _draw_weights(self) -> None:
         for module in self.modules():

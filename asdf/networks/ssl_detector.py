@@ -16,8 +16,10 @@ from typing import Any, ClassVar, Literal, TypeVar
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
+from asdf.networks.frame_head import make_frame_head
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.interface import DetectorNetwork, cut_or_repeat, repeat_short
+from asdf.networks.outputs import Outputs
 from asdf.networks.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
@@ -40,6 +42,9 @@ class BackEnd(nn.Module, ABC):
             layer, and the last one after the final norm) or 'layer_outputs' (without either).
         shortest_frames: the fewest frames that it works on.
         fixed_samples: the one length of waveforms that it works on, if it takes no other.
+        frame_step: frames of the front end per frame of `with_frames`, for a frame-level head; None
+            for one that keeps no time. One that does is a `TimedBackEnd`.
+        frame_dimension: values of such a frame.
 
     One that `back_end.back_end_class` names is built from all sections and the front end that
     precedes it: its constructor takes these two, or it has another `from_settings`.
@@ -48,6 +53,8 @@ class BackEnd(nn.Module, ABC):
     takes: ClassVar[Takes] = "features"
     shortest_frames: ClassVar[int] = 1
     fixed_samples: int | None = None
+    frame_step: ClassVar[int | None] = None
+    frame_dimension: int = 0
 
     @classmethod
     def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
@@ -70,6 +77,10 @@ class BackEnd(nn.Module, ABC):
         Args:
             features: what `takes` says.
         """
+
+    def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the same and frames (batch, frames, frame_dimension); see `TimedBackEnd`."""
+        raise NotImplementedError(f"{type(self).__qualname__} keeps no time")
 
 
 class SizedBackEnd(BackEnd):
@@ -114,6 +125,9 @@ class SSLDetector(DetectorNetwork):
                 f"front_end.layer = 'weighted': {type(self).__name__} weighs the layers by itself. "
                 "Leave front_end.layer at 'last', or give the highest layer that it shall get."
             )
+        # The last to draw random numbers: the others are the same without it.
+        self.frame_head = make_frame_head(settings.localisation, self.front_end, self.back_end)
+        self.frame_hop = self.frame_head.hop if self.frame_head else None
         # Set by `asdf.networks.tuning`.
         self.feature_adapter: nn.Module | None = None
         self.shortest_input = self.front_end.min_samples(self.back_end.shortest_frames)
@@ -125,8 +139,10 @@ class SSLDetector(DetectorNetwork):
         It may set `self.fixed_samples`, if the back end does not.
         """
 
-    def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, waveforms_BT: Tensor) -> Any:
         """Return embeddings and logits (batch, 2) of waveforms (batch, samples).
+
+        With a frame-level head they are `Outputs` with the logits of frames.
 
         Waveforms shorter than `shortest_input` are repeated up to it; with `fixed_samples` all are
         cut or repeated.
@@ -153,18 +169,21 @@ class SSLDetector(DetectorNetwork):
         features_BLC: Tensor = self.front_end(waveforms_BT)
         return features_BLC
 
-    def forward_features(self, features: Any) -> tuple[Tensor, Tensor]:
+    def forward_features(self, features: Any) -> Any:
         """Compute the rest of `forward`, from what `front_end_features` returns.
 
         Returns:
-            Embeddings (batch, anything) and logits (batch, 2).
+            Embeddings (batch, anything) and logits (batch, 2); `Outputs` with a frame-level head.
         """
         if self.front_end.layer_sum is not None:
             features = self.front_end.layer_sum(features)
         if self.feature_adapter is not None:
             features = self.feature_adapter(features)
-        outputs: tuple[Tensor, Tensor] = self.back_end(features)
-        return outputs
+        if self.frame_head is None:
+            outputs: tuple[Tensor, Tensor] = self.back_end(features)
+            return outputs
+        embeddings_BE, logits_B2, frames_BFC = self.back_end.with_frames(features)
+        return Outputs(embeddings_BE, logits_B2, self.frame_head(frames_BFC))
 
     @property
     def feature_kind(self) -> Takes:

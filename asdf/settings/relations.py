@@ -7,9 +7,10 @@ well be contradictory, as a later one may put it right.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 
+from asdf.settings.contradiction import Contradiction
+from asdf.settings.frame_heads import frames_contradictions, frames_training_contradictions
 from asdf.settings.sections import BACK_ENDS, Sections
 
 # The first of each two may not be above the second.
@@ -54,15 +55,6 @@ CLIP_SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """Two settings that contradict each other; a message reads `first relation second`."""
-
-    first: str
-    relation: str
-    second: str
-
-
 def contradictions(sections: Sections) -> Iterator[Contradiction]:
     """Yield the pairs of settings that contradict each other."""
     yield from _reversed_bounds(sections)
@@ -72,12 +64,16 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     if sections.computing.cuda_graphs:
         yield from _graph_contradictions(sections)
     yield from _chain_contradictions(sections)
+    if sections.localisation.enabled:
+        yield from frames_contradictions(sections)
     # What only training minds does not keep a command that only scores from running.
     if sections.recipe.execute_stage(1):
         yield from _end_contradictions(sections)
         yield from _clip_contradictions(sections)
         yield from _score_contradictions(sections)
         yield from _vocoding_contradictions(sections)
+        if sections.localisation.enabled:
+            yield from frames_training_contradictions(sections)
         if sections.front_end.cache_features:
             yield from _cache_contradictions(sections)
 

@@ -48,6 +48,7 @@ from asdf.settings.sections.front_ends import (
     Lora,
     Spectrum,
 )
+from asdf.settings.sections.localisation import Localisation
 from asdf.settings.sections.runs import (
     SAMPLERS,
     Computing,
@@ -98,6 +99,7 @@ __all__ = [
     "Computing",
     "FrontEnd",
     "KnownNames",
+    "Localisation",
     "Lora",
     "Loss",
     "Network",
@@ -128,6 +130,7 @@ class Sections(KnownNames):
     front_end: FrontEnd = field(default_factory=FrontEnd)
     spectrum: Spectrum = field(default_factory=Spectrum)
     back_end: BackEnd = field(default_factory=BackEnd)
+    localisation: Localisation = field(default_factory=Localisation)
     lora: Lora = field(default_factory=Lora)
     adapter: Adapter = field(default_factory=Adapter)
     rawboost: RawBoost = field(default_factory=RawBoost)

@@ -1,0 +1,122 @@
+"""The labels of the frames of training clips, which follow the crop, its repetitions and its speed.
+
+Invariant: a frame has the label that its samples have in the recording: it is spoofed if any of
+them is (`asdf.segments`). The labels follow from the training list and the clips' keys, so each
+process computes those of any clip without reading it. All of a vocoded copy is spoofed.
+
+Shapes: N clips, F frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from asdf.audio.augmentation import Chain
+from asdf.data.clip_crops import Crop, CropPosition, draw_crop
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.runs.seeds import generator
+from asdf.segments import WHOLE, Segment, clipped, frame_count, labels_of_mask, spoofed_parts
+from asdf.settings.sections import Sections
+from asdf.trials.trial_list import TrialList
+
+_UNCHANGED = 100
+
+
+class ClipFrames:
+    """The frames' labels of the clips of a training list.
+
+    Attributes:
+        hop: samples per frame.
+        count: F, the frames of a clip; the last one may be shorter.
+    """
+
+    def __init__(
+        self,
+        utterances: TrialList,
+        lengths: np.ndarray,
+        settings: Sections,
+        hop: int,
+        augmentation: Chain | None = None,
+    ) -> None:
+        """Read the column `spoofed_s` of the list; a spoof without a value is spoofed as a whole.
+
+        Args:
+            lengths: of the utterances, in samples.
+            hop: samples per frame.
+            augmentation: of the clips.
+
+        Raises:
+            AsdfError: a value of the column is malformed, or contradicts the label.
+            UsageError: a part of the augmentation shortens clips.
+        """
+        self.hop = hop
+        self._size = settings.network.train_clip_size
+        self.count = frame_count(self._size, hop)
+        self._lengths = lengths
+        self._seed = settings.recipe.seed
+        self._position: CropPosition = settings.network.clip_position
+        self._augmentation = augmentation or Chain()
+        _check_keeps_time(self._augmentation)
+        self._spoofed = list(_read_parts(utterances))
+
+    def labels(self, keys: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Return the labels of clips with these keys, (N, F) int8: 1 bona fide, 0 spoof."""
+        labels_NF = np.empty((len(keys), self.count), np.int8)
+        for row, key in enumerate(keys):
+            labels_NF[row] = self._labels_of(key)
+        return labels_NF
+
+    def of_clips(self, keys: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Return the labels of the clips as a whole, (N,) int8: spoof if any of its frames is."""
+        labels_N: np.ndarray = self.labels(keys).min(axis=1)
+        return labels_N
+
+    def count_partial(self) -> int:
+        """Return how many utterances are spoofed in parts only."""
+        return sum(bool(parts) and parts != WHOLE for parts in self._spoofed)
+
+    def _labels_of(self, key: tuple[int, int]) -> np.ndarray | int:
+        epoch, index = key
+        parts = self._spoofed[index]
+        # Whichever crop it is.
+        if not parts or parts == WHOLE:
+            return int(not parts)
+        rng = generator(self._seed, "clip", epoch, index)
+        length = int(self._lengths[index])
+        crop = draw_crop(length, self._size, self._position, self._augmentation, rng)
+        is_spoofed = _mask_of(parts, crop, length)
+        if crop.speed != _UNCHANGED:
+            heard_at = np.arange(self._size) * crop.speed // _UNCHANGED
+            is_spoofed = is_spoofed[heard_at]
+        return labels_of_mask(is_spoofed[: self._size], self.hop)
+
+
+def _mask_of(parts: Sequence[Segment], crop: Crop, length: int) -> np.ndarray:
+    """Return whether each sample of a crop is spoofed, (crop.samples,)."""
+    end = min(length, crop.start + crop.samples)
+    mask = np.zeros(end - crop.start, np.bool_)
+    for part in clipped(parts, length / SAMPLE_RATE):
+        first = max(round(part.start_s * SAMPLE_RATE) - crop.start, 0)
+        stop = max(round(part.end_s * SAMPLE_RATE) - crop.start, 0)
+        mask[first:stop] = True
+    # Repeated from its start, as the samples are.
+    repeated: np.ndarray = np.resize(mask, crop.samples)
+    return repeated
+
+
+def _read_parts(utterances: TrialList) -> Iterator[tuple[Segment, ...]]:
+    for index in range(len(utterances)):
+        yield WHOLE if utterances.vocoder(index) else spoofed_parts(utterances, index)
+
+
+def _check_keeps_time(augmentation: Chain) -> None:
+    for part in augmentation.parts:
+        if part.shortens:
+            raise UsageError(
+                f"augmentation.chain: {part.describe()} shortens clips by lengths that are known "
+                "only when a clip is read, and localisation.enabled = True needs to know where its "
+                "frames were. Take it off the chain."
+            )
