@@ -123,8 +123,8 @@ def _intervals(
     drawn = np.concatenate(parts, axis=1)
     measured = _values(curve, cost)
     return Intervals(
-        eer=_interval(measured.eer, drawn[0], level),
-        min_dcf=_interval(measured.min_dcf, drawn[1], level),
+        eer=percentile_interval(measured.eer, drawn[0], level),
+        min_dcf=percentile_interval(measured.min_dcf, drawn[1], level),
     )
 
 
@@ -170,8 +170,8 @@ def paired_test(
     eer_difference = second_values.eer - first_values.eer
     dcf_difference = second_values.min_dcf - first_values.min_dcf
     return Intervals(
-        eer=_tested_interval(eer_difference, drawn[0], level),
-        min_dcf=_tested_interval(dcf_difference, drawn[1], level),
+        eer=tested_interval(eer_difference, drawn[0], level),
+        min_dcf=tested_interval(dcf_difference, drawn[1], level),
     )
 
 
@@ -213,17 +213,18 @@ def _replicate_metrics(blocks: Blocks, weights: Weights, cost: DetectionCost) ->
     return weighted_metrics(sums.bona_fide[None], sums.spoof[None], cost)
 
 
-def _interval(value: float, drawn: Floats, level: float) -> Interval:
+def percentile_interval(value: float, drawn: Floats, level: float) -> Interval:
+    """Return a value with the percentile interval of its replicates, (replicates,)."""
     tail = (1 - level) / 2
     low, high = np.quantile(drawn, [tail, (1 + level) / 2])
     return Interval(value, float(low), float(high))
 
 
-def _tested_interval(difference: float, drawn: Floats, level: float) -> Interval:
+def tested_interval(difference: float, drawn: Floats, level: float) -> Interval:
     """Return the interval of a difference with the p-value of its being zero."""
     below = (drawn <= 0).sum()
     above = (drawn >= 0).sum()
     # The sample itself counts as a replicate: no finite bootstrap can give a p of 0.
     tail = (1 + min(below, above)) / (1 + drawn.size)
     p_value = float(min(1.0, 2 * tail))
-    return replace(_interval(difference, drawn, level), p_value=p_value)
+    return replace(percentile_interval(difference, drawn, level), p_value=p_value)

@@ -25,6 +25,7 @@ from asdf.report.choosing import Choice, chosen, distinct_names
 from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
 from asdf.report.folding import ReportFinding
 from asdf.report.names import labels_of
+from asdf.report.seed_results import OverSeeds, measure_over_seeds
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
@@ -73,6 +74,7 @@ class Gathered:
     Attributes:
         names: one for each run, no two alike.
         leading: set -> metric -> the system that is significantly the best by it (see `leaders`).
+        over_seeds: the results of systems that differ by their seed alone, put together.
     """
 
     runs: list[RunFolder]
@@ -80,6 +82,7 @@ class Gathered:
     measurements: list[Measurement]
     findings: list[ReportFinding]
     leading: dict[str, dict[str, str]] = field(default_factory=dict)
+    over_seeds: OverSeeds = field(default_factory=OverSeeds)
 
     @property
     def sets(self) -> list[str]:
@@ -163,7 +166,9 @@ def gather(
             f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; "
             "all are in the tables.",
         )
-    gathered = Gathered(list(runs), names, collection.measurements, collection.findings)
+    over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
+    findings = [*collection.findings, *over_seeds.findings]
+    gathered = Gathered(list(runs), names, collection.measurements, findings, over_seeds=over_seeds)
     for set_name in gathered.sets:
         _compare_systems(gathered, set_name, replicates)
     return gathered

@@ -24,7 +24,7 @@ from asdf.report.gathering import Gathered
 from asdf.report.literature import Literature, published_results
 from asdf.report.names import labels_of
 from asdf.report.run_settings import setting_differences, settings_of_runs
-from asdf.report.seeds import seeds_table
+from asdf.report.seeds import seed_results_table, seed_sentences, seeds_table
 from asdf.report.trainings import training_section
 from asdf.text import and_more
 
@@ -62,6 +62,7 @@ class SetSection:
     anchor: str
     name: str
     results: Table
+    over_seeds: Table | None
     det: Figure
     histograms: Figure
     det_table: Table
@@ -95,6 +96,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         contents=_contents(sections),
         overview=results.overview(gathered),
         seeds=seeds_table(gathered),
+        seed_sentences=seed_sentences(gathered),
         shows_several_networks_of_a_run=results.shows_several_networks_of_a_run(gathered),
         costs=ASVSPOOF5,
         sections=sections,
@@ -132,6 +134,7 @@ def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
         anchor=f"set-{index}",
         name=set_name,
         results=results.result_table(gathered, set_name),
+        over_seeds=seed_results_table(gathered, set_name),
         det=det_figure(gathered, set_name),
         histograms=histogram_figure(gathered, set_name),
         det_table=results.det_table(gathered, set_name),
