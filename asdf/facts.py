@@ -56,6 +56,12 @@ PUBLISHED: dict[str, dict[str, Published]] = {
     },
     "in-the-wild": {"": Published(31_779, 19_963)},
     "wavefake": {"": Published(117_985, 0)},
+    "arena": {
+        "ASVspoof2019_LA": Published(71_237, 7_355),
+        "ASVspoof2021_LA": Published(181_566),
+        "ASVspoof2021_DF": Published(611_829),
+        "InTheWild": Published(31_779, 19_963),
+    },
     "for-norm": {
         "training": Published(53_868, 26_941),
         "validation": Published(10_798, 5_400),

@@ -1,8 +1,11 @@
-"""Tars read in place: paths that go on into an archive, as `corpus.tar/flac/a.flac`."""
+"""Archives read in place: paths that go on into a tar or a parquet file, `corpus.tar/flac/a.flac`.
 
-from asdf.archives.members import Archive, FolderInArchive, Member
+Parquet files are tables, too: `open_table` reads their columns.
+"""
+
+from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
+from asdf.archives.parquet import ParquetArchive, ParquetTable, open_table
 from asdf.archives.paths import (
-    FileState,
     file_size,
     file_state,
     find_folder,
@@ -17,6 +20,8 @@ __all__ = [
     "FileState",
     "FolderInArchive",
     "Member",
+    "ParquetArchive",
+    "ParquetTable",
     "file_size",
     "file_state",
     "find_folder",
@@ -24,4 +29,5 @@ __all__ = [
     "not_ordinary",
     "open_file",
     "open_source",
+    "open_table",
 ]

@@ -47,36 +47,26 @@ class _Facts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Index:
-    """Members in the order of their names, as arrays: a million of them take some 80 MB.
+class NameIndex:
+    """Names of members in their order, as one block: a million of them take some 50 MB.
 
     Attributes:
-        offsets, sizes: of the members' bytes in the archive, int64.
-        headers: checksums of the header blocks before these bytes, uint32.
         ends: where each name ends in `names`, int64.
         names: all names in UTF-8, one after another.
     """
 
-    offsets: np.ndarray
-    sizes: np.ndarray
-    headers: np.ndarray
     ends: np.ndarray
     names: bytes
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.ends)
 
     def name(self, position: int) -> str:
         return self._name(position).decode("utf-8", "surrogateescape")
 
-    def location(self, position: int) -> Location:
-        return Location(
-            self.offsets.item(position), self.sizes.item(position), self.headers.item(position)
-        )
-
     def find(self, name: str) -> int | None:
         """Return the position of the member `name`."""
-        wanted = _encode(name)
+        wanted = encode_name(name)
         position = self._first_from(wanted)
         if position < len(self) and self._name(position) == wanted:
             return position
@@ -87,18 +77,13 @@ class Index:
         if not folder:
             return range(len(self))
         # '0' is the character after '/'.
-        start = self._first_from(_encode(folder + "/"))
-        stop = self._first_from(_encode(folder + "0"))
+        start = self._first_from(encode_name(folder + "/"))
+        stop = self._first_from(encode_name(folder + "0"))
         return range(start, stop)
 
     def all_below(self, folder: str) -> bool:
         """Whether there are members and all of them are in `folder` or below it."""
         return len(self) > 0 and len(self.below(folder)) == len(self)
-
-    def header_fits(self, position: int, block: bytes) -> bool:
-        """Whether `block`, which lies before a member's bytes, is the header that was indexed."""
-        checksum: int = self.headers.item(position)
-        return zlib.crc32(block) == checksum
 
     def _first_from(self, name: bytes) -> int:
         """Return the position of the first member whose name is not before `name`."""
@@ -107,6 +92,30 @@ class Index:
     def _name(self, position: int) -> bytes:
         start = self.ends.item(position - 1) if position else 0
         return self.names[start : self.ends.item(position)]
+
+
+@dataclass(frozen=True)
+class Index(NameIndex):
+    """Members of a tar in the order of their names: a million of them take some 80 MB.
+
+    Attributes:
+        offsets, sizes: of the members' bytes in the archive, int64.
+        headers: checksums of the header blocks before these bytes, uint32.
+    """
+
+    offsets: np.ndarray
+    sizes: np.ndarray
+    headers: np.ndarray
+
+    def location(self, position: int) -> Location:
+        return Location(
+            self.offsets.item(position), self.sizes.item(position), self.headers.item(position)
+        )
+
+    def header_fits(self, position: int, block: bytes) -> bool:
+        """Whether `block`, which lies before a member's bytes, is the header that was indexed."""
+        checksum: int = self.headers.item(position)
+        return zlib.crc32(block) == checksum
 
 
 def read_index(path: Path, descriptor: int) -> Index:
@@ -205,7 +214,7 @@ def _read_fitting(path: Path, descriptor: int) -> Index | None:
         if facts != _state_facts(status, arrays):
             continue
         offsets, sizes, headers, ends, names = arrays
-        index = Index(offsets, sizes, headers, ends, names.tobytes())
+        index = Index(ends, names.tobytes(), offsets, sizes, headers)
         if _sample_fits(index, descriptor):
             return index
     return None
@@ -265,5 +274,6 @@ def _one_at_a_time(descriptor: int) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _encode(name: str) -> bytes:
+def encode_name(name: str) -> bytes:
+    """Return a name as an index has it; a file's name may hold bytes that are no UTF-8."""
     return name.encode("utf-8", "surrogateescape")

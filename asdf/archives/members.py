@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
+from asdf.archives.archive import Archive, FileState, FolderInArchive, Member, read_state
 from asdf.archives.index import Index, read_index
+from asdf.archives.parquet import PARQUET, ParquetArchive
 from asdf.archives.window import Window
 from asdf.errors import AsdfError
 
 
 @dataclass(frozen=True)
-class Member:
-    """A file in an archive, at `position` of its index."""
+class TarMember(Member):
+    """A file in a tar, at `position` of its index."""
 
-    archive: Archive
+    archive: TarArchive
     position: int
 
     @property
@@ -33,12 +34,11 @@ class Member:
         size: int = self.archive.index.sizes.item(self.position)
         return size
 
-    def open(self) -> BinaryIO:
-        """Open its bytes, which are read as they are needed.
+    @property
+    def state(self) -> FileState:
+        return FileState(self.size, self.archive.state.changed_ns)
 
-        Raises:
-            AsdfError: the archive was changed after it was opened.
-        """
+    def open(self) -> BinaryIO:
         index = self.archive.index
         location = index.location(self.position)
         window = Window(self.archive, self.archive.descriptor, location.offset, location.size)
@@ -52,71 +52,25 @@ class Member:
         return cast(BinaryIO, window)
 
 
-class ArchiveState(NamedTuple):
-    """What changes when another file takes the archive's name, or it is written to."""
+class TarArchive(Archive):
+    """An open uncompressed tar."""
 
-    inode: int
-    size: int
-    changed_ns: int
-
-
-class FolderInArchive(NamedTuple):
-    """A folder `name` of an archive; '' is the archive itself."""
-
-    archive: Archive
-    name: str
-
-    def find(self, file_name: str) -> Member | None:
-        """Return the file `file_name` of this folder."""
-        if self.name:
-            file_name = f"{self.name}/{file_name}"
-        return self.archive.find(file_name)
-
-
-class Archive:
-    """An open uncompressed tar.
-
-    Attributes:
-        root: the folder's own name and a slash, where all members begin with it; else ''.
-    """
+    index: Index
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self.state = _read_state(os.fstat(self.descriptor))
-            self.index: Index = read_index(path, self.descriptor)
+            self.state = read_state(os.fstat(self.descriptor))
+            self.index = read_index(path, self.descriptor)
         except BaseException:
             # `__del__` closes only what has an index.
             self._close()
             raise
         self.root = f"{path.stem}/" if self.index.all_below(path.stem) else ""
 
-    def find(self, name: str) -> Member | None:
-        """Return the file `name`, with the archive's root or without it."""
-        position = self.index.find(self.root + name)
-        # A path may also be spelled as tar lists it, with the root.
-        if position is None and self.root:
-            position = self.index.find(name)
-        return None if position is None else Member(self, position)
-
-    def names(self, folder: str = "") -> Iterator[str]:
-        """Yield the names of the files in `folder` and below it, relative to `folder`, in order."""
-        positions = self._below(folder)
-        start = f"{self.root}{folder}/" if folder else self.root
-        if positions and not self.index.name(positions[0]).startswith(start):
-            start = f"{folder}/"
-        for position in positions:
-            yield self.index.name(position)[len(start) :]
-
-    def is_folder(self, name: str) -> bool:
-        return not name or len(self._below(name)) > 0
-
-    def _below(self, folder: str) -> range:
-        positions = self.index.below((self.root + folder).rstrip("/"))
-        if positions or not self.root:
-            return positions
-        return self.index.below(folder)
+    def member(self, position: int) -> TarMember:
+        return TarMember(self, position)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_archive, (self.path,)
@@ -145,20 +99,21 @@ os.register_at_fork(after_in_child=_replace_lock)
 
 
 def open_archive(path: Path) -> Archive:
-    """Return the tar `path`, opened once per process, and again when it was changed.
+    """Return the tar or parquet file `path`, opened once per process, and again when it changed.
 
     Raises:
         AsdfError: it is compressed, cut off, damaged, or cannot be read.
+        UsageError: a parquet file, and pyarrow is not installed.
     """
     # Links are not resolved: a link's own name is the corpus's.
     path = Path(os.path.abspath(path))  # noqa: PTH100
     with _lock:
         try:
             known = _archives.get(path)
-            if known is not None and known.state != _read_state(path.stat()):
+            if known is not None and known.state != read_state(path.stat()):
                 _forget(known)
             if path not in _archives:
-                _archives[path] = Archive(path)
+                _archives[path] = _open(path)
         except OSError as error:
             reason = error.strerror or error
             raise AsdfError(
@@ -195,5 +150,7 @@ def _forget(archive: Archive) -> None:
             del _folders[path]
 
 
-def _read_state(status: os.stat_result) -> ArchiveState:
-    return ArchiveState(status.st_ino, status.st_size, status.st_mtime_ns)
+def _open(path: Path) -> Archive:
+    if path.suffix.lower() == PARQUET:
+        return ParquetArchive(path)
+    return TarArchive(path)

@@ -16,29 +16,24 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
+from asdf.archives.archive import FileState, FolderInArchive, Member
 from asdf.archives.headers import COMPRESSED
 from asdf.archives.members import (
-    FolderInArchive,
-    Member,
     any_folder_is_known,
     known_folder,
     open_archive,
     remember_folder,
 )
+from asdf.archives.parquet import PARQUET
 from asdf.errors import AsdfError
 
 AnyPath = str | os.PathLike[str]
 
+# A tar may stand for the folder of its name; a parquet file is named itself.
+_SUFFIXES = (".tar", PARQUET)
 _MISSING = (FileNotFoundError, NotADirectoryError)
-
-
-class FileState(NamedTuple):
-    """Bytes of a file and its time of change in ns; a member has the time of its archive."""
-
-    size: int
-    changed_ns: int
 
 
 def find_folder(folder: AnyPath) -> FolderInArchive | None:
@@ -61,7 +56,7 @@ def _find_archive(path: Path) -> FolderInArchive | None:
         inner = "/".join(path.parts[len(parent.parts) :])
         # A path may name the tar itself, or the folder that it was made from.
         for candidate in (parent, parent.with_name(parent.name + ".tar")):
-            if candidate.suffix.lower() == ".tar" and candidate.is_file():
+            if candidate.suffix.lower() in _SUFFIXES and candidate.is_file():
                 return FolderInArchive(open_archive(candidate), inner)
         _refuse_compressed(parent)
     return None
@@ -157,21 +152,24 @@ def not_ordinary(path: AnyPath) -> str:
 
 def file_state(path: AnyPath) -> FileState | None:
     """Return the size and time of change of `path`; None where there is no such file."""
-    member = known_member(path)
-    if member is None:
-        try:
-            status = Path(path).stat()
-            return FileState(status.st_size, status.st_mtime_ns)
-        except _MISSING:
-            member = find_member(path)
-        except OSError:
-            return None
-    if member is None:
-        return None
-    return FileState(member.size, member.archive.state.changed_ns)
+    existing = _state_or_member(path)
+    return existing.state if isinstance(existing, Member) else existing
 
 
 def file_size(path: AnyPath) -> int | None:
     """Return how many bytes `path` has; None where there is no such file."""
-    state = file_state(path)
-    return None if state is None else state.size
+    existing = _state_or_member(path)
+    return None if existing is None else existing.size
+
+
+def _state_or_member(path: AnyPath) -> FileState | Member | None:
+    member = known_member(path)
+    if member is not None:
+        return member
+    try:
+        status = Path(path).stat()
+    except _MISSING:
+        return find_member(path)
+    except OSError:
+        return None
+    return FileState(status.st_size, status.st_mtime_ns)

@@ -2,11 +2,13 @@
 
 from asdf.corpora.checking import compare_with_disk, counts, durations_s
 from asdf.corpora.known import KnownCorpus, Reading, is_there
+from asdf.corpora.parquet import Columns, read_parquet
 from asdf.corpora.protocols import choose_subset, read_from, read_protocol
 from asdf.corpora.registry import (
     ALIASES,
     KNOWN,
     Chosen,
+    as_list,
     choose,
     differences,
     find_tree,
@@ -19,8 +21,10 @@ __all__ = [
     "ALIASES",
     "KNOWN",
     "Chosen",
+    "Columns",
     "KnownCorpus",
     "Reading",
+    "as_list",
     "choose",
     "choose_subset",
     "compare_with_disk",
@@ -33,5 +37,6 @@ __all__ = [
     "known_names",
     "read_from",
     "read_known",
+    "read_parquet",
     "read_protocol",
 ]

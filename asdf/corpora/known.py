@@ -98,7 +98,7 @@ def is_recording(name: str) -> bool:
 
 
 class _Location(NamedTuple):
-    """Where a name of a tree leads: into the tree itself, or into a tar that stands for a folder.
+    """Where a name of a tree leads: into the tree itself, or into an archive that is a folder.
 
     Attributes:
         prefix: what the names of `tree` begin with in the outer tree.
@@ -114,9 +114,10 @@ def _locate(tree: Tree, name: str) -> _Location:
     parts = name.split("/")
     for depth in range(1, len(parts) + 1):
         folder = "/".join(parts[:depth])
-        if tree.exists(folder):
+        is_parquet = folder.endswith(".parquet") and tree.path(folder).is_file()
+        if tree.exists(folder) and not is_parquet:
             continue
-        if tree.exists(f"{folder}.tar"):
+        if is_parquet or tree.exists(f"{folder}.tar"):
             inner = "/".join(parts[depth:])
             return _Location(open_tree(tree.path(folder)), f"{folder}/", inner)
         # Neither a folder nor a tar: nothing further down can exist, and `tree` says so.

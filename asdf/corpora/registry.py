@@ -22,6 +22,7 @@ from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there
 from asdf.corpora.llama_partial_spoof import LLAMA_PARTIAL_SPOOF
 from asdf.corpora.m_ailabs import M_AILABS
 from asdf.corpora.mlaad import MLAAD
+from asdf.corpora.parquet import ARENA, PARQUET
 from asdf.corpora.partial_spoof import PARTIAL_SPOOF
 from asdf.corpora.spoofceleb import SPOOFCELEB
 from asdf.corpora.wavefake import WAVEFAKE
@@ -46,6 +47,8 @@ KNOWN: dict[str, KnownCorpus] = {
     "partial-spoof": PARTIAL_SPOOF,
     "had": HAD,
     "llama-partial-spoof": LLAMA_PARTIAL_SPOOF,
+    "arena": ARENA,
+    "parquet": PARQUET,
 }
 
 ALIASES = {
@@ -157,7 +160,8 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
             if not is_there(base, path):
                 continue
             tree = open_tree(folder / path)
-        if first_there(tree, corpus.marks):
+        # Without marks any folder will do: its reader says what is missing in it.
+        if not corpus.marks or first_there(tree, corpus.marks):
             return tree
     if itself and _is_inside(corpus, base, folder):
         # Absolute: the parent of '.' would be '.' again.

@@ -6,12 +6,14 @@ A recipe declares its own corpora; all recipes know those of the field (`asdf.co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from pathlib import Path
 
 from asdf.corpora import (
     KNOWN,
+    Columns,
+    as_list,
     choose,
     differences,
     find_tree,
@@ -20,6 +22,7 @@ from asdf.corpora import (
     known_names,
     read_from,
     read_known,
+    read_parquet,
     read_protocol,
 )
 from asdf.data.vocoded_copies import join_with_copies
@@ -65,6 +68,8 @@ class Corpus:
         protocol: a label file, relative to `folder`, with speaker, attack ... of the utterances of
             `list`; without it the list has no such columns.
         reader: instead of `list`: a name of `asdf.corpora`, with its subset.
+        columns, bona_fide: with `reader='parquet'`: what columns are called in the shards, as in
+            {'label': 'is_fake'}, and the label's value that means bona fide.
     """
 
     list: str = ""
@@ -73,11 +78,19 @@ class Corpus:
     make: Callable[[Path], None] | None = None
     protocol: str = ""
     reader: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    bona_fide: str | int = ""
 
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
             raise UsageError(
                 f"{self}: a Corpus has either a list or a reader. Mend it at the top of run.py."
+            )
+        is_parquet = self.reader.split(":")[0] == "parquet"
+        if (self.columns or self.bona_fide != "") and not is_parquet:
+            raise UsageError(
+                f"{self}: columns and bona_fide are for reader='parquet'. Leave them out at the "
+                "top of run.py."
             )
 
     def path(self, database_folder: Path) -> Path:
@@ -114,7 +127,12 @@ class Corpus:
     def _read_known(self, name: str, folder: Path) -> CorpusReading:
         chosen = choose(self.reader)
         tree = find_tree(chosen.corpus, folder, bool(self.folder))
-        utterances, reading = read_known(chosen, tree, name)
+        if chosen.key == "parquet":
+            columns = Columns(self.columns, str(self.bona_fide))
+            reading = read_parquet(tree, chosen.subset, columns)
+            utterances = as_list(reading.trials, tree, name)
+        else:
+            utterances, reading = read_known(chosen, tree, name)
         notes = [*differences(chosen, utterances.labels), *_first_notes(reading.notes, self.reader)]
         return CorpusReading(utterances, notes)
 

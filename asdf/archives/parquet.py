@@ -1,0 +1,331 @@
+"""Parquet files as archives of recordings, as data sets on a hub are distributed.
+
+Invariant: a member is the audio of one row, byte for byte. Its name is the row's path, or its
+number where the file has no path that differs from row to row; it does not depend on settings.
+
+Rows are read from the file as it is: its footer says where each group of rows lies, and of a group
+only the column of the audio is read. The groups that were read last are held, up to 64 MB in each
+process and always one, so that rows in their order are read once. A row out of order costs the
+reading of its group, mostly 100 recordings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from asdf.archives.archive import Archive, FileState, Member, read_state
+from asdf.archives.index import NameIndex, encode_name
+from asdf.errors import AsdfError, UsageError
+
+PARQUET = ".parquet"
+
+# Columns that may name a recording, the first of them that differs from row to row counts.
+_NAMES = ("path", "file", "file_name", "filename")
+_LATER_NAMES = ("utterance_id", "id")
+_MAX_BYTES = 2**26
+# What the library datasets calls its description of the columns in a file's metadata.
+_DESCRIPTION = b"huggingface"
+
+
+def parquet_library() -> ModuleType:
+    """Return the module pyarrow.parquet.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise UsageError(
+            f"parquet files need the package pyarrow ({error}): pip install "
+            "'asdf-antispoofing[parquet]'."
+        ) from error
+    module: ModuleType = pyarrow.parquet
+    return module
+
+
+@dataclass(frozen=True)
+class AudioColumn:
+    """The column of a table that holds recordings.
+
+    Attributes:
+        leaf: the path of its bytes in the schema: `audio.bytes`, or `audio` where it holds no
+            struct.
+        path_leaf: the path of the names that the struct has next to the bytes; '' for none.
+    """
+
+    leaf: str
+    path_leaf: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.leaf.split(".")[0]
+
+
+class ParquetTable:
+    """An open parquet file: its columns, of which only those that are named are read.
+
+    Attributes:
+        columns: the names of its columns.
+        audio: the column that holds recordings, the one called 'audio' if there are several; None
+            if there is none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a file.
+
+        Raises:
+            OSError: it cannot be opened.
+            AsdfError: it is no parquet file, or not a whole one.
+            UsageError: pyarrow is not installed.
+        """
+        library = parquet_library()
+        self.path = path
+        with self._explained():
+            # Read by offset, so that forked processes share the handle.
+            self._file = library.ParquetFile(path, pre_buffer=False)
+        self.schema: Any = self._file.schema_arrow
+        self.columns: tuple[str, ...] = tuple(self.schema.names)
+        self.audio = _find_audio(self.schema)
+        metadata = self._file.metadata
+        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        # The first row of each group, and the number of rows.
+        self._first_rows = [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
+
+    def __len__(self) -> int:
+        return int(self._first_rows[-1])
+
+    def group_of(self, row: int) -> tuple[int, int]:
+        """Return the number of the group of rows that holds `row`, and the row's number in it."""
+        group = bisect_right(self._first_rows, row) - 1
+        return group, row - self._first_rows[group]
+
+    def read(self, columns: Sequence[str]) -> dict[str, list[Any]]:
+        """Read some columns whole, as Python's values; a column of a struct is `outer.inner`."""
+        with self._explained():
+            table = self._file.read(columns=list(columns), use_threads=False)
+        values = {}
+        for name in columns:
+            outer, _, inner = name.partition(".")
+            column = table.column(outer).to_pylist()
+            if inner:
+                column = [None if value is None else value[inner] for value in column]
+            values[name] = column
+        return values
+
+    def read_audio(self, group: int) -> Any:
+        """Read the recordings of a group of rows, as an array of pyarrow.
+
+        Raises:
+            AsdfError: the file is damaged.
+        """
+        assert self.audio is not None
+        with self._explained():
+            table = self._file.read_row_group(group, columns=[self.audio.leaf], use_threads=False)
+            column = table.column(0).combine_chunks()
+            if "." in self.audio.leaf:
+                column = column.field("bytes")
+        return column
+
+    def descriptions(self) -> Mapping[str, Any]:
+        """Return what the library datasets says of the columns; nothing where it says nothing."""
+        metadata = self.schema.metadata or {}
+        try:
+            features = json.loads(metadata[_DESCRIPTION])["info"]["features"]
+        except (KeyError, TypeError, ValueError):
+            return {}
+        return features if isinstance(features, dict) else {}
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what pyarrow says of a damaged file into one message."""
+        import pyarrow
+
+        try:
+            yield
+        except (FileNotFoundError, PermissionError):
+            raise
+        except (pyarrow.ArrowException, OSError) as error:
+            reason = str(error).split("\n")[0].rstrip(".")
+            raise AsdfError(
+                f"{self.path} is not a whole parquet file ({reason}). It was likely cut off or "
+                "damaged by a copy: copy or download it again."
+            ) from None
+
+
+def open_table(path: Path) -> ParquetTable:
+    """Open a parquet file as a table.
+
+    Raises:
+        AsdfError: it does not exist, may not be read, or is not a whole parquet file.
+        UsageError: pyarrow is not installed.
+    """
+    try:
+        return ParquetTable(path)
+    except OSError as error:
+        # pyarrow writes the path and the number of the error around the reason.
+        reason = os.strerror(error.errno) if error.errno else error
+        raise AsdfError(
+            f"cannot read {path}: {reason}. Check the path and its permissions."
+        ) from None
+
+
+def _find_audio(schema: Any) -> AudioColumn | None:
+    """Return the column of a schema that holds the bytes of recordings."""
+    import pyarrow
+
+    types = pyarrow.types
+    columns = []
+    for field in schema:
+        inner = {}
+        if types.is_struct(field.type):
+            inner = {part.name: part.type for part in field.type}
+        content = inner.get("bytes", field.type)
+        if not (types.is_binary(content) or types.is_large_binary(content)):
+            continue
+        if inner:
+            path_leaf = f"{field.name}.path" if "path" in inner else ""
+            columns.append(AudioColumn(f"{field.name}.bytes", path_leaf))
+        else:
+            columns.append(AudioColumn(field.name))
+    for column in columns:
+        if column.name == "audio":
+            return column
+    return columns[0] if columns else None
+
+
+@dataclass(frozen=True)
+class ParquetMember(Member):
+    """The recording of a row of a parquet file."""
+
+    archive: ParquetArchive
+    row: int
+
+    @property
+    def size(self) -> int:
+        return len(self.archive.content(self.row))
+
+    @property
+    def state(self) -> FileState:
+        # The size of a row is known only once its group has been read.
+        return FileState(self.archive.state.size, self.archive.state.changed_ns)
+
+    def open(self) -> BinaryIO:
+        return BytesIO(self.archive.content(self.row))
+
+
+class ParquetArchive(Archive):
+    """An open parquet file of recordings."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.state = read_state(path.stat())
+        self.table = ParquetTable(path)
+        if self.table.audio is None:
+            raise AsdfError(
+                f"{path} has no column of recordings (bytes, or a struct with 'bytes'): its "
+                f"columns are {', '.join(self.table.columns)}."
+            )
+        encoded = [encode_name(name) for name in _name_rows(self.table, self.table.audio)]
+        order = sorted(range(len(encoded)), key=encoded.__getitem__)
+        self._rows = np.array(order, np.int64)
+        names = [encoded[row] for row in order]
+        ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+        self.index = NameIndex(ends, b"".join(names))
+
+    def member(self, position: int) -> ParquetMember:
+        return ParquetMember(self, self._rows.item(position))
+
+    def row_names(self) -> list[str]:
+        """Return the names of the recordings in the order of the rows."""
+        names = [""] * len(self._rows)
+        for position, row in enumerate(self._rows.tolist()):
+            names[row] = self.index.name(position)
+        return names
+
+    def content(self, row: int) -> bytes:
+        """Return the bytes of a recording.
+
+        Raises:
+            AsdfError: the row has none, or the file was changed or is damaged.
+        """
+        group, row_in_group = self.table.group_of(row)
+        content = _groups.read(self, group)[row_in_group].as_py()
+        if content is None:
+            raise AsdfError(
+                f"{self.path}: row {row} holds no recording. Leave it out, or download the data "
+                "set with its recordings."
+            )
+        return bytes(content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from asdf.archives.members import open_archive
+
+        return open_archive, (self.path,)
+
+
+class _Groups:
+    """The groups of rows that this process read last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._arrays: OrderedDict[tuple[ParquetArchive, int], Any] = OrderedDict()
+        self._bytes = 0
+
+    def read(self, archive: ParquetArchive, group: int) -> Any:
+        """Return the recordings of a group of rows, as an array of pyarrow."""
+        key = (archive, group)
+        # One thread reads at a time: others that need the same group then find it.
+        with self._lock:
+            if key in self._arrays:
+                self._arrays.move_to_end(key)
+                return self._arrays[key]
+            array = archive.table.read_audio(group)
+            self._arrays[key] = array
+            self._bytes += array.nbytes
+            while self._bytes > _MAX_BYTES and len(self._arrays) > 1:
+                _, dropped = self._arrays.popitem(last=False)
+                self._bytes -= dropped.nbytes
+            return array
+
+    def replace_lock(self) -> None:
+        """Make a new lock in a forked process, which lacks the thread that may hold the old one."""
+        self._lock = threading.Lock()
+
+
+_groups = _Groups()
+os.register_at_fork(after_in_child=_groups.replace_lock)
+
+
+def _name_rows(table: ParquetTable, audio: AudioColumn) -> list[str]:
+    """Return a name for each row that no other row has."""
+    in_audio = (audio.path_leaf,) if audio.path_leaf else ()
+    for column in (*_NAMES, *in_audio, *_LATER_NAMES):
+        if column not in (*table.columns, *in_audio):
+            continue
+        values = table.read([column])[column]
+        if not all(isinstance(value, str) for value in values):
+            continue
+        names = [posixpath.normpath(value).lstrip("/") for value in values]
+        if len(set(names)) == len(names) and all(map(_is_name, names)):
+            return names
+    return [f"{row:08d}" for row in range(len(table))]
+
+
+def _is_name(name: str) -> bool:
+    # A path may not lead out of the archive.
+    return name not in ("", ".", "..") and not name.startswith("../") and "\0" not in name

@@ -1,0 +1,319 @@
+"""Data sets in parquet, as a hub distributes them: shards with a row per recording.
+
+Invariant: labels come from words (bonafide, spoof, real, fake ...), from the names that the data
+set has for its classes, or from the value that the user says is bona fide, never from a guess: in
+the sets of the Speech Arena, bona fide is 0, in others 1.
+
+The layout of the Arena's sets ({path, audio, label, notes}; notes is JSON with utterance_id; label
+is a class of [bonafide, spoof]) is the one that its documents and its checker state
+(lab260ru/speech_spoof_bench: docs/developing/new-dataset.md, loader.py); how shards and splits are
+named is the hub's convention.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from asdf.archives import Archive, ParquetArchive, ParquetTable, find_folder, open_table
+from asdf.corpora.known import KnownCorpus, Reading, first_there, join_name
+from asdf.corpora.words import label_of
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import PUBLISHED
+from asdf.trials.collecting import TrialCollector
+from asdf.trials.trees import Tree
+from asdf.trials.trial_list import TrialList
+
+_SUFFIX = ".parquet"
+_LABELS = ("label", "labels", "key", "target", "class")
+_NAMES = ("path", "file", "file_name", "filename")
+_OF_SPOOFS = ("attack", "vocoder")
+# What entries of notes are called, and their names here.
+_ENTRIES = {"speaker_id": "speaker", "attack_id": "attack"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a data set are to be read.
+
+    Attributes:
+        names: what a column is called in the shards, by what it is called here: 'label', 'path',
+            or any column of a list of trials, as in {'label': 'is_fake', 'speaker': 'spk'}.
+        bona_fide: the value of the label that means bona fide, in words or as a number; '' where
+            its words say so.
+        classes: the names of labels 0, 1 ..., where the data set does not have them.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    bona_fide: str = ""
+    classes: tuple[str, ...] = ()
+
+
+def read_parquet(
+    tree: Tree, split: str, columns: Columns | None = None, under: str = ""
+) -> Reading:
+    """Read the shards of a data set.
+
+    Args:
+        split: the one that is read: of `data/test-00000-of-00002.parquet` and `test/0000.parquet`
+            it is 'test'; '' is all of them.
+        under: the folder of the data set in the tree.
+
+    Raises:
+        AsdfError: no shard, no such split, no column of labels, or a label of unknown meaning.
+        UsageError: pyarrow is not installed, or `columns` names a column that does not exist.
+    """
+    shards = _find_shards(tree, split, under)
+    parts = []
+    notes = []
+    for shard in shards:
+        table = open_table(tree.path(shard))
+        part = _Shard(shard, table, columns or Columns())
+        if part.is_of_recordings:
+            parts.append(part)
+        else:
+            notes.append(f"{shard} has no recordings: it is left out")
+    if not parts:
+        raise AsdfError(
+            f"{tree.path(under)}: none of the {len(shards)} parquet files holds or names "
+            "recordings. Is it the folder of the data set, downloaded whole?"
+        )
+    trials = _collect(tree, parts)
+    audio = [part.name if part.table.audio else part.folder for part in parts]
+    return Reading(trials, audio=tuple(dict.fromkeys(audio)), notes=notes)
+
+
+def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
+    shards = defaultdict(list)
+    for name in tree.files(under):
+        if name.lower().endswith(_SUFFIX):
+            shards[_split_of(name)].append(name)
+    if not shards:
+        raise AsdfError(
+            f"{tree.path(under)}: there is no parquet file. Is it the folder of the data "
+            "set, as the hub has it?"
+        )
+    if not split:
+        return sorted(name for names in shards.values() for name in names)
+    if split not in shards:
+        raise AsdfError(
+            f"{tree.path(under)}: no parquet file is of a split {split!r}. There are "
+            f"{', '.join(sorted(shards))}."
+        )
+    return shards[split]
+
+
+def _split_of(name: str) -> str:
+    """Return the split that a shard belongs to by its name."""
+    folder, _, file_name = name.rpartition("/")
+    stem = file_name[: -len(_SUFFIX)]
+    numbered = re.fullmatch(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?", stem)
+    if numbered:
+        return numbered.group(1)
+    # The hub's own conversions are default/test/0000.parquet.
+    if stem.isdigit() and folder:
+        return folder.rpartition("/")[2]
+    return stem
+
+
+class _Shard:
+    """A parquet file and how its columns are read.
+
+    Attributes:
+        name: its name in the tree.
+        folder: the folder that it lies in.
+    """
+
+    def __init__(self, name: str, table: ParquetTable, columns: Columns) -> None:
+        self.name = name
+        self.folder = name.rpartition("/")[0]
+        self.table = table
+        self._columns = columns
+        self._classes = _class_names(table)
+        for wanted in columns.names.values():
+            if wanted not in table.columns:
+                raise UsageError(
+                    f"{table.path} has no column {wanted!r}: it has {', '.join(table.columns)}."
+                )
+        self._path = self._first(columns.names.get("path"), _NAMES)
+        self._label = self._first(columns.names.get("label"), _LABELS)
+        if columns.classes and self._label not in self._classes:
+            self._classes[self._label] = list(columns.classes)
+
+    def _first(self, wanted: str | None, names: Sequence[str]) -> str:
+        if wanted is not None:
+            return wanted
+        return next((name for name in names if name in self.table.columns), "")
+
+    @property
+    def is_of_recordings(self) -> bool:
+        return self.table.audio is not None or bool(self._path and self._label)
+
+    def ids(self) -> list[str]:
+        """Return the names of the recordings in the tree, a name per row."""
+        if self.table.audio is not None:
+            return [f"{self.name}/{name}" for name in _archive_at(self.table).row_names()]
+        paths = self.table.read([self._path])[self._path]
+        return [join_name(self.folder, str(path)) for path in paths]
+
+    def labels(self) -> Iterator[int]:
+        """Yield the label of each row: 1 bona fide, 0 spoof."""
+        if not self._label:
+            raise AsdfError(
+                f"{self.table.path} has no column of labels: it has "
+                f"{', '.join(self.table.columns)}. Declare it in run.py: Corpus(reader='parquet', "
+                "folder=..., columns={'label': '...'}, bona_fide='...')."
+            )
+        known: dict[Any, int] = {}
+        for row, value in enumerate(self.table.read([self._label])[self._label]):
+            if value not in known:
+                known[value] = self._label_of(value, row)
+            yield known[value]
+
+    def _label_of(self, value: object, row: int) -> int:
+        word = self._word_of(self._label, value)
+        if self._columns.bona_fide:
+            return int(self._columns.bona_fide in (word, str(value)))
+        label = label_of(word)
+        if label is None:
+            raise AsdfError(
+                f"{self.table.path}, row {row}: what does {self._label} = {value!r} mean? Neither "
+                "its name nor a description of the classes says so. Declare the value that is "
+                "bona fide in run.py: Corpus(reader='parquet', folder=..., bona_fide='...')."
+            )
+        return label
+
+    def _word_of(self, column: str, value: object) -> str:
+        """Return a value in words: of a class its name."""
+        names = self._classes.get(column)
+        if names is not None and isinstance(value, int) and 0 <= value < len(names):
+            return str(names[value])
+        if value is None:
+            return ""
+        # TABs and line breaks would break tables of trials.
+        return " ".join(str(value).split())
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the other columns that may describe a trial, in words; of notes its entries."""
+        described = {theirs: ours for ours, theirs in self._columns.names.items()}
+        taken = {self._label, self._path, "path", "file", "file_name", "filename"}
+        names = []
+        for part in self.table.schema:
+            if part.name not in taken and _is_plain(part.type):
+                names.append(part.name)
+        columns: dict[str, list[str]] = {}
+        for name, values in self.table.read(names).items():
+            if name == "notes":
+                columns.update(_open_notes(values, self.table))
+            else:
+                words = [self._word_of(name, value) for value in values]
+                columns[described.get(name, name)] = words
+        return columns
+
+
+def _archive_at(table: ParquetTable) -> ParquetArchive:
+    folder = find_folder(table.path)
+    archive: Archive | None = None if folder is None else folder.archive
+    assert isinstance(archive, ParquetArchive)
+    return archive
+
+
+def _collect(tree: Tree, shards: Sequence[_Shard]) -> TrialList:
+    """Return the rows of all shards as one list; a column that a shard lacks is '' there."""
+    columns_of = [shard.columns() for shard in shards]
+    names = list(dict.fromkeys(name for columns in columns_of for name in columns))
+    collector = TrialCollector(tree.root, names)
+    row = 0
+    for shard, columns in zip(shards, columns_of, strict=True):
+        ids = shard.ids()
+        values = [columns.get(name) or [""] * len(ids) for name in names]
+        for index, label in enumerate(shard.labels()):
+            row += 1
+            described = [column[index] for column in values]
+            if label == 1:
+                described = _without_attack(names, described)
+            collector.add(row, ids[index], label, described)
+    return collector.trials()
+
+
+def _without_attack(names: Sequence[str], values: list[str]) -> list[str]:
+    """Return the values of a bona fide trial, which has no attack, whatever the file says."""
+    pairs = zip(names, values, strict=True)
+    return ["-" if name in _OF_SPOOFS else value for name, value in pairs]
+
+
+def _class_names(table: ParquetTable) -> dict[str, list[str]]:
+    """Return the names of the classes of each column that the data set describes so."""
+    classes = {}
+    for column, description in table.descriptions().items():
+        if isinstance(description, dict) and isinstance(description.get("names"), list):
+            classes[column] = description["names"]
+    return classes
+
+
+def _is_plain(kind: Any) -> bool:
+    import pyarrow
+
+    types = pyarrow.types
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
+    return bool(is_text or types.is_integer(kind) or types.is_boolean(kind))
+
+
+def _open_notes(values: Sequence[object], table: ParquetTable) -> dict[str, list[str]]:
+    """Return the entries of a column of JSON objects as columns; as it is where it holds others."""
+    columns: dict[str, list[str]] = {}
+    for row, text in enumerate(values):
+        try:
+            entries = json.loads(str(text)) if text else {}
+        except ValueError:
+            entries = None
+        if not isinstance(entries, dict):
+            return {"notes": [" ".join(str(value or "").split()) for value in values]}
+        for name, value in entries.items():
+            column = columns.setdefault(name, [""] * len(values))
+            column[row] = "" if value is None else " ".join(str(value).split())
+    return {_ENTRIES.get(name, name): column for name, column in columns.items()}
+
+
+def _read_arena(tree: Tree, name: str) -> Reading:
+    """Read the set `name` of the Arena, whose folder lies in the tree, or is the tree."""
+    if not name:
+        raise AsdfError(f"{tree.root}: name one of the Arena's sets, as in 'arena:InTheWild'.")
+    under = first_there(tree, (name, f"arena/{name}", f"{_ARENA}/{name}")) or ""
+    if not under and tree.root.name != name:
+        raise AsdfError(
+            f"{tree.root}: there is no folder {name}. Download the set: hf download "
+            f"{_ARENA}/{name} --repo-type dataset --local-dir {tree.root / name}"
+        )
+    return read_parquet(tree, "test", Columns(classes=("bonafide", "spoof")), under)
+
+
+_ARENA = "SpeechAntiSpoofingBenchmarks"
+ARENA = KnownCorpus(
+    title="A set of the Speech Anti-Spoofing Arena, in parquet",
+    homepage=f"https://huggingface.co/{_ARENA}",
+    licence="that of the set; see its page",
+    needs="<set>/data/test-*.parquet, also in a folder arena; pip install "
+    "'asdf-antispoofing[parquet]'",
+    folders=("",),
+    marks=(),
+    read=_read_arena,
+    subset_of="set",
+    published=PUBLISHED["arena"],
+    source="the corpora's label files, and the pages of the sets",
+)
+PARQUET = KnownCorpus(
+    title="Any data set in parquet",
+    homepage="https://huggingface.co/docs/hub/datasets-audio",
+    licence="that of the data set; see its page",
+    needs="a line in run.py, Corpus(reader='parquet', folder='...'); *.parquet with a column of "
+    "recordings (bytes) or of their paths, and labels; pip install 'asdf-antispoofing[parquet]'",
+    folders=(),
+    marks=(),
+    read=read_parquet,
+    subset_of="split",
+)

@@ -1,0 +1,171 @@
+"""Recordings read out of parquet files, held against the same files in a folder."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from numpy.testing import assert_array_equal
+
+from asdf.archives import file_size, file_state, find_member, open_file, open_table
+from asdf.archives import parquet as archives_parquet
+from asdf.archives.members import open_archive
+from asdf.audio import audio_length, read_audio
+from asdf.errors import AsdfError
+from tests.conftest import PATIENCE_S
+from tests.unit.archives.conftest import NAMES
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def pack_rows(corpus: Path, names: list[str | None], audio_names: list[str | None]) -> Path:
+    """Write the five recordings of `corpus`, two per group of rows."""
+    content = [(corpus / name).read_bytes() for name in NAMES]
+    rows = [{"bytes": data, "path": name} for data, name in zip(content, audio_names, strict=True)]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"path": names, "audio": pa.array(rows, kind), "label": [0, 1, 0, 1, 1]})
+    path = corpus.parent / "test-00000-of-00001.parquet"
+    pq.write_table(table, path, row_group_size=2)
+    return path
+
+
+@pytest.fixture
+def packed(corpus: Path) -> Path:
+    return pack_rows(corpus, list(NAMES), [None] * 5)
+
+
+def test_a_row_is_the_file_that_was_packed(corpus: Path, packed: Path) -> None:
+    for name in NAMES:
+        whole = read_audio(corpus / name)
+        assert_array_equal(read_audio(packed / name), whole)
+        assert_array_equal(read_audio(packed / name, 1000, 700), whole[1000:1700])
+        assert audio_length(packed / name) == len(whole)
+        assert file_size(packed / name) == (corpus / name).stat().st_size
+        with open_file(packed / name) as file:
+            assert file.read() == (corpus / name).read_bytes()
+    archive = open_archive(packed)
+    assert sorted(archive.names()) == sorted(NAMES) and archive.row_names() == NAMES
+    assert list(archive.names("flac/sprächen")) == ["日本.flac"]
+    assert archive.is_folder("flac") and not archive.is_folder("fla")
+    state = file_state(packed / NAMES[0])
+    assert state == (packed.stat().st_size, packed.stat().st_mtime_ns)
+    with pytest.raises(AsdfError, match=r"there is no file .*parquet/flac/none\.flac"):
+        read_audio(packed / "flac" / "none.flac")
+
+
+@pytest.mark.parametrize(
+    ("names", "audio_names", "expected"),
+    [
+        (["/data/a.wav", "b.wav", "c.wav", "d.wav", "x/../e.wav"], [None] * 5, "data/a.wav"),
+        (["a"] * 5, ["1.wav", "2.wav", "3.wav", "4.wav", "5.wav"], "1.wav"),
+        (["a"] * 5, ["audio.wav"] * 5, "00000000"),
+        (["a", "b", None, "c", "d"], ["../1.wav", "2.wav", "3.wav", "4.wav", "5.wav"], "00000000"),
+    ],
+)
+def test_a_name_is_the_path_of_the_row_or_its_number(
+    corpus: Path, names: list, audio_names: list, expected: str
+) -> None:
+    path = pack_rows(corpus, names, audio_names)
+    assert open_archive(path).row_names()[0] == expected
+    assert_array_equal(read_audio(path / expected), read_audio(corpus / NAMES[0]))
+
+
+def test_threads_and_a_pickled_archive_read_the_same(corpus: Path, packed: Path) -> None:
+    names = NAMES * 20
+    with ThreadPoolExecutor(8) as pool:
+        read = list(pool.map(lambda name: read_audio(packed / name), names))
+    for name, samples in zip(names, read, strict=True):
+        assert_array_equal(samples, read_audio(corpus / name))
+    archive = open_archive(packed)
+    assert pickle.loads(pickle.dumps(archive)) is archive
+
+
+PROCESSES = """
+import multiprocessing, sys
+from pathlib import Path
+from asdf.audio import read_audio
+archive, names = Path(sys.argv[2]), sys.argv[3:]
+def read(name):
+    return read_audio(archive / name).tobytes()
+if __name__ == "__main__":
+    expected = [read(name) for name in names]
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        assert pool.map(read, names * 10, chunksize=1) == expected * 10
+    assert [read(name) for name in names] == expected
+"""
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_processes_read_the_same(packed: Path, tmp_path: Path, start: str) -> None:
+    script = tmp_path / "read.py"
+    script.write_text(PROCESSES)
+    command = [sys.executable, str(script), start, str(packed), *NAMES]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_groups_that_are_held_are_bounded(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = archives_parquet._Groups()
+    monkeypatch.setattr(archives_parquet, "_groups", groups)
+    # Less than any group has: one is held nevertheless.
+    monkeypatch.setattr(archives_parquet, "_MAX_BYTES", 1)
+    for name in NAMES:
+        read_audio(packed / name)
+        assert len(groups._arrays) == 1
+    assert groups._bytes == sum(array.nbytes for array in groups._arrays.values())
+    monkeypatch.setattr(archives_parquet, "_MAX_BYTES", 2**26)
+    for name in NAMES:
+        read_audio(packed / name)
+    assert len(groups._arrays) == 3
+
+
+def test_a_replaced_file_is_opened_anew(corpus: Path, packed: Path) -> None:
+    before = read_audio(packed / NAMES[0])
+    turned = pack_rows(corpus, list(reversed(NAMES)), [None] * 5)
+    assert turned == packed
+    # The name of the first recording is that of the last one now.
+    assert open_archive(packed).row_names() == list(reversed(NAMES))
+    assert_array_equal(read_audio(packed / NAMES[-1]), before)
+
+
+def test_what_is_no_whole_file_is_one_message(corpus: Path, packed: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(packed.read_bytes()[:-50])
+    with pytest.raises(AsdfError, match=r"cut\.parquet is not a whole parquet file \("):
+        read_audio(cut / NAMES[0])
+    damaged = tmp_path / "damaged.parquet"
+    content = bytearray(packed.read_bytes())
+    content[200:2000] = bytes(1800)
+    damaged.write_bytes(content)
+    with pytest.raises(AsdfError, match=r"damaged\.parquet"):
+        for name in NAMES:
+            read_audio(damaged / name)
+    with pytest.raises(AsdfError, match=r"cannot read .*none\.parquet: No such file"):
+        open_table(tmp_path / "none.parquet")
+    pq.write_table(pa.table({"label": [1]}), tmp_path / "labels.parquet")
+    with pytest.raises(AsdfError, match=r"no column of recordings .* its columns are label"):
+        find_member(tmp_path / "labels.parquet" / "0")
+
+
+def test_a_row_without_a_recording_is_named(corpus: Path) -> None:
+    path = corpus.parent / "some.parquet"
+    table = pa.table({"path": ["a", "b"], "speech": pa.array([b"abc", None], pa.binary())})
+    pq.write_table(table, path)
+    assert file_size(path / "a") == 3
+    with pytest.raises(AsdfError, match=r"some\.parquet: row 1 holds no recording"):
+        read_audio(path / "b")
+
+
+def test_a_folder_of_that_name_counts(corpus: Path, packed: Path) -> None:
+    """As with tars: a folder may be called so, and holds ordinary files."""
+    packed.unlink()
+    shutil.copytree(corpus, packed)
+    assert_array_equal(read_audio(packed / NAMES[0]), read_audio(corpus / NAMES[0]))
