@@ -31,6 +31,7 @@ COMMANDS = {
     "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
     "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables "
     "and submissions",
+    "fuse": "one system of several: weights from their score files, the gain, fused scores",
     "networks": "the networks of ASDF, with their sizes and costs",
     "detectors": "published detectors: their error rates, training data, licences, and how to use "
     "them by name",

@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.metrics.costs import DetectionCost
-from asdf.metrics.detection import Floats, as_scores, eer
+from asdf.metrics.detection import as_scores, eer
+from asdf.metrics.logistic import fit_weights
 
-_MAX_STEPS = 200
 _COSTS = ("spoof_prior", "miss", "false_alarm")
 
 
@@ -113,14 +113,7 @@ def fit_llr(
 ) -> tuple[float, float]:
     """Return scale and offset of the LLR with the lowest prior-weighted logistic loss.
 
-    With t = log(prior / (1 - prior)) the loss is the sum of prior times the mean of
-    log(1 + exp(-LLR - t)) over the bona fide trials and 1 - prior times that of
-    log(1 + exp(LLR + t)) over the spoofs; with prior 0.5 it is Cllr. Newton's method minimises it.
-
-    Where no bona fide trial scores below a spoof, the loss has no minimum: the steeper, the better.
-    The targets of the two classes are then not 1 and 0 but (n + 1) / (n + 2) and 1 / (n + 2), as of
-    classes with one more trial of either kind (Platt, "Probabilistic outputs for support vector
-    machines", 1999): n trials without an error are no evidence for more.
+    See `fit_weights` for the loss, and for scores without an error.
 
     Args:
         prior: of bona fide.
@@ -130,35 +123,12 @@ def fit_llr(
     """
     bona_fide = as_scores("bona fide", bona_fide)
     spoof = as_scores("spoof", spoof)
-    scores = np.concatenate([bona_fide, spoof])
-    # Scores of any size lead to the same problem; centre and spread are put back at the end.
-    centre = float(scores.mean())
-    spread = float(scores.std())
-    if spread == 0 or not math.isfinite(spread):
-        raise AsdfError(
-            "all scores are alike: there is nothing to calibrate. Did the training diverge?"
-        )
-    class_sizes = [bona_fide.size, spoof.size]
-    sizes = np.repeat(class_sizes, class_sizes)
-    is_bona_fide = np.arange(scores.size) < bona_fide.size
-    margin = np.zeros(scores.size)
-    # Apart the wrong way round, too: the fit has to end before its slope can be refused.
-    if bona_fide.min() >= spoof.max() or spoof.min() >= bona_fide.max():
-        margin = 1 / (sizes + 2)
-    standardised = (scores - centre) / spread
-    slope, intercept = _minimise(
-        inputs=np.stack([standardised, np.ones(scores.size)], axis=1),
-        targets=np.where(is_bona_fide, 1 - margin, margin),
-        weights=np.where(is_bona_fide, prior, 1 - prior) / sizes,
-        shift=math.log(prior / (1 - prior)),
-    )
-    if slope <= 0:
+    (scale,), offset = fit_weights(bona_fide[:, None], spoof[:, None], prior)
+    if scale <= 0:
         raise AsdfError(
             "higher scores do not mean bona fide in these scores: they cannot be calibrated. Check "
             "the labels, and that the scores are of this network's bona fide logit."
         )
-    scale = slope / spread
-    offset = intercept - slope * centre / spread
     return scale, offset
 
 
@@ -174,45 +144,3 @@ def eer_threshold(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
     if not accepted.size:
         return float(np.nextafter(rejected, np.inf))
     return float((rejected + accepted.min()) / 2)
-
-
-def _minimise(
-    inputs: Floats, targets: Floats, weights: Floats, shift: float
-) -> tuple[float, float]:
-    """Minimise the weighted cross-entropy of `targets` under sigmoid(inputs @ solution + shift).
-
-    It is convex, and Newton's method with a line search finds its minimum.
-
-    Args:
-        inputs: (trials, 2); `targets` and `weights`: (trials,).
-    """
-
-    def loss(candidate: Floats) -> float:
-        logits = inputs @ candidate + shift
-        return float(weights @ (np.logaddexp(0, logits) - targets * logits))
-
-    # Posteriors of one half: there the curvature is largest, and the first step not too long.
-    solution = np.array([0.0, -shift])
-    for _ in range(_MAX_STEPS):
-        logits = inputs @ solution + shift
-        # The sigmoid by its tangent does not overflow.
-        posteriors = 0.5 * (1 + np.tanh(logits / 2))
-        gradient = inputs.T @ (weights * (posteriors - targets))
-        variances = weights * posteriors * (1 - posteriors)
-        curvature = (inputs * variances[:, None]).T @ inputs
-        # Not solve(): where all posteriors round to 0 or 1, the curvature is singular.
-        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
-        gain = float(gradient @ step)
-        # A step is about as long as the root of its gain: 1e-13, where rounding takes over.
-        if gain < 1e-26:
-            break
-        # So near the end the loss no longer shows the difference, and a full step is the best one.
-        length = 1.0
-        if gain > 1e-12:
-            current = loss(solution)
-            # Armijo's rule: a step has to gain a ten-thousandth of what the slope promises.
-            required = 1e-4 * gain
-            while loss(solution - length * step) > current - length * required:
-                length /= 2
-        solution = solution - length * step
-    return float(solution[0]), float(solution[1])

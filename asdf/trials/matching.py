@@ -175,6 +175,34 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
     return columns
 
 
+def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> Scores:
+    """Return the scores of another system in the order of the trials of `first`.
+
+    Args:
+        name, first_name: of the two files, for messages.
+
+    Raises:
+        AsdfError: they are not of the same trials, a trial is scored twice, or the labels differ.
+    """
+    indices = _match(scores.ids, first)
+    others = values_at(scores.ids, np.flatnonzero(indices < 0))
+    scored = np.zeros(len(first), bool)
+    scored[indices[indices >= 0]] = True
+    missing = values_at(first.ids, np.flatnonzero(~scored))
+    for problem, trials in (("not in it", others), ("without a score here", missing)):
+        if trials:
+            raise AsdfError(
+                f"{name} does not have the trials of {first_name}: {len(trials)} are {problem}: "
+                f"{quoted_and_more(trials, _SHOWN)}. Every system needs a score of every trial; "
+                "--protocol with --ignore-others selects those of one set."
+            )
+    _refuse_repeated(name, scores.ids, indices, first, first_name)
+    _compare_labels(name, scores.ids, scores.labels, first.labels[indices], first_name)
+    order = np.empty(len(first), np.intp)
+    order[indices] = np.arange(len(first))
+    return Scores.of(first, scores.scores[order])
+
+
 def _match(ids: Sequence[str], trials: TrialList) -> Indices:
     """Return the index in `trials` of each utterance; -1 where there is none."""
     # Most files have the protocol's own names, and bare names of a million trials take seconds.
@@ -226,14 +254,16 @@ def _refuse_missing(path: str | os.PathLike[str], indices: Indices, trials: Tria
         )
 
 
-def _refuse_repeated(name: str, ids: Sequence[str], indices: Indices, trials: TrialList) -> None:
+def _refuse_repeated(
+    name: str, ids: Sequence[str], indices: Indices, trials: TrialList, listed: str = "the protocol"
+) -> None:
     """Refuse two utterances of one trial, such as `flac/a.flac` and `a`."""
     counts = np.bincount(indices, minlength=len(trials))
     repeated = np.flatnonzero(counts[indices] > 1)
     if repeated.size:
         names = values_at(ids, repeated[: _SHOWN + 1])
         raise AsdfError(
-            f"{name}: {(counts > 1).sum()} trials of the protocol are scored more than once: "
+            f"{name}: {(counts > 1).sum()} trials of {listed} are scored more than once: "
             f"{quoted_and_more(names, _SHOWN)}. Repeated trials change the EER; score the set "
             "again."
         )
@@ -244,6 +274,7 @@ def _compare_labels(
     ids: Sequence[str],
     in_file: Labels,
     in_protocol: Labels,
+    protocol: str = "the protocol",
 ) -> None:
     different = np.flatnonzero(in_file != in_protocol)
     if not different.size:
@@ -253,6 +284,6 @@ def _compare_labels(
     if different.size == len(ids):
         hint = " All of them: does 1 mean spoof in one of the two?"
     raise AsdfError(
-        f"{name}: {different.size} of {len(ids)} trials are labelled otherwise in the protocol: "
-        f"{quoted_and_more(names, _SHOWN)}.{hint} Is it the protocol of this set?"
+        f"{name}: {different.size} of {len(ids)} trials are labelled otherwise in {protocol}: "
+        f"{quoted_and_more(names, _SHOWN)}.{hint} Are both of the same set?"
     )

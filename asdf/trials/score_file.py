@@ -220,6 +220,16 @@ def write_scores(
         file.writelines(f"{utterance} {key:d} {score}\n" for utterance, key, score in rows)
 
 
+def write_unlabelled_scores(
+    path: str | os.PathLike[str], ids: Sequence[str], scores: npt.NDArray[np.float64]
+) -> None:
+    """Write `UTT SCORE` lines atomically, with the scores of `write_scores`. Raises as that."""
+    _check_writable(path, ids, scores)
+    with atomic_write(path) as file:
+        rows = zip(ids, score_texts(scores), strict=True)
+        file.writelines(f"{utterance} {score}\n" for utterance, score in rows)
+
+
 def _check_writable(
     path: str | os.PathLike[str], ids: Sequence[str], values: npt.NDArray[np.float64]
 ) -> None:

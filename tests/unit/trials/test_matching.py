@@ -61,7 +61,7 @@ def test_every_format_gives_the_same(tmp_path, text):
         ("my take 1 1\nLA_2 nan\nLA_3 1\n", "line 2: the score of 'LA_2' is nan"),
         (
             "my take 1.wav 1 1\nLA_2 1 1\nLA_3 0 1\n",
-            "2 of 3 trials are labelled otherwise in the protocol: 'LA_2', 'LA_3'. I",
+            "2 of 3 trials are labelled otherwise in the protocol: 'LA_2', 'LA_3'. A",
         ),
         (
             "my take 1.wav 0 1\nLA_2 1 1\nLA_3 0 1\n",

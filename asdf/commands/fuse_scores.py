@@ -1,0 +1,161 @@
+"""The score files that `python -m asdf fuse` reads and writes.
+
+Invariant: systems are fused trial by trial: each has one score of every trial, under the same label
+where labels are known; else the command ends with a message that counts and names the trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asdf.commands.outputs import input_name
+from asdf.commands.score_files import named_systems, read_protocol_option, read_system_scores
+from asdf.errors import UsageError
+from asdf.metrics.leading import speakers_of
+from asdf.runs.streams import descriptor_of
+from asdf.trials.formats import read_score_file
+from asdf.trials.how_scored import NOT_KNOWN, HowScored
+from asdf.trials.matching import align_scores
+from asdf.trials.score_file import Scores, write_scores, write_unlabelled_scores
+from asdf.trials.scored_files import how_scored, remove_how_scored, write_how_scored
+
+if TYPE_CHECKING:
+    from asdf.metrics.detection import Floats
+    from asdf.metrics.fusion import Fusion
+
+
+@dataclass(frozen=True)
+class DevelopmentSet:
+    """The scores that a fusion is fitted to.
+
+    Attributes:
+        set: its name, or ''.
+        names: of the systems.
+        paths: of their score files.
+        scores: by each system, of the same trials in one order.
+        speakers: of each trial; None where they are not known.
+    """
+
+    set: str
+    names: list[str]
+    paths: list[Path]
+    scores: list[Scores]
+    speakers: list[str] | None
+
+
+@dataclass(frozen=True)
+class Applied:
+    """Fused scores of another set.
+
+    Attributes:
+        names: of the systems.
+        systems: the scores by each.
+        fused: those of the fusion; labels are all 0 where none are known.
+        labelled: whether labels are known.
+        scored: how much of each recording was scored, where that is the same for all systems.
+    """
+
+    names: list[str]
+    systems: list[Scores]
+    fused: Scores
+    labelled: bool
+    scored: HowScored
+
+    def write(self, path: Path) -> None:
+        """Write the fused score file.
+
+        Raises:
+            AsdfError: it cannot be written.
+        """
+        is_stream = descriptor_of(path) is not None
+        if not is_stream:
+            remove_how_scored(path)
+        if self.labelled:
+            write_scores(path, self.fused.ids, self.fused.labels, self.fused.scores)
+        else:
+            write_unlabelled_scores(path, self.fused.ids, self.fused.scores)
+        if self.scored.length is not None and not is_stream:
+            write_how_scored(path, self.scored)
+
+
+def read_development(args: argparse.Namespace) -> DevelopmentSet:
+    """Read the score files of the development set, with the labels of a protocol if one is named.
+
+    Raises:
+        UsageError: a folder without --on.
+        AsdfError: a file cannot be read, or they are not of the same trials.
+    """
+    systems = named_systems([_with_set(word, args.on) for word in args.scores])
+    protocol = read_protocol_option(args)
+    scores: list[Scores] = []
+    for system in systems:
+        own = read_system_scores(system.path, protocol, args.ignore_others)
+        scores.append(_aligned(system.path, own, systems[0].path, scores))
+    return DevelopmentSet(
+        args.on,
+        [system.name for system in systems],
+        [system.path for system in systems],
+        scores,
+        speakers_of(scores[0], protocol.trials),
+    )
+
+
+def _with_set(word: str, name: str) -> str:
+    """Return a score file, or of a folder the one of the set."""
+    path = Path(word.partition("=")[2] or word)
+    if not path.is_dir():
+        return word
+    if not name:
+        raise UsageError(f"{path} is a folder: --on SET says which of its score files to take.")
+    return f"{word}/{name}.txt"
+
+
+def _aligned(path: Path, scores: Scores, first: Path, before: Sequence[Scores]) -> Scores:
+    """Return scores in the order of the first of those that were read before."""
+    if not before:
+        return scores
+    return align_scores(input_name(path), scores, input_name(first), before[0])
+
+
+def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusion) -> Applied:
+    """Fuse score files of another set, in any format, with labels or without.
+
+    Raises:
+        UsageError: some have labels, others none.
+        AsdfError: a file cannot be read, or they are not of the same trials.
+    """
+    paths = [Path(word) for word in words]
+    systems: list[Scores] = []
+    have_labels = set()
+    for path in paths:
+        file = read_score_file(path)
+        have_labels.add(file.labels is not None)
+        labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
+        own = Scores(file.ids, labels, file.scores)
+        if len(have_labels) > 1:
+            raise UsageError(
+                f"{path} and the files before it: some have labels, others none. Give all with "
+                "labels, or all without."
+            )
+        systems.append(_aligned(path, own, paths[0], systems))
+    scores_NS: Floats = np.stack([system.scores for system in systems], axis=1)
+    fused = Scores.of(systems[0], fusion.fuse(scores_NS))
+    # One class alone has no error rates; its scores are fused all the same.
+    labelled = have_labels == {True}
+    return Applied(development.names, systems, fused, labelled, _common_way(paths))
+
+
+def _common_way(paths: Sequence[Path]) -> HowScored:
+    """Return how all files were scored; what differs between them is not known of the fusion."""
+    ways = [how_scored(path) for path in paths]
+    lengths = {way.length for way in ways}
+    precisions = {way.precision for way in ways}
+    if len(lengths) > 1:
+        return NOT_KNOWN
+    return HowScored(ways[0].length, ways[0].precision if len(precisions) == 1 else None)

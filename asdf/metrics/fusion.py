@@ -1,0 +1,233 @@
+"""Several systems' scores of the same trials fused into one, fitted on a development set.
+
+Invariant: the fused score of a trial depends on its scores alone, not on the other trials that are
+scored with it; so a single new recording can be scored, and a list gets the same numbers.
+
+A rank is the proportion of the development set's scores that lie below, ties counting half. Between
+two of these scores it is interpolated, and beyond the lowest and the highest it goes on towards 0
+and 1, so that no two scores become one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.calibration import fit_llr
+from asdf.metrics.detection import Floats
+from asdf.metrics.logistic import fit_weights
+from asdf.trials.trial_list import Labels
+
+METHODS = {
+    "logistic": "logistic regression: the weighted sum of the scores that is the best LLR",
+    "mean": "the mean of the systems' LLRs, each calibrated by itself",
+    "rank": "the mean of the scores' ranks in the development set",
+}
+"""The methods, with their descriptions."""
+
+_MOST_KNOTS = 1024
+"""Scores of the development set that ranks are read from; those between are interpolated."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of a system's scores: a rising map of any score to a number between 0 and 1.
+
+    Attributes:
+        scores: different ones of the development set, ascending.
+        ranks: of each of them.
+        spread: the standard deviation of all, the unit beyond both ends.
+    """
+
+    scores: tuple[float, ...]
+    ranks: tuple[float, ...]
+    spread: float
+
+    @classmethod
+    def of(cls, scores_N: Floats) -> Ranks:
+        """Learn the ranks of a set.
+
+        Raises:
+            AsdfError: all scores are alike.
+        """
+        values, counts = np.unique(scores_N, return_counts=True)
+        if values.size < 2:
+            raise AsdfError("all scores are alike: they have no ranks. Did the training diverge?")
+        ranks = (np.cumsum(counts) - counts / 2) / scores_N.size
+        if values.size > _MOST_KNOTS:
+            chosen = np.linspace(0, values.size - 1, _MOST_KNOTS).round().astype(int)
+            values = values[chosen]
+            ranks = ranks[chosen]
+        return cls(tuple(values.tolist()), tuple(ranks.tolist()), float(scores_N.std()))
+
+    def rank(self, scores_N: Floats) -> Floats:
+        """Return the rank of each score."""
+        inner = np.interp(scores_N, self.scores, self.ranks)
+        below = np.maximum(self.scores[0] - scores_N, 0) / self.spread
+        above = np.maximum(scores_N - self.scores[-1], 0) / self.spread
+        # Towards 0 from the lowest rank, and towards 1 from the highest, the slower the farther.
+        lowered: Floats = inner / (1 + below)
+        return 1 - (1 - lowered) / (1 + above)
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How the scores of several systems become one: the weighted sum of the scores or their ranks.
+
+    Attributes:
+        method: of `METHODS`.
+        weights: of each system.
+        offset: that is added.
+        ranks: of each system, where the method is 'rank'; else empty.
+    """
+
+    method: str
+    weights: tuple[float, ...]
+    offset: float
+    ranks: tuple[Ranks, ...] = ()
+
+    @property
+    def is_llr(self) -> bool:
+        """Whether fused scores are log-likelihood ratios as they are."""
+        return self.method == "logistic"
+
+    def fuse(self, scores_NS: Floats) -> Floats:
+        """Return the fused scores (N,) of the scores by the systems, in their order."""
+        if scores_NS.ndim != 2 or scores_NS.shape[1] != len(self.weights):
+            raise ValueError(f"scores of shape {scores_NS.shape} for {len(self.weights)} systems")
+        fused = np.full(len(scores_NS), self.offset)
+        for index, weight in enumerate(self.weights):
+            column = np.asarray(scores_NS[:, index], np.float64)
+            if self.ranks:
+                column = self.ranks[index].rank(column)
+            # A system at a time: a product of matrices has other last digits for other sizes.
+            fused = fused + weight * column
+        return fused
+
+    def content(self) -> dict[str, Any]:
+        """Return plain values for a file."""
+        content: dict[str, Any] = {
+            "method": self.method,
+            "weights": list(self.weights),
+            "offset": self.offset,
+        }
+        if self.ranks:
+            content["ranks"] = [
+                {"scores": list(part.scores), "ranks": list(part.ranks), "spread": part.spread}
+                for part in self.ranks
+            ]
+        return content
+
+
+def fit_fusion(
+    method: str, scores_NS: Floats, labels: Labels, names: Sequence[str] | None = None
+) -> Fusion:
+    """Fit a fusion to the trials of a development set.
+
+    Args:
+        method: of `METHODS`.
+        scores_NS: of each trial by each system.
+        names: of the systems, for messages.
+
+    Raises:
+        UsageError: there is no such method.
+        AsdfError: the scores of a system are all alike, or for 'mean' turned round.
+    """
+    names = names or [f"system {number}" for number in range(1, scores_NS.shape[1] + 1)]
+    if method == "logistic":
+        _check_spreads(scores_NS, names)
+        weights, offset = fit_weights(scores_NS[labels == 1], scores_NS[labels == 0])
+        return Fusion(method, tuple(weights), offset)
+    parts = []
+    for name, column in zip(names, scores_NS.T, strict=True):
+        parts.append(_fit_system(method, name, np.ascontiguousarray(column), labels))
+    if method == "mean":
+        share = 1 / len(parts)
+        offsets = [part.offset for part in parts]
+        return Fusion(
+            method, tuple(share * part.weights[0] for part in parts), share * sum(offsets)
+        )
+    return Fusion(
+        method,
+        tuple(1 / len(parts) for _ in parts),
+        0.0,
+        tuple(part.ranks[0] for part in parts),
+    )
+
+
+def _check_spreads(scores_NS: Floats, names: Sequence[str]) -> None:
+    for name, spread in zip(names, scores_NS.std(axis=0).tolist(), strict=True):
+        if spread == 0:
+            raise AsdfError(f"{name}: all scores are alike: there is nothing to fuse.")
+
+
+def _fit_system(method: str, name: str, scores_N: Floats, labels: Labels) -> Fusion:
+    """Fit one system's part of a mean."""
+    try:
+        if method == "rank":
+            return Fusion(method, (1.0,), 0.0, (Ranks.of(scores_N),))
+        if method == "mean":
+            scale, offset = fit_llr(scores_N[labels == 1], scores_N[labels == 0])
+            return Fusion(method, (scale,), offset)
+    except AsdfError as error:
+        raise AsdfError(f"{name}: {error}") from None
+    raise UsageError(f"there is no fusion {method!r}: choose {', '.join(METHODS)}.")
+
+
+def read_fusion(entry: Any, path: object) -> Fusion:
+    """Read a fusion from the `entry` of a file that `Fusion.content` was written to.
+
+    Raises:
+        AsdfError: it is not such an entry.
+    """
+    try:
+        fusion = _parse(entry)
+    except (KeyError, TypeError, ValueError):
+        fusion = None
+    if fusion is None or not _is_sound(fusion):
+        raise AsdfError(
+            f"the fusion in {path} cannot be used: it was changed or damaged. Make the file again "
+            "with `python -m asdf fuse`."
+        )
+    return fusion
+
+
+def _parse(entry: Mapping[str, Any]) -> Fusion:
+    ranks = []
+    for part in entry.get("ranks", []):
+        ranks.append(Ranks(_numbers(part["scores"]), _numbers(part["ranks"]), part["spread"]))
+    return Fusion(entry["method"], _numbers(entry["weights"]), entry["offset"], tuple(ranks))
+
+
+def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _is_sound(fusion: Fusion) -> bool:
+    """Whether a method that exists has finite numbers, and ranks that rise, where it needs them."""
+    if fusion.method not in METHODS or not fusion.weights:
+        return False
+    if not all(map(_is_finite, (*fusion.weights, fusion.offset))):
+        return False
+    needed = len(fusion.weights) if fusion.method == "rank" else 0
+    return len(fusion.ranks) == needed and all(map(_rises, fusion.ranks))
+
+
+def _rises(ranks: Ranks) -> bool:
+    scores = np.array(ranks.scores)
+    values = np.array(ranks.ranks)
+    if scores.size < 2 or scores.shape != values.shape:
+        return False
+    rises = (np.diff(scores) > 0).all() and (np.diff(values) > 0).all()
+    bounded = values.min() > 0 and values.max() < 1
+    return bool(rises and bounded and _is_finite(ranks.spread) and ranks.spread > 0)
+
+
+def _is_finite(value: Any) -> bool:
+    # True counts as a number in Python, and is none in a file.
+    return isinstance(value, int | float) and math.isfinite(value) and value is not True

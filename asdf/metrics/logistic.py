@@ -1,0 +1,154 @@
+"""Logistic regression of the class of trials on the scores of one or several systems.
+
+Invariant: both classes weigh as the prior says, however many trials they have, and the solution is
+the minimum of a convex loss: it does not depend on the order of trials or systems, up to rounding.
+
+Source: Brümmer, FoCal, "Tools for fusion and calibration of automatic speaker detection systems",
+2005: prior-weighted logistic regression.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.errors import AsdfError
+from asdf.metrics.detection import Floats
+
+_MAX_STEPS = 200
+# Of the spread of the combined scores: classes that touch up to rounding are apart.
+_TOUCHING = 1e-9
+
+
+def fit_weights(
+    bona_fide_BS: Floats, spoof_PS: Floats, prior: float = 0.5
+) -> tuple[list[float], float]:
+    """Return weights and offset of the LLR with the lowest prior-weighted logistic loss.
+
+    With LLR = weights @ scores + offset and t = log(prior / (1 - prior)) the loss is the sum of
+    prior times the mean of log(1 + exp(-LLR - t)) over the bona fide trials and 1 - prior times
+    that of log(1 + exp(LLR + t)) over the spoofs; with prior 0.5 it is Cllr. Newton's method
+    minimises it. Systems whose scores are multiples of each other share their weight.
+
+    Where the weighted scores of no bona fide trial lie below those of a spoof, the loss has no
+    minimum: the steeper, the better. The targets of the two classes are then not 1 and 0 but
+    (n + 1) / (n + 2) and 1 / (n + 2), as of classes with one more trial of either kind (Platt,
+    "Probabilistic outputs for support vector machines", 1999): n trials without an error are no
+    evidence for more.
+
+    Args:
+        bona_fide_BS, spoof_PS: finite scores of the trials of each class, by S systems.
+        prior: of bona fide.
+
+    Raises:
+        AsdfError: all scores of a system are alike.
+    """
+    scores_NS = np.concatenate([bona_fide_BS, spoof_PS])
+    class_sizes = [len(bona_fide_BS), len(spoof_PS)]
+    sizes = np.repeat(class_sizes, class_sizes)
+    is_bona_fide = np.arange(len(scores_NS)) < len(bona_fide_BS)
+    # Scores of any size lead to the same problem; centres and spreads are put back at the end.
+    columns = []
+    scales = []
+    for column in scores_NS.T:
+        # Contiguous, so that numpy adds them up in the same order whatever the number of systems.
+        scale = _scale_of(np.ascontiguousarray(column))
+        columns.append((column - scale[0]) / scale[1])
+        scales.append(scale)
+    inputs = np.stack([*columns, np.ones(len(scores_NS))], axis=1)
+
+    def fit(margin: Floats) -> Floats:
+        return _minimise(
+            inputs,
+            targets=np.where(is_bona_fide, 1 - margin, margin),
+            weights=np.where(is_bona_fide, prior, 1 - prior) / sizes,
+            shift=math.log(prior / (1 - prior)),
+        )
+
+    certain = np.zeros(len(scores_NS))
+    cautious = 1 / (sizes + 2)
+    if any(_are_apart(column, is_bona_fide) for column in scores_NS.T):
+        return _put_back(fit(cautious).tolist(), scales)
+    solution = fit(certain)
+    # No system alone, but all together: then the steps of the fit end without a minimum.
+    if len(columns) > 1 and _are_apart(inputs @ solution, is_bona_fide, _TOUCHING):
+        solution = fit(cautious)
+    return _put_back(solution.tolist(), scales)
+
+
+def _scale_of(scores: Floats) -> tuple[float, float]:
+    """Return mean and standard deviation."""
+    centre = float(scores.mean())
+    spread = float(scores.std())
+    if spread == 0 or not math.isfinite(spread):
+        raise AsdfError(
+            "all scores are alike: there is nothing to calibrate. Did the training diverge?"
+        )
+    return centre, spread
+
+
+def _are_apart(scores: Floats, is_bona_fide: npt.NDArray[np.bool_], tolerance: float = 0.0) -> bool:
+    """Whether a threshold separates the classes, also the wrong way round.
+
+    Args:
+        tolerance: of what overlaps, as a proportion of the spread of the scores.
+    """
+    bona_fide = scores[is_bona_fide]
+    spoof = scores[~is_bona_fide]
+    gap = max(bona_fide.min() - spoof.max(), spoof.min() - bona_fide.max())
+    return bool(gap >= -tolerance * scores.std())
+
+
+def _put_back(
+    solution: list[float], scales: list[tuple[float, float]]
+) -> tuple[list[float], float]:
+    """Return weights and offset for the scores themselves, from those for standardised scores."""
+    *slopes, offset = solution
+    weights = []
+    for slope, (centre, spread) in zip(slopes, scales, strict=True):
+        weights.append(slope / spread)
+        offset -= slope * centre / spread
+    return weights, offset
+
+
+def _minimise(inputs: Floats, targets: Floats, weights: Floats, shift: float) -> Floats:
+    """Minimise the weighted cross-entropy of `targets` under sigmoid(inputs @ solution + shift).
+
+    It is convex, and Newton's method with a line search finds its minimum.
+
+    Args:
+        inputs: (trials, S + 1), the last column ones; `targets` and `weights`: (trials,).
+    """
+
+    def loss(candidate: Floats) -> float:
+        logits = inputs @ candidate + shift
+        return float(weights @ (np.logaddexp(0, logits) - targets * logits))
+
+    # Posteriors of one half: there the curvature is largest, and the first step not too long.
+    solution = np.zeros(inputs.shape[1])
+    solution[-1] = -shift
+    for _ in range(_MAX_STEPS):
+        logits = inputs @ solution + shift
+        # The sigmoid by its tangent does not overflow.
+        posteriors = 0.5 * (1 + np.tanh(logits / 2))
+        gradient = inputs.T @ (weights * (posteriors - targets))
+        variances = weights * posteriors * (1 - posteriors)
+        curvature = (inputs * variances[:, None]).T @ inputs
+        # Not solve(): where all posteriors round to 0 or 1, the curvature is singular.
+        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
+        gain = float(gradient @ step)
+        # A step is about as long as the root of its gain: 1e-13, where rounding takes over.
+        if gain < 1e-26:
+            break
+        # So near the end the loss no longer shows the difference, and a full step is the best one.
+        length = 1.0
+        if gain > 1e-12:
+            current = loss(solution)
+            # Armijo's rule: a step has to gain a ten-thousandth of what the slope promises.
+            required = 1e-4 * gain
+            while loss(solution - length * step) > current - length * required:
+                length /= 2
+        solution = solution - length * step
+    return solution

@@ -1,0 +1,174 @@
+"""`python -m asdf fuse`: what is shown, written and refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from asdf.__main__ import main
+from asdf.evaluation import read_scores, write_scores
+from asdf.metrics.fusion import fit_fusion
+from asdf.trials.how_scored import HowScored
+from asdf.trials.scored_files import read_how_scored, write_how_scored
+from asdf.trials.scored_length import ScoredLength
+
+LABELS = np.repeat([1, 0], [60, 90])
+RNG = np.random.default_rng(8)
+SCORES = {
+    name: (RNG.normal(size=(150, 2)) + LABELS[:, None] * (2, 1.5)).astype(np.float32)
+    for name in ("dev", "eval")
+}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, scores in SCORES.items():
+        for system, column in zip("ab", scores.T, strict=True):
+            ids = [f"{name}/{index}.wav" for index in range(150)]
+            path = tmp_path / f"{system}_{name}.txt"
+            write_scores(path, ids, LABELS, column)
+            write_how_scored(path, HowScored(ScoredLength(64600, 64600), "fp32"))
+    return tmp_path
+
+
+def run(capsys, *words):
+    status = main(["fuse", *map(str, words)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_fused_file_is_that_of_all_development_trials(capsys, files):
+    words = ("--apply", "a_eval.txt", "b_eval.txt", "--out", "fused.txt", "--replicates", 20)
+    status, out, _ = run(capsys, "a_dev.txt", "b_dev.txt", "--on", "dev", *words)
+    assert status == 0
+    fusion = fit_fusion("logistic", SCORES["dev"].astype(np.float64), LABELS)
+    fused = read_scores("fused.txt")
+    # The files hold the shortest texts of float32 numbers.
+    np.testing.assert_allclose(fused.scores, fusion.fuse(SCORES["eval"]), rtol=1e-6, atol=1e-6)
+    assert fused.ids[0] == "eval/0.wav" and fused.labels.tolist() == LABELS.tolist()
+    assert read_how_scored(files / "fused.txt").length.max_samples == 64600
+    assert "fusion of 2 systems on dev: 150 trials, 60 bona fide, 90 spoof" in out
+    assert "written to fused.txt: 150 scores" in out
+
+
+def test_the_same_command_gives_the_same_bytes(capsys, files):
+    texts = []
+    for _ in range(2):
+        run(capsys, "a_dev.txt", "b_dev.txt", "--json", "out.json", "--replicates", 20)
+        texts.append((files / "out.json").read_bytes())
+    assert texts[0] == texts[1]
+    record = json.loads(texts[0])
+    fusion = fit_fusion("logistic", SCORES["dev"].astype(np.float64), LABELS)
+    np.testing.assert_allclose(record["fusion"]["weights"], fusion.weights, rtol=1e-6)
+    assert [system["name"] for system in record["systems"]] == ["a_dev", "b_dev"]
+    assert len(record["systems"][0]["fold_weights"]) == 5
+
+
+def test_the_order_of_lines_does_not_count(capsys, files):
+    run(capsys, "a_dev.txt", "b_dev.txt", "--json", "1.json", "--replicates", 0)
+    lines = (files / "b_dev.txt").read_text().splitlines(keepends=True)
+    (files / "b_dev.txt").write_text("".join(reversed(lines)))
+    run(capsys, "a_dev.txt", "b_dev.txt", "--json", "2.json", "--replicates", 0)
+    assert (files / "1.json").read_bytes() == (files / "2.json").read_bytes()
+
+
+def test_speakers_of_the_protocol_are_held_out_together(capsys, files):
+    rows = ["utterance\tlabel\tspeaker\n"]
+    for index, label in enumerate(LABELS):
+        rows.append(f"dev/{index}.wav\t{label}\ts{index % 6}\n")
+    (files / "trials.tsv").write_text("".join(rows))
+    status, out, _ = run(
+        capsys, "a_dev.txt", "b_dev.txt", "--protocol", "trials.tsv", "--replicates", 20
+    )
+    assert status == 0
+    assert "cross-validated in 5 folds of speakers" in out
+    assert "paired bootstrap over speakers" in out
+
+
+def test_folders_take_the_file_of_the_set(capsys, files):
+    for system in "ab":
+        (files / system).mkdir()
+        (files / f"{system}_dev.txt").rename(files / system / "dev.txt")
+    status, out, _ = run(capsys, "a", "b", "--on", "dev", "--replicates", 0)
+    assert status == 0 and "\na " in out and "\nb " in out
+    status, _, errors = run(capsys, "a", "b")
+    assert status == 2 and "a is a folder: --on SET says" in errors
+
+
+def test_unlabelled_scores_are_fused_too(capsys, files):
+    for system in "ab":
+        scores = read_scores(f"{system}_eval.txt")
+        lines = [f"{u} {s!r}\n" for u, s in zip(scores.ids, scores.scores.tolist(), strict=True)]
+        (files / f"{system}_new.txt").write_text("".join(lines))
+    words = ("--out", "new.txt", "--replicates", 0)
+    run(capsys, "a_dev.txt", "b_dev.txt", "--apply", "a_new.txt", "b_new.txt", *words)
+    words = ("--out", "l.txt", "--replicates", 0)
+    run(capsys, "a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "b_eval.txt", *words)
+    new = [line.split() for line in (files / "new.txt").read_text().splitlines()]
+    labelled = [line.split() for line in (files / "l.txt").read_text().splitlines()]
+    assert new == [[utterance, score] for utterance, _, score in labelled]
+    status, _, errors = run(
+        capsys, "a_dev.txt", "b_dev.txt", "--apply", "a_new.txt", "b_eval.txt", *words
+    )
+    assert status == 2 and "some have labels, others none" in errors
+
+
+def edit(path, change):
+    lines = path.read_text().splitlines(keepends=True)
+    change(lines)
+    path.write_text("".join(lines))
+
+
+def drop(lines):
+    del lines[3:5]
+
+
+def rename(lines):
+    lines[0] = lines[0].replace("dev/0.wav", "dev/other.wav")
+
+
+def repeat(lines):
+    lines.append(lines[0])
+
+
+def repeat_bare(lines):
+    lines.append(lines[0].replace("dev/0.wav", "0"))
+
+
+def relabel(lines):
+    lines[0] = lines[0].replace(" 1 ", " 0 ")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (drop, "b_dev.txt does not have the trials of a_dev.txt: 2 are without a score here"),
+        (rename, "b_dev.txt does not have the trials of a_dev.txt: 1 are not in it: 'dev/other"),
+        (repeat, "'dev/0.wav' was already scored in line 1"),
+        (repeat_bare, "1 trials of a_dev.txt are scored more than once"),
+        (relabel, "1 of 150 trials are labelled otherwise in a_dev.txt: 'dev/0.wav'"),
+    ],
+)
+def test_other_trials_are_refused(capsys, files, change, message):
+    edit(files / "b_dev.txt", change)
+    status, _, errors = run(capsys, "a_dev.txt", "b_dev.txt")
+    assert status == 1 and message in errors
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a_dev.txt"], "of two systems or more"),
+        (["a_dev.txt", "b_dev.txt", "--out", "x"], "--apply and --out go together"),
+        (
+            ["a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "--out", "x"],
+            "--apply has 1 and the fusion 2 systems",
+        ),
+        (["a_dev.txt", "b_dev.txt", "--folds", "1"], "--folds is 2 or more"),
+        (["a_dev.txt", "b_dev.txt", "--json", "a_dev.txt"], "a_dev.txt is an input"),
+    ],
+)
+def test_mistakes_in_the_command(capsys, files, words, message):
+    status, _, errors = run(capsys, *words)
+    assert status == 2 and message in errors
