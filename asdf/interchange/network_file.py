@@ -15,6 +15,7 @@ from torch import nn
 
 from asdf.errors import AsdfError
 from asdf.interchange.base import base_of
+from asdf.interchange.class_heads import describe_sources
 from asdf.interchange.state_dicts import OUR_KEY, check_names
 from asdf.interchange.trained_losses import describe_loss
 from asdf.interchange.weights_file import write_weights_file
@@ -50,6 +51,7 @@ _KEYS = {
     "version": "version",
     "network_class": "network_class",
     "loss": "loss",
+    "sources": "sources",
     "settings": "settings",
     "base": "base",
     "pretrained": "pretrained",
@@ -69,6 +71,7 @@ _DESCRIPTION = (
     "version",
     "network_class",
     "loss",
+    "sources",
     "settings",
     "pretrained",
     "merged",
@@ -91,6 +94,8 @@ class NetworkFile:
         format: 'asdf' in all files of ours; None in those of the original ASDF.
         network_class: the class path of the network.
         loss: of a loss that is a part of the network, how it is built (`trained_losses`).
+        sources: of a network that traces sources, its classes and how its head is built
+            (`class_heads`).
         settings: plain values of all sections, by section and name.
         base: which pretrained weights give the layers that `state` lacks; None where it has all.
         pretrained: the repository of the hub, with its commit, whose weights training began with;
@@ -111,6 +116,7 @@ class NetworkFile:
     version: int | None = None
     network_class: str | None = None
     loss: dict[str, Any] | None = None
+    sources: dict[str, Any] | None = None
     settings: dict[str, Any] | None = None
     base: Any = None
     pretrained: Any = None
@@ -149,6 +155,7 @@ class NetworkFile:
             version=VERSION,
             network_class=settings.network.network_class,
             loss=describe_loss(network),
+            sources=describe_sources(network),
             settings=replace(settings, front_end=front_end).plain(),
             pretrained=_pretrained_of(network),
             **entries,
@@ -226,6 +233,7 @@ class NetworkFile:
             version=self.version,
             network_class=self.network_class,
             loss=self.loss,
+            sources=self.sources,
             settings=self.settings,
             base=self.base,
             pretrained=self.pretrained,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
     from asdf.networks.build import build_network, summary
+    from asdf.networks.class_heads import ClassHead, CosineClassHead, LinearClassHead
     from asdf.networks.composed import ComposedDetector
     from asdf.networks.conformer import (
         ConformerBackEnd,

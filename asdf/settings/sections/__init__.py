@@ -56,6 +56,7 @@ from asdf.settings.sections.runs import (
     Recipe,
     Tracking,
 )
+from asdf.settings.sections.sources import SOURCE_HEADS, Source
 from asdf.settings.sections.training import (
     CALLBACKS,
     LOSSES,
@@ -91,6 +92,7 @@ __all__ = [
     "OPTIMIZERS",
     "SAMPLERS",
     "SCHEDULES",
+    "SOURCE_HEADS",
     "VALIDATION_METRICS",
     "VOCODERS",
     "Adapter",
@@ -107,6 +109,7 @@ __all__ = [
     "RawBoost",
     "Recipe",
     "Sections",
+    "Source",
     "Spectrum",
     "SpeechActivity",
     "Tracking",
@@ -127,6 +130,7 @@ class Sections(KnownNames):
     computing: Computing = field(default_factory=Computing)
     network: Network = field(default_factory=Network)
     loss: Loss = field(default_factory=Loss)
+    source: Source = field(default_factory=Source)
     front_end: FrontEnd = field(default_factory=FrontEnd)
     spectrum: Spectrum = field(default_factory=Spectrum)
     back_end: BackEnd = field(default_factory=BackEnd)

@@ -11,6 +11,7 @@ from torch import nn
 
 from asdf.settings.sections import Sections
 from asdf.training.terms.base import Term
+from asdf.training.terms.sources import build_source_term
 from asdf.trials.trial_list import TrialList
 
 
@@ -28,4 +29,6 @@ def build_terms(
         AsdfError: a head cannot be built.
     """
     terms: list[Term] = []
+    if settings.source.column is not None:
+        terms.append(build_source_term(network, utterances, settings, folder))
     return tuple(terms)

@@ -1,0 +1,124 @@
+"""The head for source tracing in a network file: how it is described, and how it comes back.
+
+Invariant: a network that is read has the head with the same numbers, and the names of its classes
+stand in the file. A file names the head's class: only ours, or one in a folder that the caller
+names, is imported, and ours is built only if the file brings its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.building import check_folder
+from asdf.interchange.fitting import check_layers
+from asdf.networks.class_heads import PREFIX, ClassHead, attach_class_head, class_head_of
+from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
+from asdf.trials.sources import BONA_FIDE_RULES, SourceClasses
+
+_OURS = "asdf.networks"
+_ADVICE = "The file is damaged, or its head has changed since."
+
+
+def describe_sources(network: nn.Module) -> dict[str, Any] | None:
+    """Return the entry of a network file on the head for source tracing, if `network` has one."""
+    head = class_head_of(network)
+    if head is None:
+        return None
+    kind = type(head)
+    # Ours by the room: the file of a class is nothing to rely on.
+    module = _OURS if kind.__module__.startswith(f"{_OURS}.") else kind.__module__
+    return {
+        "head": f"{module}.{kind.__qualname__}",
+        "dimension": head.dimension,
+        "column": head.column,
+        "bona_fide": head.bona_fide,
+        "classes": list(head.names),
+    }
+
+
+def without_class_head(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the layers of a file without those of its head for source tracing."""
+    return {name: value for name, value in state.items() if not name.startswith(PREFIX)}
+
+
+def add_class_head(
+    network: nn.Module,
+    entry: Any,
+    settings: Sections,
+    state: Mapping[str, Any],
+    source: str,
+    folder: Path | None,
+) -> None:
+    """Make the head that a file describes a part of `network`; its numbers are not loaded.
+
+    Args:
+        entry: of the file, as `describe_sources` made it; None: the file has no head.
+        settings: of the file.
+        state: the layers of the file.
+        source: what messages call the file.
+        folder: where the module of a user's own head lies.
+
+    Raises:
+        AsdfError: the entry is damaged, the class is neither ours nor in `folder`, or the file
+            lacks numbers of the head.
+    """
+    if entry is None:
+        return
+    if not _is_sound(entry):
+        raise AsdfError(
+            f"the entry 'sources' of {source} does not describe classes of sources. {_ADVICE}"
+        )
+    class_path = entry["head"]
+    is_ours = class_path.rpartition(".")[0] == _OURS
+    if not is_ours:
+        check_folder(class_path, folder, source)
+    kind = find_class(class_path, folder, f"in {source}: source.head", ClassHead)  # type: ignore[type-abstract]
+    dimension = entry["dimension"]
+    names = tuple(entry["classes"])
+    if is_ours:
+        with torch.device("meta"):
+            outline = _build(kind, settings, dimension, len(names), source)
+        shapes = {f"{PREFIX}{name}": part.shape for name, part in outline.state_dict().items()}
+        layers = {name: value for name, value in state.items() if name.startswith(PREFIX)}
+        check_layers(shapes, layers, class_path, source, _ADVICE)
+    # Reading a file must not advance the caller's random state.
+    with torch.random.fork_rng(devices=[]):
+        head = _build(kind, settings, dimension, len(names), source)
+    classes = SourceClasses(entry["column"], names, entry["bona_fide"])
+    attach_class_head(network, head, classes)
+
+
+def _is_sound(entry: Any) -> bool:
+    """Return whether an entry has all that `describe_sources` writes, in its types."""
+    if not isinstance(entry, dict):
+        return False
+    texts = [entry.get(key) for key in ("head", "column", "bona_fide")]
+    classes = entry.get("classes")
+    if not isinstance(classes, list | tuple) or not 2 <= len(classes) <= MAX_LAYER_WIDTH:
+        return False
+    dimension = entry.get("dimension")
+    # To Python True is an int.
+    has_dimension = type(dimension) is int and 0 < dimension <= MAX_LAYER_WIDTH
+    has_texts = all(isinstance(text, str) for text in (*texts, *classes))
+    return has_dimension and has_texts and entry["bona_fide"] in BONA_FIDE_RULES
+
+
+def _build(
+    kind: type[ClassHead], settings: Sections, dimension: int, classes: int, source: str
+) -> ClassHead:
+    try:
+        return kind(settings, dimension, classes)
+    except AsdfError:
+        raise
+    except Exception as error:
+        raise AsdfError(
+            f"the head for source tracing of {source}, {kind.__qualname__}, cannot be built: "
+            f"{describe_error(error, __file__)}. {_ADVICE}"
+        ) from error

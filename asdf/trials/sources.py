@@ -1,0 +1,107 @@
+"""Classes of sources: which class a trial is of by a column of its list, and which are unknown.
+
+Invariant: one rule for training and evaluation. A trial is of the class that its column says; bona
+fide trials are of none, of a class of their own, or of the one of the column (`source.bona_fide`).
+'' and '-' are no values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from asdf.errors import UsageError
+from asdf.settings.sections import Source
+from asdf.text import and_more, did_you_mean
+from asdf.trials.trial_list import TrialList
+
+BONA_FIDE_CLASS = "bona fide"
+"""The class of bona fide trials where they are one."""
+
+NO_CLASS = "-"
+"""What stands for the class of a trial that is of none."""
+
+BonaFideRule = Literal["left_out", "class", "by_column"]
+BONA_FIDE_RULES = get_args(BonaFideRule)
+_NO_VALUES = ("", NO_CLASS)
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class SourceClasses:
+    """The classes of a network, or of an evaluation.
+
+    Attributes:
+        column: of trial lists, whose values they are.
+        names: of the classes, in the order of a network's outputs.
+        bona_fide: what bona fide trials are.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    bona_fide: BonaFideRule = "left_out"
+
+
+def classes_of_list(trials: TrialList, source: Source) -> SourceClasses:
+    """Return the classes of a training list: those of the settings, else all of its values, sorted.
+
+    Raises:
+        UsageError: the list lacks the column, or a class that the settings name, or has no two.
+    """
+    column = str(source.column)
+    existing = sorted(set(values_of(trials, column, source.bona_fide)) - {NO_CLASS})
+    names = source.classes
+    if names is None:
+        names = tuple(existing)
+    missing = [name for name in names if name not in existing]
+    if missing:
+        raise UsageError(
+            f"source.classes names {missing[0]!r}, and no trial of the training list is of it by "
+            f"the column {column}, which has {and_more(existing, _SHOWN)}."
+            f"{did_you_mean(missing[0], existing)}"
+        )
+    if len(names) < 2:
+        raise UsageError(
+            f"source.column = {column!r}: the training list has {len(names)} class of it "
+            f"({', '.join(names) or 'none'}), and two are needed. Choose another column, or set "
+            "source.bona_fide = 'class' to tell spoofs from bona fide trials by it as well."
+        )
+    return SourceClasses(column, tuple(names), source.bona_fide)
+
+
+def classes_of_trials(trials: TrialList, classes: SourceClasses) -> np.ndarray:
+    """Return the index of the class of each trial, (trials,) int64; -1 for one of none of them.
+
+    Raises:
+        UsageError: the list lacks the column.
+    """
+    indices = {name: index for index, name in enumerate(classes.names)}
+    values = values_of(trials, classes.column, classes.bona_fide)
+    return np.array([indices.get(value, -1) for value in values], np.int64)
+
+
+def values_of(trials: TrialList, column: str, bona_fide: BonaFideRule) -> list[str]:
+    """Return the class of each trial, known to a network or not; `NO_CLASS` for none.
+
+    Raises:
+        UsageError: the list lacks the column.
+    """
+    if column not in trials.columns:
+        raise UsageError(
+            f"source tracing needs the column {column!r} of {trials.name or 'the list'}, which has "
+            f"{', '.join(trials.columns) or 'no columns'}. Set source.column to one of them."
+        )
+    values = []
+    labels: Sequence[int] = trials.labels.tolist()
+    for value, label in zip(trials.columns[column], labels, strict=True):
+        values.append(_class_of(value, label, bona_fide))
+    return values
+
+
+def _class_of(value: str, label: int, bona_fide: BonaFideRule) -> str:
+    if label == 1 and bona_fide != "by_column":
+        return BONA_FIDE_CLASS if bona_fide == "class" else NO_CLASS
+    return NO_CLASS if value in _NO_VALUES else value
