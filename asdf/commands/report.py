@@ -5,9 +5,11 @@
     python -m asdf report output --output all.html              all runs in a folder
     python -m asdf report output/net --networks all             every network that has been scored
     python -m asdf report output/net --plots figures            every plot as PDF and PNG too
+    python -m asdf report output/net-seed* --output page.html --latex table.tex
 
 FOLDER is a system folder (paths.output_folder/paths.system_folder), or a folder with several of
-them. The page is a single file for any browser; it needs no network and no other file.
+them. The page is a single file for any browser; it needs no network and no other file. Runs that
+recorded the same settings but for the seed are put together: mean, deviation, interval and test.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
-from asdf.report import Gathered, fold_findings, gather, report_page, runs_in
+from asdf.report import Gathered, fold_findings, gather, report_page, runs_in, runs_to_latex
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 
@@ -41,7 +43,9 @@ def main(arguments: list[str]) -> int:
             f"these are {len(runs)} runs: name the file of their report with --output report.html."
         )
     output = args.output or runs[0].layout.report
-    screen = text_stream([output])
+    if args.latex is not None and args.latex.resolve() == output.resolve():
+        raise UsageError("--output and --latex name the same file: give each a file of its own.")
+    screen = text_stream([output, args.latex])
     gathered = gather(
         runs,
         args.networks,
@@ -54,9 +58,13 @@ def main(arguments: list[str]) -> int:
     # The page shows how to make it again.
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
     write_text(output, report_page(gathered, args.title, command))
+    if args.latex:
+        write_text(args.latex, runs_to_latex(gathered))
     for folded in fold_findings(gathered.findings):
         show_error(folded.as_line())
     show(f"written to {output_name(output)}", screen)
+    if args.latex:
+        show(f"written to {output_name(args.latex)}", screen)
     if args.plots:
         formats = " and ".join(PLOT_FORMATS)
         show(f"written to {args.plots}: {plots} plots, each as {formats}", screen)
@@ -92,6 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--plots", type=Path, metavar="DIR", help="write every plot as PDF and PNG too (matplotlib)"
+    )
+    parser.add_argument(
+        "--latex",
+        type=Path,
+        metavar="OUT",
+        help="write a table for a paper too (booktabs): systems by set, over seeds",
     )
     add_replicates(parser, "replicates of the bootstrap for intervals (1000); 0: no intervals")
     return parser

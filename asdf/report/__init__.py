@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
     from asdf.report.latex import to_latex
+    from asdf.report.latex_seeds import runs_to_latex
     from asdf.report.names import names_of, numbered
     from asdf.report.page import report_page
     from asdf.report.tables import summary_text, systems_text
@@ -43,6 +44,7 @@ _HOMES = {
     "numbered": "names",
     "report_page": "page",
     "runs_in": "choosing",
+    "runs_to_latex": "latex_seeds",
     "summary_text": "tables",
     "systems_text": "tables",
     "to_csv": "exports",
@@ -65,6 +67,7 @@ __all__ = [
     "numbered",
     "report_page",
     "runs_in",
+    "runs_to_latex",
     "summary_text",
     "systems_text",
     "to_csv",

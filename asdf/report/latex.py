@@ -56,9 +56,9 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
         notes.append("in brackets: 95 % intervals over trials")
     if leading:
         notes.append(f"bold: {LEADS}")
-    parts = [_tabulars(names, columns, notes)]
+    parts = [tabulars(names, columns, notes)]
     for column in columns_of(summaries):
-        table = _tabulars(names, _eer_columns(summaries, column), [scored])
+        table = tabulars(names, _eer_columns(summaries, column), [scored])
         parts.append(f"% EER in per cent by {column}\n{table}")
     return "% \\usepackage{booktabs}\n" + "\n".join(parts)
 
@@ -123,7 +123,7 @@ def latex_text(text: str) -> str:
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
-def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+def tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     """Return as many `tabular` as the columns need, the names in each, and the notes below."""
     widths = list(map(_column_width, columns))
     room = _WIDTH_PT - _column_width(names)

@@ -1,45 +1,28 @@
 """Results over seeds: configurations, each with a network per seed, on every set.
 
-Invariant: each system is in one configuration; a system that shares its settings with no other is
-one by itself, with a single seed. What cannot be computed is a finding, and the mean and deviation
-are still shown.
+Invariant: what cannot be computed is a finding, and the mean and deviation are still shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT
 from asdf.metrics.over_seeds import SeedDifference, Spread, compare_seeds, spread_of, spreads
+from asdf.metrics.results import Result
 from asdf.metrics.seed_draws import SeedDraws, draw_seeds
-from asdf.report.choosing import best_network
+from asdf.report.configurations import Configuration, find_configurations
 from asdf.report.folding import ReportFinding
-from asdf.report.grouping import RunGroup, group_runs, recorded_seed
-from asdf.report.names import numbered
 from asdf.runs.evaluations import metrics_evaluations
 from asdf.trials.run_folder import RunFolder
+from asdf.trials.score_file import Scores
+from asdf.trials.trial_list import TrialList
 
 if TYPE_CHECKING:
     from asdf.report.gathering import Measurement
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """Systems that differ by their seed alone, or a single one.
-
-    Attributes:
-        systems: their names in the report, in the order of their seeds.
-        seeds: the seed of each; '' where it is not known.
-        run: the index of the run of the first one, whose settings stand for all.
-    """
-
-    name: str
-    systems: tuple[str, ...]
-    seeds: tuple[str, ...]
-    run: int
 
 
 @dataclass(frozen=True)
@@ -117,65 +100,21 @@ def is_worse(tested: SeedDifference) -> bool:
     return tested.eer_welch_p is None or tested.eer_welch_p < SIGNIFICANT
 
 
-def find_configurations(
-    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measurement]
-) -> list[Configuration]:
-    """Return the configurations of all systems; those of several seeds come first."""
-    systems: dict[int, dict[str, str]] = {}
-    for measured in measurements:
-        systems.setdefault(measured.run, {})[measured.network] = measured.system
-    configurations: list[Configuration] = []
-    grouped: set[str] = set()
-    for group in group_runs(runs, names):
-        for configuration in _of_group(group, runs, systems):
-            configurations.append(configuration)
-            grouped.update(configuration.systems)
-    for index, networks in systems.items():
-        for system in networks.values():
-            if system not in grouped:
-                seed = recorded_seed(runs[index]) or ""
-                configurations.append(Configuration(system, (system,), (seed,), index))
-    distinct = numbered([known.name for known in configurations])
-    return [
-        Configuration(name, known.systems, known.seeds, known.run)
-        for name, known in zip(distinct, configurations, strict=True)
-    ]
+@dataclass(frozen=True)
+class Member:
+    """A system of a configuration on a set.
 
+    Attributes:
+        read: returns its scores, and what the corpus says of the trials.
+        validated: its value on the validation set, lower for better, and that value's name; None
+            where it is not known.
+    """
 
-def _of_group(
-    group: RunGroup, runs: Sequence[RunFolder], systems: dict[int, dict[str, str]]
-) -> list[Configuration]:
-    """Return the configurations of a group of runs: which network of each belongs to which."""
-    members = []
-    for index, seed in zip(group.runs, group.seeds, strict=True):
-        # A run without results has no part in it.
-        if index in systems:
-            members.append((index, seed, systems[index]))
-    if len(members) < 2:
-        return []
-    networks_of_runs = [list(networks) for _, _, networks in members]
-    if max(map(len, networks_of_runs)) == 1:
-        return [_one_each(group.name, members, [names[0] for names in networks_of_runs])]
-    first = networks_of_runs[0]
-    if all(set(names) == set(first) for names in networks_of_runs):
-        return [_one_each(f"{group.name} {name}", members, [name] * len(members)) for name in first]
-    # Of several networks that have other names in each run, the best ones correspond.
-    best = []
-    for index, _, networks in members:
-        best.append(best_network(runs[index].training(), list(networks)) or "")
-    return [_one_each(f"{group.name} best", members, best)]
-
-
-def _one_each(
-    name: str, members: Sequence[tuple[int, str, dict[str, str]]], networks: Sequence[str]
-) -> Configuration:
-    """Return the configuration that has one network of each run."""
-    systems = []
-    seeds = []
-    for (_, seed, known), network in zip(members, networks, strict=True):
-        systems.append(known[network])
-        seeds.append(seed)
-    return Configuration(name, tuple(systems), tuple(seeds), members[0][0])
+    system: str
+    seed: str
+    result: Result
+    read: Callable[[], tuple[Scores, TrialList | None]]
+    validated: tuple[float, str] | None = None
 
 
 def measure_over_seeds(
@@ -194,71 +133,95 @@ def measure_over_seeds(
         return OverSeeds()
     for set_name in dict.fromkeys(measured.summary.set for measured in measurements):
         on_set = {m.system: m for m in measurements if m.summary.set == set_name}
-        results = []
+        members: dict[str, list[Member]] = {}
         for configuration in over.configurations:
-            known = [name for name in configuration.systems if name in on_set]
-            if known:
-                members = [on_set[name] for name in known]
-                results.append(_measure(over, configuration, members, runs, replicates))
-        results.sort(key=lambda result: result.eer.mean)
-        over.by_set[set_name] = results
-        _test_first(over, set_name)
+            for system, seed in zip(configuration.systems, configuration.seeds, strict=True):
+                if system in on_set:
+                    member = _member_of(on_set[system], seed, runs)
+                    members.setdefault(configuration.name, []).append(member)
+        measure_set(over, set_name, members, replicates)
     return over
+
+
+def _member_of(measured: Measurement, seed: str, runs: Sequence[RunFolder]) -> Member:
+    run = runs[measured.run]
+    set_name = measured.summary.set
+
+    # Scores are read again where they are needed: those of all systems may not fit into memory.
+    def read() -> tuple[Scores, TrialList | None]:
+        return run.scores(measured.network, set_name), run.trials(set_name)
+
+    validated = validation_cost(run, measured.network)
+    return Member(measured.system, seed, measured.summary.result, read, validated)
+
+
+def measure_set(
+    over: OverSeeds, set_name: str, members: Mapping[str, Sequence[Member]], replicates: int
+) -> None:
+    """Add the results of all configurations on a set, by the configurations' names, and test them.
+
+    Args:
+        members: configuration -> those of its systems that were scored on the set.
+    """
+    results = []
+    for configuration in over.configurations:
+        if configuration.name in members:
+            of_set = members[configuration.name]
+            results.append(_measure(over, configuration, set_name, of_set, replicates))
+    results.sort(key=lambda result: result.eer.mean)
+    over.by_set[set_name] = results
+    _test_first(over, set_name)
 
 
 def _measure(
     over: OverSeeds,
     configuration: Configuration,
-    members: Sequence[Measurement],
-    runs: Sequence[RunFolder],
+    set_name: str,
+    members: Sequence[Member],
     replicates: int,
 ) -> SeedResult:
     """Measure a configuration on a set; why it has no interval is a finding."""
-    set_name = members[0].summary.set
-    seeds = tuple(_seed_of(configuration, member.system) for member in members)
-    results = [member.summary.result for member in members]
-    eer = spread_of([result.eer for result in results])
-    min_dcf = spread_of([result.min_dcf for result in results])
+    seeds = tuple(member.seed for member in members)
+    eer = spread_of([member.result.eer for member in members])
+    min_dcf = spread_of([member.result.min_dcf for member in members])
     draws = None
     if replicates:
-        scores = [runs[member.run].scores(member.network, set_name) for member in members]
         try:
-            trials = runs[members[0].run].trials(set_name)
-            draws = draw_seeds(seeds, scores, trials, replicates=replicates)
+            draws = draw_members(members, replicates)
             eer, min_dcf = spreads(draws)
         except AsdfError as error:
             where = f"{configuration.name} on {set_name}"
             over.findings.append(ReportFinding(where, "warning", f"no interval: {error}"))
-    best = _best_seed(members, seeds, runs) if len(members) > 1 else None
+    best = _best_seed(members) if len(members) > 1 else None
     return SeedResult(configuration, set_name, seeds, eer, min_dcf, best, draws)
 
 
-def _seed_of(configuration: Configuration, system: str) -> str:
-    return configuration.seeds[configuration.systems.index(system)]
-
-
-def _best_seed(
-    members: Sequence[Measurement], seeds: Sequence[str], runs: Sequence[RunFolder]
-) -> BestSeed:
-    """Return the best seed by what networks were validated on, or else by the set itself."""
-    costs = []
-    chosen_by = set()
+def draw_members(members: Sequence[Member], replicates: int) -> SeedDraws:
+    """Measure the systems of a configuration on draws of a set; errors as for `draw_seeds`."""
+    scores = []
+    trials = None
     for member in members:
-        validated = _validation_cost(runs[member.run], member.network)
-        if validated is not None:
-            costs.append(validated[0])
-            chosen_by.add(validated[1])
-    eers = [member.summary.result.eer for member in members]
+        of_member, known = member.read()
+        scores.append(of_member)
+        # A run may have been made by a version that saved no columns.
+        trials = trials or known
+    return draw_seeds([member.seed for member in members], scores, trials, replicates=replicates)
+
+
+def _best_seed(members: Sequence[Member]) -> BestSeed:
+    """Return the best seed by what networks were validated on, or else by the set itself."""
+    validated = [member.validated for member in members if member.validated is not None]
+    names = {name for _, name in validated}
+    eers = [member.result.eer for member in members]
     # Values of other metrics, sets or only some of the seeds cannot be compared.
-    is_validated = len(costs) == len(members) and len(chosen_by) == 1
-    if not is_validated:
-        costs = eers
+    is_validated = len(validated) == len(members) and len(names) == 1
+    costs = [cost for cost, _ in validated] if is_validated else eers
     index = min(range(len(members)), key=costs.__getitem__)
-    how = chosen_by.pop() if is_validated else ""
-    return BestSeed(members[index].system, seeds[index], eers[index], how)
+    how = names.pop() if is_validated else ""
+    return BestSeed(members[index].system, members[index].seed, eers[index], how)
 
 
-def _validation_cost(run: RunFolder, network: str) -> tuple[float, str] | None:
+def validation_cost(run: RunFolder, network: str) -> tuple[float, str] | None:
     """Return a network's value on its first validation set, lower for better, and its name."""
     for evaluation in metrics_evaluations(run.training()):
         if str(evaluation.network) != network:

@@ -1,0 +1,112 @@
+"""Tables of runs for papers: configurations by set, as mean and standard deviation over seeds.
+
+Invariant: as for all tables in LaTeX, see `latex`; a mean is bold only where a test over seeds says
+that it is significantly the lowest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from asdf.metrics.over_seeds import Spread
+from asdf.metrics.summary import Summary
+from asdf.report.cells import interval_text
+from asdf.report.gathering import Gathered
+from asdf.report.latex import latex_text, tabulars
+from asdf.report.names import labels_of
+from asdf.report.seed_results import OverSeeds, SeedResult
+from asdf.report.tables import LEADS
+
+PLUS_MINUS = r"$\pm$"
+SEEDS_LEAD = (
+    "significantly better than the next one over seeds and trials (bootstrap on two levels, and "
+    "from three seeds each on Welch's test over seeds; p < 0.05)"
+)
+_LABEL = 24
+_MEANS = "EER in per cent: mean and standard deviation over seeds"
+
+
+def runs_to_latex(gathered: Gathered) -> str:
+    """Return a table of all systems by set; seeds of one configuration are one row.
+
+    Systems in no group have their interval over trials instead of a deviation.
+    """
+    if not gathered.over_seeds.has_groups:
+        return _systems_table(gathered)
+    over = gathered.over_seeds
+    names = [known.name for known in over.configurations]
+    columns = [["Seeds", *(str(len(known.systems)) for known in over.configurations)]]
+    for set_name in gathered.sets:
+        by_name = {result.name: result for result in over.by_set[set_name]}
+        column = [latex_text(set_name)]
+        for name in names:
+            column.append(seed_cell(over, by_name.get(name)))
+        columns.append(column)
+    notes = [*_scored_notes(gathered), _MEANS]
+    if any(over.is_leading(results[0]) for results in over.by_set.values() if results):
+        notes.append(f"bold: {SEEDS_LEAD}")
+    return _document(names, columns, notes)
+
+
+def _systems_table(gathered: Gathered) -> str:
+    columns = []
+    for set_name in gathered.sets:
+        leader = gathered.leading.get(set_name, {}).get("eer")
+        by_system = {measured.system: measured.summary for measured in gathered.on(set_name)}
+        column = [latex_text(set_name)]
+        for system in gathered.systems:
+            column.append(_system_cell(by_system.get(system), is_best=system == leader))
+        columns.append(column)
+    notes = [*_scored_notes(gathered), "EER in per cent; in brackets: 95 % intervals over trials"]
+    if any("eer" in leading for leading in gathered.leading.values()):
+        notes.append(f"bold: {LEADS}")
+    return _document(gathered.systems, columns, notes)
+
+
+def _document(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+    labels = map(latex_text, labels_of(names, _LABEL))
+    return "% \\usepackage{booktabs}\n" + tabulars(["System", *labels], columns, notes)
+
+
+def _scored_notes(gathered: Gathered) -> list[str]:
+    """Return how much was scored, and how many trials each set has."""
+    lengths = dict.fromkeys(m.summary.scored.describe() for m in gathered.measurements)
+    sizes = []
+    for set_name in gathered.sets:
+        result = gathered.on(set_name)[0].summary.result
+        sizes.append(f"{set_name} {result.bona_fide} + {result.spoof}")
+    return [f"scored: {'; '.join(lengths)}", f"bona fide + spoof trials: {'; '.join(sizes)}"]
+
+
+def _system_cell(summary: Summary | None, *, is_best: bool) -> str:
+    if summary is None:
+        return "--"
+    value = _bold(f"{100 * summary.result.eer:.2f}", is_best)
+    if summary.intervals is None:
+        return value
+    return f"{value} ({_with_dashes(interval_text(summary.intervals.eer))})"
+
+
+def seed_cell(over: OverSeeds, result: SeedResult | None) -> str:
+    """Return '4.10 ± 0.32' in LaTeX, bold where the result leads."""
+    if result is None:
+        return "--"
+    return spread_cell(result.eer, is_best=over.is_leading(result))
+
+
+def spread_cell(spread: Spread, *, is_best: bool, unit: float = 100, digits: int = 2) -> str:
+    """Return mean and deviation; of a single seed its value, with its interval if that is known."""
+    value = _bold(f"{unit * spread.mean:.{digits}f}", is_best)
+    if spread.deviation is not None:
+        return f"{value} {PLUS_MINUS} {unit * spread.deviation:.{digits}f}"
+    if spread.interval is None:
+        return value
+    return f"{value} ({_with_dashes(interval_text(spread.interval, unit, digits))})"
+
+
+def _bold(text: str, is_best: bool) -> str:
+    return f"\\textbf{{{text}}}" if is_best else text
+
+
+def _with_dashes(interval: str) -> str:
+    return interval.replace("–", "--")
