@@ -32,6 +32,7 @@ COMMANDS = {
     "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables "
     "and submissions",
     "fuse": "one system of several: weights from their score files, the gain, fused scores",
+    "localise": "how well scores per frame show which parts of recordings are spoofed",
     "networks": "the networks of ASDF, with their sizes and costs",
     "detectors": "published detectors: their error rates, training data, licences, and how to use "
     "them by name",

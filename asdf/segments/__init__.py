@@ -1,5 +1,6 @@
 """The spoofed parts of recordings: segments in seconds, labels of frames, and the field's files."""
 
+from asdf.segments.frame_scores import ScoredFrames, read_frame_scores
 from asdf.segments.frames import (
     frame_count,
     frame_labels,
@@ -20,6 +21,7 @@ from asdf.segments.parts import (
     spoofed_parts,
     spoofed_parts_of,
 )
+from asdf.segments.reference import Reference, read_reference
 from asdf.segments.rttm import parse_rttm, read_rttm, write_rttm
 from asdf.segments.text import parse_text, read_text
 from asdf.segments.timed import Timed
@@ -28,6 +30,8 @@ __all__ = [
     "COLUMN",
     "UNKNOWN",
     "WHOLE",
+    "Reference",
+    "ScoredFrames",
     "Segment",
     "Timed",
     "clipped",
@@ -39,7 +43,9 @@ __all__ = [
     "parse_rttm",
     "parse_spoofed",
     "parse_text",
+    "read_frame_scores",
     "read_label_arrays",
+    "read_reference",
     "read_rttm",
     "read_text",
     "sample_mask",

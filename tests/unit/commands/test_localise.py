@@ -1,0 +1,79 @@
+"""`python -m asdf localise`: metrics of frame scores from the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asdf.__main__ import main
+from asdf.segments import Segment, Timed, merged, write_rttm
+
+REFERENCE = Path(__file__).parents[2] / "fixtures" / "localisation.npz"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The reference recordings as a text of frame scores and an RTTM."""
+    with np.load(REFERENCE) as data:
+        frames = data["frames"]
+        segments = data["segments"]
+    lines = []
+    for number, frame, score, _ in frames.tolist():
+        lines.append(f"u{number:.0f} {frame:.0f} {score!r} {-score!r}\n")
+    (tmp_path / "frames.txt").write_text("".join(lines))
+    recordings = {}
+    for number in range(30):
+        parts = segments[segments[:, 0] == number].tolist()
+        spoofed = merged(Segment(start, end) for _, start, end, label in parts if label == 0)
+        recordings[f"u{number}"] = Timed(spoofed, parts[-1][2])
+    write_rttm(tmp_path / "rttm", recordings)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_table_and_the_json_have_the_reference_values(folder, capsys):
+    words = ["localise", "frames.txt", "rttm", "--hop", "0.02", "--resolution", "0.02,0.16"]
+    assert main([*words, "--json", "out.json"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0] == "frames.txt: 30 recordings"
+    assert table[2].split()[:3] == ["any", "(range)", "26.8310"]
+    assert [line.split()[0] for line in table[3:5]] == ["0.02", "0.16"]
+    assert "chosen on these recordings themselves" in table[-1]
+    result = json.loads((folder / "out.json").read_text())
+    with np.load(REFERENCE) as data:
+        expected = float(data["range_eer_resolution_1000000"])
+    assert result["range_eer"]["rate"] == pytest.approx(expected, abs=1e-13)
+    assert [point["hop_s"] for point in result["points"]] == [0.02, 0.16]
+    # Near the threshold of the EER about a fourth of both is wrong.
+    assert 0.5 < result["agreement"]["iou"] < result["agreement"]["f1"] < 0.8
+
+
+def test_a_threshold_is_taken_as_it_is_stated(folder, capsys):
+    assert main(["localise", "frames.txt", "rttm", "--hop", "0.02", "--threshold", "-99"]) == 0
+    out = capsys.readouterr().out
+    assert "at the threshold -99\n" in out and "0.0000  0.0000" in out
+
+
+def test_recordings_of_one_file_alone_are_an_error_or_left_out(folder, capsys):
+    lines = (folder / "rttm").read_text().splitlines(keepends=True)
+    (folder / "fewer").write_text("".join(line for line in lines if " u29 " not in line))
+    words = ["localise", "frames.txt", "fewer", "--hop", "0.02"]
+    assert main(words) == 1
+    assert "frames.txt has 1 recordings that fewer does not: 'u29'" in capsys.readouterr().err
+    assert main([*words, "--ignore-others"]) == 0
+    captured = capsys.readouterr()
+    assert "29 recordings" in captured.out and "left out: " in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--resolution", "x"], "expected seconds"),
+        (["--resolution", "0.02,-1"], "expected seconds"),
+        (["--resolution", "0.05"], "is no multiple of the 0.02 s"),
+    ],
+)
+def test_mistakes_are_named(folder, capsys, words, reason):
+    assert main(["localise", "frames.txt", "rttm", "--hop", "0.02", *words]) in (1, 2)
+    assert reason in capsys.readouterr().err
