@@ -5,46 +5,46 @@
     python -m asdf launch RUN.PY a b c d --processes-per-run 2   two GPUs per run
     python -m asdf launch RUN.PY a b c d --slots 2               two at a time on the CPU
     python -m asdf launch RUN.PY a b network.max_epochs=2        change a setting of all
+    python -m asdf launch RUN.PY 'net*' --seeds 0-4              five runs of each
+    python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
+                                                                 a run per value; several: the grid
+    python -m asdf launch RUN.PY net --sweep ... --random 20     20 points of the grid
 
-What a run prints goes to launch.log in its system folder. The same command again continues the
-unfinished runs.
+Every run has a system folder of its own, and what it prints goes to launch.log there. The same
+command again continues the unfinished runs; with more values or seeds it runs those that are new.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from asdf.commands.launch_jobs import (
+    launcher_overrides,
+    make_jobs,
+    open_slots,
+    plain_job,
+    refuse_launchers_settings,
+)
 from asdf.commands.options import command_parser
 from asdf.commands.outputs import show
-from asdf.distributed.cores import usable_cores
-from asdf.distributed.devices import usable_gpus
 from asdf.distributed.launchers import Launch, read_launch
-from asdf.distributed.seen_gpus import look_without_torch, visibility_variable, visible_gpus
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
 from asdf.launcher import (
     Job,
+    Plan,
+    PointOptions,
     Slots,
     Table,
-    choose_gpus,
+    list_runs,
+    plan_runs,
     run_queue,
-    settings_digest,
     summary,
 )
-from asdf.recipe.command_line import parse_command_line
-from asdf.recipe.folders import folders_of
-from asdf.settings import Settings
-from asdf.settings.sections import Computing
-
-# Settings of `computing` that the launcher decides for each run, and the option for each.
-_LAUNCHERS_SETTINGS = {
-    "gpu_ids": "--gpus",
-    "processes": "--processes-per-run",
-    "use_gpu": "--slots",
-}
+from asdf.recipe.command_line import CommandLine, parse_command_line
 
 
 def main(arguments: list[str]) -> int:
@@ -54,20 +54,50 @@ def main(arguments: list[str]) -> int:
         0 if none failed, also after a requested stop; 1 if one failed; 130 after a second SIGINT.
 
     Raises:
-        UsageError: a mistake in any config or option, before the first run starts.
+        UsageError: a mistake in any config, point or option, before the first run starts.
     """
     args = _parser().parse_intermixed_args(arguments)
-    recipe = Path(args.recipe).resolve()
-    if not recipe.is_file():
-        # The folder of a recipe is what people name first.
-        suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
-        raise UsageError(f"{args.recipe} is no file: name the run.py of a recipe{suggestion}")
+    recipe = _find_recipe(args.recipe)
     # Under srun every task would launch all the runs, in the same folders.
     _refuse_several_launchers(read_launch())
-    slots = _slots(args.gpus, args.slots)
-    jobs = _jobs(recipe, args.words, slots, args.processes_per_run, args.slots is not None)
+    command = parse_command_line(args.words, "")
+    options = PointOptions(args.seeds, args.sweep, args.random, args.random_seed)
+    refuse_launchers_settings([*command.overrides, *args.sweep])
+    slots = open_slots(args.gpus, args.slots)
+    plan = _plan(recipe, command, options, slots, args)
+    if args.dry_run:
+        return _show_plan(plan, recipe)
+    jobs = make_jobs(plan.runs, recipe, slots, args.processes_per_run)
     if not slots.are_gpus and args.slots is None:
         show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
+    if plan.has_points:
+        show(plan.describe())
+    return _run(jobs, slots, recipe)
+
+
+def _plan(
+    recipe: Path,
+    command: CommandLine,
+    options: PointOptions,
+    slots: Slots,
+    args: argparse.Namespace,
+) -> Plan:
+    launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
+    return plan_runs(recipe, command.configs, command.overrides, options, launchers)
+
+
+def _show_plan(plan: Plan, recipe: Path) -> int:
+    """Show what would be run, and what of it is done."""
+    jobs = [plain_job(run, recipe) for run in plan.runs]
+    for job in jobs:
+        job.restore_state()
+    show(plan.describe())
+    show(list_runs(jobs))
+    return 0
+
+
+def _run(jobs: Sequence[Job], slots: Slots, recipe: Path) -> int:
+    """Run the jobs that are not done; return the exit status."""
     for job in jobs:
         job.restore_state()
     interrupted = False
@@ -91,8 +121,12 @@ def _parser() -> argparse.ArgumentParser:
         "recipe", metavar="RUN.PY", help="the recipe, e.g. recipes/wav2vec_aasist/run.py"
     )
     parser.add_argument(
-        "words", nargs="+", metavar="CONFIG", help="its run configs, and overrides for all of them"
+        "words",
+        nargs="+",
+        metavar="CONFIG",
+        help="its run configs, or patterns of their names, and overrides for all of them",
     )
+    _add_points(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--gpus", metavar="IDS", help="which GPUs, e.g. 0,1,2,3 (all visible ones)")
     where.add_argument(
@@ -104,28 +138,41 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="processes per run (what its config says)",
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check everything, list the runs, and stop"
+    )
     return parser
 
 
-def _slots(gpus: str | None, count: int | None) -> Slots:
-    visible = visible_gpus()
-    if count is not None and count < 1:
-        raise UsageError(f"--slots {count}: at least one run at a time is needed.")
-    if count is None and (gpus is not None or visible):
-        # A scheduler may have given this job only some of the machine's GPUs.
-        shown = os.environ.get(visibility_variable(), os.environ.get("CUDA_VISIBLE_DEVICES"))
-        return Slots(choose_gpus(gpus, visible, shown), are_gpus=True)
-    return Slots([str(number) for number in range(count or 1)], are_gpus=False)
+def _add_points(parser: argparse.ArgumentParser) -> None:
+    points = parser.add_argument_group("a run for each of several values")
+    points.add_argument("--seeds", metavar="LIST", help="of recipe.seed, e.g. 0-4 or 0,3,7-9")
+    points.add_argument(
+        "--sweep",
+        action="append",
+        default=[],
+        metavar="section.name=A,B",
+        help="values of any setting; several --sweep: each value with each of the others",
+    )
+    points.add_argument(
+        "--random", type=int, metavar="N", help="only N points of the sweeps, drawn at random"
+    )
+    points.add_argument(
+        "--random-seed",
+        type=int,
+        default=0,
+        metavar="S",
+        help="which ones are drawn; the same S draws the same ones (0)",
+    )
 
 
-def _check_cpu(config: str, computing: Computing) -> None:
-    """Refuse a config on the CPU that should have a GPU."""
-    try:
-        usable_gpus(computing, look_without_torch())
-    except UsageError as error:
-        raise UsageError(
-            f"config {config}: {error} A launch computes on the CPU with --slots N."
-        ) from None
+def _find_recipe(path: str) -> Path:
+    recipe = Path(path).resolve()
+    if not recipe.is_file():
+        # The folder of a recipe is what people name first.
+        suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
+        raise UsageError(f"{path} is no file: name the run.py of a recipe{suggestion}")
+    return recipe
 
 
 def _refuse_several_launchers(launch: Launch) -> None:
@@ -134,75 +181,3 @@ def _refuse_several_launchers(launch: Launch) -> None:
             f"{launch.launcher} started {launch.size} launches of the same configs: start a single "
             "launch, for instance with srun --ntasks=1; it starts the processes of its runs itself."
         )
-
-
-def _jobs(
-    recipe: Path, words: list[str], slots: Slots, processes: int | None, cpu_is_meant: bool = True
-) -> list[Job]:
-    """Return a job per config; a mistake in any of them is reported here.
-
-    Args:
-        cpu_is_meant: slots on the CPU were requested; otherwise they exist because no GPU does.
-
-    Raises:
-        UsageError: a mistake, two configs with one system folder, or no GPU for a config that
-            should have one.
-    """
-    command = parse_command_line(words, "")
-    _refuse_launchers_settings(command.overrides)
-    # A run sees only the GPUs of its slots, counted from 0: its config's numbers would miss them.
-    overrides = [*command.overrides, "computing.gpu_ids=None"]
-    if cpu_is_meant and not slots.are_gpus:
-        overrides.append("computing.use_gpu=False")
-    if processes is not None:
-        overrides.append(f"computing.processes={processes}")
-    jobs: dict[Path, Job] = {}
-    initial = Settings(recipe.parent / "configs" / "init_config.py")
-    run_configs = recipe.parent / "configs" / "run_configs.py"
-    for resolved in initial.read_configs(run_configs, command.configs, overrides):
-        config = resolved.name
-        settings = resolved.sections()
-        system = folders_of(settings.paths, recipe.parent).system.resolve()
-        if system in jobs:
-            raise UsageError(
-                f"configs {jobs[system].config} and {config} have the same system folder, "
-                f"{system}, and would overwrite each other: give one of them another "
-                "paths.system_folder."
-            )
-        computing = settings.computing
-        if not slots.are_gpus:
-            _check_cpu(config, computing)
-        gpus = _count_gpus(config, computing, slots)
-        job_overrides = list(overrides)
-        # As counted now: a config that is edited before its run starts must not take more slots.
-        if processes is None:
-            job_overrides.append(f"computing.processes={computing.processes}")
-        if not slots.are_gpus and computing.threads is None:
-            # Runs that each start a thread for every core would wait for each other.
-            share = usable_cores() // (len(slots.names) * computing.processes)
-            job_overrides.append(f"computing.threads={max(1, share)}")
-        jobs[system] = Job(config, job_overrides, system, settings_digest(settings), gpus)
-    return list(jobs.values())
-
-
-def _refuse_launchers_settings(overrides: list[str]) -> None:
-    overridden = {override.partition("=")[0].strip() for override in overrides}
-    for name, option in _LAUNCHERS_SETTINGS.items():
-        if f"computing.{name}" in overridden:
-            raise UsageError(f"computing.{name} is set by the launcher: use {option}.")
-
-
-def _count_gpus(config: str, computing: Computing, slots: Slots) -> int:
-    """Return the number of slots that a run needs.
-
-    Raises:
-        UsageError: there are fewer.
-    """
-    needed = slots.needed(computing.processes)
-    if needed > len(slots.names):
-        raise UsageError(
-            f"config {config} runs in {computing.processes} processes, but there are only "
-            f"{len(slots.names)} GPUs ({', '.join(slots.names)}): name more with --gpus, or "
-            "use a smaller --processes-per-run."
-        )
-    return needed

@@ -1,18 +1,32 @@
-"""Many runs at a time: a queue of processes over the GPUs of a node, and their states."""
+"""Many runs at a time: their points, a queue of processes over the GPUs of a node, their states."""
 
+from asdf.launcher.planning import Plan, PlannedRun, plan_runs
+from asdf.launcher.points import PointOptions
 from asdf.launcher.processes import kill_tree
 from asdf.launcher.queue import run_queue
 from asdf.launcher.slots import Slots, choose_gpus
-from asdf.launcher.states import Job, JobResult, read_results, settings_digest
-from asdf.launcher.table import Table, summary
+from asdf.launcher.states import (
+    Job,
+    JobResult,
+    outcome_settings,
+    read_results,
+    settings_digest,
+)
+from asdf.launcher.table import Table, list_runs, summary
 
 __all__ = [
     "Job",
     "JobResult",
+    "Plan",
+    "PlannedRun",
+    "PointOptions",
     "Slots",
     "Table",
     "choose_gpus",
     "kill_tree",
+    "list_runs",
+    "outcome_settings",
+    "plan_runs",
     "read_results",
     "run_queue",
     "settings_digest",

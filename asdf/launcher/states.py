@@ -1,8 +1,8 @@
 """The runs of a launch and what is known of each: in memory, and in `launch.json` of its folder.
 
 Invariant: a run counts as done only if it ended well with the settings that it would get now, and
-nobody has run anything else in its system folder since. The state is a file of that folder, so it
-goes when the folder goes.
+nobody has run anything else in its system folder since. It does not matter who ran it: a launch, a
+job of a cluster, a hand. The state is in files of that folder, so it goes when the folder goes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout
+from asdf.runs.record import was_finished
 from asdf.settings import Sections
+from asdf.settings.loading import read_init_config
 from asdf.trials.how_scored import set_and_precision
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -74,7 +77,7 @@ class JobResult:
 
 @dataclass
 class Job:
-    """One config of a launch.
+    """One run of a launch.
 
     Attributes:
         overrides: everything behind the config's name on the run's command line.
@@ -82,6 +85,9 @@ class Job:
         slots_needed: how many slots the run takes.
         detail: what the table shows behind the state.
         results: the rows of the run's results.json.
+        name: of the run, where it has another one than its config.
+        settings: those that its outcome depends on; see `outcome_settings`.
+        modules: the folder of the recipe, where the user's own modules lie.
     """
 
     config: str
@@ -92,6 +98,14 @@ class Job:
     state: State = "waiting"
     detail: str = ""
     results: list[JobResult] = field(default_factory=list)
+    name: str = ""
+    settings: Mapping[str, Any] | None = None
+    modules: Path | None = None
+
+    @property
+    def label(self) -> str:
+        """The name of the run for the screen."""
+        return self.name or self.config
 
     @property
     def log(self) -> Path:
@@ -112,7 +126,30 @@ class Job:
         return Layout(self.system).results_json
 
     def restore_state(self) -> None:
-        """Be done if an earlier launch finished the run and nothing has changed since."""
+        """Be done if the run has been finished and nothing has changed since."""
+        self._restore_launch()
+        if self.state != "done" and self._was_finished():
+            self.state = "done"
+            self.detail = "by an earlier run"
+            self.results = read_results(self.results_file)
+
+    def _was_finished(self) -> bool:
+        """Whether a run that no launch of this machine started has ended well here.
+
+        Such is a run by hand, or a task of a job array.
+        """
+        layout = Layout(self.system)
+        if not was_finished(layout.environment):
+            return False
+        try:
+            saved = read_init_config(layout.settings, self.modules).sections()
+        except AsdfError:
+            return False
+        # Not by digests: what is 20 as a default is 20.0 when it has been read from a file.
+        return outcome_settings(saved) == self.settings
+
+    def _restore_launch(self) -> None:
+        """Be done if an earlier launch says so."""
         try:
             saved = json.loads(Layout(self.system).launch_state.read_text(encoding="utf-8"))
             is_done = (
@@ -154,8 +191,8 @@ class Job:
             return ""
 
 
-def settings_digest(settings: Sections) -> str:
-    """Return a digest of the settings that a run's outcome depends on.
+def outcome_settings(settings: Sections) -> dict[str, Any]:
+    """Return the settings that a run's outcome depends on, by section and name.
 
     Those are all but the folders and what changes only where or how fast the run computes.
     """
@@ -163,6 +200,12 @@ def settings_digest(settings: Sections) -> str:
     del values["paths"]
     for name in _PLACE_OR_SPEED:
         del values["computing"][name]
+    return values
+
+
+def settings_digest(settings: Sections) -> str:
+    """Return a digest of the settings that a run's outcome depends on."""
+    values = outcome_settings(settings)
     # Sorted: a later version may define the same settings in another order.
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 

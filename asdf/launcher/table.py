@@ -61,11 +61,11 @@ class Table:
             if job.state == "running":
                 # A line for each epoch of each run would bury the others; it is in the run's log.
                 words = f"log {shown_path(job.log)}"
-            line = ", ".join(filter(None, [f"{job.config}: {job.state}", words]))
+            line = ", ".join(filter(None, [f"{job.label}: {job.state}", words]))
             # All jobs wait at first, which is no news.
-            if line != self._printed.get(job.config, f"{job.config}: waiting"):
+            if line != self._printed.get(job.label, f"{job.label}: waiting"):
                 self.print_line(line)
-            self._printed[job.config] = line
+            self._printed[job.label] = line
 
     def _draw(self, jobs: Sequence[Job]) -> None:
         columns, height = shutil.get_terminal_size()
@@ -91,21 +91,29 @@ def summary(jobs: Sequence[Job]) -> str:
 
     Results are EERs and, where runs chose networks by other metrics, a table of each.
     """
-    rates = [_Value(job.config, row.network, row.set, 100 * row.eer) for job, row in _rows(jobs)]
+    rates = [_Value(job.label, row.network, row.set, 100 * row.eer) for job, row in _rows(jobs)]
     lines = [_counts(jobs), *_value_lines("EER %", rates, digits=3)]
     for metric in dict.fromkeys(row.metric for _, row in _rows(jobs) if row.metric):
         values = []
         for job, row in _rows(jobs):
             if row.metric == metric and row.value is not None:
-                values.append(_Value(job.config, row.network, row.set, row.value))
+                values.append(_Value(job.label, row.network, row.set, row.value))
         lines += _value_lines(metric, values, digits=4)
     for job in jobs:
         if job.state == "failed":
-            lines.append(f"{job.config} failed: {job.detail}\n  log: {job.log}")
-    unfinished = [job.config for job in jobs if job.state in ("stopped", "waiting")]
+            lines.append(f"{job.label} failed: {job.detail}\n  log: {job.log}")
+    unfinished = [job.label for job in jobs if job.state in ("stopped", "waiting")]
     if unfinished:
         lines.append(f"unfinished: {', '.join(unfinished)}. The same command goes on with them.")
     return "\n".join(lines)
+
+
+def list_runs(jobs: Sequence[Job]) -> str:
+    """Return the runs of a launch that is not started, with their folders: a line per run."""
+    rows = []
+    for job in jobs:
+        rows.append([job.label, job.state, shown_path(job.system)])
+    return "\n".join(aligned(rows))
 
 
 def shown_path(path: Path) -> str:
@@ -118,7 +126,7 @@ def _rows_that_fit(jobs: Sequence[Job], height: int) -> list[str]:
     """Return a row per job; of too many, the most interesting, and how many are in each state."""
     # Below the table stand the cursor and a prompt. What did not fit could not be drawn over.
     max_rows = max(height - 2, 1)
-    width = max(len(job.config) for job in jobs)
+    width = max(len(job.label) for job in jobs)
     if len(jobs) <= max_rows:
         return [_row(job, width) for job in jobs]
     shown = sorted(jobs, key=_interest)[: max_rows - 1]
@@ -130,7 +138,7 @@ def _interest(job: Job) -> int:
 
 
 def _row(job: Job, width: int) -> str:
-    return f"{job.config:<{width}}  {job.state:<7}  {_detail(job)}".rstrip()
+    return f"{job.label:<{width}}  {job.state:<7}  {_detail(job)}".rstrip()
 
 
 def _detail(job: Job) -> str:

@@ -41,7 +41,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     args = _build_parser(description).parse_intermixed_args(arguments)
     # The name of a config has no equals sign, and an override always has one.
     configs = [word for word in args.words if "=" not in word]
-    overrides = [_from_here(word) for word in args.words if "=" in word]
+    overrides = [from_current_folder(word) for word in args.words if "=" in word]
     explain = args.explain
     if explain and "." not in explain and not configs:
         # `--explain CONFIG` reads as naturally as `CONFIG --explain`.
@@ -85,7 +85,7 @@ def _build_parser(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _from_here(override: str) -> str:
+def from_current_folder(override: str) -> str:
     """Make a relative path absolute: it is meant from the current folder, not from the recipe's."""
     name, _, value = override.partition("=")
     path = value.strip().strip("'\"")

@@ -70,9 +70,9 @@ def _record_code(run: Run) -> None:
 
 @contextmanager
 def end_recorded(run: Run) -> Iterator[None]:
-    """Record the peak memory when the block ends.
+    """Record when and how the block ends, and the peak memory.
 
-    It is recorded of all processes, or of the main one if a process failed.
+    The memory is recorded of all processes, or of the main one if a process failed.
     """
     from asdf.distributed.resources import peak_memory_mb
 
@@ -82,10 +82,10 @@ def end_recorded(run: Run) -> Iterator[None]:
         # Whatever is wrong with the record or the device: the failure itself is to be reported.
         with suppress(Exception):
             if run.world.is_main:
-                _record_end(run, [peak_memory_mb(run.world.device)])
+                _record_end(run, [peak_memory_mb(run.world.device)], finished=False)
         raise
     peaks = run.world.gather(peak_memory_mb(run.world.device)) or []
-    run.world.run_on_main(partial(_record_end, run, peaks))
+    run.world.run_on_main(partial(_record_end, run, peaks, finished=True))
 
 
 @contextmanager
@@ -101,9 +101,10 @@ def end_reported(run: Run) -> Iterator[None]:
     run.end_callbacks(None)
 
 
-def _record_end(run: Run, peaks: list[dict[str, float | None]]) -> None:
+def _record_end(run: Run, peaks: list[dict[str, float | None]], finished: bool) -> None:
     named = {f"rank {rank}": peak for rank, peak in enumerate(peaks)}
-    update_record(run.folders.layout.environment, {"ended": now(), "peak_memory_mb": named})
+    record = {"ended": now(), "finished": finished, "peak_memory_mb": named}
+    update_record(run.folders.layout.environment, record)
     LOG.info("%s", _describe_peaks(peaks))
 
 

@@ -74,6 +74,18 @@ def update_record(path: Path, values: Mapping[str, Any]) -> None:
     _write_records(path, [*earlier, {**last, **values}])
 
 
+def was_finished(path: Path) -> bool:
+    """Whether the record says that the last run in the folder did all that it had to do.
+
+    A run that was stopped on request, or failed, has not. False where there is no such record.
+    """
+    try:
+        records = json.loads(path.read_bytes())
+        return bool(records[-1]["finished"])
+    except (OSError, ValueError, RecursionError, KeyError, IndexError, TypeError):
+        return False
+
+
 def _write_records(path: Path, records: list[Any]) -> None:
     write_text(path, json.dumps(records, indent=1) + "\n")
 

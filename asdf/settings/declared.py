@@ -49,6 +49,19 @@ ARGUMENT_SECTIONS = {"network.optimizer": "optimizer"}
 """Settings whose classes need declare nothing: the arguments of their constructors are a section,
 which stands behind the setting."""
 
+RESERVED = (
+    "apply_each",
+    "explain",
+    "load_settings",
+    "own",
+    "plain",
+    "read_configs",
+    "read_points",
+    "save",
+    "snapshot",
+)
+"""Methods of `Settings` and `Sections`, which a section of their name would hide."""
+
 # What the project itself hands to a constructor.
 _SET_BY_US = {"params", "lr", "weight_decay", "fused", "capturable", "differentiable"}
 
@@ -215,6 +228,11 @@ def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> 
         )
     if name in section_types() or name == "declared":
         raise Complaint(f"{described} is called '{name}', as a section of the project's")
+    if name in RESERVED:
+        raise Complaint(
+            f"{described} is called '{name}', as a method of the settings: give the section "
+            "another name"
+        )
     if other is not None and other is not kind and _settings_in(other) != _settings_in(kind):
         raise Complaint(
             f"{described} is called '{name}', as is {other.__module__}.{other.__qualname__}"

@@ -6,10 +6,13 @@ so that what is edited while a run goes on reaches none of its configs.
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from asdf.runs.layout import Layout
@@ -30,11 +33,15 @@ from asdf.settings.lines import read_text
 from asdf.settings.mistakes import (
     COMMAND_LINE,
     Collector,
+    Mistake,
     SettingsError,
     nearest,
     raise_all,
     shortened,
 )
+
+# What makes a name a pattern; no name of a config has it.
+_PATTERN = re.compile(r"[*?\[]")
 
 FilePath = str | os.PathLike[str]
 Configs = tuple[Config, ...]
@@ -89,33 +96,80 @@ def read_run_configs(
         SettingsError: names every mistake in the text of the file, in these configs and what they
             inherit, and in the overrides. The values of other blocks are not checked.
     """
+    points = read_points(initial, path, names, [list(overrides)], folder)
+    return tuple(chain.from_iterable(points))
+
+
+def read_points(
+    initial: Config,
+    path: FilePath,
+    names: Iterable[str],
+    points: Sequence[Sequence[str]],
+    folder: Path | None = None,
+    mistakes: Iterable[Mistake] = (),
+) -> tuple[Configs, ...]:
+    """Return every named config with the overrides of every point on top, the file read once.
+
+    Args:
+        names: of configs, or patterns of names ('base*'), which stand for the configs that match,
+            in the order of the file, without those named before.
+        points: the overrides of each.
+        folder: as of `read_init_config`.
+        mistakes: what is wrong with the command otherwise, for the same message.
+
+    Returns:
+        For each config in turn a config per point.
+
+    Raises:
+        SettingsError: as `read_run_configs`, for all points together.
+    """
     # A single name is a list of characters to Python: a trap for those who write recipes.
     if isinstance(names, str):
         names = [names]
     collector = Collector()
-    layers = _Layers(initial, list(overrides), folder or modules_folder(path), collector)
+    collector.mistakes += mistakes
+    layers = _Layers(initial, folder or modules_folder(path), collector)
     try:
         blocks, in_text = parse_blocks(read_text(path, "run configs"), str(path))
     # Mistakes on the command line are reported even if there is no file to read.
     except SettingsError as error:
-        layers.override_steps(initial.catalogue)
+        layers.check_overrides(points)
         raise SettingsError([*error.mistakes, *collector.mistakes]) from None
     in_parents = inheritance_mistakes(blocks)
     configs = []
-    for name in names:
-        if name in blocks:
-            configs.append(layers.resolve(blocks[name], blocks))
-        else:
-            problem = f"there is no config '{shortened(name)}' in {path}"
-            collector.add(COMMAND_LINE, problem, partial(nearest, name, blocks))
+    for name in _matching_names(names, blocks, path, collector):
+        configs.append(tuple(layers.resolve(blocks[name], blocks, point) for point in points))
     if not configs:
-        layers.override_steps(initial.catalogue)
+        layers.check_overrides(points)
     # A parent that is missing may be what settles a contradiction.
     if not in_parents:
-        for config in configs:
+        for config in chain.from_iterable(configs):
             collector.mistakes += final_mistakes(config)
     raise_all([*in_text, *in_parents, *collector.mistakes])
     return tuple(configs)
+
+
+def _matching_names(
+    names: Iterable[str], blocks: Mapping[str, Block], path: FilePath, collector: Collector
+) -> Iterator[str]:
+    """Yield the names of existing configs; note the names and patterns that match none."""
+    yielded: set[str] = set()
+    for name in names:
+        matches: Sequence[str] = ()
+        if name in blocks:
+            yield name
+            yielded.add(name)
+        elif not _PATTERN.search(name):
+            problem = f"there is no config '{shortened(name)}' in {path}"
+            collector.add(COMMAND_LINE, problem, partial(nearest, name, blocks))
+        else:
+            matches = fnmatch.filter(blocks, name)
+            if not matches:
+                collector.add(COMMAND_LINE, f"no config in {path} matches '{shortened(name)}'")
+        for match in matches:
+            if match not in yielded:
+                yield match
+        yielded.update(matches)
 
 
 @dataclass(frozen=True)
@@ -123,16 +177,17 @@ class _Layers:
     """What lies below and above the blocks of every config of a command."""
 
     initial: Config
-    overrides: list[str]
     folder: Path
     collector: Collector
 
-    def resolve(self, block: Block, blocks: Mapping[str, Block]) -> Config:
-        """Return the config of a block; its mistakes go to the collector."""
+    def resolve(
+        self, block: Block, blocks: Mapping[str, Block], overrides: Sequence[str]
+    ) -> Config:
+        """Return the config of a block with overrides; its mistakes go to the collector."""
         initial = self.initial
         inherited = _inherited_assignments(block.name, blocks)
         # Which sections there are follows from the classes that are named, in any layer.
-        on_top = read_overrides(self.overrides, initial.catalogue, Collector())
+        on_top = read_overrides(overrides, initial.catalogue, Collector())
         declared = declared_sections([*inherited, *on_top], self.folder, self.collector)
         catalogue = initial.catalogue.with_sections(declared)
         # init_config may name another class, with other settings in a section of the same name.
@@ -141,14 +196,19 @@ class _Layers:
             *defaults(catalogue, declared),
             *below,
             *steps_of(inherited, catalogue, self.collector),
-            *self.override_steps(catalogue),
+            *self._override_steps(overrides, catalogue),
         ]
         return resolve(_header(block), log, catalogue, block.name)
 
-    def override_steps(self, catalogue: Catalogue) -> list[Step]:
+    def check_overrides(self, points: Iterable[Sequence[str]]) -> None:
+        """Note what is wrong with overrides that no config is there for."""
+        for overrides in points:
+            self._override_steps(overrides, self.initial.catalogue)
+
+    def _override_steps(self, overrides: Sequence[str], catalogue: Catalogue) -> list[Step]:
         """Return the layer of the command line."""
-        overrides = read_overrides(self.overrides, catalogue, self.collector)
-        return steps_of(overrides, catalogue, self.collector)
+        assignments = read_overrides(overrides, catalogue, self.collector)
+        return steps_of(assignments, catalogue, self.collector)
 
 
 def _remains(step: Step, catalogue: Catalogue, declared: Collection[str]) -> bool:

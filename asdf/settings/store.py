@@ -9,7 +9,7 @@ see only defaults.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -19,11 +19,18 @@ from asdf.settings import provenance
 from asdf.settings.catalogue import our_catalogue, section_types
 from asdf.settings.checks import check_value
 from asdf.settings.layers import Config, Step, defaults, final_mistakes, resolve
-from asdf.settings.loading import Configs, FilePath, read_init_config, read_run_configs
+from asdf.settings.loading import (
+    Configs,
+    FilePath,
+    read_init_config,
+    read_points,
+    read_run_configs,
+)
 from asdf.settings.mistakes import (
     RECIPE_CODE,
     Collector,
     Complaint,
+    Mistake,
     raise_all,
 )
 from asdf.settings.sections import (
@@ -109,6 +116,27 @@ class Settings:
                 overrides, each once.
         """
         return read_run_configs(self._initial, run_configs, names, overrides, self._folder)
+
+    def read_points(
+        self,
+        run_configs: FilePath,
+        names: Iterable[str],
+        points: Sequence[Sequence[str]],
+        mistakes: Iterable[Mistake] = (),
+    ) -> tuple[Configs, ...]:
+        """Read the named configs once for each point, that is with its overrides on top.
+
+        Args:
+            names: of configs, or patterns of them ('base*').
+            mistakes: what is wrong with the command otherwise, for the same message.
+
+        Returns:
+            For each config in turn a config per point.
+
+        Raises:
+            SettingsError: names every mistake, each once.
+        """
+        return read_points(self._initial, run_configs, names, points, self._folder, mistakes)
 
     def apply_each(self, configs: Configs) -> Generator[str, None, None]:
         """Apply one config per turn of the loop; after it the settings are init_config.py's again.

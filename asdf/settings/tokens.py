@@ -82,6 +82,34 @@ def find_end(text: str, start: int) -> tuple[int, str]:
     return len(text), ""
 
 
+def split_values(text: str) -> list[str]:
+    """Split a text at the commas that stand outside of strings and brackets.
+
+    Raises:
+        Complaint: a value is empty, or a quote or a bracket is not closed.
+    """
+    opened: list[int] = []
+    commas = []
+    for token in TOKEN.finditer(text):
+        kind = token.lastgroup
+        if kind == "open":
+            opened.append(token.start())
+        elif kind == "close" and opened:
+            opened.pop()
+        elif kind == "other" and token[0] in "'\"":
+            raise Complaint(f"the quote {token[0]} is not closed")
+        elif kind == "comma" and not opened:
+            commas.append(token.start())
+    _check_closed(text, 0, opened)
+    starts = [0, *(comma + 1 for comma in commas)]
+    values = []
+    for start, end in zip(starts, [*commas, len(text)], strict=True):
+        values.append(text[start:end].strip())
+    if "" in values:
+        raise Complaint("there is no value before or behind a comma")
+    return values
+
+
 def _check_closed(text: str, start: int, opened: list[int]) -> None:
     """Raise a Complaint about the last of the `opened` brackets, if there is one."""
     if opened:

@@ -85,6 +85,43 @@ def test_one_fails_and_the_others_finish_and_only_it_is_run_again(recipe):
     assert table in again.output
 
 
+def test_configs_and_seeds_are_a_grid_of_runs_that_grows(recipe, capsys):
+    words = ("debug", "norm*", "network.max_epochs=1", "recipe.evaluation_sets=('demo-dev',)")
+    systems = {}
+    for config, folder in (("debug", "system1"), ("normed", "normed")):
+        for seed in range(3):
+            systems[f"{config}-seed{seed}"] = recipe.system(f"{folder}-seed{seed}")
+    first = recipe.run_command(launch(recipe, *words, "--seeds", "0-1", "--slots", "2"))
+    assert first.status == 0, first.output
+    assert "4 runs: 2 configs x 2 seeds" in first.output and "4 runs: 4 done" in first.output
+    eers = {}
+    for name, system in systems.items():
+        if name.endswith("2"):
+            assert not system.exists()
+            continue
+        (row,) = json.loads((system / "results" / "results.json").read_text())
+        eers[name] = f"{100 * row['eer']:.3f}"
+        assert f"recipe.seed = {name[-1]}  " in (system / "settings.py").read_text()
+    rows = [line.split() for line in first.output.splitlines()]
+    for name, eer in eers.items():
+        assert [name, "epoch.1", eer] in rows
+    networks = {
+        (system / "networks" / "epoch.1.pt").read_bytes()
+        for system in systems.values()
+        if system.exists()
+    }
+    assert len(networks) == 4
+
+    # A run by hand is a run: the wider launch takes it over, as it does those that it made.
+    by_hand = ("recipe.seed=2", "paths.system_folder='system1-seed2'", *words[2:])
+    assert recipe.call(capsys, "debug", *by_hand).status == 0
+    wider = recipe.run_command(launch(recipe, *words, "--seeds", "0-2", "--slots", "1"))
+    assert wider.status == 0 and "6 runs: 6 done" in wider.output, wider.output
+    started = [name for name, system in systems.items() if (system / "launch.log").exists()]
+    assert started == [name for name in systems if name != "debug-seed2"]
+    assert {starts(systems[name]) for name in started} == {1}
+
+
 def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
     command = launch(recipe, "debug", "held", "--slots", "2")
     system, held, hold = recipe.system(), recipe.system("held"), recipe.folder / "hold"

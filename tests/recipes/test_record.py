@@ -40,12 +40,13 @@ def test_the_users_own_code_is_in_the_record_and_in_a_comparison(recipe, capsys)
     assert (recipe.system("a") / "code" / "small_networks.py").read_bytes() == first
     peak = this["peak_memory_mb"]["rank 0"]
     assert list(peak) == ["host", "gpu"] and peak["host"] > 50 and peak["gpu"] is None
-    assert this["ended"] >= this["started"]
+    assert this["ended"] >= this["started"] and this["finished"] is True
     capsys.readouterr()
     assert main(["compare", str(recipe.system("a")), str(recipe.system("b"))]) == 0
     shown = capsys.readouterr().out
     difference = f"  code.small_networks.py\n    A  {digests[0]}\n    B  {digests[1]}\n"
-    assert difference in shown and "code.run.py" not in shown and "ended" not in shown
+    assert difference in shown and "code.run.py" not in shown
+    assert "ended" not in shown and "finished" not in shown
 
 
 def test_a_run_that_fails_records_its_memory_too(recipe, capsys):
@@ -53,6 +54,7 @@ def test_a_run_that_fails_records_its_memory_too(recipe, capsys):
     assert outcome.status == 1
     [record] = json.loads((recipe.system() / "environment.json").read_text())
     assert record["peak_memory_mb"]["rank 0"]["host"] > 50 and "ended" in record
+    assert record["finished"] is False
 
 
 def test_every_process_is_in_the_record(recipe):

@@ -6,14 +6,24 @@ import sys
 import pytest
 
 from asdf.__main__ import main
-from asdf.commands.launch import _jobs
+from asdf.commands.launch_jobs import launcher_overrides, make_jobs
 from asdf.distributed.builds import Build
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.seen_gpus import SeenGpus
+from asdf.launcher import Job, plan_runs
 from asdf.launcher.slots import Slots
 
 GPUS = Slots(["0", "1"], are_gpus=True)
 CPU = Slots(["0"], are_gpus=False)
+
+
+def jobs(recipe, words, slots, processes, cpu_is_meant=True) -> list[Job]:
+    path = recipe.folder / "run.py"
+    configs = [word for word in words if "=" not in word]
+    overrides = [word for word in words if "=" in word]
+    launchers = launcher_overrides(slots, processes, cpu_is_meant)
+    plan = plan_runs(path, configs, overrides, launchers=launchers)
+    return make_jobs(plan.runs, path, slots, processes)
 
 
 def launch(recipe, capsys, *words):
@@ -40,12 +50,51 @@ def launch(recipe, capsys, *words):
         ),
         (("debug", "--slots", "0"), "at least one run at a time"),
         (("network.max_epochs=1",), "no config named"),
+        (
+            ("debug", "--sweep", "computing.processes=1,2"),
+            "computing.processes is set by the launcher: use --processes-per-run",
+        ),
+        (("debug", "no?uch*"), "matches 'no?uch*'"),
+        (
+            ("debug", "--seeds", "0-1", "--sweep", "recipe.seed=2,3"),
+            "recipe.seed is named by --seeds and named by --sweep: leave one out",
+        ),
     ],
 )
 def test_mistakes_are_reported_before_anything_starts(recipe, capsys, words, message):
     words = words if "--slots" in words else (*words, "--slots", "2")
     status, error = launch(recipe, capsys, *words)
     assert status == 2 and message in error
+
+
+def test_all_mistakes_of_all_points_are_one_message(recipe, capsys):
+    words = ("debug", "--seeds", "0-x", "--sweep", "network.max_epochs=2,0,two", "--slots", "1")
+    status, error = launch(recipe, capsys, *words, "--sweep", "own.hidden=1,2", "--random", "0")
+    assert status == 2
+    assert "5 mistakes in the settings:" in error
+    for mistake in (
+        "--seeds 0-x: write numbers and ranges",
+        "--random 0: at least one point is needed",
+        "network.max_epochs = 0: must be at least 1",
+        "network.max_epochs = two: two is a name",
+        "there is no section 'own'",
+    ):
+        assert mistake in error
+
+
+def test_a_dry_run_lists_the_points_and_what_is_done(recipe, capsys):
+    words = ("launch", str(recipe.folder / "run.py"), "debug", "norm*", "--dry-run")
+    assert main([*words, "--seeds", "0,5", "--slots", "1"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert " ".join(lines[0]) == "4 runs: 2 configs x 2 seeds"
+    assert [line[:2] for line in lines[1:]] == [
+        ["debug-seed0", "waiting"],
+        ["debug-seed5", "waiting"],
+        ["normed-seed0", "waiting"],
+        ["normed-seed5", "waiting"],
+    ]
+    assert lines[1][2].endswith("output/system1-seed0")
+    assert not recipe.output.exists()
 
 
 def test_a_recipe_that_does_not_exist(recipe, capsys):
@@ -57,7 +106,7 @@ def test_a_run_wider_than_the_gpus_named(recipe, capsys):
     with pytest.raises(
         Exception, match="config debug runs in 3 processes, but there are only 2 GPUs"
     ):
-        _jobs(recipe.folder / "run.py", ["debug"], GPUS, 3)
+        jobs(recipe, ["debug"], GPUS, 3)
 
 
 def test_each_run_is_assigned_its_gpus_on_top_of_its_config(recipe):
@@ -65,19 +114,19 @@ def test_each_run_is_assigned_its_gpus_on_top_of_its_config(recipe):
         "two < debug\npaths.system_folder = 'two'\n"
         "computing.processes = 2\ncomputing.threads = None"
     )
-    first, second = _jobs(recipe.folder / "run.py", ["debug", "two", "recipe.seed=3"], GPUS, None)
+    first, second = jobs(recipe, ["debug", "two", "recipe.seed=3"], GPUS, None)
     assert first.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=1"]
     assert second.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=2"]
     assert (first.slots_needed, second.slots_needed) == (1, 2)
     assert second.system == recipe.system("two")
-    (wide,) = _jobs(recipe.folder / "run.py", ["debug"], GPUS, 2)
+    (wide,) = jobs(recipe, ["debug"], GPUS, 2)
     assert (
         wide.slots_needed == 2
         and wide.overrides[-1] == "computing.processes=2"
         and wide.digest != first.digest
     )
     # On the CPU the cores are shared out, where the config does not say how many threads there are.
-    (shared,) = _jobs(recipe.folder / "run.py", ["two"], CPU, None)
+    (shared,) = jobs(recipe, ["two"], CPU, None)
     cores = usable_cores()
     assert shared.slots_needed == 1
     assert shared.overrides[-3:] == [
@@ -94,11 +143,11 @@ def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeyp
     assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU is here" in error
     assert error.endswith("A launch computes on the CPU with --slots N.\n")
     hidden = SeenGpus(0, 2, Build("2.14.1", "CUDA 13.0"), shown="")
-    monkeypatch.setattr("asdf.commands.launch.look_without_torch", lambda: hidden)
+    monkeypatch.setattr("asdf.commands.launch_jobs.look_without_torch", lambda: hidden)
     status, error = launch(recipe, capsys, "debug")
     assert status == 2 and "has 2 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them" in error
     # Asked for: no GPU is looked for.
-    (meant,) = _jobs(recipe.folder / "run.py", ["debug"], CPU, None, cpu_is_meant=True)
+    (meant,) = jobs(recipe, ["debug"], CPU, None, cpu_is_meant=True)
     assert "computing.use_gpu=False" in meant.overrides
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asdf.launcher.states import Job, JobResult, read_results, settings_digest
+from asdf.launcher.states import Job, JobResult, outcome_settings, read_results, settings_digest
 from asdf.settings import Sections
 
 
@@ -13,7 +13,8 @@ def job(system, **values):
     for name, value in values.items():
         section, _, setting = name.partition("__")
         setattr(getattr(settings, section), setting, value)
-    return Job("net", [], system, settings_digest(settings))
+    wanted = outcome_settings(settings)
+    return Job("net", [], system, settings_digest(settings), settings=wanted)
 
 
 @pytest.fixture
@@ -55,6 +56,47 @@ def test_a_run_by_hand_in_the_same_folder_undoes_it(done):
     later = job(done)
     later.restore_state()
     assert later.state == "waiting"
+
+
+def write_record(folder, **end):
+    """Write what a run by hand, or a task of a job array, leaves of its start."""
+    (folder / "environment.json").write_text(json.dumps([{"finished": False}, end]))
+
+
+def test_what_another_run_has_finished_is_done(tmp_path):
+    (tmp_path / "settings.py").write_text(
+        "recipe.seed = 4\nrawboost.minF = 20\npaths.system_folder = 'net-seed4'\n"
+    )
+    write_record(tmp_path, finished=True)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "results.json").write_text(
+        json.dumps([{"epoch": "best", "set": "dev", "eer": 0.1}])
+    )
+    again = job(tmp_path, recipe__seed=4)
+    again.restore_state()
+    assert (again.state, again.detail) == ("done", "by an earlier run")
+    assert again.results == [JobResult("best", "dev", 0.1)]
+
+
+@pytest.mark.parametrize("end", [{"finished": False}, {}, {"finished": None}])
+def test_what_another_run_has_not_finished_is_not(tmp_path, end):
+    (tmp_path / "settings.py").write_text("recipe.seed = 4\n")
+    write_record(tmp_path, **end)
+    again = job(tmp_path, recipe__seed=4)
+    again.restore_state()
+    assert again.state == "waiting"
+
+
+def test_what_another_run_has_finished_with_other_settings_is_not_done(tmp_path):
+    write_record(tmp_path, finished=True)
+    for text in ("recipe.seed = 5\n", "recipe.seed = x\n", "nosuch.seed = 4\n", None):
+        if text is None:
+            (tmp_path / "settings.py").unlink()
+        else:
+            (tmp_path / "settings.py").write_text(text)
+        again = job(tmp_path, recipe__seed=4)
+        again.restore_state()
+        assert again.state == "waiting"
 
 
 @pytest.mark.parametrize("state", ["running", "failed", "stopped"])

@@ -13,7 +13,7 @@ import pytest
 from asdf.settings import Sections, Settings, SettingsError
 from asdf.settings.catalogue import settings_of
 from asdf.settings.checks import check_value
-from asdf.settings.declared import section_of_arguments
+from asdf.settings.declared import RESERVED, section_of_arguments
 from asdf.settings.mistakes import Complaint
 from asdf.settings.provenance import explain
 
@@ -159,6 +159,7 @@ def test_a_module_that_fails_is_a_mistake_at_its_line(here: Path, module: Path) 
     ("before", "after", "message"),
     [
         ('section_name="head"', 'section_name="network"', "is called 'network', as a section of"),
+        ('section_name="head"', 'section_name="own"', "is called 'own', as a method of the"),
         (', section_name="head"', "", "has no name for its section"),
         ("setting(64,", "setting(0,", "the default of hidden of my_network.HeadSettings does not"),
         ('= setting("mean", "the pooling")', '= "mean"', "is not made by setting(default"),
@@ -175,6 +176,14 @@ def test_declarations_with_mistakes(
     with pytest.raises(SettingsError) as raised:
         read(here, CLASS)
     assert str(raised.value).startswith("runs.py:2: ") and message in str(raised.value)
+
+
+def test_no_method_is_hidden_by_a_section() -> None:
+    methods = set()
+    for kind in (Settings, Sections):
+        methods |= {name for name in dir(kind) if callable(getattr(kind, name))}
+    public = {name for name in methods if not name.startswith("_")}
+    assert public == set(RESERVED)
 
 
 def test_two_classes_may_not_declare_one_name(here: Path, module: Path) -> None:

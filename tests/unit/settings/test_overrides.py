@@ -7,6 +7,8 @@ from operator import attrgetter
 import pytest
 
 from asdf.settings import Settings, SettingsError
+from asdf.settings.mistakes import Complaint
+from asdf.settings.tokens import split_values
 
 from .conftest import Write
 
@@ -69,3 +71,49 @@ def test_one_setting_gets_one_value(init: Write, runs: Write) -> None:
         "each write a "
         "config for each"
     )
+
+
+def test_points_are_read_on_top_of_every_config(init: Write, runs: Write) -> None:
+    init("")
+    points = [["network.max_epochs=8"], ["network.max_epochs=9", "recipe.seed=3"], []]
+    names = ("network.max_epochs", "network.minibatch_size", "recipe.seed")
+    values = []
+    for group in Settings().read_points(runs(RUNS), ["b", "*"], points):
+        values.append([tuple(config.values[name] for name in names) for config in group])
+    default = Settings().network.minibatch_size
+    assert values == [
+        [(8, 7, 0), (9, 7, 3), (5, 7, 0)],
+        [(8, default, 0), (9, default, 3), (5, default, 0)],
+    ]
+
+
+def test_mistakes_of_all_points_are_one_message(init: Write, runs: Write) -> None:
+    init("")
+    points = [["network.max_epochs=0"], ["network.max_epochs=x"], ["sad.mode=q"]]
+    with pytest.raises(SettingsError) as caught:
+        Settings().read_points(runs(RUNS), ["a", "c*"], points)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "4 mistakes in the settings:"
+    assert "  command line: no config in runs.py matches 'c*'" in lines
+    assert "  command line: network.max_epochs = 0: must be at least 1" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1", ["1"]),
+        (" 1 , 2e-5 ", ["1", "2e-5"]),
+        ("a.B,'c,d',\"e,'f\"", ["a.B", "'c,d'", '"e,\'f"']),
+        ("(1, 2), [3, (4,)], ()", ["(1, 2)", "[3, (4,)]", "()"]),
+        ("/data/a b,../c", ["/data/a b", "../c"]),
+        ("-1,--2", ["-1", "--2"]),
+    ],
+)
+def test_values_are_split_at_the_commas_between_them(text: str, values: list[str]) -> None:
+    assert split_values(text) == values
+
+
+@pytest.mark.parametrize("text", ["", ",", "1,", ",1", "1,,2", "(1,2", "'a,b"])
+def test_values_that_cannot_be_split(text: str) -> None:
+    with pytest.raises(Complaint):
+        split_values(text)

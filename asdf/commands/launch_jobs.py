@@ -1,0 +1,139 @@
+"""The jobs of a launch on this machine: each planned run with the slots that it takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from asdf.distributed.cores import usable_cores
+from asdf.distributed.devices import usable_gpus
+from asdf.distributed.seen_gpus import look_without_torch, visibility_variable, visible_gpus
+from asdf.errors import UsageError
+from asdf.launcher import (
+    Job,
+    PlannedRun,
+    Slots,
+    choose_gpus,
+    outcome_settings,
+    settings_digest,
+)
+from asdf.settings.sections import Computing
+
+# Settings of `computing` that the launcher decides for each run, and the option for each.
+_LAUNCHERS_SETTINGS = {
+    "gpu_ids": "--gpus",
+    "processes": "--processes-per-run",
+    "use_gpu": "--slots",
+}
+
+
+def open_slots(gpus: str | None, count: int | None) -> Slots:
+    """Return the GPUs of this machine, or slots on its CPU.
+
+    Args:
+        gpus: of --gpus.
+        count: of --slots.
+
+    Raises:
+        UsageError: a GPU that does not exist, or no slot.
+    """
+    visible = visible_gpus()
+    if count is not None and count < 1:
+        raise UsageError(f"--slots {count}: at least one run at a time is needed.")
+    if count is None and (gpus is not None or visible):
+        # A scheduler may have given this job only some of the machine's GPUs.
+        shown = os.environ.get(visibility_variable(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return Slots(choose_gpus(gpus, visible, shown), are_gpus=True)
+    return Slots([str(number) for number in range(count or 1)], are_gpus=False)
+
+
+def refuse_launchers_settings(assignments: Iterable[str]) -> None:
+    """Refuse an override, or a sweep, of a setting that the launcher decides.
+
+    Raises:
+        UsageError: names the option for it.
+    """
+    named = {assignment.partition("=")[0].strip() for assignment in assignments}
+    for name, option in _LAUNCHERS_SETTINGS.items():
+        if f"computing.{name}" in named:
+            raise UsageError(f"computing.{name} is set by the launcher: use {option}.")
+
+
+def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) -> list[str]:
+    """Return what the launcher sets for all runs.
+
+    Args:
+        cpu_is_meant: slots on the CPU were requested; otherwise they exist because no GPU does.
+    """
+    # A run sees only the GPUs of its slots, counted from 0: its config's numbers would miss them.
+    overrides = ["computing.gpu_ids=None"]
+    if cpu_is_meant and not slots.are_gpus:
+        overrides.append("computing.use_gpu=False")
+    if processes is not None:
+        overrides.append(f"computing.processes={processes}")
+    return overrides
+
+
+def make_jobs(
+    runs: Sequence[PlannedRun], recipe: Path, slots: Slots, processes: int | None
+) -> list[Job]:
+    """Return a job per run.
+
+    Raises:
+        UsageError: no GPU, or too few, for a run that should have them.
+    """
+    jobs = []
+    for run in runs:
+        computing = run.settings.computing
+        if not slots.are_gpus:
+            _check_cpu(run.name, computing)
+        gpus = _count_gpus(run.name, computing, slots)
+        overrides = list(run.overrides)
+        # As counted now: a config that is edited before its run starts must not take more slots.
+        if processes is None:
+            overrides.append(f"computing.processes={computing.processes}")
+        if not slots.are_gpus and computing.threads is None:
+            # Runs that each start a thread for every core would wait for each other.
+            share = usable_cores() // (len(slots.names) * computing.processes)
+            overrides.append(f"computing.threads={max(1, share)}")
+        job = plain_job(run, recipe)
+        job.overrides = overrides
+        job.slots_needed = gpus
+        jobs.append(job)
+    return jobs
+
+
+def plain_job(run: PlannedRun, recipe: Path) -> Job:
+    """Return the job of a run, wherever it will compute."""
+    job = Job(run.config, list(run.overrides), run.system, settings_digest(run.settings))
+    job.name = run.name
+    job.settings = outcome_settings(run.settings)
+    job.modules = recipe.parent
+    return job
+
+
+def _check_cpu(name: str, computing: Computing) -> None:
+    """Refuse a run on the CPU that should have a GPU."""
+    try:
+        usable_gpus(computing, look_without_torch())
+    except UsageError as error:
+        raise UsageError(
+            f"config {name}: {error} A launch computes on the CPU with --slots N."
+        ) from None
+
+
+def _count_gpus(name: str, computing: Computing, slots: Slots) -> int:
+    """Return the number of slots that a run needs.
+
+    Raises:
+        UsageError: there are fewer.
+    """
+    needed = slots.needed(computing.processes)
+    if needed > len(slots.names):
+        raise UsageError(
+            f"config {name} runs in {computing.processes} processes, but there are only "
+            f"{len(slots.names)} GPUs ({', '.join(slots.names)}): name more with --gpus, or "
+            "use a smaller --processes-per-run."
+        )
+    return needed

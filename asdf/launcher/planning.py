@@ -1,0 +1,141 @@
+"""From a command line to the runs of a launch: every config with every point on top.
+
+Invariant: all runs are known, and free of mistakes, before the first one starts; no two of them
+have the same system folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from asdf.errors import UsageError
+from asdf.launcher.names import point_name
+from asdf.launcher.points import SYSTEM_FOLDER, Point, PointOptions, Points, read_points_options
+from asdf.recipe.command_line import from_current_folder
+from asdf.recipe.folders import folders_of
+from asdf.settings import Sections, Settings
+from asdf.settings.layers import Config
+from asdf.settings.mistakes import Collector
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a launch: a config with a point on top of it.
+
+    Attributes:
+        name: of the config and the point, for the screen.
+        overrides: everything behind the config's name on the command line of its run.py.
+        output: the folder of all systems, in which the run's own one usually lies.
+    """
+
+    name: str
+    config: str
+    overrides: tuple[str, ...]
+    system: Path
+    output: Path
+    settings: Sections
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a launch, and the points that they are of."""
+
+    runs: tuple[PlannedRun, ...]
+    points: Points
+    draw_seed: int = 0
+
+    @property
+    def has_points(self) -> bool:
+        """Whether the runs are more than configs as they are."""
+        return self.points != Points()
+
+    def describe(self) -> str:
+        """Return the number of runs and what it is made of, in words."""
+        points = len(self.points.swept)
+        seeds = max(len(self.points.seeds), 1)
+        configs = len(self.runs) // (points * seeds)
+        factors = [_count(configs, "config")]
+        if points < self.points.grid_size:
+            factors.append(
+                f"{points} of the {self.points.grid_size:,} points of the grid (drawn with "
+                f"--random-seed {self.draw_seed})"
+            )
+        elif points > 1:
+            factors.append(_count(points, "point"))
+        if self.points.seeds:
+            factors.append(_count(seeds, "seed"))
+        return f"{_count(len(self.runs), 'run')}: {' x '.join(factors)}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + "s" * (number != 1)
+
+
+def plan_runs(
+    recipe: Path,
+    configs: Sequence[str],
+    overrides: Sequence[str],
+    options: PointOptions | None = None,
+    launchers: Sequence[str] = (),
+) -> Plan:
+    """Return the runs of a launch.
+
+    Args:
+        recipe: its run.py.
+        configs: names of configs, or patterns of them.
+        overrides: the user's, for all runs.
+        launchers: what the launcher sets on top.
+
+    Raises:
+        UsageError: names every mistake in the options, in the configs and in all points; or two
+            runs have the same system folder.
+    """
+    options = options or PointOptions()
+    collector = Collector()
+    points = read_points_options(options, overrides, collector, from_current_folder)
+    all_points = points.all()
+    common = [*overrides, *launchers]
+    requests = []
+    for point in all_points:
+        requests.append([*common, *(choice.override for choice in point)])
+    folder = recipe.parent / "configs"
+    initial = Settings(folder / "init_config.py")
+    groups = initial.read_points(folder / "run_configs.py", configs, requests, collector.mistakes)
+    runs: dict[Path, PlannedRun] = {}
+    for group in groups:
+        for config, point, request in zip(group, all_points, requests, strict=True):
+            run = _plan_run(recipe, config, point, request)
+            _check_folder(run, runs.setdefault(run.system, run))
+    return Plan(tuple(runs.values()), points, options.draw_seed)
+
+
+def _plan_run(recipe: Path, config: Config, point: Point, overrides: list[str]) -> PlannedRun:
+    settings = config.sections()
+    name = config.name
+    if point:
+        values = {choice.setting: config.values[choice.setting] for choice in point}
+        suffix = point_name(values, config.catalogue)
+        name = f"{config.name}-{suffix}"
+        system = f"{settings.paths.system_folder.rstrip('/')}-{suffix}"
+        settings = replace(settings, paths=replace(settings.paths, system_folder=system))
+        # The folder that holds for all runs is the beginning of this one.
+        overrides = [word for word in overrides if not _sets_folder(word)]
+        overrides.append(f"{SYSTEM_FOLDER}={system!r}")
+    folders = folders_of(settings.paths, recipe.parent)
+    system_folder = folders.system.resolve()
+    return PlannedRun(name, config.name, tuple(overrides), system_folder, folders.output, settings)
+
+
+def _sets_folder(override: str) -> bool:
+    return override.partition("=")[0].strip() == SYSTEM_FOLDER
+
+
+def _check_folder(run: PlannedRun, earlier: PlannedRun) -> None:
+    if earlier is run:
+        return
+    raise UsageError(
+        f"configs {earlier.name} and {run.name} have the same system folder, {run.system}, and "
+        "would overwrite each other: give one of them another paths.system_folder."
+    )

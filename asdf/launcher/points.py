@@ -1,0 +1,253 @@
+"""The points of a launch: the settings in which its runs differ, and their values.
+
+    --seeds 0-4,7                                     a run per seed
+    --sweep network.initial_learning_rate=1e-5,1e-6   a run per value; with others: the full grid
+    --random 20                                       20 points of the grid
+
+Invariant: which points are drawn follows from the seed of the draw and from the points themselves.
+So the same command draws the same ones, and a grid with further values draws many of those again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import product
+from math import prod
+
+from asdf.runs.seeds import derived_seed
+from asdf.settings.literals import parse_literal
+from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, shortened
+from asdf.settings.tokens import split_values
+
+SEED = "recipe.seed"
+SYSTEM_FOLDER = "paths.system_folder"
+MAX_RUNS = 10_000
+# A second of drawing for every hundred thousand points.
+_MAX_GRID = 1_000_000
+_SEEDS = re.compile(r"(\d{1,10})(?:\s*-\s*(\d{1,10}))?")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One value of a setting, as it is typed behind `section.name=`."""
+
+    setting: str
+    text: str
+
+    @property
+    def override(self) -> str:
+        """The choice as `run.py` takes it."""
+        return f"{self.setting}={self.text}"
+
+
+Point = tuple[Choice, ...]
+"""What one run sets on top of its config; () for a config as it is."""
+
+
+@dataclass(frozen=True)
+class PointOptions:
+    """The options of the command line that say which points there are.
+
+    Attributes:
+        sweeps: texts 'section.name=value,value'.
+        draws: how many points of the grid; None for all.
+        draw_seed: what the draw follows from.
+    """
+
+    seeds: str | None = None
+    sweeps: Sequence[str] = ()
+    draws: int | None = None
+    draw_seed: int = 0
+
+
+@dataclass(frozen=True)
+class Points:
+    """The points of a launch, each of which is a run of every config.
+
+    Attributes:
+        swept: without the seeds, in the order of the grid; one () where nothing is swept.
+        grid_size: of how many `swept` were drawn.
+        seeds: the last choice of each point; () where no seeds are named.
+    """
+
+    swept: tuple[Point, ...] = ((),)
+    grid_size: int = 1
+    seeds: tuple[Choice, ...] = ()
+
+    def all(self) -> list[Point]:
+        """Return the points with their seeds, those of one swept point next to each other."""
+        if not self.seeds:
+            return list(self.swept)
+        return [(*point, seed) for point, seed in product(self.swept, self.seeds)]
+
+
+def read_points_options(
+    options: PointOptions,
+    overrides: Iterable[str],
+    collector: Collector,
+    typed: Callable[[str], str] = str,
+) -> Points:
+    """Return the points that the options mean.
+
+    Args:
+        overrides: what holds for all runs; a setting of these cannot be swept as well.
+        collector: gets everything that is wrong with the options, which is then left out.
+        typed: what makes of a typed override, such as a relative path, the one of a run.
+    """
+    grid = _Grid(collector, typed)
+    for override in overrides:
+        grid.taken[override.partition("=")[0].strip()] = "set for all runs"
+    if options.seeds is not None:
+        grid.add(SEED, "--seeds", _read_seeds(options.seeds, collector))
+    for sweep in options.sweeps:
+        grid.add_sweep(sweep)
+    seeds = tuple(grid.axes.pop(SEED, ()))
+    size = prod(map(len, grid.axes.values()))
+    if options.draws is None:
+        _check_size(size * max(len(seeds), 1), collector)
+        return Points(_all_points(grid.axes, size), size, seeds)
+    swept = _draw(grid.axes, size, options, collector)
+    _check_size(len(swept) * max(len(seeds), 1), collector)
+    return Points(swept, size, seeds)
+
+
+class _Grid:
+    """The axes of the grid as they are read: each setting's choices."""
+
+    def __init__(self, collector: Collector, typed: Callable[[str], str]) -> None:
+        self.axes: dict[str, list[Choice]] = {}
+        self.taken: dict[str, str] = {}
+        self._collector = collector
+        self._typed = typed
+
+    def add_sweep(self, sweep: str) -> None:
+        """Add the setting of a --sweep; note what is wrong with it."""
+        setting, equals, text = (part.strip() for part in sweep.partition("="))
+        if not equals or not setting:
+            problem = f"--sweep {shortened(sweep)}: write section.name=value,value"
+            self._collector.add(COMMAND_LINE, problem)
+            return
+        if setting == SYSTEM_FOLDER:
+            problem = (
+                f"--sweep {SYSTEM_FOLDER}: every point has a system folder of its own already, "
+                "whose name is made of its values"
+            )
+            self._collector.add(COMMAND_LINE, problem)
+            return
+        try:
+            values = split_values(text)
+            _check_different(values)
+        except Complaint as complaint:
+            about = f"--sweep {shortened(sweep)}"
+            self._collector.mistakes.append(complaint.at(COMMAND_LINE, about))
+            return
+        self.add(setting, "--sweep", values)
+
+    def add(self, setting: str, option: str, values: Sequence[str]) -> None:
+        """Add the values of a setting, unless it has some already."""
+        if not values:
+            return
+        if setting in self.taken:
+            problem = f"{setting} is {self.taken[setting]} and named by {option}: leave one out"
+            self._collector.add(COMMAND_LINE, problem)
+            return
+        self.taken[setting] = f"named by {option}"
+        choices = []
+        for value in values:
+            # Only the text behind the name changes.
+            text = self._typed(f"{setting}={value}").partition("=")[2]
+            choices.append(Choice(setting, text))
+        self.axes[setting] = choices
+
+
+def _check_different(values: Sequence[str]) -> None:
+    """Refuse a value that is there twice, in whatever spelling.
+
+    Raises:
+        Complaint: it is.
+    """
+    spellings: dict[str, str] = {}
+    for value in values:
+        earlier = spellings.setdefault(_plain(value), value)
+        if earlier is not value:
+            raise Complaint(f"{shortened(earlier)} and {shortened(value)} are the same value")
+
+
+def _plain(text: str) -> str:
+    """Return the one spelling of a value; a text without quotes is a string."""
+    try:
+        return repr(parse_literal(text))
+    except Complaint:
+        return repr(text)
+
+
+def _read_seeds(text: str, collector: Collector) -> list[str]:
+    """Return the seeds of '0-4,7', in their order; none where something is wrong."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = _SEEDS.fullmatch(part.strip())
+        if match is None:
+            problem = f"--seeds {shortened(text)}: write numbers and ranges, such as 0-4 or 0,3,7-9"
+            collector.add(COMMAND_LINE, problem)
+            return []
+        first = int(match[1])
+        last = int(match[2] or first)
+        if last < first:
+            problem = f"--seeds {shortened(text)}: the range {match[0]} ends before it begins"
+            collector.add(COMMAND_LINE, problem)
+            return []
+        # Before a range that is a slip takes memory.
+        if len(seeds) + last - first >= MAX_RUNS:
+            _check_size(len(seeds) + last - first + 1, collector)
+            return []
+        seeds += range(first, last + 1)
+    seed, times = Counter(seeds).most_common(1)[0]
+    if times > 1:
+        problem = f"--seeds {shortened(text)}: {seed} is named {times} times"
+        collector.add(COMMAND_LINE, problem)
+    return [str(seed) for seed in dict.fromkeys(seeds)]
+
+
+def _check_size(runs: int, collector: Collector) -> None:
+    if runs > MAX_RUNS:
+        problem = (
+            f"{runs:,} runs per config: more than {MAX_RUNS:,} are refused; --random N draws N "
+            "points of a grid"
+        )
+        collector.add(COMMAND_LINE, problem)
+
+
+def _all_points(axes: dict[str, list[Choice]], size: int) -> tuple[Point, ...]:
+    """Return the full grid; of one that is refused for its size, nothing."""
+    return tuple(product(*axes.values())) if size <= MAX_RUNS else ((),)
+
+
+def _draw(
+    axes: dict[str, list[Choice]], size: int, options: PointOptions, collector: Collector
+) -> tuple[Point, ...]:
+    """Return points of the grid without repetition, in the order of the grid."""
+    draws = options.draws or 0
+    problem = ""
+    if draws < 1:
+        problem = "at least one point is needed"
+    elif not axes:
+        problem = "there is nothing to draw from; --sweep section.name=value,value makes a grid"
+    elif draws > size:
+        problem = f"the grid has {size:,} points only"
+    elif size > _MAX_GRID:
+        problem = f"the grid has {size:,} points, more than {_MAX_GRID:,}: name fewer values"
+    if problem:
+        collector.add(COMMAND_LINE, f"--random {draws}: {problem}")
+        # What is wrong with the values is reported as well.
+        return _all_points(axes, size)
+    ranked = []
+    # Each point has a number of its own: others in the grid do not change it.
+    for index, point in enumerate(product(*axes.values())):
+        words = sorted(choice.override for choice in point)
+        ranked.append((derived_seed(options.draw_seed, "launch --random", *words), index, point))
+    lowest = nsmallest(draws, ranked, key=lambda entry: entry[:2])
+    return tuple(entry[2] for entry in sorted(lowest, key=lambda entry: entry[1]))

@@ -1,0 +1,148 @@
+"""The options that name points: what they mean, and what is refused."""
+
+import pytest
+
+from asdf.launcher.points import PointOptions, read_points_options
+from asdf.settings.mistakes import Collector
+
+
+def read(overrides=(), **options):
+    """Return the overrides of each point."""
+    collector = Collector()
+    points = read_points_options(PointOptions(**options), overrides, collector)
+    assert collector.mistakes == []
+    return [[choice.override for choice in point] for point in points.all()]
+
+
+def mistakes_of(overrides=(), **options) -> list[str]:
+    collector = Collector()
+    read_points_options(PointOptions(**options), overrides, collector)
+    return [mistake.text for mistake in collector.mistakes]
+
+
+def test_without_options_each_config_is_one_run():
+    assert read() == [[]]
+
+
+def test_seeds_are_numbers_and_ranges():
+    assert read(seeds="0-2") == [["recipe.seed=0"], ["recipe.seed=1"], ["recipe.seed=2"]]
+    assert read(seeds="7, 3-4") == [["recipe.seed=7"], ["recipe.seed=3"], ["recipe.seed=4"]]
+
+
+def test_sweeps_make_a_grid_whose_innermost_loop_is_the_seeds():
+    sweeps = ["network.max_epochs=1,2", "own.kind='a,b',c", "recipe.seed=8,9"]
+    grid = read(sweeps=sweeps)
+    assert len(grid) == 8
+    assert grid[:3] == [
+        ["network.max_epochs=1", "own.kind='a,b'", "recipe.seed=8"],
+        ["network.max_epochs=1", "own.kind='a,b'", "recipe.seed=9"],
+        ["network.max_epochs=1", "own.kind=c", "recipe.seed=8"],
+    ]
+    assert grid[-1] == ["network.max_epochs=2", "own.kind=c", "recipe.seed=9"]
+
+
+def test_values_hold_commas_in_brackets_and_quotes():
+    assert read(sweeps=["own.widths=(1, 2),[3],None"]) == [
+        ["own.widths=(1, 2)"],
+        ["own.widths=[3]"],
+        ["own.widths=None"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seeds": "3-1"}, "--seeds 3-1: the range 3-1 ends before it begins"),
+        ({"seeds": "1,2,0-3"}, "--seeds 1,2,0-3: 1 is named 2 times"),
+        ({"seeds": "1,,2"}, "--seeds 1,,2: write numbers and ranges, such as 0-4 or 0,3,7-9"),
+        ({"seeds": "-1"}, "--seeds -1: write numbers and ranges, such as 0-4 or 0,3,7-9"),
+        ({"sweeps": ["own.x"]}, "--sweep own.x: write section.name=value,value"),
+        ({"sweeps": ["own.x="]}, "--sweep own.x=: there is no value before or behind a comma"),
+        ({"sweeps": ["own.x=(1,2"]}, "--sweep own.x=(1,2: the bracket ( is not closed"),
+        ({"sweeps": ["own.x='a,b"]}, "--sweep own.x='a,b: the quote ' is not closed"),
+        ({"sweeps": ["own.x=1e-1,0.1"]}, "--sweep own.x=1e-1,0.1: 1e-1 and 0.1 are the same value"),
+        ({"sweeps": ["own.x=a,'a'"]}, "--sweep own.x=a,'a': a and 'a' are the same value"),
+        (
+            {"sweeps": ["own.x=1,2", "own.x=3"]},
+            "own.x is named by --sweep and named by --sweep: leave one out",
+        ),
+        (
+            {"sweeps": ["own.x=1,2"], "overrides": ["own.x=3"]},
+            "own.x is set for all runs and named by --sweep: leave one out",
+        ),
+        (
+            {"seeds": "0-1", "overrides": ["recipe.seed=3"]},
+            "recipe.seed is set for all runs and named by --seeds: leave one out",
+        ),
+        (
+            {"draws": 2},
+            "--random 2: there is nothing to draw from; --sweep section.name=value,value makes a "
+            "grid",
+        ),
+        ({"draws": 4, "sweeps": ["own.x=1,2,3"]}, "--random 4: the grid has 3 points only"),
+        ({"draws": 0, "sweeps": ["own.x=1"]}, "--random 0: at least one point is needed"),
+    ],
+)
+def test_mistakes(options, message):
+    assert mistakes_of(**options) == [message]
+
+
+def test_a_slip_of_the_hand_takes_no_memory():
+    (message,) = mistakes_of(seeds="0-9999999999")
+    assert message.startswith("10,000,000,000 runs per config: more than 10,000 are refused")
+    values = ",".join(map(str, range(100)))
+    sweeps = [f"own.{name}={values}" for name in "abcdefgh"]
+    (message,) = mistakes_of(sweeps=sweeps)
+    assert message.startswith("10,000,000,000,000,000 runs per config")
+    (message,) = mistakes_of(sweeps=sweeps, draws=3)
+    assert "more than 1,000,000: name fewer values" in message
+
+
+GRID = ["own.a=1,2,3,4,5,6", "own.b=x,y,z,u,v"]
+# As computed once: a draw must stay what it was, in every version and on every machine.
+DRAWN = [
+    ["own.a=2", "own.b=z"],
+    ["own.a=3", "own.b=y"],
+    ["own.a=3", "own.b=v"],
+    ["own.a=4", "own.b=x"],
+    ["own.a=5", "own.b=x"],
+    ["own.a=5", "own.b=z"],
+    ["own.a=5", "own.b=u"],
+]
+
+
+def test_a_draw_is_the_same_whenever_it_is_repeated():
+    drawn = read(sweeps=GRID, draws=7)
+    assert drawn == DRAWN
+    assert read(sweeps=GRID[::-1], draws=7) != drawn
+    assert {frozenset(point) for point in read(sweeps=GRID[::-1], draws=7)} == {
+        frozenset(point) for point in drawn
+    }
+    other = read(sweeps=GRID, draws=7, draw_seed=1)
+    assert other != drawn and len({tuple(point) for point in other}) == 7
+
+
+def test_larger_draws_and_grids_take_over_what_smaller_ones_drew():
+    drawn = read(sweeps=GRID, draws=7)
+    more = read(sweeps=GRID, draws=12)
+    assert all(point in more for point in drawn)
+    assert read(sweeps=GRID, draws=30) == read(sweeps=GRID)
+    wider = read(sweeps=["own.a=1,2,3,4,5,6,7", GRID[1]], draws=7)
+    new = [point for point in wider if point not in drawn]
+    # A point drawn before is not drawn now only where a new one comes before it.
+    assert all("own.a=7" in point for point in new)
+
+
+def test_every_seed_gets_the_points_that_were_drawn():
+    drawn = read(sweeps=GRID, draws=2)
+    with_seeds = read(sweeps=GRID, draws=2, seeds="0-1")
+    assert with_seeds == [[*point, f"recipe.seed={seed}"] for point in drawn for seed in (0, 1)]
+
+
+def test_points_are_drawn_evenly():
+    counts = dict.fromkeys("123456", 0)
+    for seed in range(200):
+        for point in read(sweeps=GRID, draws=3, draw_seed=seed):
+            counts[point[0].partition("=")[2]] += 1
+    # 600 draws of 6 values: 100 each, with a standard deviation of 9.
+    assert all(65 < count < 135 for count in counts.values())
