@@ -8,7 +8,8 @@ from __future__ import annotations
 from asdf.metrics.bootstrap import Interval, Intervals, confidence_intervals, paired_test
 from asdf.metrics.checks import Finding, check_scores, tied_proportion
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
-from asdf.metrics.detection import auc, det_curve, eer
+from asdf.metrics.decisions import Confusion, Decisions, Threshold, decide
+from asdf.metrics.detection import DetCurve, auc, det_curve, eer
 from asdf.metrics.results import (
     Result,
     Row,
@@ -28,6 +29,7 @@ from asdf.metrics.tandem import (
     min_tdcf_legacy,
     t_eer,
 )
+from asdf.metrics.thresholds import choose_threshold
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.formats import read_keyed_scores
 from asdf.trials.matching import read_any_scores, read_unlabelled_scores
@@ -40,6 +42,9 @@ __all__ = [
     "TANDEM",
     "AsvRates",
     "AsvScores",
+    "Confusion",
+    "Decisions",
+    "DetCurve",
     "DetectionCost",
     "Finding",
     "Interval",
@@ -48,14 +53,17 @@ __all__ = [
     "Row",
     "Scores",
     "TandemCost",
+    "Threshold",
     "TrialList",
     "act_dcf",
     "asv_rates",
     "auc",
     "by_condition",
     "check_scores",
+    "choose_threshold",
     "cllr",
     "confidence_intervals",
+    "decide",
     "det_curve",
     "eer",
     "evaluate",

@@ -5,6 +5,8 @@
     python -m asdf evaluate la_eval.txt --asv-scores ASVspoof2019.LA.asv.eval.gi.trl.scores.txt
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate scores.txt --protocol P --submission out.tsv --format asvspoof5
+    python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
+    python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
 
 A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
 SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; the higher score
@@ -33,6 +35,7 @@ from asdf.commands.score_files import (
     read_protocol_option,
     read_system_scores,
 )
+from asdf.commands.thresholds import add_thresholds, check_thresholds, threshold_of
 from asdf.errors import UsageError
 from asdf.metrics.leading import leaders, speakers_of
 from asdf.metrics.summary import (
@@ -88,12 +91,15 @@ def _summarise(
     if args.scored_length:
         stated_length = parse_scored_length(args.scored_length)
     summaries = []
-    for system in systems:
+    for index, system in enumerate(systems):
         scored = how_scored(system.path)
         if stated_length:
             # The user's word counts: files of other programs say nothing, or what a default was.
             scored = replace(scored, length=stated_length)
-        scores = read_system_scores(system.path, protocol, args.ignore_others)
+        scores = read_system_scores(
+            system.path, protocol, args.ignore_others, are_decisions=args.decisions
+        )
+        threshold = threshold_of(args, index, scores)
         with _bar(system.name) as progress:
             summary = summarise(
                 system.name,
@@ -105,6 +111,8 @@ def _summarise(
                 replicates=args.replicates,
                 progress=progress,
                 scored=scored,
+                threshold=threshold,
+                is_hard=args.decisions,
             )
         summaries.append(summary)
     return summaries
@@ -119,8 +127,8 @@ def _leading(
         scores = summaries[index].scores
         return scores, speakers_of(scores, trials)
 
-    # Systems that were scored from different lengths have no common best one.
-    if different_lengths(summaries):
+    # Systems that were scored from different lengths have no common best one, decisions no EER.
+    if different_lengths(summaries) or any(summary.is_hard for summary in summaries):
         replicates = 0
     results = [summary.result for summary in summaries]
     return leaders(results, scores_and_speakers, replicates)
@@ -216,6 +224,7 @@ def _parser() -> argparse.ArgumentParser:
         "--submission", type=Path, metavar="OUT", help="write the scores in a challenge's format"
     )
     parser.add_argument("--format", choices=FORMATS, help="format of the submission")
+    add_thresholds(parser)
     return parser
 
 
@@ -231,9 +240,12 @@ def _check(args: argparse.Namespace, systems: Sequence[System]) -> None:
         raise UsageError(
             f"--submission is of one system: give one score file, not {len(args.scores)}."
         )
+    check_thresholds(args, systems)
     check_replicates(args.replicates, may_be_none=True)
     inputs = [system.path for system in systems]
-    inputs += [path for path in (args.protocol, args.asv_scores, args.asv_keys) if path]
+    others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
+    inputs += [path for path in others if path]
+    inputs += map(Path, args.threshold_from or ())
     check_inputs(inputs)
     read = {path.resolve() for path in inputs if str(path) != STREAM}
     written = [path.resolve() for path in _outputs(args) if path and not is_stdout(path)]

@@ -126,18 +126,29 @@ def read_protocol_option(args: argparse.Namespace) -> Protocol:
     return Protocol(choose_subset(whole, args.subset, args.protocol), whole)
 
 
-def read_system_scores(path: Path, protocol: Protocol, ignore_others: bool) -> Scores:
+def read_system_scores(
+    path: Path, protocol: Protocol, ignore_others: bool, *, are_decisions: bool = False
+) -> Scores:
     """Read the scores of a system, of the protocol's trials if there is one.
 
     Scored trials that are left out are counted on stderr.
 
+    Args:
+        are_decisions: the file holds decisions, which become the scores 1 and 0.
+
     Raises:
         AsdfError: the file cannot be read, or does not fit the protocol.
     """
+    from asdf.trials.decision_file import read_decisions
+    from asdf.trials.formats import read_score_file
     from asdf.trials.matching import read_matched
 
     scores, others = read_matched(
-        path, protocol.trials, whole=protocol.whole, ignore_others=ignore_others
+        path,
+        protocol.trials,
+        whole=protocol.whole,
+        ignore_others=ignore_others,
+        read=read_decisions if are_decisions else read_score_file,
     )
     if others:
         show_error(

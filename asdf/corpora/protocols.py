@@ -11,6 +11,7 @@ say `bonafide` or `a00` there. Utterances are the names that stand in the file.
     ASVspoof 5         SPEAKER UTT GENDER CODEC CODEC_Q CODEC_SEED ATTACK_TAG ATTACK KEY -
     In-the-Wild        file,speaker,label
     SpoofCeleb         file,speaker,attack
+    AT-ADD             name,label,... ; label is real or fake, track 2 has the column type
     table of trials    utterance label ..., see `asdf.trials.table`
     two columns        UTT KEY; KEY is bonafide, bona-fide or spoof, or as in ASDF's lists 1 or 0
 """

@@ -213,7 +213,7 @@ def _replicate_metrics(blocks: Blocks, weights: Weights, cost: DetectionCost) ->
     return weighted_metrics(sums.bona_fide[None], sums.spoof[None], cost)
 
 
-def percentile_interval(value: float, drawn: Floats, level: float) -> Interval:
+def percentile_interval(value: float, drawn: Floats, level: float = 0.95) -> Interval:
     """Return a value with the percentile interval of its replicates, (replicates,)."""
     tail = (1 - level) / 2
     low, high = np.quantile(drawn, [tail, (1 + level) / 2])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from asdf.metrics.bootstrap import Interval
 from asdf.metrics.summary import Summary
 
 
@@ -24,6 +25,7 @@ class Metric:
         ranked: whether systems are better or worse by it.
         digits: decimals in text, those of a per cent value if it is one.
         paper_digits: decimals in publications.
+        lower_is_better: which way systems are ranked.
     """
 
     key: str
@@ -33,6 +35,7 @@ class Metric:
     ranked: bool = True
     digits: int = 10
     paper_digits: int = 4
+    lower_is_better: bool = True
 
     def text(self, summary: Summary, *, paper: bool = False) -> str:
         """Return the value in the unit of the heading; '-' where it is not defined."""
@@ -44,19 +47,81 @@ class Metric:
         return f"{shown:.{digits}f}"
 
 
+def _soft(value: Callable[[Summary], float]) -> Callable[[Summary], float | None]:
+    """Return a metric of scores, which is not defined where they are decisions."""
+    return lambda summary: None if summary.is_hard else value(summary)
+
+
+def _decided(name: str) -> Callable[[Summary], float | None]:
+    """Return a metric of decisions, which is not defined without a threshold."""
+    return lambda summary: None if summary.decisions is None else summary.decisions.value(name)
+
+
+def _threshold(summary: Summary) -> float | None:
+    # That between the decisions 1 and 0 says nothing.
+    if summary.decisions is None or summary.is_hard:
+        return None
+    return summary.decisions.threshold.value
+
+
+def _decision(key: str, heading: str) -> Metric:
+    return Metric(
+        key,
+        heading,
+        _decided(key),
+        percent=True,
+        digits=6,
+        paper_digits=2,
+        lower_is_better=False,
+    )
+
+
 # EERs have 9 decimals, as the package of ASVspoof 2019 prints them.
 METRICS = (
-    Metric("eer", "EER %", lambda s: s.result.eer, percent=True, digits=9, paper_digits=2),
-    Metric("eer_threshold", "EER threshold", lambda s: s.result.eer_threshold, ranked=False),
-    Metric("min_dcf", "minDCF", lambda s: s.result.min_dcf),
-    Metric("act_dcf", "actDCF", lambda s: s.result.act_dcf),
-    Metric("cllr", "Cllr", lambda s: s.result.cllr),
-    Metric("min_cllr", "min Cllr", lambda s: s.min_cllr),
-    Metric("auc", "AUC", lambda s: s.auc),
+    Metric("eer", "EER %", _soft(lambda s: s.result.eer), percent=True, digits=9, paper_digits=2),
+    Metric("eer_threshold", "EER threshold", _soft(lambda s: s.result.eer_threshold), ranked=False),
+    Metric("min_dcf", "minDCF", _soft(lambda s: s.result.min_dcf)),
+    Metric("act_dcf", "actDCF", _soft(lambda s: s.result.act_dcf)),
+    Metric("cllr", "Cllr", _soft(lambda s: s.result.cllr)),
+    Metric("min_cllr", "min Cllr", _soft(lambda s: s.min_cllr)),
+    Metric("auc", "AUC", _soft(lambda s: s.auc), lower_is_better=False),
     Metric("tdcf_2019", "min t-DCF 2019", lambda s: s.tdcf_2019),
     Metric("tdcf_2021", "min t-DCF 2021", lambda s: s.tdcf_2021),
     Metric("t_eer", "t-EER %", lambda s: s.t_eer, percent=True, digits=9, paper_digits=2),
+    Metric("threshold", "threshold", _threshold, ranked=False),
+    _decision("accuracy", "accuracy %"),
+    _decision("balanced_accuracy", "balanced accuracy %"),
+    _decision("macro_f1", "macro-F1 %"),
+    _decision("f1_bona_fide", "F1 bona fide %"),
+    _decision("f1_spoof", "F1 spoof %"),
+    _decision("precision_bona_fide", "precision bona fide %"),
+    _decision("recall_bona_fide", "recall bona fide %"),
+    _decision("precision_spoof", "precision spoof %"),
+    _decision("recall_spoof", "recall spoof %"),
 )
+
+
+@dataclass(frozen=True)
+class MetricIntervals:
+    """The intervals of a metric over trials and over speakers; None where there is none."""
+
+    trials: Interval | None
+    speakers: Interval | None
+
+
+def intervals_of(metric: Metric, summary: Summary) -> MetricIntervals:
+    """Return the 95 % intervals of a metric of the pooled trials."""
+    decisions = summary.decisions
+    if decisions is not None and metric.key in decisions.intervals:
+        return MetricIntervals(
+            trials=decisions.intervals[metric.key],
+            speakers=decisions.speaker_intervals.get(metric.key),
+        )
+    # Intervals of scores have a field for each metric that is drawn.
+    return MetricIntervals(
+        trials=getattr(summary.intervals, metric.key, None),
+        speakers=getattr(summary.speaker_intervals, metric.key, None),
+    )
 
 
 def defined(summaries: Sequence[Summary]) -> list[Metric]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from asdf.metrics.bootstrap import Interval, curve_intervals
 from asdf.metrics.checks import Finding
+from asdf.metrics.decisions import DECISION_METRICS, Confusion
 from asdf.metrics.detection import DetCurve, Floats
 from asdf.metrics.results import BonaFide, Result, condition_trials, result_of
 from asdf.trials.score_file import Scores
@@ -32,6 +33,7 @@ class Condition:
     Attributes:
         bona_fide: which bona fide trials its spoofs are compared with.
         interval: of the EER, over trials; None where it was not requested.
+        decisions: at the threshold of the system; None where it has none.
     """
 
     column: str
@@ -39,6 +41,7 @@ class Condition:
     result: Result
     bona_fide: BonaFide = "all"
     interval: Interval | None = None
+    decisions: Confusion | None = None
 
     @property
     def few(self) -> bool:
@@ -71,8 +74,25 @@ def average(conditions: Sequence[Condition]) -> Average:
     )
 
 
+def average_decisions(conditions: Sequence[Condition]) -> dict[str, float]:
+    """Return the mean of each metric of decisions over the conditions; empty without decisions."""
+    values = [condition.decisions.values() for condition in conditions if condition.decisions]
+    if not values:
+        return {}
+    means = {}
+    for name in DECISION_METRICS:
+        means[name] = float(np.mean([of_condition[name] for of_condition in values]))
+    return means
+
+
 def conditions_of(
-    scores: Scores, column: str, values: Sequence[str], *, replicates: int = 0, seed: int = 0
+    scores: Scores,
+    column: str,
+    values: Sequence[str],
+    *,
+    replicates: int = 0,
+    seed: int = 0,
+    threshold: float | None = None,
 ) -> tuple[list[Condition], list[Finding]]:
     """Return the conditions of one column, sorted by value, and a finding about values left out.
 
@@ -82,6 +102,7 @@ def conditions_of(
     Args:
         values: the value of each trial, '' where it is not known.
         replicates: of the bootstrap of each EER; 0: no intervals.
+        threshold: of the decisions; None: there are none.
     """
     classes = _values_of_classes(scores, values)
     if len(classes.bona_fide | classes.spoof) < 2:
@@ -102,7 +123,11 @@ def conditions_of(
         interval = None
         if replicates:
             interval = curve_intervals(curve, replicates=replicates, seed=seed).eer
-        conditions.append(Condition(column, value, result_of(curve), bona_fide, interval))
+        decisions = None
+        if threshold is not None:
+            decisions = Confusion.at(*trials, threshold)
+        result = result_of(curve)
+        conditions.append(Condition(column, value, result, bona_fide, interval, decisions))
     return conditions, _find_left_out(column, sorted(alone))
 
 

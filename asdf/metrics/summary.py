@@ -21,8 +21,16 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, confidence_intervals
 from asdf.metrics.checks import Finding, find_errors, find_warnings
-from asdf.metrics.conditions import Average, Condition, average, conditions_of, trials_of
+from asdf.metrics.conditions import (
+    Average,
+    Condition,
+    average,
+    average_decisions,
+    conditions_of,
+    trials_of,
+)
 from asdf.metrics.costs import min_cllr_of
+from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
 from asdf.metrics.detection import DetCurve, Floats, eer
 from asdf.metrics.known_sets import another_subset
 from asdf.metrics.results import Result, result_of
@@ -84,6 +92,9 @@ class Summary:
         conditions: column by column in the order requested, values in alphabetical order.
         findings: warnings; errors are raised.
         scored: what is known of how the scores were computed.
+        decisions: at a threshold that was chosen elsewhere; None without one.
+        is_hard: whether the scores are nothing but decisions, 1 and 0; then only metrics of
+            decisions mean anything.
     """
 
     name: str
@@ -99,6 +110,8 @@ class Summary:
     conditions: tuple[Condition, ...] = ()
     findings: tuple[Finding, ...] = ()
     scored: HowScored = NOT_KNOWN
+    decisions: Decisions | None = None
+    is_hard: bool = False
 
     @property
     def tdcf_2019(self) -> float | None:
@@ -149,6 +162,10 @@ class Summary:
         """Return the means over the conditions of `column`, which must be one of `columns`."""
         return average(self.of_column(column))
 
+    def average_decisions(self, column: str) -> dict[str, float]:
+        """Return the means of the metrics of decisions by name; empty without decisions."""
+        return average_decisions(self.of_column(column))
+
 
 # Options with defaults, by keyword: a caller names the few that it needs.
 def summarise(  # noqa: PLR0913
@@ -164,6 +181,8 @@ def summarise(  # noqa: PLR0913
     seed: int = 0,
     progress: Progress | None = None,
     scored: HowScored = NOT_KNOWN,
+    threshold: Threshold | None = None,
+    is_hard: bool = False,
 ) -> Summary:
     """Summarise `scores`, with the columns that the corpus has on its trials.
 
@@ -171,6 +190,8 @@ def summarise(  # noqa: PLR0913
         by: columns; one that is not known, or has a single value, gives no conditions.
         replicates: of each bootstrap; 0: no intervals. The same seed gives the same intervals.
         condition_replicates: of the bootstrap of each condition's EER.
+        threshold: at which trials are decided; None: no decisions.
+        is_hard: see `Summary`.
 
     Raises:
         AsdfError: a class is missing, a score is not finite, a scored trial is not among `trials`
@@ -179,15 +200,18 @@ def summarise(  # noqa: PLR0913
     """
     _check_scores(name, scores)
     columns = known_columns(name, scores, trials)
-    # A column of '' alone knows no attack, and must not hide those of the score file.
-    if any(columns.get("attack", ())):
-        scores = replace(scores, columns={**scores.columns, "attack": columns["attack"]})
+    scores = _with_attacks(scores, columns)
     curve = DetCurve.of_scores(scores)
-    findings = find_warnings(curve)
-    conditions, left_out = _list_conditions(scores, columns, by, condition_replicates, seed)
-    findings += left_out
-    findings += another_subset(len(scores), columns.get("subset", ()))
-    bootstrap = _Bootstrap(scores, curve, columns.get("speaker", ()), replicates, seed, progress)
+    conditions, left_out = _list_conditions(
+        scores, columns, by, condition_replicates, seed, threshold=threshold
+    )
+    speakers = _all_speakers(columns)
+    # Hard decisions have no EER, so there is nothing to draw for it.
+    drawn = 0 if is_hard else replicates
+    bootstrap = _Bootstrap(scores, curve, speakers, drawn, seed, progress)
+    decisions = _decide(scores, threshold, speakers, replicates, seed)
+    findings = find_turned(decisions) if is_hard and decisions else find_warnings(curve)
+    findings += left_out + another_subset(len(scores), columns.get("subset", ()))
     return Summary(
         name=name,
         set=set,
@@ -202,7 +226,37 @@ def summarise(  # noqa: PLR0913
         conditions=tuple(conditions),
         findings=tuple(findings),
         scored=scored,
+        decisions=decisions,
+        is_hard=is_hard,
     )
+
+
+def _decide(
+    scores: Scores,
+    threshold: Threshold | None,
+    speakers: Sequence[str],
+    replicates: int,
+    seed: int,
+) -> Decisions | None:
+    if threshold is None:
+        return None
+    return decide(scores, threshold, speakers=speakers, replicates=replicates, seed=seed)
+
+
+def _with_attacks(scores: Scores, columns: Mapping[str, Sequence[str]]) -> Scores:
+    # A column of '' alone knows no attack, and must not hide those of the score file.
+    if not any(columns.get("attack", ())):
+        return scores
+    return replace(scores, columns={**scores.columns, "attack": columns["attack"]})
+
+
+def _all_speakers(columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """Return the speaker of each trial; nothing unless all are known and some differ."""
+    speakers = columns.get("speaker", ())
+    # An interval over the speakers that are known would leave out trials of the others.
+    if all(speakers) and len(frozenset(speakers)) > 1:
+        return speakers
+    return ()
 
 
 def _check_scores(name: str, scores: Scores) -> None:
@@ -218,13 +272,18 @@ def _list_conditions(
     names: Sequence[str],
     replicates: int,
     seed: int,
+    *,
+    threshold: Threshold | None = None,
 ) -> tuple[list[Condition], list[Finding]]:
     """Return the conditions of the columns called `names`, and warnings of those left out."""
     conditions: list[Condition] = []
     findings: list[Finding] = []
+    limit = None if threshold is None else threshold.value
     for name in dict.fromkeys(names):
         values = columns.get(name, ())
-        of_column, left_out = conditions_of(scores, name, values, replicates=replicates, seed=seed)
+        of_column, left_out = conditions_of(
+            scores, name, values, replicates=replicates, seed=seed, threshold=limit
+        )
         conditions += of_column
         findings += left_out
     return conditions, findings
@@ -337,8 +396,7 @@ class _Bootstrap:
         self._replicates = replicates
         self._seed = seed
         self._progress = progress
-        # An interval over the speakers that are known would leave out trials of the others.
-        self._has_speakers = all(speakers) and len(frozenset(speakers)) > 1
+        self._has_speakers = bool(speakers)
         self._done = 0
 
     def over_trials(self) -> Intervals | None:

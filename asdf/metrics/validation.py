@@ -17,7 +17,8 @@ import numpy as np
 
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
-from asdf.metrics.detection import Floats, auc, eer
+from asdf.metrics.detection import DetCurve, Floats, auc, eer
+from asdf.metrics.thresholds import best_value
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import check_whole, describe_error, find_named
 from asdf.settings.sections import Sections
@@ -87,6 +88,19 @@ class AUC(ValidationMetric):
 
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         return auc(bona_fide, spoof)
+
+
+class BestMacroF1(ValidationMetric):
+    """The highest macro-F1 of any threshold on the set itself.
+
+    Like the minDCF it says how good decisions can be, not how good they are: it chooses among
+    networks, and no result is reported with it.
+    """
+
+    lower_is_better = False
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        return best_value(DetCurve.of(bona_fide, spoof), "macro_f1")
 
 
 class ChosenMetric:

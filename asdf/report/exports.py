@@ -9,13 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from asdf.metrics.bootstrap import Intervals
+from asdf.metrics.bootstrap import Interval, Intervals
 from asdf.metrics.catalogue import METRICS
 from asdf.metrics.conditions import Condition
+from asdf.metrics.decisions import Decisions
 from asdf.metrics.summary import Summary
 from asdf.text import csv_text
 from asdf.trials.scored_length import UNKNOWN, described
@@ -36,19 +37,23 @@ def to_json(summaries: Sequence[Summary]) -> str:
 
 def record(summary: Summary) -> dict[str, Any]:
     """Return a summary without its scores, made of the types that JSON has."""
+    metrics: dict[str, Any] = asdict(summary.result)
+    metrics.update(auc=summary.auc, min_cllr=summary.min_cllr)
+    if summary.is_hard:
+        # Numbers of decisions alone: without scores there is neither an EER nor a cost.
+        metrics.update(dict.fromkeys((*_RESULT, "auc", "min_cllr")))
     return {
         "system": summary.name,
         "set": summary.set,
-        **asdict(summary.result),
-        "auc": summary.auc,
-        "min_cllr": summary.min_cllr,
+        **metrics,
+        "decisions": _decisions_record(summary.decisions),
         "tandem": asdict(summary.tandem) if summary.tandem else None,
         "intervals_95": {
             "trials": _interval_record(summary.intervals),
             "speakers": _interval_record(summary.speaker_intervals),
         },
-        "conditions": list(map(_condition_record, summary.conditions)),
-        "means": {column: asdict(summary.average(column)) for column in summary.columns},
+        "conditions": [_condition_record(c, summary.is_hard) for c in summary.conditions],
+        "means": {column: _means(summary, column) for column in summary.columns},
         **summary.scored.record(),
         "warnings": [finding.message for finding in summary.findings],
     }
@@ -90,32 +95,67 @@ def _condition_rows(summary: Summary) -> list[dict[str, Any]]:
         conditions = summary.of_column(column)
         for condition in conditions:
             # Names come from files: none of them may be a formula.
-            row = {**_condition_record(condition), "kind": "condition"}
+            row = {**_condition_record(condition, summary.is_hard), "kind": "condition"}
+            row.update(row.pop("decisions", None) or {})
             row["column"] = csv_text(column)
             row["value"] = csv_text(condition.value)
             rows.append(row)
-        mean = asdict(summary.average(column))
+        mean = _means(summary, column)
         against = conditions[0].bona_fide
         rows.append({"kind": "mean", "column": csv_text(column), "against": against, **mean})
     return rows
 
 
-def _condition_record(condition: Condition) -> dict[str, Any]:
-    return {
+def _condition_record(condition: Condition, is_hard: bool) -> dict[str, Any]:
+    record = {
         "column": condition.column,
         "value": condition.value,
         "against": condition.bona_fide,
         **asdict(condition.result),
     }
+    if is_hard:
+        record.update(dict.fromkeys(_RESULT))
+    if condition.decisions is not None:
+        record["decisions"] = condition.decisions.values()
+    return record
+
+
+def _means(summary: Summary, column: str) -> dict[str, Any]:
+    """Return the means over the conditions of a column, by the name of the metric."""
+    means: dict[str, Any] = asdict(summary.average(column))
+    if summary.is_hard:
+        means = {}
+    return {**means, **summary.average_decisions(column)}
+
+
+def _decisions_record(decisions: Decisions | None) -> dict[str, Any] | None:
+    if decisions is None:
+        return None
+    return {
+        "threshold": decisions.threshold.value,
+        "threshold_source": decisions.threshold.source,
+        **asdict(decisions.confusion),
+        **decisions.confusion.values(),
+        "intervals_95": {
+            "trials": _bounds_by_name(decisions.intervals),
+            "speakers": _bounds_by_name(decisions.speaker_intervals),
+        },
+    }
+
+
+def _bounds_by_name(intervals: Mapping[str, Interval]) -> dict[str, dict[str, float]] | None:
+    if not intervals:
+        return None
+    bounds = {}
+    for name, interval in intervals.items():
+        bounds[name] = {"low": interval.low, "high": interval.high}
+    return bounds
 
 
 def _interval_record(intervals: Intervals | None) -> dict[str, dict[str, float]] | None:
     if intervals is None:
         return None
-    bounds = {}
-    for name, interval in vars(intervals).items():
-        bounds[name] = {"low": interval.low, "high": interval.high}
-    return bounds
+    return _bounds_by_name(vars(intervals))
 
 
 def _bounds(names: Sequence[str], intervals: Intervals | None) -> dict[str, float]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from asdf.metrics.bootstrap import Interval
-from asdf.metrics.catalogue import Metric, defined
+from asdf.metrics.catalogue import Metric, defined, intervals_of
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.names import labels_of
@@ -52,14 +52,18 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
         columns.append(["Scored", *lengths])
     scored = f"scored: {'; '.join(dict.fromkeys(lengths))}"
     notes = [scored]
-    if any(summary.intervals for summary in summaries):
+    if any(map(_has_intervals, summaries)):
         notes.append("in brackets: 95 % intervals over trials")
     if leading:
         notes.append(f"bold: {LEADS}")
     parts = [tabulars(names, columns, notes)]
     for column in columns_of(summaries):
-        table = tabulars(names, _eer_columns(summaries, column), [scored])
-        parts.append(f"% EER in per cent by {column}\n{table}")
+        if not all(summary.is_hard for summary in summaries):
+            table = tabulars(names, _eer_columns(summaries, column), [scored])
+            parts.append(f"% EER in per cent by {column}\n{table}")
+        if any(summary.decisions for summary in summaries):
+            table = tabulars(names, _macro_f1_columns(summaries, column), [scored])
+            parts.append(f"% macro-F1 in per cent by {column}\n{table}")
     return "% \\usepackage{booktabs}\n" + "\n".join(parts)
 
 
@@ -94,6 +98,36 @@ def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
     return columns
 
 
+def _macro_f1_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
+    """Return a column for each value, and those of mean and pooled macro-F1s."""
+    values = condition_table(summaries, column).values
+    columns = []
+    for value, label in zip(values, labels_of(values, _LABEL), strict=True):
+        cells = [latex_text(value_heading(label))]
+        for summary in summaries:
+            cells.append(_percent(_macro_f1(summary, column, value)))
+        columns.append(cells)
+    means = ["mean"]
+    pooled = ["pooled"]
+    for summary in summaries:
+        means.append(_percent(summary.average_decisions(column).get("macro_f1")))
+        decisions = summary.decisions
+        pooled.append(_percent(decisions.value("macro_f1") if decisions else None))
+    return [*columns, means, pooled]
+
+
+def _macro_f1(summary: Summary, column: str, value: str) -> float | None:
+    for condition in summary.of_column(column):
+        if condition.value == value and condition.decisions is not None:
+            return condition.decisions.values()["macro_f1"]
+    return None
+
+
+def _has_intervals(summary: Summary) -> bool:
+    decisions = summary.decisions
+    return summary.intervals is not None or bool(decisions and decisions.intervals)
+
+
 def _percent(rate: float | None) -> str:
     return "--" if rate is None else f"{100 * rate:.2f}"
 
@@ -105,7 +139,7 @@ def _metric_cell(metric: Metric, summary: Summary, *, is_best: bool) -> str:
     # The interval behind the value stays light, so that bold is the value alone.
     if is_best:
         text = f"\\textbf{{{text}}}"
-    interval = getattr(summary.intervals, metric.key, None)
+    interval = intervals_of(metric, summary).trials
     if interval is None:
         return text
     return f"{text} {_bounds(interval, metric)}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from asdf.metrics.bootstrap import Interval, Intervals
-from asdf.metrics.catalogue import METRICS, defined
+from asdf.metrics.bootstrap import Interval
+from asdf.metrics.catalogue import METRICS, Metric, defined, intervals_of
 from asdf.metrics.results import Result
 from asdf.metrics.summary import Average, Summary
 from asdf.report.by_condition import columns_of, condition_table
@@ -21,10 +21,17 @@ LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
 _WIDTH = 80
 _GAP = 2
 _LABEL = 24
-_UNITS = {"eer": "%", "t_eer": "%", "cllr": "bits", "min_cllr": "bits"}
+_UNITS = {"cllr": "bits", "min_cllr": "bits"}
 _AGAINST = {
     "all": "spoofs of each value against all bona fide trials",
     "same": "trials of each value among themselves",
+}
+_DECISION_HEAD = {
+    "accuracy": "accuracy %",
+    "balanced_accuracy": "balanced %",
+    "macro_f1": "macro-F1 %",
+    "f1_bona_fide": "F1 bona fide",
+    "f1_spoof": "F1 spoof",
 }
 _CONDITION_HEAD = ["EER %", "minDCF", "actDCF", "Cllr", "bona fide", "spoof"]
 
@@ -40,7 +47,10 @@ def summary_text(summary: Summary) -> str:
         against = _AGAINST[summary.of_column(column)[0].bona_fide]
         lines += ["", f"  by {column}: {against}"]
         # Not indented, so that the table fits into 80 characters.
-        lines += _condition_lines(summary, column)
+        if not summary.is_hard:
+            lines += _condition_lines(summary, column)
+        if summary.decisions:
+            lines += ["", *_decision_lines(summary, column)]
     return "\n".join(lines)
 
 
@@ -60,11 +70,13 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
     for metric in METRICS:
         if metric.value(summary) is None:
             continue
-        unit = _UNITS.get(metric.key, "")
+        unit = "%" if metric.percent else _UNITS.get(metric.key, "")
         value = f"{metric.text(summary)} {unit}".rstrip()
         # The unit stands behind the value here, not in the name.
         name = metric.heading.removesuffix(" %")
-        rows[name] = value + _interval_text(metric.key, summary)
+        rows[name] = value + _interval_text(metric, summary)
+        if metric.key == "threshold" and summary.decisions:
+            rows[name] += f"   {summary.decisions.threshold.source}"
     if summary.tandem is not None:
         rows["ASV EER"] = f"{100 * summary.tandem.asv_eer:.9f} %"
         rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.10f}"
@@ -88,7 +100,8 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
     parts = _column_blocks(names, columns)
     if len(set(lengths)) == 1:
         parts.append(f"scored: {lengths[0]}")
-    for column in columns_of(summaries):
+    soft = [summary for summary in summaries if not summary.is_hard]
+    for column in columns_of(soft):
         eers = _eer_columns(summaries, column)
         blocks = [f"EER % by {column}", *_column_blocks(names, eers)]
         parts.append("\n\n".join(blocks))
@@ -146,7 +159,7 @@ def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
             # The space at the end of each text stands below the mark of the best system.
             column = [f"95 %, {kind} "]
             for system in intervals:
-                text = _bounds(system, "eer") if system else "-"
+                text = _range_text(system.eer, 100, 4) if system else "-"
                 column.append(f"{text} ")
             columns.append(column)
     return columns
@@ -193,6 +206,23 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
     return _aligned_numbers(rows)
 
 
+def _decision_lines(summary: Summary, column: str) -> list[str]:
+    """Return the metrics of the decisions about each value of a column, in per cent."""
+    rows = [[column, *_DECISION_HEAD.values()]]
+    for condition in summary.of_column(column):
+        if condition.decisions is not None:
+            values = condition.decisions.values()
+            rows.append([value_heading(condition.value), *_decision_cells(values)])
+    rows.append(["mean", *_decision_cells(summary.average_decisions(column))])
+    if summary.decisions is not None:
+        rows.append(["pooled", *_decision_cells(summary.decisions.confusion.values())])
+    return _aligned_numbers(rows)
+
+
+def _decision_cells(values: Mapping[str, float]) -> list[str]:
+    return [f"{100 * values[name]:.6f}" for name in _DECISION_HEAD]
+
+
 def _result_cells(result: Result) -> list[str]:
     return [*_metric_cells(result), str(result.bona_fide), str(result.spoof)]
 
@@ -229,25 +259,19 @@ def _percent(rate: float | None) -> str:
     return "-" if rate is None else f"{100 * rate:.9f}"
 
 
-def _interval_text(key: str, summary: Summary) -> str:
+def _interval_text(metric: Metric, summary: Summary) -> str:
     """Return the intervals of a metric, with the space before them; '' where it has none."""
-    if key not in ("eer", "min_dcf"):
-        return ""
+    intervals = intervals_of(metric, summary)
+    unit = 100 if metric.percent else 1
+    digits = 4 if metric.percent else 5
     texts = []
-    if summary.intervals is not None:
-        texts.append(f"{_bounds(summary.intervals, key)} over trials")
-    if summary.speaker_intervals is not None:
-        texts.append(f"{_bounds(summary.speaker_intervals, key)} over speakers")
+    if intervals.trials is not None:
+        texts.append(f"{_range_text(intervals.trials, unit, digits)} over trials")
+    if intervals.speakers is not None:
+        texts.append(f"{_range_text(intervals.speakers, unit, digits)} over speakers")
     if not texts:
         return ""
     return f"   95 %: {', '.join(texts)}"
-
-
-def _bounds(intervals: Intervals, key: str) -> str:
-    """Return the interval of the EER in per cent, or that of the minDCF."""
-    if key == "eer":
-        return _range_text(intervals.eer, 100, 4)
-    return _range_text(intervals.min_dcf, 1, 5)
 
 
 def _range_text(interval: Interval, unit: float, digits: int) -> str:

@@ -7,7 +7,7 @@ files say `bonafide` or `a00` there, and stands in the file once.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from asdf.trials.trial_list import TrialList
 
 # In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
 LABELS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, "1": 1, "0": 0}
+_LABELS_OF_AT_ADD = {"real": 1, "fake": 0}
 
 # The columns of the files of ASVspoof, by how many there are; 'key' is the label, and '' holds
 # nothing.
@@ -35,13 +36,13 @@ ASVSPOOF = {
 }
 _TWO_COLUMNS = ("utterance", "key")
 # Columns that are no column of a list of trials: they are its ids and labels, or hold nothing.
-_NOT_COLUMNS = {"", "utterance", "file", "key", "label"}
+_NOT_COLUMNS = {"", "utterance", "file", "name", "key", "label"}
 _OF_SPOOFS = {"attack", "vocoder"}
 
 _KNOWN_FILES = (
     "a protocol of ASVspoof 2019, a trial_metadata.txt of ASVspoof 2021, a tsv of ASVspoof 5, a "
-    "meta.csv of In-the-Wild, a csv of SpoofCeleb, a table of trials, or lines 'UTTERANCE KEY' "
-    "with a key bonafide, spoof, 1 or 0"
+    "meta.csv of In-the-Wild, a csv of SpoofCeleb or AT-ADD, a table of trials, or lines "
+    "'UTTERANCE KEY' with a key bonafide, spoof, 1 or 0"
 )
 
 
@@ -63,7 +64,7 @@ def parse_protocol(
         trials = _read_columns(lines, path, layout, advice=f" It should be {_shape(layout)}.")
     else:
         header = [name.lower() for name in _cells_of_csv(first)]
-        if "file" in header:
+        if "file" in header or {"name", "label"}.issubset(header):
             trials = _read_csv(lines, path, header)
         else:
             trials = _read_columns(lines, path, _find_layout(first))
@@ -113,7 +114,7 @@ class _Layout:
 
 
 def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
-    """Read a csv with a column 'file'; its header is the first line."""
+    """Read a csv with a column 'file' or 'name'; its header is the first line."""
     if "label" in header:
         key = "label"
     elif "attack" in header:
@@ -123,7 +124,10 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
             f"{path}, line 1: a csv with a column 'file' also needs 'label' (In-the-Wild) or "
             f"'attack' (SpoofCeleb), it has {', '.join(header)}."
         )
-    layout = _Layout.of(header, "file", key)
+    # Only AT-ADD calls a file a name.
+    utterance = "file" if "file" in header else "name"
+    words = LABELS if utterance == "file" else _LABELS_OF_AT_ADD
+    layout = _Layout.of(header, utterance, key)
     collector = TrialCollector(path, list(layout.columns))
     # `peek` has put the header back in front of the lines.
     next(lines)
@@ -131,7 +135,7 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
         cells = _cells_of_csv(line)
         label = None
         if len(cells) == len(header) and cells[layout.utterance]:
-            label = _label_of_csv(cells[layout.key], key)
+            label = _label_of_csv(cells[layout.key], key, words)
         if label is None:
             raise AsdfError(
                 f"{path}, line {number}: expected {','.join(header)}, found {line.strip()[:120]!r}."
@@ -140,10 +144,10 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
     return collector.trials()
 
 
-def _label_of_csv(cell: str, key: str) -> int | None:
+def _label_of_csv(cell: str, key: str, words: Mapping[str, int]) -> int | None:
     """Return the label that a cell of the column `key` means; None where it means none."""
     if key == "label":
-        return LABELS.get(cell.lower())
+        return words.get(cell.lower())
     # SpoofCeleb numbers its attacks, and bona fide is the first number.
     return int(cell == "a00")
 

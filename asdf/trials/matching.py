@@ -8,7 +8,7 @@ protocol holds for the scores.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,10 @@ _SHOWN = 5
 Indices = npt.NDArray[np.intp]
 
 
+Reader = Callable[[str | os.PathLike[str], Callable[[str], bool] | None], ScoreFile]
+"""Reads a file of scores; the second argument says whether the protocol has an utterance."""
+
+
 class Matched(NamedTuple):
     """Scores with their labels, and the number of scored utterances that were left out."""
 
@@ -38,6 +42,7 @@ def read_matched(
     *,
     whole: TrialList | None = None,
     ignore_others: bool = False,
+    read: Reader = read_score_file,
 ) -> Matched:
     """Read a score file of any format, with the labels of `trials`, in the order of the file.
 
@@ -46,6 +51,7 @@ def read_matched(
         whole: trials of the same corpus that may have scores and are left out, such as those of
             other subsets.
         ignore_others: leave out every other scored utterance instead of refusing the file.
+        read: reads the file.
 
     Raises:
         AsdfError: as `read_scores`; or trials of the protocol have no score, scored ones are not in
@@ -53,10 +59,10 @@ def read_matched(
             first ones.
     """
     if trials is None:
-        return Matched(_with_labels_of_file(path, read_score_file(path)), 0)
+        return Matched(_with_labels_of_file(path, read(path, None)), 0)
     # The first line, which the format is known by, may be of another subset.
     known = whole or trials
-    file = read_score_file(path, lambda utterance: known.index_of(utterance) is not None)
+    file = read(path, lambda utterance: known.index_of(utterance) is not None)
     return _match_file(path, file, trials, whole, ignore_others)
 
 

@@ -177,8 +177,23 @@ def write_scores(folder: Path, output: Path, corpus: Path) -> None:
     metadata.parent.mkdir(parents=True)
     metadata.write_text("".join(keys))
     shutil.copy(metadata, folder / "trial_metadata.txt")
+    write_decisions(folder)
     (folder / "scores.txt.gz").write_bytes(gzip.compress((folder / "scores.txt").read_bytes()))
     (folder / "LA.tar.gz").write_bytes(gzip.compress(b""))
+
+
+def write_decisions(folder: Path) -> None:
+    """Write scores of the evaluation set as eval.txt, and decisions as the challenge AT-ADD has."""
+    shutil.copy(folder / "a.txt", folder / "eval.txt")
+    labels = ["name,label,type\n"]
+    predicted = ["name,predict\n"]
+    for index, line in enumerate((folder / "a.txt").read_text().splitlines()):
+        name, label, score = line.rsplit(None, 2)
+        kind = "speech" if index % 2 else "music"
+        labels.append(f"{name},{'real' if label == '1' else 'fake'},{kind}\n")
+        predicted.append(f"{name},{'real' if float(score) > 0 else 'fake'}\n")
+    (folder / "eval.csv").write_text("".join(labels))
+    (folder / "predict.csv").write_text("".join(predicted))
 
 
 def write_recordings(folder: Path, corpus: Path) -> None:

@@ -43,6 +43,7 @@ VALIDATION_METRICS = {
     "cllr": "asdf.metrics.validation.Cllr",
     "min_cllr": "asdf.metrics.validation.MinCllr",
     "auc": "asdf.metrics.validation.AUC",
+    "best_macro_f1": "asdf.metrics.validation.BestMacroF1",
 }
 
 

@@ -206,3 +206,11 @@ def test_a_field_without_end(tmp_path: Path) -> None:
     path.write_text(f"file,speaker,label\na.wav,S,spoof\n{'b' * 200_000},S,spoof\n")
     with pytest.raises(AsdfError, match=r"meta\.csv, line 3: the line has more than 100,000 char"):
         read_protocol(path)
+
+
+def test_the_csv_of_at_add(tmp_path):
+    path = tmp_path / "dev.csv"
+    path.write_text("name,label,type\na.wav,real,speech\nb.wav,fake,music\n")
+    trials = read_protocol(path)
+    assert (list(trials.ids), trials.labels.tolist()) == (["a.wav", "b.wav"], [1, 0])
+    assert dict(trials.columns) == {"type": ["speech", "music"]}

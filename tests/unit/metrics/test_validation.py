@@ -7,7 +7,8 @@ import pytest
 
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
-from asdf.metrics.detection import auc, eer
+from asdf.metrics.detection import DetCurve, auc, eer
+from asdf.metrics.thresholds import best_value
 from asdf.metrics.validation import ChosenMetric, check_metric
 from asdf.settings.sections import VALIDATION_METRICS, Sections
 
@@ -91,12 +92,14 @@ def test_the_projects_metrics_are_those_of_the_reports(chosen):
         "cllr": cllr(BONA_FIDE, SPOOF),
         "min_cllr": min_cllr(BONA_FIDE, SPOOF),
         "auc": auc(BONA_FIDE, SPOOF),
+        "best_macro_f1": best_value(DetCurve.of(BONA_FIDE, SPOOF), "macro_f1"),
     }
     assert list(expected) == list(VALIDATION_METRICS)
     for name, value in expected.items():
         metric = chosen(name)
         assert metric.value(BONA_FIDE, SPOOF, "dev") == value
-        assert metric.lower_is_better == (name != "auc") and metric.is_eer == (name == "eer")
+        assert metric.lower_is_better == (name not in ("auc", "best_macro_f1"))
+        assert metric.is_eer == (name == "eer")
 
 
 def test_a_function_or_a_class_of_ones_own_by_its_path(chosen):

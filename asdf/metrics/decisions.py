@@ -1,0 +1,223 @@
+"""Decisions at a threshold: accuracy, balanced accuracy, precision, recall, F1 and macro-F1.
+
+Invariant: a trial whose score is the threshold or higher is decided bona fide, all others spoof;
+the threshold is an argument, and never chosen here on the trials that are judged. Values are
+fractions, those of scikit-learn's `accuracy_score`, `balanced_accuracy_score`, `precision_score`,
+`recall_score` and `f1_score` with `zero_division=0`: a class that is never decided has precision 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asdf.metrics.blocks import Blocks, Weights
+from asdf.metrics.bootstrap import Interval, percentile_interval
+from asdf.metrics.checks import Finding
+from asdf.metrics.detection import Floats
+from asdf.metrics.resampling import block_draws, speaker_block_draws
+from asdf.trials.score_file import Scores
+
+# The blocks of trials on either side of the threshold.
+_REJECTED = 0
+_ACCEPTED = 1
+# Guessing has a balanced accuracy of 0.5, and chance leads a little below it.
+_TURNED = 0.4
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How many trials of each class were accepted (decided bona fide) and rejected.
+
+    Each is a number, or an array of one number per replicate of a bootstrap.
+    """
+
+    accepted_bona_fide: Any
+    rejected_bona_fide: Any
+    accepted_spoof: Any
+    rejected_spoof: Any
+
+    @classmethod
+    def at(cls, bona_fide: Floats, spoof: Floats, threshold: float) -> Confusion:
+        """Count the decisions about the scores of both classes."""
+        accepted_bona_fide = int((bona_fide >= threshold).sum())
+        accepted_spoof = int((spoof >= threshold).sum())
+        return cls(
+            accepted_bona_fide=accepted_bona_fide,
+            rejected_bona_fide=bona_fide.size - accepted_bona_fide,
+            accepted_spoof=accepted_spoof,
+            rejected_spoof=spoof.size - accepted_spoof,
+        )
+
+    def value(self, name: str) -> Any:
+        """Return the metric called `name`, one of `DECISION_METRICS`."""
+        return _FORMULAS[name](self)
+
+    def values(self) -> dict[str, float]:
+        """Return all metrics by name."""
+        return {name: float(self.value(name)) for name in DECISION_METRICS}
+
+
+def _accuracy(counts: Confusion) -> Any:
+    right = counts.accepted_bona_fide + counts.rejected_spoof
+    wrong = counts.rejected_bona_fide + counts.accepted_spoof
+    return right / (right + wrong)
+
+
+def _balanced_accuracy(counts: Confusion) -> Any:
+    return (_recall_bona_fide(counts) + _recall_spoof(counts)) / 2
+
+
+def _precision_bona_fide(counts: Confusion) -> Any:
+    return _precision(counts.accepted_bona_fide, counts.accepted_spoof)
+
+
+def _precision_spoof(counts: Confusion) -> Any:
+    return _precision(counts.rejected_spoof, counts.rejected_bona_fide)
+
+
+def _precision(right: Any, wrong: Any) -> Any:
+    # Where a class is never decided, both are 0: 0 / 1 is scikit-learn's zero_division=0.
+    return right / np.maximum(right + wrong, 1)
+
+
+def _recall_bona_fide(counts: Confusion) -> Any:
+    return counts.accepted_bona_fide / (counts.accepted_bona_fide + counts.rejected_bona_fide)
+
+
+def _recall_spoof(counts: Confusion) -> Any:
+    return counts.rejected_spoof / (counts.rejected_spoof + counts.accepted_spoof)
+
+
+def _f1_bona_fide(counts: Confusion) -> Any:
+    return _f1(counts.accepted_bona_fide, counts)
+
+
+def _f1_spoof(counts: Confusion) -> Any:
+    return _f1(counts.rejected_spoof, counts)
+
+
+def _f1(right: Any, counts: Confusion) -> Any:
+    # Whichever class is meant, its false and its missed decisions are all wrong ones.
+    wrong = counts.rejected_bona_fide + counts.accepted_spoof
+    return 2 * right / (2 * right + wrong)
+
+
+def _macro_f1(counts: Confusion) -> Any:
+    return (_f1_bona_fide(counts) + _f1_spoof(counts)) / 2
+
+
+_FORMULAS: Mapping[str, Callable[[Confusion], Any]] = {
+    "accuracy": _accuracy,
+    "balanced_accuracy": _balanced_accuracy,
+    "macro_f1": _macro_f1,
+    "f1_bona_fide": _f1_bona_fide,
+    "f1_spoof": _f1_spoof,
+    "precision_bona_fide": _precision_bona_fide,
+    "recall_bona_fide": _recall_bona_fide,
+    "precision_spoof": _precision_spoof,
+    "recall_spoof": _recall_spoof,
+}
+DECISION_METRICS = tuple(_FORMULAS)
+"""Names of the metrics, in the order of every output."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold and, in words, where it comes from; `value` is decided bona fide."""
+
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The decisions about one set at a threshold.
+
+    Attributes:
+        intervals, speaker_intervals: by the name of the metric, over trials and over speakers;
+            empty where not requested, or where no speakers are known.
+    """
+
+    threshold: Threshold
+    confusion: Confusion
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    speaker_intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+    def value(self, name: str) -> float:
+        """Return the metric called `name`, one of `DECISION_METRICS`."""
+        return float(self.confusion.value(name))
+
+
+def decide(
+    scores: Scores,
+    threshold: Threshold,
+    *,
+    speakers: Sequence[str] = (),
+    replicates: int = 0,
+    seed: int = 0,
+) -> Decisions:
+    """Return the decisions about scored trials, with intervals if `replicates` are requested.
+
+    The threshold is the same in all replicates: it was set before, on other trials.
+
+    Args:
+        scores: of trials of both classes.
+        speakers: of each trial; empty: no intervals over speakers.
+    """
+    confusion = Confusion.at(scores.bona_fide, scores.spoof, threshold.value)
+    if not replicates:
+        return Decisions(threshold, confusion)
+    blocks = _blocks_at(scores, threshold.value)
+    draws = block_draws(blocks, replicates, np.random.default_rng(seed))
+    over_trials = _intervals(confusion, draws)
+    over_speakers: dict[str, Interval] = {}
+    if speakers:
+        rng = np.random.default_rng(seed)
+        speaker_draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
+        over_speakers = _intervals(confusion, speaker_draws)
+    return Decisions(threshold, confusion, over_trials, over_speakers)
+
+
+def find_turned(decisions: Decisions) -> list[Finding]:
+    """Warn of decisions that are wrong more often than right."""
+    accuracy = decisions.value("balanced_accuracy")
+    if accuracy >= _TURNED:
+        return []
+    return [
+        Finding(
+            "warning",
+            f"the balanced accuracy is {100 * accuracy:.2f} %, and {100 - 100 * accuracy:.2f} % "
+            "with all decisions turned round: are the two classes exchanged in one of the files? "
+            "1 means bona fide.",
+        )
+    ]
+
+
+def _blocks_at(scores: Scores, threshold: float) -> Blocks:
+    """Put the trials into two blocks: all that matters of a trial is how it was decided."""
+    return Blocks(
+        of_bona_fide=(scores.bona_fide >= threshold).astype(np.intp),
+        of_spoof=(scores.spoof >= threshold).astype(np.intp),
+        count=2,
+    )
+
+
+def _intervals(confusion: Confusion, draws: Iterable[Weights]) -> dict[str, Interval]:
+    parts = list(draws)
+    bona_fide = np.concatenate([part.bona_fide for part in parts])
+    spoof = np.concatenate([part.spoof for part in parts])
+    drawn = Confusion(
+        accepted_bona_fide=bona_fide[:, _ACCEPTED],
+        rejected_bona_fide=bona_fide[:, _REJECTED],
+        accepted_spoof=spoof[:, _ACCEPTED],
+        rejected_spoof=spoof[:, _REJECTED],
+    )
+    intervals = {}
+    for name in DECISION_METRICS:
+        value = float(confusion.value(name))
+        intervals[name] = percentile_interval(value, drawn.value(name))
+    return intervals

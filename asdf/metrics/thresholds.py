@@ -1,0 +1,119 @@
+"""Thresholds for decisions, chosen on the scores of a set that is not the one to be judged.
+
+Invariant: a threshold lies halfway between the last score that it rejects and the first one that
+it accepts, so that it is no score of its set, and no rounding of a score moves a decision. Of
+several equally good thresholds the lowest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from asdf.metrics.calibration import Calibration, eer_threshold
+from asdf.metrics.costs import ASVSPOOF5
+from asdf.metrics.decisions import Confusion
+from asdf.metrics.detection import DetCurve, Floats
+
+# Relative, a little more than the rounding of a division.
+_ROUNDING = 2.0**-50
+
+Cost = Callable[[DetCurve, Confusion], Floats]
+"""What a rule minimises, for each point of the curve: (trials + 1,)."""
+
+
+def _detection_cost(curve: DetCurve, counts: Confusion) -> Floats:
+    costs: Floats = ASVSPOOF5.miss_weight * curve.frr + ASVSPOOF5.false_alarm_weight * curve.far
+    return costs
+
+
+def _lowest_of(metric: str) -> Cost:
+    """Return minus the metric, as the cost of a rule that looks for its highest value."""
+
+    def cost(curve: DetCurve, counts: Confusion) -> Floats:
+        negated: Floats = -counts.value(metric)
+        return negated
+
+    return cost
+
+
+_COSTS: Mapping[str, Cost] = {
+    "min-dcf": _detection_cost,
+    "best-f1": _lowest_of("macro_f1"),
+    "best-accuracy": _lowest_of("accuracy"),
+    "best-balanced-accuracy": _lowest_of("balanced_accuracy"),
+}
+THRESHOLD_RULES = ("eer", *_COSTS)
+"""By what a threshold is chosen; best-f1 is the highest macro-F1."""
+
+
+def choose_threshold(curve: DetCurve, rule: str) -> float:
+    """Return the threshold of one of the `THRESHOLD_RULES` on the trials of a curve."""
+    if rule == "eer":
+        return eer_threshold(curve.bona_fide, curve.spoof)
+    points = _possible_points(curve)
+    costs = _COSTS[rule](curve, confusions(curve))[points]
+    return _threshold_above(curve, int(points[np.argmin(costs)]))
+
+
+def best_value(curve: DetCurve, metric: str) -> float:
+    """Return the highest value that a metric of decisions has at any threshold."""
+    values = confusions(curve).value(metric)
+    return float(values[_possible_points(curve)].max())
+
+
+def confusions(curve: DetCurve) -> Confusion:
+    """Return the decisions at every point of a curve, arrays of (trials + 1,)."""
+    missed = np.concatenate([[0], np.cumsum(curve.is_bona_fide)])
+    rejected = np.arange(missed.size) - missed
+    return Confusion(
+        accepted_bona_fide=curve.bona_fide.size - missed,
+        rejected_bona_fide=missed,
+        accepted_spoof=curve.spoof.size - rejected,
+        rejected_spoof=rejected,
+    )
+
+
+def score_threshold(calibration: Calibration) -> float:
+    """Return the lowest score whose LLR reaches the threshold of a calibration.
+
+    The decisions at it are those of the calibrated network, to the last bit of the scores.
+    """
+    start = (calibration.threshold - calibration.offset) / calibration.scale
+    step = max(abs(start), 1.0) * _ROUNDING
+    # The division rounds, so the border is bisected on the map itself, which rises.
+    while calibration.llr(start - step) >= calibration.threshold:
+        step *= 2
+    below = start - step
+    step = max(abs(start), 1.0) * _ROUNDING
+    while calibration.llr(start + step) < calibration.threshold:
+        step *= 2
+    reached = start + step
+    while below < (middle := below / 2 + reached / 2) < reached:
+        if calibration.llr(middle) >= calibration.threshold:
+            reached = middle
+        else:
+            below = middle
+    return float(reached)
+
+
+def _possible_points(curve: DetCurve) -> np.ndarray:
+    """Return the points of the curve that a threshold reaches: none between equal scores."""
+    # The first point accepts all trials; its threshold lies below all scores.
+    differs = curve.thresholds[1:] != curve.thresholds[:-1]
+    return np.flatnonzero(np.append(differs, True))
+
+
+def _threshold_above(curve: DetCurve, point: int) -> float:
+    """Return a threshold that rejects the trials up to a point, and no other."""
+    scores = curve.thresholds
+    if point == 0:
+        return float(scores[1])
+    rejected = scores[point]
+    if point == scores.size - 1:
+        return float(np.nextafter(rejected, np.inf))
+    accepted = scores[point + 1]
+    # Halved first: the sum of two large scores may be infinite.
+    middle = rejected / 2 + accepted / 2
+    return float(middle if middle > rejected else accepted)

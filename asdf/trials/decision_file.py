@@ -1,0 +1,70 @@
+"""Files of decisions instead of scores: a class per utterance, as some challenges want them.
+
+Invariant: a decision becomes the score 1 (bona fide) or 0 (spoof), so that what reads score files
+reads it too; a word that names neither class is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from asdf.errors import AsdfError
+from asdf.trials.formats import ScoreFile
+from asdf.trials.lines import numbered_lines
+from asdf.trials.score_file import ScoreCollector
+
+CLASSES = {
+    "bonafide": 1,
+    "bona-fide": 1,
+    "genuine": 1,
+    "real": 1,
+    "1": 1,
+    "spoof": 0,
+    "fake": 0,
+    "deepfake": 0,
+    "0": 0,
+}
+BETWEEN = 0.5
+"""The threshold between the scores of the two decisions."""
+
+_HEADERS = {"predict", "prediction", "decision", "label", "key"}
+
+
+def read_decisions(
+    path: str | os.PathLike[str], is_trial: Callable[[str], bool] | None = None
+) -> ScoreFile:
+    """Read lines 'UTT CLASS', 'UTT,CLASS' or 'UTT TAB CLASS', with a header or without one.
+
+    Args:
+        is_trial: not needed; readers of score files have it.
+
+    Raises:
+        AsdfError: names file and line of a word that is no class or of a repeated utterance; or
+            the file is empty.
+    """
+    collector = ScoreCollector(path)
+    may_be_header = True
+    for number, line in numbered_lines(path):
+        cells = line.rsplit(_separator(line), 1)
+        word = cells[-1].strip().strip('"').lower()
+        if may_be_header and word in _HEADERS:
+            may_be_header = False
+            continue
+        may_be_header = False
+        if len(cells) != 2 or word not in CLASSES:
+            raise AsdfError(
+                f"{path}, line {number}: expected an utterance and a class, one of "
+                f"{', '.join(CLASSES)}, found '{line[:120]}'. Scores are evaluated without "
+                "--decisions."
+            )
+        collector.add(number, cells[0].strip().strip('"'), str(CLASSES[word]))
+    scores = collector.scores(both_classes=False)
+    return ScoreFile(scores.ids, scores.scores)
+
+
+def _separator(line: str) -> str | None:
+    for separator in ("\t", ","):
+        if separator in line:
+            return separator
+    return None
