@@ -23,6 +23,8 @@ from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
 _UNCHANGED = 100
+# A step needs the labels of its clips several times.
+_MAX_KNOWN = 10_000
 
 
 class ClipFrames:
@@ -61,12 +63,17 @@ class ClipFrames:
         self._augmentation = augmentation or Chain()
         _check_keeps_time(self._augmentation)
         self._spoofed = list(_read_parts(utterances))
+        self._known: dict[tuple[int, int], np.ndarray | int] = {}
 
     def labels(self, keys: Sequence[tuple[int, int]]) -> np.ndarray:
         """Return the labels of clips with these keys, (N, F) int8: 1 bona fide, 0 spoof."""
         labels_NF = np.empty((len(keys), self.count), np.int8)
+        if len(self._known) > _MAX_KNOWN:
+            self._known.clear()
         for row, key in enumerate(keys):
-            labels_NF[row] = self._labels_of(key)
+            if key not in self._known:
+                self._known[key] = self._labels_of(key)
+            labels_NF[row] = self._known[key]
         return labels_NF
 
     def of_clips(self, keys: Sequence[tuple[int, int]]) -> np.ndarray:

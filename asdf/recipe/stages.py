@@ -10,7 +10,11 @@ from asdf.errors import AsdfError
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
 from asdf.recipe.starting_point import find_starting_point, resume_training
-from asdf.recipe.training_clips import build_clip_loader, build_feature_loader
+from asdf.recipe.training_clips import (
+    build_clip_frames,
+    build_clip_loader,
+    build_feature_loader,
+)
 from asdf.runs.evaluations import ValidationResult
 from asdf.runs.log import LOG
 from asdf.runs.network_names import NetworkName
@@ -44,7 +48,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         return score_validation_sets(run, trained, name.file)
 
     trainer = Trainer(
-        step=_build_step(run, network, utterances),
+        step=_build_step(run, network, utterances, lengths),
         loader=build_clip_loader(run, utterances, lengths),
         layout=run.folders.layout,
         validate=validate,
@@ -77,7 +81,7 @@ def _log_sizes(network: nn.Module, settings: Sections) -> None:
         LOG.info("front end: %s", front_end_summary(network))
 
 
-def _build_step(run: Run, network: nn.Module, utterances: TrialList) -> Step:
+def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> Step:
     """Return the steps of `network`, whose batch norm is over all processes if that is set."""
     from asdf.distributed.batch_norm import synchronise_batch_norm
     from asdf.training.step import Step
@@ -93,6 +97,7 @@ def _build_step(run: Run, network: nn.Module, utterances: TrialList) -> Step:
         run.world,
         from_features=settings.front_end.cache_features,
         folder=run.recipe_folder,
+        frames=build_clip_frames(run, network, utterances, lengths),
     )
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
+    from asdf.data.clip_frames import ClipFrames
     from asdf.data.loaders import BatchLoader
     from asdf.trials.trial_list import TrialList
 
@@ -40,6 +41,36 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         LOG.info("%g of the training examples are mixed with another one", clips.mixup.probability)
     workers = settings.computing.network_dataloader_workers
     return BatchLoader(clips, workers, run.world, stop=run.stop)
+
+
+def build_clip_frames(
+    run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray
+) -> ClipFrames | None:
+    """Return the labels of the clips' frames for a frame-level head; None where there is none.
+
+    Raises:
+        UsageError, AsdfError: as `ClipFrames`.
+    """
+    from asdf.data.clip_frames import ClipFrames
+    from asdf.networks import frame_hop
+
+    hop = frame_hop(network)
+    if hop is None or not run.settings.localisation.enabled:
+        return None
+    frames = ClipFrames(utterances, lengths, run.settings, hop, run.augmentation())
+    partial = frames.count_partial()
+    LOG.info(
+        "frames of %d samples are scored and trained; %d of %d spoofs are spoofed in parts only",
+        hop,
+        partial,
+        (utterances.labels == 0).sum(),
+    )
+    if not partial:
+        LOG.warning(
+            "warning: no training utterance is spoofed in parts (column spoofed_s): all frames of "
+            "a recording then have one label, and the frame-level head learns to locate nothing"
+        )
+    return frames
 
 
 def build_feature_loader(

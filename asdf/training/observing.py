@@ -80,15 +80,17 @@ class StepObserver:
         # A loss that needs two passes leaves those of the first before them.
         passes = self._outputs[-len(window.shares) :]
         indices = []
+        keys = []
         embeddings = []
         logits = []
         for share, (share_embeddings, share_logits) in zip(window.shares, passes, strict=True):
             indices += share.utterances[: share.counted].tolist()
+            keys += share.clip_keys()[: share.counted]
             embeddings.append(share_embeddings[: share.counted])
             logits.append(share_logits[: share.counted])
         return StepOutputs(
             utterances=[self._step.utterances.ids[index] for index in indices],
-            labels_B=self._step.labels[indices],
+            labels_B=self._step.targets.labels_of(keys),
             embeddings_BE=torch.cat(embeddings),
             logits_B2=torch.cat(logits),
         )

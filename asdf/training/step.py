@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.data.batches import Batch
+from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.sharding import divides
@@ -103,6 +104,7 @@ class Step:
             over the processes may still be on the CPU.
         from_features: the minibatches are cached features of a frozen front end, not waveforms.
         folder: the recipe's, where a user's own modules lie.
+        frames: the labels of the frames of training clips, for a network with a frame-level head.
 
     Raises:
         UsageError: the network takes clips of another length, nothing of it is trained, or a class
@@ -118,6 +120,7 @@ class Step:
         world: World,
         from_features: bool = False,
         folder: Path | None = None,
+        frames: ClipFrames | None = None,
     ) -> None:
         check_clip_size(network, settings)
         check_compilable(settings)
@@ -128,9 +131,9 @@ class Step:
         self.world = world
         # Before the network is divided and the optimiser made, which are to have its parameters.
         self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
-        terms = build_terms(network, utterances, settings, folder)
+        terms = build_terms(network, utterances, settings, folder, frames)
         self.objective = Objective(self.loss, terms, settings.loss.detection_weight)
-        self.targets = TargetSource(utterances, self.objective, settings, world.device)
+        self.targets = TargetSource(utterances, self.objective, settings, world.device, frames)
         self.labels = self.targets.labels
         self.loss.begin_training(self.labels)
         self.clock = StepClock(world.device)

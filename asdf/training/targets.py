@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from asdf.data.clip_frames import ClipFrames
 from asdf.data.mixup import Mixtures, Mixup, find_mixup
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.transfer import send
@@ -25,18 +27,29 @@ from asdf.trials.trial_list import TrialList, values_at
 class TargetSource:
     """The targets of a training list for what training minimises.
 
+    Args:
+        frames: of the clips, whose labels follow from them: a clip without a spoofed frame is bona
+            fide, also one of an utterance that is spoofed elsewhere. None: a clip has the label of
+            its utterance.
+
     Attributes:
         labels: of the whole list, on the CPU.
     """
 
     def __init__(
-        self, utterances: TrialList, objective: Objective, settings: Sections, device: torch.device
+        self,
+        utterances: TrialList,
+        objective: Objective,
+        settings: Sections,
+        device: torch.device,
+        frames: ClipFrames | None = None,
     ) -> None:
         self.labels = torch.from_numpy(utterances.labels).long()
         self._utterances = utterances
         self._loss = objective.loss
         self._terms = objective.terms
         self._device = device
+        self._frames = frames
         self._mixup: Mixup | None = find_mixup(settings, len(utterances))
 
     def weights(self, window: Window) -> StepWeights:
@@ -69,11 +82,10 @@ class TargetSource:
     def of_window(self, window: Window) -> Targets:
         """Return the targets of the utterances of all ranks, which are not mixed, without terms."""
         assert self._mixup is None  # a loss of a whole step allows no mixup
-        return self._of_detection(window.utterances)
+        return self._of_detection(window.clip_keys())
 
     def _of(self, keys: Sequence[ClipKey], weights: StepWeights) -> Targets:
-        indices = np.array([index for _, index in keys], np.int64)
-        targets = self._of_detection(indices)
+        targets = self._of_detection(keys)
         terms = {}
         for term in self._terms:
             values = send(term.targets_of(keys), self._device)
@@ -82,18 +94,26 @@ class TargetSource:
             terms[term.name] = TermTargets(values, send(factor, self._device))
         return replace(targets, terms=terms) if terms else targets
 
-    def _of_detection(self, indices: np.ndarray) -> Targets:
+    def labels_of(self, keys: Sequence[ClipKey]) -> Tensor:
+        """Return the labels of the clips of these keys, (clips,) int64, on the CPU."""
+        if self._frames is not None:
+            return torch.from_numpy(self._frames.of_clips(keys)).long()
+        return self.labels[_indices_of(keys)]
+
+    def _of_detection(self, keys: Sequence[ClipKey]) -> Targets:
+        indices = _indices_of(keys)
         columns: dict[str, Sequence[str]] = {}
         for name in self._loss.columns:
             columns[name] = values_at(self._utterances.columns[name], indices)
-        return Targets(send(self.labels[indices], self._device), columns)
+        return Targets(send(self.labels_of(keys), self._device), columns)
 
     def _normaliser(self, window: Window) -> float:
-        labels = self.labels[window.utterances]
+        keys = window.clip_keys()
+        labels = self.labels_of(keys)
         if self._mixup is None:
             return self._loss.normaliser(labels)
-        mixtures = self._mixup.draw_all(window.clip_keys())
-        partners = self.labels[mixtures.partners]
+        mixtures = self._mixup.draw_all(keys)
+        partners = self.labels_of(_partner_keys(keys, mixtures))
         return self._loss.mixed_normaliser(labels, partners, torch.from_numpy(mixtures.weights))
 
     def _count(self, term: Term, window: Window) -> float:
@@ -106,6 +126,10 @@ class TargetSource:
         others = term.counts(term.targets_of(_partner_keys(keys, mixtures)))
         weights = torch.from_numpy(mixtures.weights).double()
         return float((weights * counts + (1 - weights) * others).sum())
+
+
+def _indices_of(keys: Sequence[ClipKey]) -> np.ndarray:
+    return np.array([index for _, index in keys], np.int64)
 
 
 def _partner_keys(keys: Sequence[ClipKey], mixtures: Mixtures) -> list[ClipKey]:

@@ -9,26 +9,36 @@ from pathlib import Path
 
 from torch import nn
 
+from asdf.data.clip_frames import ClipFrames
 from asdf.settings.sections import Sections
 from asdf.training.terms.base import Term
+from asdf.training.terms.frames import build_frame_term
 from asdf.training.terms.sources import build_source_term
 from asdf.trials.trial_list import TrialList
 
 
 def build_terms(
-    network: nn.Module, utterances: TrialList, settings: Sections, folder: Path | None = None
+    network: nn.Module,
+    utterances: TrialList,
+    settings: Sections,
+    folder: Path | None = None,
+    frames: ClipFrames | None = None,
 ) -> tuple[Term, ...]:
     """Build the terms, in a fixed order; heads that they need become parts of `network`.
 
     Args:
         utterances: the training list.
         folder: the recipe's, where a user's own modules lie.
+        frames: the labels of the frames of training clips, for a network with a frame-level head.
 
     Raises:
-        UsageError: the training list lacks what a term needs.
+        UsageError: the training list lacks what a term needs, or nothing trains a frame-level head.
         AsdfError: a head cannot be built.
     """
     terms: list[Term] = []
     if settings.source.column is not None:
         terms.append(build_source_term(network, utterances, settings, folder))
+    of_frames = build_frame_term(network, settings.localisation, frames)
+    if of_frames is not None:
+        terms.append(of_frames)
     return tuple(terms)
