@@ -190,7 +190,12 @@ class Detector:
         return Stream(self._windows, check_rate(sample_rate, "a stream"), window, hop)
 
     def score(
-        self, recording: Any, sample_rate: int | None = None, *, embedding: bool = False
+        self,
+        recording: Any,
+        sample_rate: int | None = None,
+        *,
+        embedding: bool = False,
+        frames: bool = False,
     ) -> Score:
         """Return the trial score of one recording: a number, with what is known of it.
 
@@ -203,22 +208,31 @@ class Detector:
                 scale 1 if it is of floats, else int16 or int32; or a pair (samples, sample_rate).
             sample_rate: of samples, in Hz; a file states its own.
             embedding: the result has the network's embedding too.
+            frames: the result has the scores of the frames of all of the recording too
+                (`FrameScores`), of a network with a frame-level head.
 
         Raises:
-            UsageError: it is no recording, or the network returns no embeddings.
+            UsageError: it is no recording, or the network returns no embeddings or frames.
             AsdfError: the recording cannot be read, is beyond the limits, or its score is not a
                 finite number.
         """
         named = self._take(recording, sample_rate)
         heard = named.read_beginning(self.settings.sad, self._max_samples)
-        output = self._scorer.score_waveforms([heard.waveform], embedding)
+        framing = self._windows.frame_scoring() if frames else None
+        output = self._scorer.score_waveforms([heard.waveform], embedding, frames)
         length = heard.length
+        framed = None
+        if framing is not None and length.speech > self._max_samples:
+            framed = self._windows.score_frames(named)
+        elif framing is not None and output.frames is not None:
+            framed = framing.of_row(output.frames[0], length.speech)
         trial = Trial(
             float(output.scores[0]),
             length.speech,
             length.recording,
             is_silent(heard.waveform),
             output.embedding(0),
+            framed,
         )
         score = self._summary.describe_trial(trial)
         if score.remark:
@@ -226,7 +240,12 @@ class Detector:
         return score
 
     def score_whole(
-        self, recording: Any, sample_rate: int | None = None, *, embedding: bool = False
+        self,
+        recording: Any,
+        sample_rate: int | None = None,
+        *,
+        embedding: bool = False,
+        frames: bool = False,
     ) -> Scored:
         """Return the score of all of a recording, however long, with what was heard of it.
 
@@ -239,12 +258,14 @@ class Detector:
         Args:
             recording, sample_rate: as in `score`.
             embedding: the result has the mean of the windows' embeddings too.
+            frames: as in `score`; they are of windows that overlap, so that none is scored without
+                what surrounds it.
 
         Raises:
             UsageError, AsdfError: as `score`.
         """
         named = self._take(recording, sample_rate)
-        return as_result(named, self._windows.score_whole(named, embedding))
+        return as_result(named, self._windows.score_whole(named, embedding, frames=frames))
 
     def score_many(
         self,
@@ -254,6 +275,7 @@ class Detector:
         is_known: Callable[[int], bool] | None = None,
         *,
         embedding: bool = False,
+        frames: bool = False,
     ) -> Iterator[Scored]:
         """Score recordings, those of equal length together; results come as they are ready.
 
@@ -270,13 +292,22 @@ class Detector:
                 they are not where such recordings are left out: in another batch a score has other
                 last digits.
             embedding: results have the networks' embeddings too.
+            frames: results have the scores of frames too, as in `score`.
 
         Raises:
             UsageError: one of them is nothing that can be scored; names its index and type.
         """
         check_process(self._process)
+        if frames:
+            self._windows.frame_scoring()
         scoring = FileScoring(
-            self._windows, whole, embedding, progress, self._limits, is_known or _is_never_known
+            self._windows,
+            whole,
+            embedding,
+            progress,
+            self._limits,
+            is_known or _is_never_known,
+            frames,
         )
         return scoring.score(recordings)
 

@@ -16,6 +16,8 @@ import numpy as np
 from asdf.audio import cut_to_speech
 from asdf.audio.speech import needs_whole_recording
 from asdf.runs.progress import track
+from asdf.scoring.frame_scores import FrameScores
+from asdf.scoring.frames import FrameScoring, check_whole_time
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score
 from asdf.scoring.scorer import Scorer
@@ -45,12 +47,31 @@ class WindowScoring:
     max_samples: int
     summary: Summary
 
+    def frame_scoring(self) -> FrameScoring:
+        """Return how frames are scored.
+
+        Raises:
+            UsageError: the network has no frame-level head, or does not hear whole recordings.
+        """
+        check_whole_time(self.sad)
+        return FrameScoring(self.scorer, self.max_samples)
+
+    def score_frames(self, recording: Recording) -> FrameScores:
+        """Score the frames of all of a recording, in windows that overlap. Raises as above."""
+        scoring = self.frame_scoring()
+        return scoring.of_blocks(recording.read_in_blocks(scoring.window))
+
     def score_whole(
-        self, recording: Recording, embedding: bool = False, shown_samples: int | None = None
+        self,
+        recording: Recording,
+        embedding: bool = False,
+        shown_samples: int | None = None,
+        frames: bool = False,
     ) -> Score:
         """Score all of a recording.
 
         Args:
+            frames: score its frames too.
             shown_samples: of its speech, of which is shown how much is scored; None: nothing is
                 shown.
 
@@ -73,7 +94,9 @@ class WindowScoring:
         if shown_samples is not None:
             count = count_windows(shown_samples, length, length)
             windows = track_windows(windows, recording, count)
-        return self.summary.describe_whole(tally_windows(list(windows)), total)
+        tally = tally_windows(list(windows))
+        framed = self.score_frames(recording) if frames else None
+        return self.summary.describe_whole(tally, total, framed)
 
     def score_windows(
         self, cut: Iterator[Cut], length: int, sad: SpeechActivity, embedding: bool = False

@@ -24,6 +24,7 @@ from asdf.scoring.ahead import read_ahead
 from asdf.scoring.in_windows import WindowScoring
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
+from asdf.scoring.scorer import Output
 from asdf.scoring.whole_recording import Trial, as_result, is_silent
 
 # Decoders let other threads run, so that threads do as well as processes, and need no copies.
@@ -83,6 +84,7 @@ class FileScoring:
         progress: show how far a long recording is.
         limits: of what a recording may take.
         is_known: whether the file at an index has a result; called before its portion is measured.
+        frames: results have the scores of frames.
     """
 
     scoring: WindowScoring
@@ -91,6 +93,7 @@ class FileScoring:
     progress: bool
     limits: Limits
     is_known: Callable[[int], bool]
+    frames: bool = False
 
     def score(self, recordings: Iterable[Any]) -> Iterator[Scored]:
         """Yield a result for each recording that has none yet.
@@ -107,7 +110,9 @@ class FileScoring:
         rows = iter(range(len(waveforms)))
         output = None
         if waveforms:
-            output = self.scoring.scorer.score_array(np.stack(waveforms), self.embedding)
+            output = self.scoring.scorer.score_array(
+                np.stack(waveforms), self.embedding, self.frames
+            )
         for file, part in zip(batch, heard, strict=True):
             # Also a file that is known takes its row, or the others would get the wrong ones.
             row = None if part.waveform is None else next(rows)
@@ -118,13 +123,27 @@ class FileScoring:
             elif output is None or row is None:
                 yield self._make_result(file, self._score_in_windows, file)
             else:
-                raw = float(output.scores[row])
-                trial = Trial(raw, file.speech, file.total, part.silent, output.embedding(row))
-                yield self._make_result(file, self.scoring.summary.describe_trial, trial)
+                yield self._make_result(file, self._describe_trial, file, part, output, row)
+
+    def _describe_trial(self, file: File, part: _Heard, output: Output, row: int) -> Score:
+        frames = None
+        if self.frames and file.speech > self.scoring.max_samples:
+            frames = self.scoring.score_frames(file.recording)
+        elif output.frames is not None:
+            frames = self.scoring.frame_scoring().of_row(output.frames[row], file.speech)
+        trial = Trial(
+            raw=float(output.scores[row]),
+            speech=file.speech,
+            total=file.total,
+            silent=part.silent,
+            embedding=output.embedding(row),
+            frames=frames,
+        )
+        return self.scoring.summary.describe_trial(trial)
 
     def _score_in_windows(self, file: File) -> Score:
         shown_samples = file.speech if self.progress else None
-        return self.scoring.score_whole(file.recording, self.embedding, shown_samples)
+        return self.scoring.score_whole(file.recording, self.embedding, shown_samples, self.frames)
 
     def _make_result(self, file: File, make: Callable[..., Score], *arguments: object) -> Scored:
         try:

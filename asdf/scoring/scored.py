@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from asdf.scoring.frame_scores import FrameScores
+
 MIN_SPEECH_S = 0.5
 """Shorter speech is scored, as every trial must be, but not judged.
 
@@ -56,6 +58,8 @@ class Known:
             why.
         embedding: (dimension,) float32 that the network returns with its logits, if requested; of
             several windows the mean.
+        frames: the scores of the recording's frames, if requested; of all of it, also where the
+            score is of its beginning.
     """
 
     verdict: str | None = None
@@ -69,6 +73,7 @@ class Known:
     remark: str = ""
     judged: bool = True
     embedding: np.ndarray | None = None
+    frames: FrameScores | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,8 +21,10 @@ from asdf.audio import repeat_to
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import UsageError
-from asdf.networks import fixed_samples, scoring_length
+from asdf.networks import fixed_samples, frame_hop, scoring_length
+from asdf.networks.outputs import as_outputs
 from asdf.networks.trained_loss import loss_of
+from asdf.scoring.frame_scores import fit_frames
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import ScoringPrecision
 from asdf.settings.sections import Network
@@ -47,14 +49,30 @@ class Output(NamedTuple):
     Attributes:
         scores: (waveforms,) float32.
         embeddings: (waveforms, dimension) float32; None where they were not requested.
+        frames: scores of the frames of each waveform, (frames,) float32; None where they were not
+            requested. Of `Scorer.score_array` they are those of its rows as they are, of
+            `score_waveforms` those of each waveform by itself.
     """
 
     scores: np.ndarray
     embeddings: np.ndarray | None = None
+    frames: Sequence[np.ndarray] | None = None
 
     def embedding(self, index: int) -> np.ndarray | None:
         """Return the embedding of a waveform, if they were requested."""
         return None if self.embeddings is None else self.embeddings[index]
+
+
+class Computed(NamedTuple):
+    """What a network gives for a batch, on the device.
+
+    Attributes:
+        frames_BF: scores of frames: the bona fide minus the spoof logit; None without such a head.
+    """
+
+    embeddings: Any
+    scores_B: Tensor
+    frames_BF: Tensor | None
 
 
 class Scorer:
@@ -64,6 +82,7 @@ class Scorer:
         device: that the network computes on.
         precision: what scores are computed in, and why.
         length: how much of a recording counts; shorter ones are repeated, longer ones cut.
+        frame_hop: samples per frame of the network's frame-level head; None: it has none.
     """
 
     def __init__(
@@ -83,6 +102,7 @@ class Scorer:
         self.device = precision.device
         self.precision = precision
         self.length = scored_length_of(network, settings)
+        self.frame_hop = frame_hop(network)
         self._network = network.to(self.device)
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = threading.Lock()
@@ -127,10 +147,10 @@ class Scorer:
         Raises:
             AsdfError: the batch does not fit into the device's memory.
         """
-        return self._compute(waveforms_BT)[1]
+        return self.compute(waveforms_BT).scores_B
 
-    def _compute(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings and scores of one batch, on the device. Raises as `score`."""
+    def compute(self, waveforms_BT: Tensor) -> Computed:
+        """Compute all that the network gives for one batch. Raises as `score`."""
         if self._threads is not None and torch.get_num_threads() != self._threads:
             # A thread that has computed before goes on with its number of then.
             torch.set_num_threads(self._threads)
@@ -142,46 +162,82 @@ class Scorer:
         ):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
-            output = self._network(waveforms_BT)
-            return output[0], self._scores_from(output[1].float())
+            outputs = as_outputs(self._network(waveforms_BT))
+            frames_BF = None
+            if outputs.frame_logits_BF2 is not None:
+                logits_BF2 = outputs.frame_logits_BF2.float()
+                frames_BF = logits_BF2[:, :, 1] - logits_BF2[:, :, 0]
+            scores_B = self._scores_from(outputs.logits_B2.float())
+            return Computed(outputs.embeddings, scores_B, frames_BF)
 
-    def score_array(self, waveforms_BT: np.ndarray, embedding: bool = False) -> Output:
+    def require_frames(self) -> int:
+        """Return the samples per frame of the network's frame-level head.
+
+        Raises:
+            UsageError: it has none.
+        """
+        if self.frame_hop is None:
+            raise UsageError(
+                f"{type(self._network).__name__} scores no frames: train a network with "
+                "localisation.enabled = True for that."
+            )
+        return self.frame_hop
+
+    def score_array(
+        self, waveforms_BT: np.ndarray, embedding: bool = False, frames: bool = False
+    ) -> Output:
         """Score one batch of the host's, and wait for it.
 
         Args:
             embedding: return the network's embeddings too.
+            frames: return the scores of frames too.
 
         Raises:
             AsdfError: as `score`.
-            UsageError: the network returns no embeddings.
+            UsageError: the network returns no embeddings, or no logits of frames.
         """
-        embeddings_BE, scores_B = self._compute(torch.from_numpy(waveforms_BT))
+        if frames:
+            self.require_frames()
+        embeddings_BE, scores_B, frames_BF = self.compute(torch.from_numpy(waveforms_BT))
         fetch_scores = fetch_later(scores_B)
+        fetched = None
+        if frames and frames_BF is not None:
+            fetched = list(fetch_later(frames_BF)().numpy())
         if not embedding:
-            return Output(fetch_scores().numpy())
+            return Output(fetch_scores().numpy(), frames=fetched)
         if not isinstance(embeddings_BE, Tensor) or len(embeddings_BE) != len(waveforms_BT):
             name = type(self._network).__name__
             raise UsageError(f"{name} returns no embeddings: request scores alone.")
         embeddings = fetch_later(embeddings_BE.float())().numpy()
-        return Output(fetch_scores().numpy(), embeddings)
+        return Output(fetch_scores().numpy(), embeddings, fetched)
 
-    def score_waveforms(self, waveforms: Sequence[np.ndarray], embedding: bool = False) -> Output:
+    def score_waveforms(
+        self, waveforms: Sequence[np.ndarray], embedding: bool = False, frames: bool = False
+    ) -> Output:
         """Score waveforms of any lengths, none of them empty. Raises as `score_array`."""
         scores = np.empty(len(waveforms), np.float32)
         rows: dict[int, np.ndarray] = {}
+        framed: dict[int, np.ndarray] = {}
         lengths = np.array([len(waveform) for waveform in waveforms], np.int64)
         for batch in self.plan_batches(lengths):
             parts = []
             for index in batch.trials:
                 start_of_it = waveforms[index][: batch.samples]
                 parts.append(repeat_to(start_of_it, batch.samples))
-            output = self.score_array(np.stack(parts), embedding)
+            output = self.score_array(np.stack(parts), embedding, frames)
             scores[batch.trials] = output.scores
             if output.embeddings is not None:
                 rows.update(zip(batch.trials.tolist(), output.embeddings, strict=True))
+            if output.frames is not None:
+                framed.update(zip(batch.trials.tolist(), output.frames, strict=True))
+        indices = range(len(waveforms))
+        fitted = None
+        if frames:
+            hop = self.require_frames()
+            fitted = [fit_frames(framed[index], len(waveforms[index]), hop) for index in indices]
         if not embedding or not len(waveforms):
-            return Output(scores)
-        return Output(scores, np.stack([rows[index] for index in range(len(waveforms))]))
+            return Output(scores, frames=fitted)
+        return Output(scores, np.stack([rows[index] for index in indices]), fitted)
 
     def _scores_from(self, logits_B2: Tensor) -> Tensor:
         bona_fide_B = logits_B2[:, 1]

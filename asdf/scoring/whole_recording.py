@@ -16,6 +16,7 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
+from asdf.scoring.frame_scores import FrameScores
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     MIN_SPEECH_S,
@@ -38,6 +39,7 @@ class Trial:
         total: samples of the recording.
         silent: whether what was heard is digital silence.
         embedding: the network's, if requested.
+        frames: the scores of the recording's frames, if requested.
     """
 
     raw: float
@@ -45,6 +47,7 @@ class Trial:
     total: int
     silent: bool
     embedding: np.ndarray | None = None
+    frames: FrameScores | None = None
 
 
 @dataclass(frozen=True)
@@ -168,13 +171,17 @@ class Summary:
             remark="; ".join(remarks),
             judged=not problem,
             embedding=trial.embedding,
+            frames=trial.frames,
         )
 
-    def describe_whole(self, tally: Tally, total: int | None = None) -> Score:
+    def describe_whole(
+        self, tally: Tally, total: int | None = None, frames: FrameScores | None = None
+    ) -> Score:
         """Return the score of a recording that was heard in windows, from its start to its end.
 
         Args:
             total: samples of the recording, where the windows are of its speech alone.
+            frames: the scores of its frames, if requested.
 
         Raises:
             AsdfError: as `score_of`.
@@ -197,6 +204,7 @@ class Summary:
             remark=remark,
             judged=not problem,
             embedding=tally.embedding,
+            frames=frames,
         )
 
     def describe_window(self, window: Window) -> WindowScore:

@@ -1,4 +1,4 @@
-"""A network with a frame-level head: a step is that of one big batch, on any number of processes."""
+"""With a frame-level head a step is that of one big batch, on any number of processes."""
 
 from __future__ import annotations
 

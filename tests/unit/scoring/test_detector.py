@@ -173,9 +173,9 @@ def test_known_files_give_no_result_and_change_no_batch(recordings, network_file
     detector = asdf.Detector(network_file, "cpu")
     score_array, batches = detector._scorer.score_array, []
 
-    def recorded(waveforms_BT, embedding):
+    def recorded(waveforms_BT, *options):
         batches.append(waveforms_BT.shape)
-        return score_array(waveforms_BT, embedding)
+        return score_array(waveforms_BT, *options)
 
     monkeypatch.setattr(detector._scorer, "score_array", recorded)
     expected = {result.index: result.score for result in detector.score_many(paths)}
