@@ -3,10 +3,13 @@
     python -m asdf compare output/net output/larger_net
     python -m asdf compare output/net output/net --networks epoch.10 epoch.20
     python -m asdf compare output/net output/larger_net --json differences.json
+    python -m asdf compare output/net-seed* output/larger_net-seed*     over seeds
 
 RUN is a system folder: paths.output_folder/paths.system_folder. The network of a run is the first
 in its last report; without a report, the best on its validation set. Results are tested on the
-trials that both runs scored: whole speakers are drawn where they are known, else trials.
+trials that both runs scored: whole speakers are drawn where they are known, else trials. More than
+two runs are put together by their recorded settings: those that differ by recipe.seed alone are one
+configuration, and two configurations are compared by their means, over seeds and trials together.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from asdf.commands.compare_seeds import seeds_blocks, seeds_record
 from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import show, text_stream
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
@@ -25,6 +29,7 @@ from asdf.report import (
     Difference,
     ResultDifference,
     chosen_network,
+    compare_configurations,
     different_environments,
     different_results,
     different_settings,
@@ -61,6 +66,8 @@ def main(arguments: list[str]) -> int:
     """
     args = _parser().parse_args(arguments)
     check_replicates(args.replicates, may_be_none=False)
+    if args.others:
+        return _compare_over_seeds(args)
     comparison = _compare(args)
     screen = text_stream([args.json])
     if args.json:
@@ -73,11 +80,30 @@ def main(arguments: list[str]) -> int:
     return 1 if comparison.refused else 0
 
 
+def _compare_over_seeds(args: argparse.Namespace) -> int:
+    """Print how two configurations of several runs differ; return as `main` does."""
+    runs = [open_run_folder(path) for path in (args.first, args.second, *args.others)]
+    networks = args.networks or (None, None)
+    comparison = compare_configurations(runs, tuple(networks), args.replicates)
+    screen = text_stream([args.json])
+    if args.json:
+        text = json.dumps(seeds_record(comparison), indent=2, ensure_ascii=False)
+        write_text(args.json, text + "\n")
+    for block in seeds_blocks(comparison, _settings_text(comparison.settings)):
+        show(block, screen)
+    for message in comparison.refused:
+        show_error(f"error: {message}")
+    return 1 if comparison.refused else 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("compare", __doc__)
     parser.add_argument("first", metavar="RUN_A", type=Path, help="system folder of a run")
     parser.add_argument(
         "second", metavar="RUN_B", type=Path, help="that of the run to compare with it"
+    )
+    parser.add_argument(
+        "others", metavar="RUN", type=Path, nargs="*", help="more runs, of other seeds of the two"
     )
     parser.add_argument(
         "--networks", nargs=2, metavar=("A", "B"), help="networks to compare, such as epoch.20"

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from asdf.report.latex_seeds import runs_to_latex
     from asdf.report.names import names_of, numbered
     from asdf.report.page import report_page
+    from asdf.report.seed_comparison import (
+        SeedComparison,
+        SetDifference,
+        Side,
+        compare_configurations,
+    )
     from asdf.report.tables import summary_text, systems_text
 
 _HOMES = {
@@ -34,7 +40,11 @@ _HOMES = {
     "Difference": "comparison",
     "Gathered": "gathering",
     "ResultDifference": "comparison",
+    "SeedComparison": "seed_comparison",
+    "SetDifference": "seed_comparison",
+    "Side": "seed_comparison",
     "chosen_network": "comparison",
+    "compare_configurations": "seed_comparison",
     "different_environments": "comparison",
     "different_results": "comparison",
     "different_settings": "comparison",
@@ -57,7 +67,11 @@ __all__ = [
     "Difference",
     "Gathered",
     "ResultDifference",
+    "SeedComparison",
+    "SetDifference",
+    "Side",
     "chosen_network",
+    "compare_configurations",
     "different_environments",
     "different_results",
     "different_settings",

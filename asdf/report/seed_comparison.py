@@ -1,0 +1,162 @@
+"""Two configurations compared over their seeds: what differs, and whether it is more than chance.
+
+Invariant: both are measured on the same draws of the trials, and a difference comes with its tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.over_seeds import SeedDifference, Spread, compare_seeds, spreads
+from asdf.metrics.results import evaluate
+from asdf.report.choosing import distinct_names
+from asdf.report.comparison import Difference, chosen_network, different_settings
+from asdf.report.grouping import NO_EFFECT, SEED, group_runs, recorded_seed
+from asdf.report.seed_results import Member, draw_members
+from asdf.report.seeds import describe_mean, difference_sentence
+from asdf.text import and_more
+from asdf.trials.run_folder import RunFolder
+from asdf.trials.score_file import Scores
+from asdf.trials.trial_list import TrialList
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Side:
+    """The runs of a configuration, their seeds, and the network of each; no network: no scores."""
+
+    name: str
+    runs: tuple[RunFolder, ...]
+    seeds: tuple[str, ...]
+    networks: tuple[str | None, ...]
+
+    def sets(self) -> list[str]:
+        """Return the sets that all of its networks were scored on."""
+        shared: list[str] | None = None
+        for run, network in zip(self.runs, self.networks, strict=True):
+            known = run.score_files().get(network or "", {})
+            shared = list(known) if shared is None else [name for name in shared if name in known]
+        return shared or []
+
+    def members(self, set_name: str) -> list[Member]:
+        """Return its networks on a set."""
+        members = []
+        for run, seed, network in zip(self.runs, self.seeds, self.networks, strict=True):
+            scores = run.scores(network or "", set_name)
+            members.append(_member(run, seed, set_name, scores))
+        return members
+
+
+def _member(run: RunFolder, seed: str, set_name: str, scores: Scores) -> Member:
+    def read() -> tuple[Scores, TrialList | None]:
+        return scores, run.trials(set_name)
+
+    return Member(run.name, seed, evaluate(scores), read)
+
+
+@dataclass(frozen=True)
+class SetDifference:
+    """Both configurations on a set, and how they differ: second - first."""
+
+    set: str
+    first: Spread
+    second: Spread
+    first_min_dcf: Spread
+    second_min_dcf: Spread
+    tested: SeedDifference
+    by_speakers: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class SeedComparison:
+    """Two configurations, the settings that differ between them, and their results.
+
+    Attributes:
+        refused: of each set that could not be tested, the reason.
+    """
+
+    sides: tuple[Side, Side]
+    settings: list[Difference]
+    results: list[SetDifference]
+    refused: list[str]
+
+
+def two_sides(runs: Sequence[RunFolder], networks: tuple[str | None, str | None]) -> list[Side]:
+    """Return the two configurations of runs, that of the first run first.
+
+    Raises:
+        UsageError: they are not two; the message says what they are.
+        AsdfError: a run has no scores of a requested network.
+    """
+    names = distinct_names(runs)
+    members: list[tuple[str, tuple[int, ...], tuple[str, ...]]] = []
+    for group in group_runs(runs, names):
+        members.append((group.name, group.runs, group.seeds))
+    grouped = {index for _, indices, _ in members for index in indices}
+    for index, run in enumerate(runs):
+        if index not in grouped:
+            members.append((names[index], (index,), (recorded_seed(run) or "",)))
+    if len(members) != 2:
+        described = [f"{name} ({len(indices)})" for name, indices, _ in members]
+        raise UsageError(
+            f"compare compares two configurations, and these {len(runs)} runs are of "
+            f"{len(members)}: {and_more(described, _SHOWN)}. Runs are of one configuration if they "
+            "recorded the same settings but for recipe.seed, each seed once."
+        )
+    members.sort(key=lambda member: min(member[1]))
+    sides = []
+    for (name, indices, seeds), requested in zip(members, networks, strict=True):
+        of_side = tuple(runs[index] for index in indices)
+        chosen = tuple(chosen_network(run, requested) for run in of_side)
+        sides.append(Side(name, of_side, seeds, chosen))
+    return sides
+
+
+def compare_configurations(
+    runs: Sequence[RunFolder],
+    networks: tuple[str | None, str | None] = (None, None),
+    replicates: int = 1000,
+) -> SeedComparison:
+    """Compare the two configurations of runs on every set that all of them were scored on.
+
+    Raises:
+        UsageError, AsdfError: as `two_sides`.
+    """
+    first, second = two_sides(runs, networks)
+    settings = []
+    for difference in different_settings(first.runs[0], second.runs[0]):
+        # What differs within a configuration is no difference between two.
+        if difference.name not in NO_EFFECT and difference.name != SEED:
+            settings.append(difference)
+    results: list[SetDifference] = []
+    refused: list[str] = []
+    others = second.sets()
+    for set_name in first.sets():
+        if set_name not in others:
+            continue
+        try:
+            results.append(_compare_set(first, second, set_name, replicates))
+        except AsdfError as error:
+            refused.append(f"{set_name}: {error}")
+    return SeedComparison((first, second), settings, results, refused)
+
+
+def _compare_set(first: Side, second: Side, set_name: str, replicates: int) -> SetDifference:
+    a = draw_members(first.members(set_name), replicates)
+    b = draw_members(second.members(set_name), replicates)
+    eer_a, cost_a = spreads(a)
+    eer_b, cost_b = spreads(b)
+    tested = compare_seeds(a, b)
+    lower, higher = (first.name, eer_a), (second.name, eer_b)
+    ordered = tested
+    if tested.difference.eer.value < 0:
+        lower, higher = higher, lower
+        ordered = compare_seeds(b, a)
+    sentence = difference_sentence(ordered, describe_mean(*lower), describe_mean(*higher))
+    return SetDifference(
+        set_name, eer_a, eer_b, cost_a, cost_b, tested, a.by_speakers and b.by_speakers, sentence
+    )
