@@ -1,43 +1,34 @@
 """A small synthetic corpus, laid out like ASVspoof 2019 LA.
 
-Invariant: the folder holds a whole corpus or does not exist. The corpus is made in another folder,
-which is renamed at the very end; a mark in it says which version, seed and size it is, so that a
-second call costs nothing.
-
-No utterance and no speaker is in two sets, a spoof resynthesises a rendering that is in none, and
-the vocoder A04 is in the evaluation set only. Both classes pass the same recorder: level, duration,
-noise floor and edges say nothing. What separates them is phase and regularity: a vocoder smears the
-sharp glottal closures (so waveforms of spoofs have lower peaks). A04 smears them least, and is
-harder than the seen vocoders, as unseen attacks are.
+Invariant: no utterance and no speaker is in two sets, a spoof resynthesises a rendering that is in
+none, and the vocoder A04 is in the evaluation set only. Both classes pass the same recorder: level,
+duration, noise floor and edges say nothing. What separates them is phase and regularity: a vocoder
+smears the sharp glottal closures (so waveforms of spoofs have lower peaks). A04 smears them least,
+and is harder than the seen vocoders, as unseen attacks are.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import soundfile
 from numpy.random import Generator, default_rng
 
-from asdf.audio.vocoding.frames import Array
-from asdf.demo.filters import filtered
+from asdf.demo.making import MARK, Making, make_once
+from asdf.demo.recorder import record
 from asdf.demo.speakers import draw_speaker
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak
-from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import write_text
-from asdf.runs.log import LOG
-from asdf.runs.progress import track
+
+__all__ = ["DEMO_SETS", "MARK", "DemoSet", "make_demo_corpus"]
 
 VERSION = 2
-MARK = "DEMO_CORPUS.txt"
-_ABANDONED_S = 3600
 # What a protocol has for an attack where there is none.
 _BONA_FIDE = "-"
 
@@ -99,31 +90,9 @@ def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DE
     Raises:
         AsdfError: `folder` holds something else, or cannot be written.
     """
-    folder = Path(folder)
-    mark = _describe(seed, sets)
-    if _is_made(folder, mark):
-        return
-    try:
-        workshop = _open_workshop(folder)
-    except OSError as error:
-        raise AsdfError(_advice(folder, error)) from error
     count = sum(demo_set.size for demo_set in sets)
-    LOG.info("making the demo corpus, %d utterances, in %s", count, folder)
-    try:
-        new = workshop / "new"
-        made = _make(new, seed, sets)
-        for _ in track(made, count, "making the demo corpus", unit="utterances"):
-            pass
-        write_text(new / MARK, mark)
-        if folder.exists():
-            folder.rename(workshop / "old")
-        new.rename(folder)
-    except (OSError, soundfile.LibsndfileError) as error:
-        # Another process that made the same corpus meanwhile has done this one's work.
-        if not _is_made(folder, mark):
-            raise AsdfError(_advice(folder, error)) from error
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+    mark = _describe(seed, sets)
+    make_once(Path(folder), mark, Making("the demo corpus", count, partial(_make, seed, sets)))
 
 
 def _describe(seed: int, sets: tuple[DemoSet, ...]) -> str:
@@ -133,40 +102,7 @@ def _describe(seed: int, sets: tuple[DemoSet, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _open_workshop(folder: Path) -> Path:
-    """Make a folder next to `folder`, and remove those that killed processes left there."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    for workshop in folder.parent.glob(f".{folder.name}.*.part"):
-        age_s = time.time() - workshop.stat().st_mtime
-        # A younger workshop may be that of a process at work.
-        if age_s > _ABANDONED_S:
-            shutil.rmtree(workshop, ignore_errors=True)
-    prefix = f".{folder.name}."
-    return Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix, suffix=".part"))
-
-
-def _is_made(folder: Path, mark: str) -> bool:
-    mark_path = folder / MARK
-    if mark_path.is_file():
-        return mark_path.read_text(encoding="utf-8") == mark
-    is_file = folder.exists() and not folder.is_dir()
-    if is_file or (folder.is_dir() and any(folder.iterdir())):
-        raise AsdfError(
-            f"{folder} is in the way of the demo corpus: it holds other files, which are left as "
-            "they are. Name another folder, or move its content."
-        )
-    return False
-
-
-def _advice(folder: Path, error: Exception) -> str:
-    reason = getattr(error, "strerror", None) or error
-    return (
-        f"cannot make the demo corpus in {folder}: {reason}. Nothing half-made is left there. "
-        "It needs about 20 MB: free some space or name a folder that can be written."
-    )
-
-
-def _make(folder: Path, seed: int, sets: tuple[DemoSet, ...]) -> Iterator[None]:
+def _make(seed: int, sets: tuple[DemoSet, ...], folder: Path) -> Iterator[None]:
     """Write the corpus; yield after each utterance."""
     protocols = folder / "LA" / "ASVspoof2019_LA_cm_protocols"
     protocols.mkdir(parents=True)
@@ -214,24 +150,4 @@ def _say(trial: _Trial, key: tuple[int, int]) -> np.ndarray:
     if trial.attack != _BONA_FIDE:
         vocoder = ATTACKS[trial.attack]
         sound = vocoder(sound, rng)
-    return _record(sound, rng)
-
-
-def _record(sound: Array, rng: Generator) -> np.ndarray:
-    """Record a sound: either polarity, a rising response, a noise floor, a level, 16 bits."""
-    polarity = rng.choice((-1.0, 1.0))
-    previous = np.append(0.0, sound[:-1])
-    sound = polarity * (sound - 0.97 * previous)
-    sound = sound / (sound.std() + 1e-12)
-    white = rng.standard_normal(len(sound))
-    first = rng.uniform(-0.3, 0.8)
-    second = rng.uniform(-0.2, 0.4)
-    floor = filtered(white, np.array([1.0, first, second]))
-    is_noisy = rng.random() < 0.1
-    snr_db = rng.uniform(15, 25) if is_noisy else rng.uniform(32, 50)
-    floor = floor / floor.std() * 10 ** (-snr_db / 20)
-    sound = sound + floor
-    level_db = -rng.uniform(26, 40)
-    sound = sound * 10 ** (level_db / 20)
-    whole: Array = np.rint(sound.clip(-1, 1) * 32767)
-    return whole.astype(np.int16)
+    return record(sound, rng)

@@ -16,7 +16,7 @@ Stages (recipe.start_stage .. recipe.end_stage)
 
 import sys
 
-from asdf.demo import make_demo_corpus
+from asdf.demo import make_demo_corpus, make_partial_demo
 from asdf.recipe import Corpus, Run, open_recipe
 from asdf.recipe.stages import evaluate_network, report_results, train_network, validate_network
 
@@ -30,6 +30,10 @@ CORPORA = {
     "demo-train": Corpus("train_list.txt", protocol=f"{LA}.train.trn.txt", make=make_demo_corpus),
     "demo-dev": Corpus("dev_list.txt", protocol=f"{LA}.dev.trl.txt", make=make_demo_corpus),
     "demo-eval": Corpus("eval_list.txt", protocol=f"{LA}.eval.trl.txt", make=make_demo_corpus),
+    # Partially spoofed, with the spoofed parts in seconds (docs/localisation.md).
+    "demo-partial-train": Corpus("partial/train_list.tsv", make=make_partial_demo),
+    "demo-partial-dev": Corpus("partial/dev_list.tsv", make=make_partial_demo),
+    "demo-partial-eval": Corpus("partial/eval_list.tsv", make=make_partial_demo),
     "mini-train": Corpus("train_list.txt", protocol=f"{LA}.train.trn.txt"),
     "mini-dev": Corpus("dev_list.txt", protocol=f"{LA}.dev.trl.txt"),
 }

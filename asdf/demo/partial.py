@@ -1,0 +1,197 @@
+"""Partially spoofed recordings of the demo corpus: words of a voice through a vocoder.
+
+Invariant: both classes are the same sound but for the spoofed parts, which have the level of what
+they replace and fade in and out within 5 ms; then both pass the same recorder. So neither level nor
+noise nor edges show a part: its phases and its regularity do, as in the corpus itself.
+
+They lie in a folder of the corpus of their own, so that its other files stay as they are. Their
+lists are tables with the column `spoofed_s`; a part is stated from where its fade begins to where
+it ends. Speakers are in none of the other sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from numpy.random import Generator, default_rng
+
+from asdf.audio.vocoding.frames import Array
+from asdf.demo.corpus import make_demo_corpus
+from asdf.demo.making import MARK, Making, make_once
+from asdf.demo.recorder import record
+from asdf.demo.speakers import draw_speaker
+from asdf.demo.vocoders import ATTACKS
+from asdf.demo.voices import speak
+from asdf.facts import SAMPLE_RATE
+from asdf.segments import COLUMN, Segment, Timed, format_spoofed, spoofed_parts_of, write_rttm
+from asdf.trials.table import write_trials
+from asdf.trials.trial_list import TrialList
+
+VERSION = 1
+FOLDER = "partial"
+# Behind those of the corpus's own sets: another key is another speaker.
+_FIRST_KEY = 10
+_FADE = 80
+_BONA_FIDE = "-"
+
+
+@dataclass(frozen=True)
+class PartialSet:
+    """One of the sets of partially spoofed recordings.
+
+    Attributes:
+        pairs: bona fide recordings per speaker, and as many partially spoofed ones.
+    """
+
+    name: str
+    attacks: tuple[str, ...]
+    speakers: int
+    pairs: int
+
+    @property
+    def size(self) -> int:
+        """Its number of recordings, of both classes."""
+        return 2 * self.speakers * self.pairs
+
+
+PARTIAL_SETS = (
+    PartialSet("train", ("A01", "A02", "A03"), speakers=10, pairs=8),
+    PartialSet("dev", ("A01", "A02", "A03"), speakers=4, pairs=6),
+    PartialSet("eval", ("A01", "A02", "A03", "A04"), speakers=6, pairs=8),
+)
+
+
+@dataclass(frozen=True)
+class _Recording:
+    speaker: int
+    number: int
+    attack: str
+
+
+def make_partial_demo(
+    folder: Path, seed: int = 0, sets: tuple[PartialSet, ...] = PARTIAL_SETS
+) -> None:
+    """Make the partially spoofed recordings of the demo corpus in `folder`, unless they exist.
+
+    Recordings are of 1.6 to 3.2 s, 16 kHz mono FLAC. The corpus itself is made first, where there
+    is none. The same arguments give the same samples.
+
+    Raises:
+        AsdfError: `folder` holds something else, or cannot be written.
+    """
+    folder = Path(folder)
+    if not (folder / MARK).is_file():
+        make_demo_corpus(folder, seed)
+    lines = ["ASDF demo corpus, partially spoofed", f"version {VERSION}", f"seed {seed}"]
+    lines.extend(str(partial_set) for partial_set in sets)
+    mark = "\n".join(lines) + "\n"
+    count = sum(partial_set.size for partial_set in sets)
+    name = "the partially spoofed recordings of the demo corpus"
+    make_once(folder / FOLDER, mark, Making(name, count, partial(_make, seed, sets)))
+
+
+def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[None]:
+    """Write the recordings; yield after each."""
+    for index, partial_set in enumerate(sets):
+        key = (seed, _FIRST_KEY + index)
+        (folder / partial_set.name).mkdir(parents=True)
+        ids = []
+        columns: dict[str, list[str]] = {"speaker": [], "attack": [], COLUMN: []}
+        durations_s = []
+        for number, recording in enumerate(_draw_recordings(partial_set, default_rng(key)), 1):
+            samples, spoofed = _say(recording, key)
+            name = f"{partial_set.name}/DEMO_P{partial_set.name[0].upper()}_{number:04d}.flac"
+            soundfile.write(folder / name, samples, SAMPLE_RATE, subtype="PCM_16")
+            ids.append(f"{FOLDER}/{name}")
+            durations_s.append(len(samples) / SAMPLE_RATE)
+            speaker = f"DEMO_P{partial_set.name[0].upper()}{recording.speaker:02d}"
+            values = (speaker, recording.attack, format_spoofed(spoofed))
+            for column, value in zip(columns.values(), values, strict=True):
+                column.append(value)
+            yield
+        labels = [int(attack == _BONA_FIDE) for attack in columns["attack"]]
+        trials = TrialList(ids, np.array(labels, np.int8), columns=columns)
+        write_trials(folder / f"{partial_set.name}_list.tsv", trials)
+        _write_rttm(folder / f"{partial_set.name}.rttm", trials, durations_s)
+
+
+def _write_rttm(path: Path, trials: TrialList, durations_s: list[float]) -> None:
+    recordings = {}
+    parts = zip(trials.ids, spoofed_parts_of(trials), durations_s, strict=True)
+    for name, spoofed, duration_s in parts:
+        recordings[Path(name).stem] = Timed(spoofed, duration_s)
+    write_rttm(path, recordings)
+
+
+def _draw_recordings(partial_set: PartialSet, rng: Generator) -> list[_Recording]:
+    """Return all recordings in random order, so that a name says nothing about its label."""
+    recordings = []
+    for count in range(partial_set.speakers * partial_set.pairs):
+        speaker, number = divmod(count, partial_set.pairs)
+        attack = partial_set.attacks[count % len(partial_set.attacks)]
+        recordings.append(_Recording(speaker, number, _BONA_FIDE))
+        # Of a rendering with a number of its own, so that no spoof has its bona fide twin.
+        recordings.append(_Recording(speaker, partial_set.pairs + number, attack))
+    order = rng.permutation(len(recordings))
+    return [recordings[index] for index in order]
+
+
+def _say(recording: _Recording, key: tuple[int, int]) -> tuple[np.ndarray, tuple[Segment, ...]]:
+    """Return the samples of a recording, int16 (samples,), and its spoofed parts."""
+    rng = default_rng([*key, recording.speaker, recording.number + 1])
+    sound, spoofed = _speak_in_parts(recording, key, rng)
+    return record(sound, rng), spoofed
+
+
+def _speak_in_parts(
+    recording: _Recording, key: tuple[int, int], rng: Generator
+) -> tuple[Array, tuple[Segment, ...]]:
+    """Return what the recorder hears, (samples,), and its spoofed parts."""
+    speaker = draw_speaker(default_rng([*key, recording.speaker]))
+    sound = speak(speaker, rng.uniform(1.6, 3.2), rng)
+    if recording.attack == _BONA_FIDE:
+        return sound, ()
+    ranges = _draw_parts(len(sound), rng)
+    vocoded = ATTACKS[recording.attack](sound, rng)
+    for start, end in ranges:
+        _replace(sound, vocoded, start, end)
+    return sound, tuple(Segment(start / SAMPLE_RATE, end / SAMPLE_RATE) for start, end in ranges)
+
+
+def _draw_parts(samples: int, rng: Generator) -> list[tuple[int, int]]:
+    """Return one to three ranges of samples, ascending and apart, of 0.15 to 0.8 s.
+
+    A part may reach to the beginning or the end of the recording.
+    """
+    count = int(rng.integers(1, 4))
+    bounds = np.linspace(0, samples, count + 1).astype(int)
+    parts = []
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        longest = min(round(0.8 * SAMPLE_RATE), high - low - 4 * _FADE)
+        length = int(rng.integers(round(0.15 * SAMPLE_RATE), longest + 1))
+        start = int(rng.integers(low, high - 4 * _FADE - length + 1))
+        # One part in eight begins with the recording.
+        if low == 0 and rng.random() < 1 / 8:
+            start = 0
+        parts.append((start, start + length))
+    return parts
+
+
+def _replace(sound: Array, vocoded: Array, start: int, end: int) -> None:
+    """Put a part of the vocoded sound in place of that of `sound`, with the level that it has."""
+    original = sound[start:end]
+    spoofed = vocoded[start:end]
+    level = np.sqrt(np.mean(original**2) / (np.mean(spoofed**2) + 1e-12))
+    weight = np.ones(end - start)
+    # At the edges of the recording nothing is faded: there is nothing to fade from.
+    ramp = (np.arange(_FADE) + 0.5) / _FADE
+    if start > 0:
+        weight[:_FADE] = ramp
+    if end < len(sound):
+        weight[-_FADE:] = ramp[::-1]
+    sound[start:end] = (1 - weight) * original + weight * level * spoofed
