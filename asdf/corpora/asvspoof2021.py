@@ -1,7 +1,7 @@
-"""ASVspoof 2021 LA and DF (Liu et al., IEEE/ACM TASLP, 2023).
+"""ASVspoof 2021 LA, DF and PA (Liu et al., IEEE/ACM TASLP, 2023).
 
 The keys come in an archive of their own, so they are looked for wherever it may have been unpacked:
-next to the audio's folder, inside it, with the archive's own folder around them or without. Both
+next to the audio's folder, inside it, with the archive's own folder around them or without. All
 tracks call the file the same; its columns show which track it is of.
 """
 
@@ -18,10 +18,10 @@ from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
 SUBSETS = ("eval", "progress", "hidden", "all")
-# The archives of the DF audio, each of which unpacks into the same folder.
-_PARTS = 4
+# The archives of the audio, each of which unpacks into the same folder: 4 of DF, 7 of PA.
+_PARTS = 7
 # A column that only the keys of the track have.
-_COLUMN_OF_TRACK = {"LA": "transmission", "DF": "compression"}
+_COLUMN_OF_TRACK = {"LA": "transmission", "DF": "compression", "PA": "asv_room"}
 
 
 def _key_paths(track: str) -> Iterator[str]:
@@ -119,4 +119,11 @@ ASVSPOOF21_DF = _corpus(
     "see its LICENSE.txt",
     PUBLISHED["asvspoof21-df"],
     "the corpus's keys; bona fide of eval: re-evaluations published with code",
+)
+ASVSPOOF21_PA = _corpus(
+    "PA",
+    "https://zenodo.org/record/4834716, keys: https://www.asvspoof.org/index2021.html",
+    "see its LICENSE.txt",
+    PUBLISHED["asvspoof21-pa"],
+    "counts of the corpus's keys in a public repository",
 )

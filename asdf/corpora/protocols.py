@@ -8,6 +8,8 @@ say `bonafide` or `a00` there. Utterances are the names that stand in the file.
     ASVspoof 2021 LA   SPEAKER UTT CODEC TRANSMISSION ATTACK KEY TRIM SUBSET
     ASVspoof 2021 DF   SPEAKER UTT COMPRESSION SOURCE ATTACK KEY TRIM SUBSET VOCODER TASK TEAM
                        GENDER LANGUAGE
+    ASVspoof 2021 PA   SPEAKER UTT ASV_ROOM ASV_MIC TO_ASV ATTACKER_ROOM ATTACKER_MIC REPLAY_DEVICE
+                       TO_TALKER KEY TRIM SUBSET
     ASVspoof 5         SPEAKER UTT GENDER CODEC CODEC_Q CODEC_SEED ATTACK_TAG ATTACK KEY -
     In-the-Wild        file,speaker,label
     SpoofCeleb         file,speaker,attack

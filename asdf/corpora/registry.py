@@ -12,9 +12,27 @@ from pathlib import Path
 
 import numpy as np
 
+from asdf.corpora.add_challenges import ADD22, ADD23, ADD23_TRACK3
 from asdf.corpora.asvspoof5 import ASVSPOOF5
-from asdf.corpora.asvspoof2019 import ASVSPOOF19
-from asdf.corpora.asvspoof2021 import ASVSPOOF21_DF, ASVSPOOF21_LA
+from asdf.corpora.asvspoof2019 import ASVSPOOF19, ASVSPOOF19_PA
+from asdf.corpora.asvspoof2021 import ASVSPOOF21_DF, ASVSPOOF21_LA, ASVSPOOF21_PA
+from asdf.corpora.by_folders import (
+    CFAD,
+    CODECFAKE_WU,
+    DFADD,
+    FAKEAVCELEB,
+    HABLA,
+    LIBRISEVOC,
+    ODSS,
+    SONAR,
+)
+from asdf.corpora.by_lists import (
+    CODECFAKE_XIE,
+    CTRSVDD,
+    DECRO,
+    DEEPFAKE_EVAL_2024,
+    DIFFSSD,
+)
 from asdf.corpora.fake_or_real import FOR_2SEC, FOR_NORM, FOR_ORIGINAL, FOR_REREC
 from asdf.corpora.had import HAD
 from asdf.corpora.in_the_wild import IN_THE_WILD
@@ -32,8 +50,10 @@ from asdf.trials.trial_list import TrialList
 
 KNOWN: dict[str, KnownCorpus] = {
     "asvspoof19": ASVSPOOF19,
+    "asvspoof19-pa": ASVSPOOF19_PA,
     "asvspoof21-la": ASVSPOOF21_LA,
     "asvspoof21-df": ASVSPOOF21_DF,
+    "asvspoof21-pa": ASVSPOOF21_PA,
     "asvspoof5": ASVSPOOF5,
     "in-the-wild": IN_THE_WILD,
     "for": FOR_NORM,
@@ -47,6 +67,22 @@ KNOWN: dict[str, KnownCorpus] = {
     "partial-spoof": PARTIAL_SPOOF,
     "had": HAD,
     "llama-partial-spoof": LLAMA_PARTIAL_SPOOF,
+    "add22": ADD22,
+    "add23": ADD23,
+    "add23-track3": ADD23_TRACK3,
+    "cfad": CFAD,
+    "codecfake-xie": CODECFAKE_XIE,
+    "codecfake-wu": CODECFAKE_WU,
+    "dfadd": DFADD,
+    "odss": ODSS,
+    "habla": HABLA,
+    "decro": DECRO,
+    "librisevoc": LIBRISEVOC,
+    "sonar": SONAR,
+    "deepfake-eval-2024": DEEPFAKE_EVAL_2024,
+    "diffssd": DIFFSSD,
+    "ctrsvdd": CTRSVDD,
+    "fakeavceleb": FAKEAVCELEB,
     "arena": ARENA,
     "parquet": PARQUET,
 }

@@ -6,7 +6,10 @@ BONA_FIDE = frozenset(
     ("bonafide", "bona-fide", "bona_fide", "bona fide", "real", "genuine", "human", "original")
 )
 SPOOF = frozenset(
-    ("spoof", "spoofed", "fake", "deepfake", "synthetic", "generated", "manipulated", "vocoded")
+    (
+        *("spoof", "spoofed", "spoofing", "fake", "deepfake"),
+        *("synthetic", "generated", "manipulated", "vocoded"),
+    )
 )
 
 

@@ -29,6 +29,13 @@ ASVSPOOF = {
         *("speaker", "utterance", "gender", "codec", "codec_q", "codec_seed"),
         *("attack_tag", "attack", "key", ""),
     ),
+    # PA of 2021: the first three are of the room with the speaker verification, the others of the
+    # attacker's, '-' for bona fide.
+    12: (
+        *("speaker", "utterance", "asv_room", "asv_mic", "to_asv"),
+        *("attacker_room", "attacker_mic", "replay_device", "to_talker"),
+        *("key", "trim", "subset"),
+    ),
     13: (
         *("speaker", "utterance", "compression", "source", "attack", "key", "trim", "subset"),
         *("vocoder", "task", "team", "gender", "language"),

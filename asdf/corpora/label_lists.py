@@ -1,0 +1,224 @@
+"""Corpora with a label file per subset: one reader, which knows the columns by their names.
+
+Invariant: every line is a trial, and a word that means neither class is an error with its line,
+never a spoof. A recording belongs to a line by its file name, whatever its suffix.
+"""
+
+from __future__ import annotations
+
+import csv
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from asdf.corpora.known import Reading, files_in, first_there, is_recording, is_there
+from asdf.corpora.words import label_of
+from asdf.errors import AsdfError
+from asdf.trials.collecting import TrialCollector
+from asdf.trials.lines import NumberedLines
+from asdf.trials.trees import Tree
+
+_OF_SPOOFS = ("attack", "vocoder")
+_NOT_COLUMNS = ("", "utterance", "key")
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class SubsetFiles:
+    """Where a subset lies, the likeliest path first.
+
+    Attributes:
+        labels: names of its label file.
+        audio: folders of its recordings.
+    """
+
+    labels: tuple[str, ...]
+    audio: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Format:
+    """What stands in a line of a label file.
+
+    Attributes:
+        columns: the columns, 'utterance' and 'key' among them. Of lines with white space between
+            the columns their names in order, '' for nothing; of a csv with a header what its
+            columns are called here. Where it has two names for one, either will do.
+        keys: what words of the key mean, 1 bona fide, 0 spoof, None: the line is left out; others
+            are those of `asdf.corpora.words`.
+        attacks: what values of the column 'attack' are called here. A file without that column has
+            it from its keys.
+        suffix: of the recordings, where the file leaves it out.
+        is_in: whether a row belongs to a subset.
+        match: by which part of its path a recording belongs to a line; None: its file name.
+    """
+
+    columns: Sequence[str] | Mapping[str, str]
+    keys: Mapping[str, int | None] = field(default_factory=dict)
+    attacks: Mapping[str, str] = field(default_factory=dict)
+    suffix: str = ""
+    is_in: Callable[[Row, str], bool] | None = None
+    match: Callable[[str], str] | None = None
+
+    def names(self) -> list[str]:
+        """Return the names of the columns of the list of trials."""
+        names = self.columns.values() if isinstance(self.columns, Mapping) else self.columns
+        if self.attacks and "attack" not in names:
+            names = [*names, "attack"]
+        return [name for name in dict.fromkeys(names) if name not in _NOT_COLUMNS]
+
+    def label(self, word: str) -> int | None:
+        """Return the label that a key means, None where its line is left out.
+
+        Raises:
+            KeyError: it means neither class.
+        """
+        word = word.lower()
+        if word in self.keys:
+            return self.keys[word]
+        label = label_of(word)
+        if label is None:
+            raise KeyError(word)
+        return label
+
+    def values(self, row: Row, label: int) -> list[str]:
+        """Return the values of the columns."""
+        values = []
+        for name in self.names():
+            value = row.get(name, row["key"])
+            if name == "attack":
+                value = self.attacks.get(value, value)
+            values.append("-" if label == 1 and name in _OF_SPOOFS else value)
+        return values
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The label files of a corpus: their format, where they lie, and what to do without one."""
+
+    format: Format
+    files: Mapping[str, SubsetFiles]
+    advice: str
+
+
+def read_lists(lists: Lists, tree: Tree, subset: str) -> Reading:
+    """Read a subset of a corpus.
+
+    Raises:
+        AsdfError: its label file does not exist, or a line of it does not fit.
+    """
+    files = lists.files[subset]
+    name = first_there(tree, files.labels)
+    if name is None:
+        raise AsdfError(f"{tree.root}: there is no label file {files.labels[0]}. {lists.advice}")
+    existing = tuple(folder for folder in files.audio if is_there(tree, folder))
+    # Without any, the recordings are reported as missing where the distribution has them.
+    audio = existing[:1] or files.audio[:1]
+    collector = TrialCollector(tree.path(name), lists.format.names())
+    left_out = []
+    for number, row in _rows(lists.format, tree.lines(name), tree.path(name)):
+        if lists.format.is_in is not None and not lists.format.is_in(row, subset):
+            continue
+        label = _label_of(lists.format, row, tree.path(name), number)
+        if label is None:
+            left_out.append(row["utterance"])
+        else:
+            collector.add(number, row["utterance"], label, lists.format.values(row, label))
+    trials = collector.trials()
+    paths = _Paths(lists.format, tree, audio[0])
+    trials = replace(trials, ids=[paths.find(utterance) for utterance in trials.ids])
+    notes = []
+    if left_out:
+        notes.append(f"lines of neither class, left out: {len(left_out)}, such as {left_out[0]}")
+    others = [paths.find(utterance) for utterance in left_out]
+    return Reading(trials, audio=audio, others=frozenset(others), notes=notes)
+
+
+def _label_of(form: Format, row: Row, path: Path, number: int) -> int | None:
+    try:
+        return form.label(row["key"])
+    except KeyError:
+        raise AsdfError(
+            f"{path}, line {number}: {row['key']!r} means neither bona fide nor spoof. Is it the "
+            "corpus's own label file?"
+        ) from None
+
+
+def _rows(form: Format, lines: NumberedLines, path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the number and the columns of each line.
+
+    Raises:
+        AsdfError: a line has too few or too many columns, or a csv lacks one.
+    """
+    if isinstance(form.columns, Mapping):
+        yield from _rows_of_csv(form.columns, lines, path)
+        return
+    for number, line in lines:
+        cells = line.split()
+        if len(cells) != len(form.columns):
+            shape = " ".join(name.upper() or "-" for name in form.columns)
+            raise AsdfError(
+                f"{path}, line {number}: expected '{shape}', found {line.strip()[:120]!r}."
+            )
+        yield number, dict(zip(form.columns, cells, strict=True))
+
+
+def _rows_of_csv(
+    columns: Mapping[str, str], lines: NumberedLines, path: Path
+) -> Iterator[tuple[int, Row]]:
+    positions: dict[str, int] = {}
+    for number, line in lines:
+        cells = [cell.strip() for cell in next(csv.reader([line]))]
+        if not positions:
+            positions = _positions(columns, cells, path, number)
+            continue
+        if len(cells) <= max(positions.values()):
+            raise AsdfError(
+                f"{path}, line {number}: it has {len(cells)} columns, fewer than the header."
+            )
+        yield number, {name: cells[position] for name, position in positions.items()}
+
+
+def _positions(
+    columns: Mapping[str, str], header: Sequence[str], path: Path, number: int
+) -> dict[str, int]:
+    lowered = [cell.lower() for cell in header]
+    positions = {}
+    for theirs, ours in columns.items():
+        if theirs.lower() in lowered:
+            positions[ours] = lowered.index(theirs.lower())
+    missing = [theirs for theirs, ours in columns.items() if ours not in positions]
+    if missing:
+        raise AsdfError(
+            f"{path}, line {number}: it has no column {', '.join(missing)}, but "
+            f"{', '.join(header)}."
+        )
+    return positions
+
+
+class _Paths:
+    """The recordings of a folder, by what belongs to a line of a label file."""
+
+    def __init__(self, form: Format, tree: Tree, folder: str) -> None:
+        self._folder = folder
+        self._suffix = form.suffix
+        self._match = form.match or posixpath.basename
+        self._names: dict[str, str] = {}
+        self._stems: dict[str, str] = {}
+        for name in files_in(tree, folder):
+            key = self._match(name)
+            self._names[key] = name
+            if is_recording(name):
+                self._stems[_stem(key)] = name
+
+    def find(self, utterance: str) -> str:
+        """Return the name in the tree of a recording, also of one that does not exist."""
+        key = self._match(utterance)
+        name = self._names.get(key) or self._stems.get(_stem(key))
+        return name or f"{self._folder}/{utterance}{self._suffix}".lstrip("/")
+
+
+def _stem(name: str) -> str:
+    return posixpath.splitext(name)[0] if is_recording(name) else name
