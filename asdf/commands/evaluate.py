@@ -4,6 +4,7 @@
     python -m asdf evaluate scores.txt --protocol metadata.txt --subset eval --by attack,codec
     python -m asdf evaluate la_eval.txt --asv-scores ASVspoof2019.LA.asv.eval.gi.trl.scores.txt
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
+    python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
     python -m asdf evaluate scores.txt --protocol P --submission out.tsv --format asvspoof5
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
@@ -13,6 +14,9 @@ SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; t
 means bona fide. The protocol is a label file of any corpus that ASDF knows. Where both files have
 labels they must agree, and every trial of the protocol needs its score. '-' is standard input; as
 an output it is standard output, and the tables are then shown on standard error.
+
+Files of several seeds, NAME=A,B,C or files in the folders of runs that recorded the same settings
+but for the seed, get a mean, a standard deviation, an interval and a test over seeds as well.
 """
 
 from __future__ import annotations
@@ -46,7 +50,20 @@ from asdf.metrics.summary import (
     mixed_precisions,
     summarise,
 )
-from asdf.report import summary_text, systems_text, to_csv, to_json, to_latex
+from asdf.report import (
+    OverSeeds,
+    csv_with_seeds,
+    file_configurations,
+    json_with_seeds,
+    over_seeds_of,
+    over_seeds_text,
+    seeds_to_latex,
+    summary_text,
+    systems_text,
+    to_csv,
+    to_json,
+    to_latex,
+)
 from asdf.runs.files import write_text
 from asdf.runs.streams import STREAM, is_stdout, show_error
 from asdf.trials.asv_scores import read_asv_scores
@@ -72,9 +89,11 @@ def main(arguments: list[str]) -> int:
     columns = _columns(args.by, protocol.trials)
     summaries = _summarise(args, systems, protocol, columns)
     leading = _leading(summaries, protocol.trials, args.replicates)
+    over = _over_seeds(args, systems, summaries, protocol.trials)
     # Files first: where the screen is closed or full, what was computed is not lost.
-    _write(args, summaries, leading, protocol.trials)
+    _write(args, summaries, leading, over, protocol.trials)
     _print(args, summaries, leading, columns, screen)
+    _print_seeds(over, screen)
     return 0
 
 
@@ -118,6 +137,28 @@ def _summarise(
     return summaries
 
 
+def _over_seeds(
+    args: argparse.Namespace,
+    systems: Sequence[System],
+    summaries: Sequence[Summary],
+    trials: TrialList | None,
+) -> OverSeeds:
+    """Return the results of systems that differ by their seed alone, put together."""
+    names = [system.name for system in systems]
+    paths = [system.path for system in systems]
+    configurations = file_configurations(names, paths, [system.group for system in systems])
+    by_name = dict(zip(names, summaries, strict=True))
+    of_name = dict(zip(names, paths, strict=True))
+    return over_seeds_of(configurations, by_name, of_name, trials, args.replicates)
+
+
+def _print_seeds(over: OverSeeds, screen: TextIO) -> None:
+    if over.by_set:
+        show("\n" + over_seeds_text(over), screen)
+    for finding in over.findings:
+        show_error(f"{finding.level}: {finding.where}: {finding.message}")
+
+
 def _leading(
     summaries: Sequence[Summary], trials: TrialList | None, replicates: int
 ) -> dict[str, int]:
@@ -138,14 +179,19 @@ def _write(
     args: argparse.Namespace,
     summaries: Sequence[Summary],
     leading: Mapping[str, int],
+    over: OverSeeds,
     trials: TrialList | None,
 ) -> None:
     scores = summaries[0].scores
+    latex = to_latex(summaries, leading)
+    if over.by_set:
+        by_name = {summary.name: summary for summary in summaries}
+        latex += "\n" + seeds_to_latex(over, by_name)
     write_outputs(
         [
-            (args.json, lambda path: write_text(path, to_json(summaries))),
-            (args.csv, lambda path: write_text(path, to_csv(summaries))),
-            (args.latex, lambda path: write_text(path, to_latex(summaries, leading))),
+            (args.json, lambda path: write_text(path, json_with_seeds(to_json(summaries), over))),
+            (args.csv, lambda path: write_text(path, csv_with_seeds(to_csv(summaries), over))),
+            (args.latex, lambda path: write_text(path, latex)),
             (args.submission, lambda path: write_submission(path, args.format, scores, trials)),
         ]
     )

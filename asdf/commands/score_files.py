@@ -51,10 +51,15 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class System:
-    """A system's name and its score file."""
+    """A system's name and its score file.
+
+    Attributes:
+        group: the NAME of a NAME=A,B,C that it is one of: systems that differ by their seed alone.
+    """
 
     name: str
     path: Path
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,19 +76,24 @@ class Protocol:
 
 
 def named_systems(words: Sequence[str]) -> list[System]:
-    """Return the score files of a command line, each written as PATH or NAME=PATH.
+    """Return the score files of a command line, each written as PATH, NAME=PATH or NAME=A,B,C.
 
-    A word that is the path of an existing file is a PATH, also with a `=` in it.
+    A word that is the path of an existing file is a PATH, also with a `=` in it; A, B and C are the
+    files of several seeds.
 
     Raises:
         UsageError: two systems have the same name, or a name is empty.
     """
     stated_names = []
     paths = []
+    groups = []
     for word in words:
-        name, path = _split_name(word)
-        stated_names.append(name)
-        paths.append(path)
+        name, files = _split_name(word)
+        for number, path in enumerate(files, 1):
+            is_group = name is not None and len(files) > 1
+            stated_names.append(f"{name} #{number}" if is_group else name)
+            groups.append(name or "" if is_group else "")
+            paths.append(path)
     for name in stated_names:
         if name is not None and (not name or stated_names.count(name) > 1):
             raise UsageError(
@@ -93,15 +103,19 @@ def named_systems(words: Sequence[str]) -> list[System]:
     unnamed = [path for name, path in zip(stated_names, paths, strict=True) if name is None]
     names_of_files = iter(names_of(unnamed) if unnamed else [])
     names = numbered([next(names_of_files) if name is None else name for name in stated_names])
-    return [System(name, path) for name, path in zip(names, paths, strict=True)]
+    return list(map(System, names, paths, groups))
 
 
-def _split_name(word: str) -> tuple[str | None, Path]:
+def _split_name(word: str) -> tuple[str | None, list[Path]]:
+    """Return the name that a word states, if any, and its files."""
     name, sign, path = word.partition("=")
     # Folders of experiments are often called such as lr=0.1, so a `=` alone says little.
     if not sign or "/" in name or Path(word).exists():
-        return None, Path(word)
-    return name.strip(), Path(path)
+        return None, [Path(word)]
+    # A comma may belong to the name of a file.
+    if "," not in path or Path(path).exists():
+        return name.strip(), [Path(path)]
+    return name.strip(), [Path(part) for part in path.split(",") if part]
 
 
 def read_protocol_option(args: argparse.Namespace) -> Protocol:
