@@ -4,6 +4,7 @@
     python -m asdf score network.pt recordings/ more.wav                a folder, and one file more
     python -m asdf score network.pt dev_list.txt --csv scores.csv       a list, into a table
     python -m asdf score network.pt call.mp3 --window 4 --hop 2         over time, with a picture
+    python -m asdf score network.pt call.mp3 --segments call            the spoofed parts of it
     python -m asdf score network.pt dev_list.txt --scores dev.txt       a score file, for calibrate
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -     standard input
 
@@ -36,7 +37,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from asdf.commands.outputs import show, text_stream
 from asdf.commands.score_options import check_options, parser, window_option
@@ -89,6 +90,7 @@ def _score(
     from asdf.audio import fallbacks
     from asdf.commands.score_recordings import find_recordings
     from asdf.commands.score_results import Outputs, Results
+    from asdf.commands.score_segments import segment_outputs
     from asdf.trials.how_scored import HowScored
 
     recordings = find_recordings(names, args.folder)
@@ -100,18 +102,16 @@ def _score(
     # Checking the recordings decoded some already; each is to be counted once.
     fallbacks.take()
     detector = open_detector(args, window)
+    segments = segment_outputs(args)
+    if segments is not None:
+        # Without a frame-level head it is refused here, before anything is scored or written.
+        detector.score_many([], frames=True)
     # Published error rates are of trials: only such scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     heading = make_heading(detector, detector.source, are_trials)
     _show_heading(heading, args.network)
-    # What a journal has to agree with: anything that changes a score belongs here.
-    work = {
-        "scores": heading.scores,
-        "length": [detector.length.min_samples, detector.length.max_samples],
-        "window": window,
-        "network_folder": args.network_folder,
-    }
-    outputs = Outputs(args.csv, args.json, args.scores)
+    work = _describe_work(args, detector, heading, window)
+    outputs = Outputs(args.csv, args.json, args.scores, segments)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
@@ -123,6 +123,25 @@ def _score(
         if decoded:
             show_error(decoded)
         return int(results.failed > 0)
+
+
+def _describe_work(
+    args: argparse.Namespace,
+    detector: Detector,
+    heading: Heading,
+    window: tuple[float, float] | None,
+) -> dict[str, Any]:
+    """Return what a journal has to agree with: anything that changes a score belongs here."""
+    work = {
+        "scores": heading.scores,
+        "length": [detector.length.min_samples, detector.length.max_samples],
+        "window": window,
+        "network_folder": args.network_folder,
+    }
+    if args.segments is not None:
+        # Entries of a journal without it have no frames.
+        work["frames"] = True
+    return work
 
 
 def open_detector(args: argparse.Namespace, window: tuple[float, float] | None = None) -> Detector:
@@ -162,7 +181,13 @@ def _score_all(
 
     results.put_out()
     remaining = len(recordings) - results.done
-    scored = detector.score_many(recordings.paths, whole, progress=True, is_known=results.is_known)
+    scored = detector.score_many(
+        recordings.paths,
+        whole,
+        progress=True,
+        is_known=results.is_known,
+        frames=results.needs_frames,
+    )
     with closing(track(scored, remaining, "scoring", unit="recordings")) as tracked:
         for result in tracked:
             over_time: list[WindowScore] = []

@@ -45,6 +45,20 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         help="seconds between the starts of windows (half a window)",
     )
     parser.add_argument(
+        "--segments",
+        type=Path,
+        metavar="OUT",
+        help="mark spoofed parts: OUT.rttm, OUT.json with the scores of frames, and pictures; of "
+        "networks with a frame-level head",
+    )
+    parser.add_argument(
+        "--segment-threshold",
+        type=float,
+        default=0.0,
+        metavar="T",
+        help="mark frames that score less (0: where spoof is the likelier)",
+    )
+    parser.add_argument(
         "--folder",
         type=Path,
         help="folder that paths in lists are relative to (the list's own folder)",
@@ -112,7 +126,7 @@ def check_options(args: argparse.Namespace) -> None:
     """Refuse options that cannot be meant.
 
     Raises:
-        UsageError: the network is a recording, or the threshold no number.
+        UsageError: the network is a recording, or a threshold no number.
     """
     network = Path(args.network)
     # The most likely slip is found here, before the seconds that importing torch takes.
@@ -122,6 +136,8 @@ def check_options(args: argparse.Namespace) -> None:
             f"python -m asdf score NETWORK {network} ..."
         )
     check_threshold(args.threshold)
+    if not math.isfinite(args.segment_threshold):
+        raise UsageError("--segment-threshold must be a finite number.")
 
 
 def check_threshold(threshold: float | None) -> None:

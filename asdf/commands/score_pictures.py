@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
+import numpy.typing as npt
 
 from asdf.scoring.scored import WindowScore
+from asdf.segments import Segment
 from asdf.text import printable
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -74,8 +76,25 @@ def _draw_row(row: int, heights: Sequence[int], columns_per_window: int) -> str:
     return cells
 
 
+@dataclass(frozen=True, eq=False)
+class Backdrop:
+    """What is drawn behind the scores.
+
+    Attributes:
+        loudness: (columns,) the largest sample of each of equal parts of the recording, 0 to 1.
+        spoofed: the parts that are marked.
+    """
+
+    loudness: npt.NDArray[np.floating]
+    spoofed: Sequence[Segment]
+
+
 def svg_plot(
-    windows: Sequence[WindowScore], title: str, kind: str, threshold: float | None = None
+    windows: Sequence[WindowScore],
+    title: str,
+    kind: str,
+    threshold: float | None = None,
+    backdrop: Backdrop | None = None,
 ) -> str:
     """Draw the windows' scores as the content of an SVG file.
 
@@ -88,6 +107,7 @@ def svg_plot(
     axes = _Axes(low, high, windows[-1].end_s)
     parts = [
         _text(_LEFT, 18, title, "start"),
+        *_draw_backdrop(axes, backdrop),
         *_draw_axes(axes, kind),
         *_draw_threshold(axes, threshold),
         *_draw_curve(axes, windows),
@@ -138,6 +158,27 @@ def _draw_axes(axes: _Axes, kind: str) -> Iterator[str]:
         f'<text transform="translate(14,{middle_y:.1f})rotate(-90)" text-anchor="middle">'
         f"{escape(kind)} (higher: more bona fide)</text>"
     )
+
+
+def _draw_backdrop(axes: _Axes, backdrop: Backdrop | None) -> Iterator[str]:
+    """Draw the waveform's outline in grey, and spoofed parts in red over all of the height."""
+    if backdrop is None:
+        return
+    middle = _TOP + (_HEIGHT - _TOP - _BOTTOM) / 2
+    half = (_HEIGHT - _TOP - _BOTTOM) / 2
+    columns = len(backdrop.loudness)
+    xs = [axes.x(axes.end_s * (column + 0.5) / columns) for column in range(columns)]
+    heights = [half * float(value) for value in backdrop.loudness]
+    upper = [f"{x:.1f},{middle - height:.1f}" for x, height in zip(xs, heights, strict=True)]
+    lower = [f"{x:.1f},{middle + height:.1f}" for x, height in zip(xs, heights, strict=True)]
+    yield f'<polygon points="{" ".join([*upper, *reversed(lower)])}" fill="#e4e4e4"/>'
+    for start_s, end_s in backdrop.spoofed:
+        left = axes.x(start_s)
+        width = axes.x(end_s) - left
+        yield (
+            f'<rect x="{left:.1f}" y="{_TOP}" width="{width:.1f}" height="{2 * half:.0f}" '
+            f'fill="{_RED}" fill-opacity="0.2"/>'
+        )
 
 
 def _draw_threshold(axes: _Axes, threshold: float | None) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import IO, Any
 from asdf.commands.score_pictures import svg_plot
 from asdf.runs.files import write_text
 from asdf.scoring.scored import Scored, WindowScore
+from asdf.segments import Segment
 from asdf.text import csv_text
 
 _COLUMNS_BEFORE = ("path", "start_s", "end_s")
@@ -57,11 +58,16 @@ class Heading:
 
 @dataclass(frozen=True)
 class Line:
-    """Everything about one recording; `windows` is empty if none were requested."""
+    """Everything about one recording; `windows` and `spoofed` are empty if not requested.
+
+    Attributes:
+        spoofed: the parts that the scores of frames mark.
+    """
 
     label: int | None
     result: Scored
     windows: Sequence[WindowScore] = ()
+    spoofed: Sequence[Segment] = ()
 
 
 class CsvTable:
@@ -139,17 +145,23 @@ def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
     for line in lines:
         if not line.windows:
             continue
-        first = f"{table.stem} - {Path(line.result.name).stem}"
-        name = first
-        number = 1
-        # Recordings of two folders may have one name: neither picture may replace the other.
-        while name in names:
-            number += 1
-            name = f"{first} ({number})"
-        names.add(name)
+        name = picture_name(table.stem, line, names)
         picture = svg_plot(line.windows, line.result.name, kind, heading.threshold)
         write_text(table.parent / f"{name}.svg", picture)
     return len(names)
+
+
+def picture_name(output: str, line: Line, names: set[str]) -> str:
+    """Return the name of a recording's picture without its suffix, and add it to `names`."""
+    first = f"{output} - {Path(line.result.name).stem}"
+    name = first
+    number = 1
+    # Recordings of two folders may have one name: neither picture may replace the other.
+    while name in names:
+        number += 1
+        name = f"{first} ({number})"
+    names.add(name)
+    return name
 
 
 def _cell(value: float | None) -> str:
@@ -163,4 +175,6 @@ def _entry(line: Line) -> dict[str, Any]:
         entry["label"] = line.label
     if line.windows:
         entry["windows"] = [asdict(window) for window in line.windows]
+    if line.result.frames is not None:
+        entry["spoofed"] = [list(segment) for segment in line.spoofed]
     return entry

@@ -8,7 +8,7 @@ again whenever the number of results has doubled, and at the end, each time whol
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,10 +18,12 @@ from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import CsvTable, Heading, JsonTable, Line, write_pictures
 from asdf.commands.score_screen import Screen
+from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
 from asdf.hub import parse_name
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
+from asdf.segments import Segment
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
@@ -48,6 +50,7 @@ class Outputs:
     csv: Path | None
     json: Path | None
     scores: Path | None
+    segments: SegmentOutputs | None = None
 
     def tables(self) -> list[tuple[Path, type[CsvTable] | type[JsonTable]]]:
         """Return paths and kinds of the tables."""
@@ -60,10 +63,17 @@ class Outputs:
 
     def first_file(self) -> Path | None:
         """Return the first output that is an ordinary file, next to which others may be written."""
-        for path in (self.csv, self.json, self.scores):
-            if path is not None and not is_stream(path):
+        for path in self.paths():
+            if not is_stream(path):
                 return path
         return None
+
+    def paths(self) -> list[Path]:
+        """Return the paths of all outputs but pictures."""
+        paths = [self.csv, self.json, self.scores]
+        if self.segments is not None:
+            paths += [self.segments.rttm, self.segments.json]
+        return [path for path in paths if path is not None]
 
 
 def is_stream(path: Path) -> bool:
@@ -128,7 +138,7 @@ class Results:
         # By content: a network that was trained further under its old name begins anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
         journal = Journal(output, work, len(self._recordings), self._still_holds)
-        for path in filter(None, (self._outputs.csv, self._outputs.json, self._outputs.scores)):
+        for path in self._outputs.paths():
             if not is_stream(path):
                 remove_unfinished(path.resolve().parent, output=path.resolve().name)
         if journal.known:
@@ -151,6 +161,11 @@ class Results:
     def done(self) -> int:
         return self._entries.known
 
+    @property
+    def needs_frames(self) -> bool:
+        """Whether results must have the scores of frames."""
+        return self._outputs.segments is not None
+
     def is_known(self, index: int) -> bool:
         """Whether the recording at `index` has a result already."""
         return index in self._entries
@@ -164,6 +179,8 @@ class Results:
         entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
         entry["lowest"] = asdict(result.lowest) if result.lowest else None
         entry["over_time"] = [asdict(window) for window in windows]
+        if self.needs_frames:
+            entry["frames"] = frames_entry(result.frames)
         entry["stamp"] = stamp_of(self._recordings.paths[index])
         self._entries.add(index, entry)
         self.put_out()
@@ -214,6 +231,7 @@ class Results:
             )
         if isinstance(self._entries, Journal):
             self._write_pictures()
+            self._write_segments()
             # Last: until the outputs are written it is the only copy of the scores.
             self._entries.remove()
 
@@ -229,9 +247,11 @@ class Results:
         values = {name: entry[name] for name in _SAVED_FIELDS}
         values |= {"lowest": lowest, "error": self._as_field(entry["error"])}
         threshold = self._heading.threshold
+        frames = frames_of(entry.get("frames"))
         result = Scored(
             index,
             recording.path,
+            frames=frames,
             name=self._as_field(str(recording.path)),
             threshold=threshold,
             verdict=decide_verdict(entry["score"], threshold, entry["judged"]),
@@ -239,7 +259,10 @@ class Results:
             **values,
         )
         windows = [WindowScore(**window) for window in entry["over_time"]]
-        return Line(recording.label, result, windows)
+        spoofed: Sequence[Segment] = ()
+        if frames is not None and self._outputs.segments is not None:
+            spoofed = frames.segments(self._outputs.segments.threshold)
+        return Line(recording.label, result, windows, spoofed)
 
     def _as_field(self, text: str) -> str:
         """Make one field of one line of a text with a path in it; file names may hold any bytes."""
@@ -279,6 +302,15 @@ class Results:
             count = write_pictures(tables[0], self._heading, self._known_lines())
             if count:
                 self._screen.say(f"pictures next to {tables[0]}: {count}")
+
+    def _write_segments(self) -> None:
+        segments = self._outputs.segments
+        if segments is None:
+            return
+        network = self._heading.network
+        segments.write(network, self._known_lines)
+        count = segments.write_pictures(self._known_lines())
+        self._screen.say(f"{segments.rttm} and {segments.json} are written, and {count} pictures")
 
     def _write_scores(self, path: Path, scored: HowScored) -> None:
         if self.failed:

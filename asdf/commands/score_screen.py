@@ -7,10 +7,11 @@ from typing import TextIO
 
 from asdf.commands.score_pictures import clock, text_plot
 from asdf.commands.score_result_files import Heading, Line
-from asdf.text import printable
+from asdf.text import and_more, printable
 
 # On standard error; the lines and tables have all of them.
 _REMARKS_SHOWN = 20
+_PARTS_SHOWN = 8
 
 
 class Screen:
@@ -32,7 +33,8 @@ class Screen:
         cells = [line.result.name, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.result.verdict or "")
-        notes = [note for note in (_describe_lowest(line), result.remark) if note]
+        notes = [_describe_lowest(line), _describe_spoofed(line), result.remark]
+        notes = [note for note in notes if note]
         if notes:
             cells.append("; ".join(notes))
         self._write("\t".join(cells))
@@ -72,3 +74,12 @@ def _describe_lowest(line: Line) -> str:
         return ""
     span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
     return f"mean of {line.result.windows} windows, lowest {lowest.score:.4f} at {span}"
+
+
+def _describe_spoofed(line: Line) -> str:
+    if line.result.frames is None:
+        return ""
+    if not line.spoofed:
+        return "no part marked"
+    parts = [f"{clock(start_s)}-{clock(end_s)}" for start_s, end_s in line.spoofed]
+    return f"spoofed: {and_more(parts, _PARTS_SHOWN)}"

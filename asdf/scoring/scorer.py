@@ -179,7 +179,8 @@ class Scorer:
         if self.frame_hop is None:
             raise UsageError(
                 f"{type(self._network).__name__} scores no frames: train a network with "
-                "localisation.enabled = True for that."
+                "localisation.enabled = True for that. Windows, which are coarser, are scored by "
+                "any network: `score --window`, `Detector.score_over_time`."
             )
         return self.frame_hop
 

@@ -1,0 +1,209 @@
+"""`python -m asdf score --segments`: spoofed parts as RTTM, JSON, text and pictures."""
+
+import json
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+import asdf
+from asdf.__main__ import main
+from asdf.commands.score_pictures import Backdrop, svg_plot
+from asdf.commands.score_results import Results
+from asdf.commands.score_segments import frames_as_windows
+from asdf.interchange import NetworkFile, write_network_file
+from asdf.networks import build_network
+from asdf.scoring.frame_scores import FrameScores
+from asdf.segments import (
+    Timed,
+    read_frame_scores,
+    read_rttm,
+    segments_from_scores,
+    write_rttm,
+)
+from asdf.settings.sections import Sections
+from tests.unit.conftest import sound, write_small_network
+
+HOP_S = 0.01
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory) -> str:
+    """A network with a frame-level head, which hears a second at once."""
+    settings = Sections()
+    settings.network.network_class = "asdf.networks.SSL_Linear"
+    settings.front_end.front_end_class = "log_mel"
+    settings.localisation.enabled = True
+    settings.network.max_evaluation_utterance_length_in_samples = 16_000
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("framed") / "net.pt"
+    write_network_file(path, NetworkFile.from_network(build_network(settings).eval(), settings))
+    return str(path)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A recording that the network hears at once, and one of three seconds."""
+    (tmp_path / "recordings").mkdir()
+    soundfile.write(tmp_path / "recordings" / "short.wav", sound(12_345), 16000)
+    soundfile.write(tmp_path / "recordings" / "long.wav", sound(48_000, 1), 16000)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def score(capsys, network):
+    def run(*words, network=network):
+        status = main(["score", network, *map(str, words), "--device", "cpu"])
+        captured = capsys.readouterr()
+        return status, captured.out.splitlines(), captured.err
+
+    return run
+
+
+def threshold_of(network, folder) -> float:
+    """The middle of the scores of frames, so that some of them are marked."""
+    scores = asdf.Detector(network, "cpu").score_whole("recordings/long.wav", frames=True).frames
+    return float(np.median(scores.scores))
+
+
+def test_all_outputs_have_the_same_parts(folder, score, network):
+    threshold = threshold_of(network, folder)
+    words = ("recordings", "--segments", "out/call.2", "--segment-threshold", threshold)
+    status, lines, errors = score(*words, "--json", "table.json")
+    assert status == 0, errors
+    frames = {part.name: part for part in read_frame_scores("out/call.2.json")}
+    marked = read_rttm("out/call.2.rttm")
+    table = json.loads((folder / "table.json").read_text())["recordings"]
+    detector = asdf.Detector(network, "cpu")
+    for index, (stem, seconds) in enumerate((("long", 3.0), ("short", 12_345 / 16000))):
+        name = f"recordings/{stem}.wav"
+        expected = detector.score_whole(name, frames=True).frames
+        # To the last bit, and over all of the recording.
+        assert frames[name].scores.tolist() == expected.scores.tolist()
+        assert (frames[name].hop_s, frames[name].duration_s) == (HOP_S, seconds)
+        assert len(expected) == round(np.ceil(seconds / HOP_S))
+        parts = segments_from_scores(expected.scores, HOP_S, threshold, duration_s=seconds)
+        assert parts
+        assert marked[stem].end_s == pytest.approx(seconds, abs=1e-6)
+        assert np.ravel(marked[stem].spoofed) == pytest.approx(np.ravel(parts), abs=2e-6)
+        assert table[index]["spoofed"] == [list(part) for part in parts]
+        assert "\tspoofed: 0:" in lines[index] or "; spoofed: 0:" in lines[index]
+    assert sorted(path.name for path in (folder / "out").iterdir()) == [
+        "call.2 - long.svg",
+        "call.2 - short.svg",
+        "call.2.json",
+        "call.2.rttm",
+    ]
+    assert "and 2 pictures" in errors
+
+
+def test_what_it_writes_is_what_localise_reads(folder, score, network, capsys):
+    threshold = threshold_of(network, folder)
+    assert score("recordings", "--segments", "call", "--segment-threshold", threshold)[0] == 0
+    reference = {}
+    for name, timed in read_rttm("call.rttm").items():
+        reference[name] = Timed(timed.spoofed, timed.end_s)
+    write_rttm("reference.rttm", reference)
+    words = ["localise", "call.json", "reference.rttm", "--threshold", str(threshold)]
+    assert main([*words, "--json", "results.json"]) == 0
+    capsys.readouterr()
+    results = json.loads((folder / "results.json").read_text())
+    # Held against the parts that it marked itself, nothing is missed and nothing is wrong.
+    assert results["range_eer"]["rate"] == pytest.approx(0, abs=1e-5)
+    assert results["agreement"]["iou"] == pytest.approx(1, abs=1e-5)
+    assert results["points"][0]["agreement"]["f1"] == 1
+
+
+def test_the_picture_has_the_waveform_and_the_parts(folder, score, network):
+    threshold = threshold_of(network, folder)
+    score("recordings/long.wav", "--segments", "call", "--segment-threshold", threshold)
+    root = ElementTree.fromstring((folder / "call - long.svg").read_text())
+    spoofed = read_rttm("call.rttm")["long"].spoofed
+    rectangles = [item for item in root.iter(f"{SPACE}rect") if item.get("fill-opacity")]
+    assert len(rectangles) == len(spoofed)
+    assert root.find(f"{SPACE}polygon") is not None
+    texts = [element.text for element in root.iter(f"{SPACE}text")]
+    assert "frame score over time (minutes:seconds)" in texts
+
+
+def test_parts_are_drawn_where_they_are():
+    frames = FrameScores(np.array([1, -1, -1, 2], np.float32), 1.0, 4.0)
+    windows = frames_as_windows(frames)
+    backdrop = Backdrop(np.array([1.0, 0.5]), frames.segments())
+    root = ElementTree.fromstring(svg_plot(windows, "a.wav", "score", 0, backdrop))
+    (part,) = (item for item in root.iter(f"{SPACE}rect") if item.get("fill-opacity"))
+    # 4 s over 724 pixels from 60 on; the part is from 1 s to 3 s.
+    assert (part.get("x"), part.get("width")) == ("241.0", "362.0")
+    # Around the middle at 115, 85 pixels high where it is loudest.
+    points = root.find(f"{SPACE}polygon").get("points")
+    assert points == "241.0,30.0 603.0,72.5 603.0,157.5 241.0,200.0"
+
+
+def test_a_long_recording_is_drawn_by_its_lowest_frames():
+    scores = np.ones(100_000, np.float32)
+    scores[54_321] = -3
+    windows = frames_as_windows(FrameScores(scores, 0.02, 1999.99))
+    assert len(windows) == 724
+    assert min(window.score for window in windows) == -3
+    assert windows[0].start_s == 0 and windows[-1].end_s == 1999.99
+    for before, after in pairwise(windows):
+        assert before.end_s == pytest.approx(after.start_s)
+
+
+def test_in_a_folder_the_files_are_called_segments(folder, score):
+    (folder / "results").mkdir()
+    assert score("recordings/short.wav", "--segments", "results")[0] == 0
+    assert (folder / "results" / "segments.rttm").is_file()
+
+
+def test_stopped_work_goes_on_to_the_same_bytes(folder, score, network, monkeypatch):
+    threshold = threshold_of(network, folder)
+    words = ("recordings", "--segments", "call", "--segment-threshold", threshold)
+    assert score(*words)[0] == 0
+    whole = [(folder / name).read_bytes() for name in ("call.rttm", "call.json")]
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    # Ctrl-C after the last recording, before the outputs are written.
+    with monkeypatch.context() as patch:
+        patch.setattr(Results, "finish", stop)
+        assert score(*words)[0] == 130
+    assert (folder / ".call.rttm.progress").is_file()
+    status, _, errors = score(*words)
+    assert status == 0 and "2 of 2 recordings were scored before" in errors
+    assert [(folder / name).read_bytes() for name in ("call.rttm", "call.json")] == whole
+    assert not (folder / ".call.rttm.progress").exists()
+
+
+def test_without_a_frame_level_head_it_says_what_to_do(folder, score, tmp_path):
+    plain = write_small_network(tmp_path / "plain.pt")
+    status, _, errors = score("recordings", "--segments", "call", network=str(plain))
+    assert status == 2
+    assert "localisation.enabled = True" in errors and "--window" in errors
+    assert not list(folder.glob("*call*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--segments", "-"], "not standard output"),
+        (["--segments", "call.rttm", "--json", "call.json"], "would be written twice"),
+        (["--segments", "call", "--segment-threshold", "nan"], "finite number"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(folder, score, words, reason):
+    status, _, errors = score("recordings", *words)
+    assert status == 2 and reason in errors
+
+
+def test_parts_of_recordings_of_one_name_are_told_apart_by_their_paths(folder, score):
+    (folder / "other").mkdir()
+    soundfile.write(folder / "other" / "short.wav", sound(9000, 3), 16000)
+    assert score("recordings/short.wav", "other/short.wav", "--segments", "call")[0] == 0
+    assert list(read_rttm("call.rttm")) == ["recordings/short.wav", "other/short.wav"]
