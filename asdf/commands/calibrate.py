@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +32,6 @@ from asdf.runs.layout import network_of_score_file
 from asdf.runs.network_names import NetworkName
 
 if TYPE_CHECKING:
-    from asdf.interchange import NetworkFile
     from asdf.metrics.calibration import Calibration
     from asdf.metrics.costs import DetectionCost
     from asdf.trials.score_file import Scores
@@ -53,35 +54,63 @@ def main(arguments: list[str]) -> int:
     check_inputs([args.scores, args.protocol])
     scores = read_system_scores(args.scores, read_protocol_option(args), args.ignore_others)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.interchange import write_network_file
     from asdf.metrics.calibration import calibrate
 
-    file = _read_network(args)
-    if file.settings is None:
-        raise AsdfError(
-            f"{args.network} does not say which network it is. Turn it into a network of ASDF "
-            f"first: python -m asdf import {args.network} OUT"
-        )
+    write = _read_network(args)
     try:
         calibration = calibrate(scores.bona_fide, scores.spoof, cost)
     except AsdfError as error:
         raise AsdfError(f"{input_name(args.scores)}: {error}") from None
     out = args.out or Path(args.network)
-    file.calibration = calibration.content()
-    write_network_file(out, file)
+    write(out, calibration)
     _warn_of_other_network(Path(args.network), args.scores)
     show(_describe(args.scores, scores, calibration))
     show(f"written to {out}")
     return 0
 
 
-def _read_network(args: argparse.Namespace) -> NetworkFile:
-    from asdf.interchange import read_detector, read_network_file
+def _read_network(args: argparse.Namespace) -> Callable[[Path, Calibration], None]:
+    """Read the network, or the fused system; return what writes it with a calibration.
+
+    Raises:
+        UsageError: a fused system is to be written to another folder, from which its paths do not
+            lead.
+        AsdfError: it cannot be read.
+    """
+    from asdf.interchange import is_fused_file, read_fused_file, write_fused_file
+
+    path = Path(args.network)
+    if not is_fused_file(path):
+        return _network_writer(args)
+    system = read_fused_file(path)
+    if args.out and args.out.resolve().parent != path.resolve().parent:
+        raise UsageError(f"--out {args.out}: a fused system stays in its folder, {path.parent}.")
+
+    def write(out: Path, calibration: Calibration) -> None:
+        write_fused_file(out, replace(system, calibration=calibration))
+
+    return write
+
+
+def _network_writer(args: argparse.Namespace) -> Callable[[Path, Calibration], None]:
+    from asdf.interchange import read_detector, read_network_file, write_network_file
 
     if parse_name(args.network) is None:
         # As it is: what was not merged in training stays so.
-        return read_network_file(Path(args.network))
-    return read_detector(args.network)[1]
+        file = read_network_file(Path(args.network))
+    else:
+        file = read_detector(args.network)[1]
+    if file.settings is None:
+        raise AsdfError(
+            f"{args.network} does not say which network it is. Turn it into a network of ASDF "
+            f"first: python -m asdf import {args.network} OUT"
+        )
+
+    def write(out: Path, calibration: Calibration) -> None:
+        file.calibration = calibration.content()
+        write_network_file(out, file)
+
+    return write
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,12 +2,15 @@
 
     python -m asdf fuse a_dev.txt b_dev.txt c_dev.txt --on dev            is it worth it?
     python -m asdf fuse a_dev.txt b_dev.txt --apply a_eval.txt b_eval.txt --out fused_eval.txt
+    python -m asdf fuse a_dev.txt b_dev.txt --networks a.pt b.pt --out fused.json
+    python -m asdf score fused.json call.mp3
 
 All score files are of the same trials, one file per system. The first line above shows the error
 rates of each system, of the fusion, and a test of the difference. The fusion is measured by
 cross-validation there: no trial is scored with weights that were fitted to it or, with --protocol
 naming speakers, to another trial of its speaker. With --apply the weights of all trials make fused
-scores of other files of the same systems, in the same order.
+scores of other files of the same systems, in the same order. With --networks they and the networks
+become a system that scores recordings, for every command that takes a network.
 
 --method logistic (default): the weighted sum of the scores that is the best log-likelihood ratio;
 mean: the mean of the systems' scores, each calibrated by itself; rank: the mean of their ranks in
@@ -22,7 +25,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.fuse_scores import DevelopmentSet, read_applied, read_development
+from asdf.commands.fuse_networks import check_networks, write_fused_system
+from asdf.commands.fuse_scores import Applied, DevelopmentSet, read_applied, read_development
 from asdf.commands.fuse_text import applied_text, gain_record, gain_text
 from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import check_inputs, output_name, show, text_stream, write_outputs
@@ -55,7 +59,7 @@ def main(arguments: list[str]) -> int:
         applied = read_applied(args.apply, development, measured.fusion)
     write_outputs(
         [
-            (args.out, lambda path: applied.write(path) if applied else None),
+            (args.out, lambda path: _write_out(path, args, development, measured, applied)),
             (args.json, lambda path: write_text(path, _json(args, development, measured))),
         ]
     )
@@ -64,7 +68,22 @@ def main(arguments: list[str]) -> int:
         if applied.labelled:
             show("\n" + applied_text(applied, measured, args.replicates), screen)
         show(f"\nwritten to {output_name(args.out)}: {len(applied.fused):,} scores", screen)
+    if args.networks:
+        show(f"\nwritten to {args.out}: score recordings with it as with a network", screen)
     return 0
+
+
+def _write_out(
+    path: Path,
+    args: argparse.Namespace,
+    development: DevelopmentSet,
+    measured: FusionGain,
+    applied: Applied | None,
+) -> None:
+    if applied is not None:
+        applied.write(path)
+    if args.networks:
+        write_fused_system(path, args.networks, development, measured)
 
 
 def _measure(args: argparse.Namespace, development: DevelopmentSet) -> FusionGain:
@@ -116,7 +135,17 @@ def _parser() -> argparse.ArgumentParser:
         help="fuse these score files of another set too: one per system, in the same order",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="OUT", help="the fused score file of --apply; - standard output"
+        "--networks",
+        nargs="+",
+        metavar="NETWORK",
+        help="the networks that made the score files, one per system, in the same order",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="OUT",
+        help="the fused score file of --apply (- is standard output), or the fused system of "
+        "--networks (.json)",
     )
     parser.add_argument(
         "--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (5)"
@@ -134,9 +163,16 @@ def _check(args: argparse.Namespace) -> None:
     check_replicates(args.replicates, may_be_none=True)
     if args.folds < MIN_FOLDS or args.seed < 0:
         raise UsageError(f"--folds is {MIN_FOLDS} or more, and --seed not negative.")
-    if (args.apply is None) != (args.out is None):
-        raise UsageError("--apply and --out go together: what to fuse, and where to write it.")
+    if args.apply and args.networks:
+        raise UsageError("--apply and --networks write different files: use one at a time.")
+    if (args.apply is None and args.networks is None) != (args.out is None):
+        raise UsageError(
+            "--out goes with --apply (the fused score file) or --networks (the fused system)."
+        )
     _check_count("--apply", args.apply, len(args.scores))
+    _check_count("--networks", args.networks, len(args.scores))
+    if args.networks:
+        check_networks(args.networks, args.out)
     inputs = [Path(word) for word in (args.apply or [])]
     inputs += [Path(word) for word in args.scores]
     check_inputs([*inputs, args.protocol])

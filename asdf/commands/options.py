@@ -11,7 +11,10 @@ from asdf.errors import UsageError
 PROGRAM = "asdf-antispoofing"
 """The program that an installation brings, besides `python -m asdf`."""
 
-NETWORK_HELP = "a network file or folder of ASDF, or the name of one on the hub: hub:ORG/NAME"
+NETWORK_HELP = (
+    "a network file or folder of ASDF, a fused system (.json), or the name of a network on the "
+    "hub: hub:ORG/NAME"
+)
 
 MIN_REPLICATES = 20
 """Of fewer replicates, fewer than one lies beyond either end of a 95 % interval."""

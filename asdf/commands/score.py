@@ -166,7 +166,7 @@ def open_detector(args: argparse.Namespace, window: tuple[float, float] | None =
     )
     if window:
         # A window that is longer than the network's input is refused before anything is scored.
-        in_samples(*window, detector.length.max_samples)
+        in_samples(*window, detector.window_samples)
     return detector
 
 
@@ -271,6 +271,8 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
 
 def _describe_scores(detector: Detector, are_trials: bool) -> str:
     samples = detector.length.max_samples or 0
+    if not are_trials:
+        samples = detector.window_samples
     length = f"{samples:,} samples ({round(samples / SAMPLE_RATE, 2):g} s)"
     if not are_trials:
         return (

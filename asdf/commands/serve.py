@@ -131,9 +131,8 @@ def _describe_seconds(seconds: float) -> str:
 def _choose_window(detector: Detector) -> float:
     """Return the seconds of a window on the page: short, but all that the network hears at once."""
     length = detector.length
-    assert length.max_samples is not None
     wanted = max(_WINDOW_S * SAMPLE_RATE, length.min_samples)
-    return min(wanted, length.max_samples) / SAMPLE_RATE
+    return min(wanted, detector.window_samples) / SAMPLE_RATE
 
 
 def _make_heading(detector: Detector, network: str, is_trial: bool) -> Heading:

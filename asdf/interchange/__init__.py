@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from asdf.interchange.building import build_for
     from asdf.interchange.download import bundle_architecture, download_bundle
     from asdf.interchange.fitting import by_module, check_layers, load_layers
+    from asdf.interchange.fused_file import (
+        FusedNetwork,
+        FusedSystem,
+        check_network,
+        describe_networks,
+        is_fused_file,
+        locate_network,
+        read_fused_file,
+        write_fused_file,
+    )
     from asdf.interchange.graphs import samples_for, write_onnx, write_torchscript
     from asdf.interchange.hub import write_hub_folder, write_safetensors_network
     from asdf.interchange.importing import Imported, import_detector
@@ -46,6 +56,16 @@ _HOMES = {
     "building": ("build_for",),
     "download": ("bundle_architecture", "download_bundle"),
     "fitting": ("by_module", "check_layers", "load_layers"),
+    "fused_file": (
+        "FusedNetwork",
+        "FusedSystem",
+        "check_network",
+        "describe_networks",
+        "is_fused_file",
+        "locate_network",
+        "read_fused_file",
+        "write_fused_file",
+    ),
     "graphs": ("samples_for", "write_onnx", "write_torchscript"),
     "hub": ("write_hub_folder", "write_safetensors_network"),
     "importing": ("Imported", "import_detector"),
@@ -64,6 +84,8 @@ _HOMES = {
 # Written out, not computed from _HOMES: type checkers read only a literal list.
 __all__ = [
     "NETWORK_SECTIONS",
+    "FusedNetwork",
+    "FusedSystem",
     "Imported",
     "NetworkFile",
     "Recognised",
@@ -76,6 +98,8 @@ __all__ = [
     "by_module",
     "bytes_to_fetch",
     "check_layers",
+    "check_network",
+    "describe_networks",
     "describe_source",
     "download_bundle",
     "fill_for_scoring",
@@ -84,9 +108,11 @@ __all__ = [
     "find_network",
     "has_one_class",
     "import_detector",
+    "is_fused_file",
     "load_detector_weights",
     "load_layers",
     "load_pretrained",
+    "locate_network",
     "measured_eers",
     "model_card_text",
     "names_path",
@@ -95,10 +121,12 @@ __all__ = [
     "published_state",
     "rawnet2_state",
     "read_detector",
+    "read_fused_file",
     "read_network",
     "read_network_file",
     "recognise",
     "samples_for",
+    "write_fused_file",
     "write_hub_folder",
     "write_network_file",
     "write_onnx",

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from torch import nn
 
+from asdf.errors import AsdfError
 from asdf.hub import download_network, name_of, parse_name
+from asdf.interchange.fused_file import is_fused_file
 from asdf.interchange.importing import import_detector
 from asdf.interchange.network_file import NetworkFile, OtherLayoutError
 from asdf.interchange.network_reading import read_network
@@ -70,6 +72,11 @@ def read_detector(
         AsdfError: it cannot be downloaded or read, or is no detector.
     """
     path = find_network(named)
+    if is_fused_file(path):
+        raise AsdfError(
+            f"{path} is a fused system, of several networks: this needs a single one. Name one of "
+            "its networks."
+        )
     try:
         network, file = read_network(path, folder, base)
     except OtherLayoutError:

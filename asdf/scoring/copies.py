@@ -25,11 +25,13 @@ class Origin:
         path: of the network, absolute.
         state: of its files when they were read, as of `read_state`.
         options: the other arguments of the detector; plain values.
+        networks: of a fused system, the paths of its networks; their digests are in its file.
     """
 
     path: Path
     state: FileStates
     options: dict[str, Any]
+    networks: tuple[Path, ...] = ()
 
     def pickled(self) -> Pickled:
         """Return what a pickle holds.
@@ -37,7 +39,7 @@ class Origin:
         Raises:
             AsdfError: the network's file is gone or was changed since the detector was made.
         """
-        if read_state(self.path) != self.state:
+        if read_state(self.path, *self.networks) != self.state:
             raise AsdfError(
                 f"this detector cannot be copied: {self.path} is gone, or was written again since "
                 "it was made. Make another detector of the file that is there."
@@ -78,13 +80,13 @@ def restore(make: Callable[..., Any], pickled: Pickled) -> Any:
     return pickled.restore(make)
 
 
-def read_state(path: Path) -> FileStates:
-    """Return what changes when a file, or a file of a folder, is written again."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+def read_state(*paths: Path) -> FileStates:
+    """Return what changes when one of the files, or a file of a folder, is written again."""
     states: FileStates = []
-    for file in files:
-        if file.is_file():
-            status = file.stat()
-            name = str(file.relative_to(path))
-            states.append((name, status.st_size, status.st_mtime_ns))
+    for path in paths:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                status = file.stat()
+                name = str(file.relative_to(path))
+                states.append((name, status.st_size, status.st_mtime_ns))
     return states

@@ -61,12 +61,14 @@ class Detector:
 
     Attributes:
         source: where the network is from: the path, or the repository of the hub with its commit.
-        settings: those that the network was trained with.
+        settings: those that the network was trained with; of a fused system, its first network.
         calibration: of the network file, or None.
         threshold: from which score on a recording is called bona fide; None: no verdicts.
         device: the `torch.device` that it computes on.
         precision: what it computes in on that device: 'fp32', 'tf32' or 'bf16'.
         length: how much of a recording a trial score is of.
+        window_samples: of a window of a whole recording; `length.max_samples`, or of a fused system
+            the least that one of its networks hears.
     """
 
     def __init__(  # noqa: PLR0913
@@ -86,9 +88,9 @@ class Detector:
         """Build the network from its file; nothing in the file is run.
 
         Args:
-            network_path: a file or folder of ASDF; or a repository of the hub, 'hub:ORG/NAME',
-                'hub:ORG/NAME@REVISION', which is downloaded once. `python -m asdf detectors` lists
-                published ones.
+            network_path: a file or folder of ASDF; the file of a fused system; or a repository of
+                the hub, 'hub:ORG/NAME', 'hub:ORG/NAME@REVISION', which is downloaded once. `python
+                -m asdf detectors` lists published ones.
             device: 'auto': a GPU where there is one; or 'cpu', 'cuda', 'cuda:1'.
             network_folder: where the module of your own network class lies. Its code is run.
             threads: that torch computes with on the CPU, in this whole process; None: as many as
@@ -137,17 +139,18 @@ class Detector:
         self.precision = opened.scorer.precision.name
         self.length: ScoredLength = opened.scorer.length
         assert self.length.max_samples is not None  # settings always have a limit
-        self._max_samples = self.length.max_samples
-        self._summary = Summary(self.calibration, self.threshold, self._max_samples)
+        self._trial_samples = self.length.max_samples
+        self.window_samples = opened.scorer.window_samples
+        self._summary = Summary(self.calibration, self.threshold, self._trial_samples)
         self._windows = WindowScoring(
-            self._scorer, self.settings.sad, self._max_samples, self._summary
+            self._scorer, self.settings.sad, self.window_samples, self._summary
         )
 
     @property
     def pieces(self) -> PieceScoring:
         """What scores recordings that are in memory in whatever batches a service forms."""
         check_process(self._process)
-        return PieceScoring(self._scorer, self._summary, self.settings.sad, self._max_samples)
+        return PieceScoring(self._scorer, self._summary, self.settings.sad, self.window_samples)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the network's path and digest, and how the detector was made."""
@@ -186,7 +189,7 @@ class Detector:
                 leave parts out.
         """
         check_process(self._process)
-        window, hop = in_samples(window_s, hop_s, self._max_samples)
+        window, hop = in_samples(window_s, hop_s, self.window_samples)
         return Stream(self._windows, check_rate(sample_rate, "a stream"), window, hop)
 
     def score(
@@ -217,12 +220,12 @@ class Detector:
                 finite number.
         """
         named = self._take(recording, sample_rate)
-        heard = named.read_beginning(self.settings.sad, self._max_samples)
+        heard = named.read_beginning(self.settings.sad, self._trial_samples)
         framing = self._windows.frame_scoring() if frames else None
         output = self._scorer.score_waveforms([heard.waveform], embedding, frames)
         length = heard.length
         framed = None
-        if framing is not None and length.speech > self._max_samples:
+        if framing is not None and length.speech > self._trial_samples:
             framed = self._windows.score_frames(named)
         elif framing is not None and output.frames is not None:
             framed = framing.of_row(output.frames[0], length.speech)
@@ -332,7 +335,7 @@ class Detector:
         Raises:
             UsageError, AsdfError: as `score`; windows or hops that leave parts out.
         """
-        window, hop = in_samples(window_s, hop_s, self._max_samples)
+        window, hop = in_samples(window_s, hop_s, self.window_samples)
         named = self._take(recording, sample_rate)
         cut = cut_windows(named.read_in_blocks(window), window, hop)
         windows = self._windows.score_windows(cut, window, self.settings.sad)

@@ -21,7 +21,7 @@ from asdf.audio.speech import needs_whole_recording
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.scoring.frame_scores import FrameScores, fit_frames
-from asdf.scoring.scorer import Scorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import SpeechActivity
 
 # What two windows have in common, at most.
@@ -41,7 +41,7 @@ class FrameScoring:
         overlap: samples that two windows share, twice a number of whole frames.
     """
 
-    scorer: Scorer
+    scorer: WaveformScorer
     max_samples: int
     hop: int = field(init=False)
     window: int = field(init=False)
@@ -74,7 +74,7 @@ class FrameScoring:
         """Return the scores of a recording that comes in blocks (T,).
 
         Raises:
-            AsdfError: as `Scorer.score_array`.
+            AsdfError: as `WaveformScorer.score_waveforms`.
         """
         parts: list[np.ndarray] = []
         half = self.overlap // 2 // self.hop

@@ -20,7 +20,7 @@ from asdf.scoring.frame_scores import FrameScores
 from asdf.scoring.frames import FrameScoring, check_whole_time
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score
-from asdf.scoring.scorer import Scorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.scoring.whole_recording import Summary, Window, is_silent, tally_windows
 from asdf.scoring.windows import Cut, count_windows, cut_windows
 from asdf.settings.sections import SpeechActivity
@@ -42,7 +42,7 @@ class WindowScoring:
         max_samples: of a window of a whole recording.
     """
 
-    scorer: Scorer
+    scorer: WaveformScorer
     sad: SpeechActivity
     max_samples: int
     summary: Summary

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio import repeat_to
 from asdf.audio.sources import Limits, Source
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError
@@ -24,7 +23,7 @@ from asdf.scoring.ahead import read_ahead
 from asdf.scoring.in_windows import WindowScoring
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
-from asdf.scoring.scorer import Output
+from asdf.scoring.waveform_scorer import Output
 from asdf.scoring.whole_recording import Trial, as_result, is_silent
 
 # Decoders let other threads run, so that threads do as well as processes, and need no copies.
@@ -110,8 +109,9 @@ class FileScoring:
         rows = iter(range(len(waveforms)))
         output = None
         if waveforms:
-            output = self.scoring.scorer.score_array(
-                np.stack(waveforms), self.embedding, self.frames
+            samples = max(file.samples or 0 for file in batch)
+            output = self.scoring.scorer.score_batch(
+                waveforms, samples, self.embedding, self.frames
             )
         for file, part in zip(batch, heard, strict=True):
             # Also a file that is known takes its row, or the others would get the wrong ones.
@@ -219,7 +219,7 @@ class FileScoring:
             return _Heard()
         try:
             speech = file.recording.read_speech(self.scoring.sad, file.samples)
-            return _Heard(repeat_to(speech, file.samples), is_silent(speech))
+            return _Heard(speech, is_silent(speech))
         except _FAILURES as error:
             return _Heard(error=explain_failure(file.recording.name, error))
 

@@ -10,21 +10,32 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from asdf.audio.sources import Limits
 from asdf.audio.speech_activity import check_detector
 from asdf.distributed.resources import gpu_memory
-from asdf.errors import UsageError
-from asdf.interchange import describe_source, find_network, read_detector
+from asdf.errors import AsdfError, UsageError
+from asdf.interchange import (
+    check_network,
+    describe_source,
+    find_network,
+    is_fused_file,
+    locate_network,
+    read_detector,
+    read_fused_file,
+)
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.networks import fixed_samples
 from asdf.runs.log import LOG
-from asdf.scoring.copies import Origin, read_state
+from asdf.scoring.copies import FileStates, Origin, read_state
 from asdf.scoring.device import find_device, set_threads
-from asdf.scoring.precision import choose_scoring_precision
+from asdf.scoring.fused import FusedScorer
+from asdf.scoring.precision import ScoringPrecision, choose_scoring_precision
 from asdf.scoring.scorer import Scorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import Network, Sections
 
 
@@ -54,7 +65,7 @@ class OpenedNetwork:
     """
 
     source: str
-    scorer: Scorer
+    scorer: WaveformScorer
     settings: Sections
     calibration: Calibration | None
     threshold: float | None
@@ -62,32 +73,25 @@ class OpenedNetwork:
 
 
 def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwork:
-    """Open the network that is named: by a path, or as a repository of the hub.
+    """Open what is named: a network by its path or as a repository of the hub, or a fused system.
 
     Raises:
-        AsdfError: it cannot be downloaded, or is no detector.
+        AsdfError: it cannot be downloaded, or is no detector; a network of a fused system is
+            missing or was changed.
         UsageError: an option cannot be meant, or not be done here.
     """
     _check_limits(options.limits)
     threads = set_threads(options.threads)
     path = find_network(named)
-    # Before it is read: a copy of what is written meanwhile is refused.
-    state = read_state(path)
-    folder = None if options.network_folder is None else Path(options.network_folder)
-    base = None if options.base is None else os.fspath(options.base)
-    network, file = read_detector(path, folder, base)
-    # Here, not only while it scores: threads may score at the same time.
-    network.eval()
-    settings = file.to_sections(folder=folder)
-    calibration = read_calibration(file.calibration, path)
     device = find_device(options.device)
     precision = choose_scoring_precision(options.precision, device)
-    rules = _adapt_rules(settings.network, network, options.full_length)
-    check_detector(settings.sad)
-    fixed_threads = None if options.threads is None else threads
-    scorer = Scorer(network, rules, precision, gpu_memory(device), fixed_threads)
+    if is_fused_file(path):
+        opened = _open_fused(path, options, precision)
+    else:
+        opened = _open_alone(named, path, options, precision)
     if precision.reason:
         LOG.warning("%s", precision.describe())
+    folder = _network_folder(options)
     # What 'auto' and None stood for: a copy is to score the same bits elsewhere too.
     arguments = {
         "device": str(device),
@@ -95,15 +99,93 @@ def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwo
         "threads": threads,
         "full_length": options.full_length,
         "precision": options.precision,
-        "base": base,
+        "base": _base(options),
         "threshold": options.threshold,
         "max_seconds": options.limits.max_seconds,
         "memory_limit": options.limits.memory,
     }
-    threshold = _choose_threshold(options.threshold, calibration)
-    origin = Origin(path.absolute(), state, arguments)
-    source = describe_source(named, path)
-    return OpenedNetwork(source, scorer, settings, calibration, threshold, origin)
+    return OpenedNetwork(
+        opened.source,
+        opened.scorer,
+        opened.settings,
+        opened.calibration,
+        _choose_threshold(options.threshold, opened.calibration),
+        Origin(path.absolute(), opened.state, arguments, opened.networks),
+    )
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A network or a fused system that was read.
+
+    Attributes:
+        state: of its files, before they were read.
+        networks: of a fused system, the paths of its networks.
+    """
+
+    source: str
+    scorer: WaveformScorer
+    settings: Sections
+    calibration: Calibration | None
+    state: FileStates
+    networks: tuple[Path, ...] = ()
+
+
+def _open_alone(
+    named: str | os.PathLike[str], path: Path, options: Options, precision: ScoringPrecision
+) -> _Opened:
+    # Before it is read: a copy of what is written meanwhile is refused.
+    state = read_state(path)
+    scorer, settings, entry = _read_scorer(path, options, precision)
+    calibration = read_calibration(entry, path)
+    return _Opened(describe_source(named, path), scorer, settings, calibration, state)
+
+
+def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _Opened:
+    system = read_fused_file(path)
+    paths = [find_network(locate_network(network, path)) for network in system.networks]
+    state = read_state(path, *paths)
+    scorers = []
+    all_settings = []
+    for network, network_path in zip(system.networks, paths, strict=True):
+        check_network(network, network_path, path)
+        scorer, settings, _ = _read_scorer(network_path, options, precision)
+        scorers.append(scorer)
+        all_settings.append(settings)
+    first = all_settings[0]
+    if any(settings.sad != first.sad for settings in all_settings):
+        raise AsdfError(
+            f"the networks of {path} cut silence in different ways (their settings 'sad'), so they "
+            "do not hear the same of a recording: they cannot be scored together. Fuse their score "
+            "files instead: python -m asdf fuse ... --apply ... --out OUT"
+        )
+    LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
+    fused = FusedScorer(scorers, system.fusion)
+    return _Opened(str(path), fused, first, system.calibration, state, tuple(paths))
+
+
+def _read_scorer(
+    path: Path, options: Options, precision: ScoringPrecision
+) -> tuple[Scorer, Sections, Any]:
+    """Read a network; return what scores, its settings, and the entry of its calibration."""
+    folder = _network_folder(options)
+    network, file = read_detector(path, folder, _base(options))
+    # Here, not only while it scores: threads may score at the same time.
+    network.eval()
+    settings = file.to_sections(folder=folder)
+    rules = _adapt_rules(settings.network, network, options.full_length)
+    check_detector(settings.sad)
+    threads = None if options.threads is None else torch.get_num_threads()
+    scorer = Scorer(network, rules, precision, gpu_memory(precision.device), threads)
+    return scorer, settings, file.calibration
+
+
+def _network_folder(options: Options) -> Path | None:
+    return None if options.network_folder is None else Path(options.network_folder)
+
+
+def _base(options: Options) -> str | None:
+    return None if options.base is None else os.fspath(options.base)
 
 
 def _adapt_rules(settings: Network, network: torch.nn.Module, full_length: bool) -> Network:

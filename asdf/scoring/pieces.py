@@ -14,7 +14,7 @@ import numpy as np
 
 from asdf.audio import cut_to_speech
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.scoring.scorer import Scorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.scoring.whole_recording import (
     Summary,
     Trial,
@@ -66,10 +66,10 @@ class PieceScoring:
 
     Attributes:
         sad: settings of speech activity detection.
-        max_samples: of a piece of the score.
+        max_samples: of a piece of the score, where it is not a trial's.
     """
 
-    scorer: Scorer
+    scorer: WaveformScorer
     summary: Summary
     sad: SpeechActivity
     max_samples: int
@@ -89,7 +89,7 @@ class PieceScoring:
         speech = cut_to_speech(waveform, self.sad)
         is_trial = not whole or len(speech) <= self.max_samples
         if is_trial:
-            scored = [_make_piece(0, speech[: self.max_samples])]
+            scored = [_make_piece(0, speech[: self.summary.max_samples])]
         else:
             cut = cut_windows([speech], self.max_samples, self.max_samples)
             scored = [_make_piece(part.start, part.waveform) for part in cut]

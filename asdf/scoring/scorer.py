@@ -27,6 +27,7 @@ from asdf.networks.trained_loss import loss_of
 from asdf.scoring.frame_scores import fit_frames
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import ScoringPrecision
+from asdf.scoring.waveform_scorer import Output, WaveformScorer
 from asdf.settings.sections import Network
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_length import ScoredLength
@@ -43,26 +44,6 @@ def scored_length_of(network: nn.Module, settings: Network) -> ScoredLength:
     )
 
 
-class Output(NamedTuple):
-    """What a network gives for waveforms, on the host.
-
-    Attributes:
-        scores: (waveforms,) float32.
-        embeddings: (waveforms, dimension) float32; None where they were not requested.
-        frames: scores of the frames of each waveform, (frames,) float32; None where they were not
-            requested. Of `Scorer.score_array` they are those of its rows as they are, of
-            `score_waveforms` those of each waveform by itself.
-    """
-
-    scores: np.ndarray
-    embeddings: np.ndarray | None = None
-    frames: Sequence[np.ndarray] | None = None
-
-    def embedding(self, index: int) -> np.ndarray | None:
-        """Return the embedding of a waveform, if they were requested."""
-        return None if self.embeddings is None else self.embeddings[index]
-
-
 class Computed(NamedTuple):
     """What a network gives for a batch, on the device.
 
@@ -75,13 +56,10 @@ class Computed(NamedTuple):
     frames_BF: Tensor | None
 
 
-class Scorer:
+class Scorer(WaveformScorer):
     """A network that scores waveforms at 16 kHz, in batches of equal lengths.
 
     Attributes:
-        device: that the network computes on.
-        precision: what scores are computed in, and why.
-        length: how much of a recording counts; shorter ones are repeated, longer ones cut.
         frame_hop: samples per frame of the network's frame-level head; None: it has none.
     """
 
@@ -129,11 +107,9 @@ class Scorer:
         return self._plan.batches(lengths)
 
     def scored_samples(self, samples: int) -> int:
-        """Return how many samples a recording of `samples` is scored from; a batch has one such."""
         return self._plan.scored_samples(samples)
 
     def batch_size(self, scored_samples: int) -> int:
-        """Return how many recordings that are scored from so many samples fill a batch."""
         return max(1, self._plan.max_batch_samples // scored_samples)
 
     def score(self, waveforms_BT: Tensor) -> Tensor:
@@ -212,20 +188,26 @@ class Scorer:
         embeddings = fetch_later(embeddings_BE.float())().numpy()
         return Output(fetch_scores().numpy(), embeddings, fetched)
 
+    def score_batch(
+        self,
+        waveforms: Sequence[np.ndarray],
+        samples: int,
+        embedding: bool = False,
+        frames: bool = False,
+    ) -> Output:
+        repeated = [repeat_to(waveform, samples) for waveform in waveforms]
+        return self.score_array(np.stack(repeated), embedding, frames)
+
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], embedding: bool = False, frames: bool = False
     ) -> Output:
-        """Score waveforms of any lengths, none of them empty. Raises as `score_array`."""
         scores = np.empty(len(waveforms), np.float32)
         rows: dict[int, np.ndarray] = {}
         framed: dict[int, np.ndarray] = {}
         lengths = np.array([len(waveform) for waveform in waveforms], np.int64)
         for batch in self.plan_batches(lengths):
-            parts = []
-            for index in batch.trials:
-                start_of_it = waveforms[index][: batch.samples]
-                parts.append(repeat_to(start_of_it, batch.samples))
-            output = self.score_array(np.stack(parts), embedding, frames)
+            parts = [waveforms[index][: batch.samples] for index in batch.trials]
+            output = self.score_batch(parts, batch.samples, embedding, frames)
             scores[batch.trials] = output.scores
             if output.embeddings is not None:
                 rows.update(zip(batch.trials.tolist(), output.embeddings, strict=True))

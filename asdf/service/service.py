@@ -136,7 +136,7 @@ class Service:
     def check_question(self, question: Question) -> None:
         """Raise a UsageError where windows leave parts out, before anything is read."""
         if question.window is not None:
-            in_samples(*question.window, self.detector.length.max_samples)
+            in_samples(*question.window, self.detector.window_samples)
 
     async def answer(
         self, upload: Upload, question: Question, gone: asyncio.Future[None], slot: Slot

@@ -1,0 +1,90 @@
+"""The file of a fused system that `python -m asdf fuse --networks` writes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.fuse_scores import DevelopmentSet
+from asdf.commands.outputs import check_file, show
+from asdf.errors import UsageError
+from asdf.hub import parse_name
+from asdf.runs.layout import network_of_score_file
+from asdf.runs.network_names import NetworkName
+
+if TYPE_CHECKING:
+    from asdf.metrics.calibration import Calibration
+    from asdf.metrics.fusion_gain import FusionGain
+
+
+def check_networks(networks: Sequence[str], out: Path) -> None:
+    """Refuse networks that are not there, before anything is read.
+
+    Raises:
+        UsageError: there is no such network, or the output's suffix is another.
+    """
+    check_file(out)
+    if out.suffix != ".json":
+        raise UsageError(f"--out {out}: a fused system is a .json file, by which it is known.")
+    for network in networks:
+        if parse_name(network) is None and not Path(network).exists():
+            raise UsageError(f"--networks: there is no {network}.")
+
+
+def write_fused_system(
+    out: Path, networks: Sequence[str], development: DevelopmentSet, measured: FusionGain
+) -> None:
+    """Write the fusion of all trials with its networks and a threshold at the EER.
+
+    Raises:
+        AsdfError: a network cannot be read, or the file not be written.
+    """
+    # From here on torch is needed, which takes seconds to import.
+    from asdf.interchange import FusedSystem, describe_networks, find_network, write_fused_file
+
+    _warn_of_other_networks(networks, development)
+    paths = [find_network(network) for network in networks]
+    result = measured.result
+    system = FusedSystem(
+        tuple(describe_networks(networks, paths, out)),
+        measured.fusion,
+        _calibrate(development, measured),
+        {
+            "set": development.set,
+            "trials": development.scores[0].digest(),
+            "bona_fide": result.bona_fide,
+            "spoof": result.spoof,
+            "cross_validated_eer": result.eer,
+        },
+    )
+    write_fused_file(out, system)
+
+
+def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration:
+    """Return how fused scores become LLRs, with the threshold at their EER."""
+    import numpy as np
+
+    from asdf.metrics.calibration import Calibration, calibrate, eer_threshold
+    from asdf.trials.score_file import Scores
+
+    first = development.scores[0]
+    columns = [system.scores for system in development.scores]
+    fused = Scores.of(first, measured.fusion.fuse(np.stack(columns, axis=1)))
+    if measured.fusion.is_llr:
+        # Fitted again, the map would be this one up to rounding.
+        return Calibration(1.0, 0.0, eer_threshold(fused.bona_fide, fused.spoof))
+    return calibrate(fused.bona_fide, fused.spoof)
+
+
+def _warn_of_other_networks(networks: Sequence[str], development: DevelopmentSet) -> None:
+    for network, path in zip(networks, development.paths, strict=True):
+        scored = network_of_score_file(path.resolve())
+        if scored is not None and scored != NetworkName(Path(network).resolve().stem):
+            show(
+                f"warning: {path} was likely made with {scored.file}, and the network in its "
+                f"place is {Path(network).name}. Score files and networks are named in the same "
+                "order; ignore this if it is a copy of that network.",
+                sys.stderr,
+            )

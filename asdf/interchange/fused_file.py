@@ -1,0 +1,191 @@
+"""A fused system's file: which networks, how their scores become one, and a calibration.
+
+Invariant: it is plain JSON, of which nothing is executed, and each network is the very file that
+the fusion was made for, by its SHA-256; paths are relative to the file, so that a folder with all
+of them can be moved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from asdf.errors import AsdfError
+from asdf.hub import parse_name
+from asdf.metrics.calibration import Calibration, read_calibration
+from asdf.metrics.fusion import Fusion, read_fusion
+from asdf.runs.files import digest_of, sha256_of, write_text
+
+FORMAT = "asdf-fusion"
+VERSION = 1
+SUFFIX = ".json"
+# Ranks of a thousand scores per system take 40 kB.
+_MAX_BYTES = 64 * 2**20
+_KEYS = ("format", "version", "networks", "fusion", "calibration", "development")
+
+
+@dataclass(frozen=True)
+class FusedNetwork:
+    """A network of a fused system.
+
+    Attributes:
+        path: as it is in the file: relative to it, absolute, or a name of the hub.
+        sha256: of its file, or of the files of its folder.
+    """
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class FusedSystem:
+    """What the file of a fused system holds.
+
+    Attributes:
+        networks: in the order of the fusion's weights.
+        calibration: of fused scores; None: none.
+        development: what is known of the set that it was fitted to; plain values.
+        others: further entries, as of a newer version, which are written again.
+    """
+
+    networks: tuple[FusedNetwork, ...]
+    fusion: Fusion
+    calibration: Calibration | None = None
+    development: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_fused_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a path that stands for a network is that of a fused system."""
+    return Path(path).suffix.lower() == SUFFIX and not Path(path).is_dir()
+
+
+def write_fused_file(path: Path, system: FusedSystem) -> None:
+    """Write a fused system.
+
+    Raises:
+        AsdfError: it cannot be written.
+    """
+    calibration = None if system.calibration is None else system.calibration.content()
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "networks": [vars(network) for network in system.networks],
+        "fusion": system.fusion.content(),
+        "calibration": calibration,
+        "development": dict(system.development),
+        **system.others,
+    }
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_fused_file(path: Path) -> FusedSystem:
+    """Read a fused system; its networks are not opened.
+
+    Raises:
+        AsdfError: there is no such file, or it is no fused system.
+    """
+    content = _read_json(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise AsdfError(
+            f"{path} is no network and no fused system of ASDF, which `python -m asdf fuse "
+            "... --networks ... --out FILE.json` writes."
+        )
+    if content.get("version") != VERSION:
+        raise AsdfError(f"{path}: a newer ASDF wrote this fused system. Update ASDF.")
+    networks = tuple(map(_parse_network, content.get("networks") or ()))
+    fusion = read_fusion(content.get("fusion"), path)
+    if None in networks or len(networks) != len(fusion.weights):
+        raise AsdfError(
+            f"the networks in {path} cannot be used: it was changed or damaged. Make the file "
+            "again with `python -m asdf fuse`."
+        )
+    development = content.get("development")
+    return FusedSystem(
+        tuple(network for network in networks if network is not None),
+        fusion,
+        read_calibration(content.get("calibration"), path),
+        development if isinstance(development, dict) else {},
+        {key: value for key, value in content.items() if key not in _KEYS},
+    )
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or error
+        raise AsdfError(f"the fused system {path} cannot be read: {reason}.") from None
+    if len(text) > _MAX_BYTES:
+        raise AsdfError(f"{path} is larger than any fused system. Is it another file?")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise AsdfError(f"{path} is no JSON, which the file of a fused system is.") from None
+
+
+def _parse_network(entry: Any) -> FusedNetwork | None:
+    if not isinstance(entry, dict):
+        return None
+    path = entry.get("path")
+    sha256 = entry.get("sha256")
+    if not isinstance(path, str) or not isinstance(sha256, str) or not path:
+        return None
+    return FusedNetwork(path, sha256)
+
+
+def describe_networks(named: Sequence[str], paths: Sequence[Path], out: Path) -> list[FusedNetwork]:
+    """Return networks as the file `out` names them.
+
+    Args:
+        named: as the user names them.
+        paths: where they are (`asdf.interchange.find_network`).
+
+    Raises:
+        AsdfError: there is no such network.
+    """
+    networks = []
+    folder = out.resolve().parent
+    for name, path in zip(named, paths, strict=True):
+        written = name if parse_name(name) else os.path.relpath(path.resolve(), folder)
+        networks.append(FusedNetwork(Path(written).as_posix(), _digest(path)))
+    return networks
+
+
+def locate_network(network: FusedNetwork, file: Path) -> str:
+    """Return a network of the fused system in `file` as `find_network` takes it."""
+    if parse_name(network.path):
+        return network.path
+    return str(file.resolve().parent / network.path)
+
+
+def check_network(network: FusedNetwork, path: Path, file: Path) -> None:
+    """Refuse another network than the one that a fused system was made for.
+
+    Args:
+        path: where it is.
+        file: of the fused system.
+
+    Raises:
+        AsdfError: it is missing or was changed.
+    """
+    if _digest(path) != network.sha256:
+        raise AsdfError(
+            f"{path} is not the network that {file} was made for: its SHA-256 is another. Bring "
+            "that network back, or make the fused system again with `python -m asdf fuse`."
+        )
+
+
+def _digest(path: Path) -> str:
+    if not path.exists():
+        raise AsdfError(f"there is no network {path}. The paths in a fused system lead from it.")
+    try:
+        # Of a file, what `sha256sum` prints.
+        return digest_of(path) if path.is_dir() else sha256_of(path)
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from None
