@@ -37,10 +37,12 @@ from asdf.corpora import (
     choose,
     compare_with_disk,
     counts,
+    describe_origin,
     differences,
     durations_s,
     find_tree,
     read_known,
+    sharing,
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import atomic_write
@@ -124,7 +126,8 @@ def _overview() -> str:
     rows = []
     for key, corpus in KNOWN.items():
         rows.append((key, corpus.title))
-        rows.append(("", _sizes(corpus)))
+        if sizes := _sizes(corpus):
+            rows.append(("", sizes))
         rows.append(("", f"needs {corpus.needs}"))
     introduction = "A list is corpus:subset where there are subsets. Other names:"
     return "\n".join([*aligned(rows), "", introduction, *aligned(list(ALIASES.items()))])
@@ -151,7 +154,9 @@ def _sizes(corpus: KnownCorpus) -> str:
 
 def _details(name: str) -> str:
     # Also refuses a wrong subset.
-    corpus = _subsets(name)[0].corpus
+    chosen = _subsets(name)[0]
+    corpus = chosen.corpus
+    key = chosen.key
     folders = ", ".join(folder or "itself" for folder in corpus.folders)
     rows = {
         "title": corpus.title,
@@ -159,7 +164,9 @@ def _details(name: str) -> str:
         "published": f"numbers are of subset {corpus.usual}" if corpus.usual else "",
         "counts from": corpus.source,
         "needs": corpus.needs,
-        "looked for": f"in paths.database_folder: {folders}",
+        "speech of": describe_origin(key),
+        "shared with": ", ".join(sharing(key)),
+        "looked for": f"in paths.database_folder: {folders}" if folders else "",
         "homepage": corpus.homepage,
         "licence": corpus.licence,
     }

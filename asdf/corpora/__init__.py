@@ -2,6 +2,7 @@
 
 from asdf.corpora.checking import compare_with_disk, counts, durations_s
 from asdf.corpora.known import KnownCorpus, Reading, is_there
+from asdf.corpora.overlaps import describe_origin, describe_overlaps, sharing
 from asdf.corpora.parquet import Columns, read_parquet
 from asdf.corpora.protocols import choose_subset, read_from, read_protocol
 from asdf.corpora.registry import (
@@ -29,6 +30,8 @@ __all__ = [
     "choose_subset",
     "compare_with_disk",
     "counts",
+    "describe_origin",
+    "describe_overlaps",
     "differences",
     "durations_s",
     "find_tree",
@@ -39,4 +42,5 @@ __all__ = [
     "read_known",
     "read_parquet",
     "read_protocol",
+    "sharing",
 ]

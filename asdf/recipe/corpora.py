@@ -257,7 +257,7 @@ def _check_trained_once(training: Sequence[TrialList]) -> None:
         AsdfError: two of the lists do.
     """
     for first, second in combinations(training, 2):
-        shared = _count_shared(first, second)
+        shared = count_shared(first, second)
         if shared:
             raise AsdfError(
                 f"{shared} utterances are both in {first.name} and in {second.name}, and would be "
@@ -265,7 +265,7 @@ def _check_trained_once(training: Sequence[TrialList]) -> None:
             )
 
 
-def _count_shared(first: TrialList, second: TrialList) -> int:
+def count_shared(first: TrialList, second: TrialList) -> int:
     """Count the recordings that two lists have in common, in whatever way they are spelled."""
     # Paths with '..' may lead from one folder into another.
     climbs = any(".." in utterance for utterance in chain(first.ids, second.ids))

@@ -34,6 +34,7 @@ from asdf.recipe.corpora import (
 from asdf.recipe.folders import Folders, folders_of
 from asdf.recipe.leaving_out import left_out_of, training_lists, validation_lists
 from asdf.recipe.memory import describe_memory, takes_memory
+from asdf.recipe.overlaps import find_overlaps
 from asdf.recipe.selection import select_networks
 from asdf.recipe.stage_list import Stage
 from asdf.recipe.stage_plan import describe_stages
@@ -114,6 +115,8 @@ def plan_run(
     world_size = launch.size if launch.size > 1 else settings.computing.processes
     _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
     lists = _add_corpora(plan, settings, folders, corpora)
+    overlaps = find_overlaps(list(lists.values()), settings, corpora)
+    plan.lines += [f"  warning: {overlap}" for overlap in overlaps]
     if settings.recipe.leave_out and settings.recipe.execute_stage(1):
         _add(plan, "left out", lambda: _describe_left_out(settings, lists))
     _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))

@@ -23,6 +23,7 @@ from asdf.recipe.corpora import (
 )
 from asdf.recipe.folders import Folders
 from asdf.recipe.leaving_out import left_out_of, training_lists
+from asdf.recipe.overlaps import find_overlaps
 from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections, Settings
@@ -353,6 +354,9 @@ class Run:
         lists = [self.utterances(name) for name in names]
         self.world.run_on_main(partial(check_files, lists))
         check_classes(lists, self.settings)
+        if self.world.is_main:
+            for overlap in find_overlaps(lists, self.settings, self.corpora):
+                LOG.warning("%s", overlap)
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self.world.run_on_main(self._check_sampler)
 

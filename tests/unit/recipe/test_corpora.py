@@ -61,7 +61,7 @@ def test_an_unknown_corpus_comes_with_the_nearest_of_both_kinds():
     with pytest.raises(UsageError, match=r"no corpus 'asvspof19'\. Did you mean 'asvspoof19'\?"):
         find_corpus("asvspof19", corpora)
     with pytest.raises(
-        UsageError, match=r"no corpus 'zzz'\. It knows my-corpus, demo, asvspoof19, asvspoof21-la, "
+        UsageError, match=r"no corpus 'zzz'\. It knows my-corpus, demo, asvspoof19, asvspoof19-pa, "
     ):
         find_corpus("zzz", corpora)
 

@@ -1,0 +1,52 @@
+"""What evaluation sets share with training sets is a warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from asdf.recipe.corpora import Corpus
+from asdf.recipe.overlaps import find_overlaps
+from asdf.settings.sections import Sections
+from asdf.trials.trial_list import TrialList
+
+
+def settings(training: tuple[str, ...], evaluation: tuple[str, ...]) -> Sections:
+    made = Sections()
+    made.recipe.training_sets = training
+    made.recipe.evaluation_sets = evaluation
+    made.recipe.validation_sets = ("v",)
+    return made
+
+
+def trials(name: str, ids: list[str], folder: Path) -> TrialList:
+    return TrialList(ids, np.zeros(len(ids), np.int8), name=name, folder=folder)
+
+
+def test_recordings_in_both(tmp_path: Path) -> None:
+    lists = [
+        trials("t", ["a.wav", "b.wav", "c.wav"], tmp_path),
+        trials("e", ["./b.wav", "c.wav", "d.wav"], tmp_path),
+        trials("v", ["a.wav"], tmp_path),
+        trials("other", ["a.wav"], tmp_path / "elsewhere"),
+    ]
+    chosen = settings(("t",), ("e", "other"))
+    assert find_overlaps(lists, chosen, {}) == [
+        "2 recordings of e are also in the training set t: results on them are no test",
+        "1 recordings of v are also in the training set t: results on them are no test",
+    ]
+    # Then a validation set may be the rest of a training set.
+    chosen.recipe.leave_out = ("attack", "A01")
+    assert len(find_overlaps(lists, chosen, {})) == 1
+
+
+def test_corpora_that_share_speech(tmp_path: Path) -> None:
+    """Also where a recipe has a name of its own for one, and although no list was read."""
+    corpora = {"mine": Corpus(reader="wavefake", folder="x"), "v": Corpus("v.txt")}
+    chosen = settings(("mine", "asvspoof19"), ("diffssd:test", "asvspoof21-la:eval", "in-the-wild"))
+    (sentence,) = find_overlaps([], chosen, corpora)
+    assert sentence == (
+        "diffssd:test shares speech with the training set wavefake: both have that of LJSpeech "
+        "(says the table of sources in nii-yamagishilab/AntiDeepfake, protocols/README.md)"
+    )
