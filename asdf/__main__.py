@@ -33,6 +33,7 @@ COMMANDS = {
     "and submissions",
     "fuse": "one system of several: weights from their score files, the gain, fused scores",
     "localise": "how well scores per frame show which parts of recordings are spoofed",
+    "trace": "accuracy, macro-F1, confusion and OSCR of traced sources: attack, vocoder, language",
     "networks": "the networks of ASDF, with their sizes and costs",
     "detectors": "published detectors: their error rates, training data, licences, and how to use "
     "them by name",

@@ -266,7 +266,9 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         name = "a score" if detector.calibration is None else "an LLR"
         decision = f"bona fide from {name} of {threshold:g} on"
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
-    return Heading(scores, network, kind, threshold, decision, detector.precision)
+    classes = detector.source_classes
+    column = classes.column if classes else ""
+    return Heading(scores, network, kind, threshold, decision, detector.precision, column)
 
 
 def _describe_scores(detector: Detector, are_trials: bool) -> str:

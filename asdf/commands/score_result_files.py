@@ -33,6 +33,8 @@ _COLUMNS_AFTER = (
     "lowest_end_s",
     "precision",
 )
+# At the end, for networks that trace sources.
+_COLUMNS_OF_SOURCES = ("source", "source_probability")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Heading:
         threshold: bona fide from this score on; None: no verdicts.
         decision: the threshold in words.
         precision: the number format that the network computed in.
+        source_column: of a network that traces sources, what its classes are; ''.
     """
 
     scores: str
@@ -54,6 +57,7 @@ class Heading:
     threshold: float | None
     decision: str
     precision: str = "fp32"
+    source_column: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,9 @@ class CsvTable:
         """Write the first row."""
         self._rows = csv.writer(file, lineterminator="\n")
         self._precision = heading.precision
-        self._rows.writerow([*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER])
+        self._has_sources = bool(heading.source_column)
+        columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
+        self._rows.writerow([*columns, *(_COLUMNS_OF_SOURCES if self._has_sources else ())])
 
     def add(self, line: Line) -> None:
         """Write the rows of a recording."""
@@ -99,8 +105,12 @@ class CsvTable:
             self._precision,
         ]
         path = csv_text(result.name)
+        if self._has_sources:
+            after += _source_cells(result)
         self._rows.writerow([path, "", "", _cell(result.score), *after])
         empty = [*[""] * (len(_COLUMNS_AFTER) - 1), self._precision]
+        if self._has_sources:
+            empty += ["", ""]
         for window in line.windows:
             self._rows.writerow([path, window.start_s, window.end_s, window.score, *empty])
 
@@ -119,7 +129,10 @@ class JsonTable:
         self._file = file
         self._between = "\n"
         # The object is left open: entries are written as they come, in any number.
-        opened = json.dumps(asdict(heading), indent=2).removesuffix("\n}")
+        entries = asdict(heading)
+        if not heading.source_column:
+            del entries["source_column"]
+        opened = json.dumps(entries, indent=2).removesuffix("\n}")
         file.write(opened + ',\n  "recordings": [')
 
     def add(self, line: Line) -> None:
@@ -162,6 +175,14 @@ def picture_name(output: str, line: Line, names: set[str]) -> str:
         name = f"{first} ({number})"
     names.add(name)
     return name
+
+
+def _source_cells(result: Scored) -> list[str]:
+    """Return the most probable class of sources and its probability."""
+    if result.sources is None:
+        return ["", ""]
+    best = result.sources.best
+    return [csv_text(best), _cell(result.sources.probabilities[best])]
 
 
 def _cell(value: float | None) -> str:

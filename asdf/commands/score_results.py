@@ -23,6 +23,7 @@ from asdf.hub import parse_name
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
+from asdf.scoring.traced import Sources
 from asdf.segments import Segment
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
@@ -178,6 +179,7 @@ class Results:
         """
         entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
         entry["lowest"] = asdict(result.lowest) if result.lowest else None
+        entry["sources"] = asdict(result.sources) if result.sources else None
         entry["over_time"] = [asdict(window) for window in windows]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
@@ -245,7 +247,10 @@ class Results:
         recording = self._recordings[index]
         lowest = WindowScore(**entry["lowest"]) if entry["lowest"] else None
         values = {name: entry[name] for name in _SAVED_FIELDS}
-        values |= {"lowest": lowest, "error": self._as_field(entry["error"])}
+        # A journal of an earlier version has none.
+        sources = Sources(**entry["sources"]) if entry.get("sources") else None
+        values |= {"lowest": lowest, "sources": sources}
+        values["error"] = self._as_field(entry["error"])
         threshold = self._heading.threshold
         frames = frames_of(entry.get("frames"))
         result = Scored(

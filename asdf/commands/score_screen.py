@@ -33,7 +33,8 @@ class Screen:
         cells = [line.result.name, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.result.verdict or "")
-        notes = [_describe_lowest(line), _describe_spoofed(line), result.remark]
+        parts = [_describe_lowest(line), _describe_spoofed(line), _describe_source(line)]
+        notes = [*parts, result.remark]
         notes = [note for note in notes if note]
         if notes:
             cells.append("; ".join(notes))
@@ -66,6 +67,13 @@ class Screen:
         tqdm.write(text, file=self._stream)
         # Another program may read the lines as they come.
         self._stream.flush()
+
+
+def _describe_source(line: Line) -> str:
+    sources = line.result.sources
+    if sources is None:
+        return ""
+    return f"{sources.column} {sources.best} ({sources.probabilities[sources.best]:.2f})"
 
 
 def _describe_lowest(line: Line) -> str:

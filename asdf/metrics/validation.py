@@ -18,10 +18,12 @@ import numpy as np
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.detection import DetCurve, Floats, auc, eer
+from asdf.metrics.sources import evaluate_sources
 from asdf.metrics.thresholds import best_value
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import check_whole, describe_error, find_named
 from asdf.settings.sections import Sections
+from asdf.trials.source_scores import SourceScores
 
 SETTING = "network.validation_metric"
 # Scores of a detector that makes a mistake of each kind, for a trial run of a metric.
@@ -103,6 +105,36 @@ class BestMacroF1(ValidationMetric):
         return best_value(DetCurve.of(bona_fide, spoof), "macro_f1")
 
 
+class SourceMetric(ValidationMetric):
+    """Base of the metrics of traced sources; override `of_sources`."""
+
+    lower_is_better = False
+
+    def value(self, bona_fide: Floats, spoof: Floats) -> float:
+        """Raise: the scores of detection say nothing about sources."""
+        raise UsageError(
+            f"{SETTING} is of traced sources, and this network traces none: set source.column."
+        )
+
+    @abstractmethod
+    def of_sources(self, traced: SourceScores) -> float:
+        """Return the metric of the traced sources of a set."""
+
+
+class SourceAccuracy(SourceMetric):
+    """The proportion of trials of known sources that are called what they are."""
+
+    def of_sources(self, traced: SourceScores) -> float:
+        return evaluate_sources(traced).closed["accuracy"]
+
+
+class SourceMacroF1(SourceMetric):
+    """The macro-F1 of trials of known sources."""
+
+    def of_sources(self, traced: SourceScores) -> float:
+        return evaluate_sources(traced).closed["macro_f1"]
+
+
 class ChosenMetric:
     """What `network.validation_metric` names, a class or a function, and its name there.
 
@@ -119,9 +151,12 @@ class ChosenMetric:
         path = class_path_of(SETTING, self.name)
         named = find_named(path, folder, SETTING, ValidationMetric)
         self._value: Callable[[Floats, Floats], Any]
+        self._of_sources: Callable[[SourceScores], float] | None = None
         if isinstance(named, type):
             metric = self._build(named, settings)
             self._value = metric.value
+            if isinstance(metric, SourceMetric):
+                self._of_sources = metric.of_sources
             self.lower_is_better = bool(metric.lower_is_better)
         elif callable(named):
             self._value = named
@@ -132,6 +167,22 @@ class ChosenMetric:
     @property
     def is_eer(self) -> bool:
         return self.name == "eer"
+
+    @property
+    def is_of_sources(self) -> bool:
+        return self._of_sources is not None
+
+    def of_set(
+        self, bona_fide: Floats, spoof: Floats, traced: SourceScores | None, set_name: str
+    ) -> float:
+        """Return the metric of a set, of the scores of detection or of the traced sources.
+
+        Raises:
+            AsdfError: as `value`.
+        """
+        if self._of_sources is not None and traced is not None:
+            return self._of_sources(traced)
+        return self.value(bona_fide, spoof, set_name)
 
     def value(self, bona_fide: Floats, spoof: Floats, set_name: str) -> float:
         """Return the metric of the scores of the set called `set_name`.
@@ -183,4 +234,6 @@ def check_metric(settings: Sections, folder: Path | None) -> None:
     Raises:
         UsageError, AsdfError: as of `ChosenMetric` and its `value`.
     """
-    ChosenMetric(settings, folder).value(_BONA_FIDE, _SPOOF, "a trial run")
+    metric = ChosenMetric(settings, folder)
+    if not (metric.is_of_sources and settings.source.column):
+        metric.value(_BONA_FIDE, _SPOOF, "a trial run")

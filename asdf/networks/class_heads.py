@@ -133,6 +133,12 @@ def attach_class_head(network: nn.Module, head: ClassHead, classes: SourceClasse
     attach(network, CLASS_HEAD, head, "a head for source tracing")
 
 
+def source_classes_of(network: nn.Module) -> SourceClasses | None:
+    """Return the classes of sources that `network` traces; None where it traces none."""
+    head = class_head_of(network)
+    return None if head is None else SourceClasses(head.column, head.names, head.bona_fide)
+
+
 def class_head_of(network: nn.Module) -> ClassHead | None:
     """Return the head for source tracing that is a part of `network`, if there is one."""
     head = part_of(network, CLASS_HEAD)

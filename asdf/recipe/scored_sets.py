@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
     from asdf.metrics.results import MetricValue
     from asdf.metrics.validation import ChosenMetric
+    from asdf.scoring.score_list import ScoredList
     from asdf.trials.how_scored import HowScored
     from asdf.trials.score_file import Scores
+    from asdf.trials.source_scores import SourceScores
+    from asdf.trials.sources import SourceClasses
     from asdf.trials.trial_list import TrialList
 
 
@@ -55,7 +58,7 @@ def score_lists(
     Args:
         metric: is computed as well; None: the EER alone.
     """
-    from asdf.scoring.score_list import build_list_scorer, score_list
+    from asdf.scoring.score_list import build_list_scorer, score_and_trace
     from asdf.trials.how_scored import in_precision
 
     eers: dict[str, float] = {}
@@ -64,17 +67,18 @@ def score_lists(
     scored = scorer.how_scored
     for utterances, lengths in measured:
         corpus = utterances.name
-        scores = score_list(scorer, utterances, lengths, run.settings, run.world, run.stop)
+        scores = score_and_trace(scorer, utterances, lengths, run.settings, run.world, run.stop)
         path = run.folders.scores(name, corpus)
+        classes = scorer.source_classes
         result = run.world.run_on_main(
-            partial(_write_scores, run, path, utterances, scores, scored, metric)
+            partial(_write_scores, run, path, utterances, scores, scored, classes, metric)
         )
         eers[corpus] = result.eer
         shown = f"EER {100 * result.eer:.3f} %"
         if metric is not None:
             values[corpus] = result.value
             shown += f", {metric.name} {result.value:.4f}"
-        shown += in_precision(scored.precision)
+        shown += in_precision(scored.precision) + result.traced
         LOG.info("%s on %s: %s", NetworkName.parse(name), corpus, shown)
     if metric is None:
         return ValidationResult(eers)
@@ -82,29 +86,35 @@ def score_lists(
 
 
 class _SetResult(NamedTuple):
-    """The EER on a set, and the value of the metric that networks are chosen by."""
+    """The EER on a set, the metric that networks are chosen by, and in words what was traced."""
 
     eer: float
     value: float
+    traced: str = ""
 
 
 def _write_scores(
     run: Run,
     path: Path,
     utterances: TrialList,
-    scores: np.ndarray | None,
+    computed: ScoredList | None,
     scored: HowScored,
+    classes: SourceClasses | None,
     metric: ChosenMetric | None,
 ) -> _SetResult:
     """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
+    from asdf.metrics.sources import describe_traced
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
+    from asdf.trials.source_scores import sources_file, trace, write_source_scores
     from asdf.trials.table import write_trials
 
-    assert scores is not None  # the main rank has them
+    assert computed is not None  # the main rank has them
+    scores = computed.scores
     # Removed first: a run that is killed here must not leave a description of other scores.
     remove_how_scored(path)
+    sources_file(path).unlink(missing_ok=True)
     write_scores(path, utterances.ids, utterances.labels, scores)
     write_how_scored(path, scored)
     if utterances.columns:
@@ -112,12 +122,19 @@ def _write_scores(
     bona_fide = scores[utterances.labels == 1]
     spoof = scores[utterances.labels == 0]
     rate = eer(bona_fide, spoof)[0]
-    if metric is None:
-        return _SetResult(rate, rate)
-    return _SetResult(rate, metric.value(bona_fide, spoof, utterances.name))
+    traced = None
+    if classes is not None and computed.sources is not None:
+        traced = trace(utterances, classes, computed.sources)
+        write_source_scores(sources_file(path), traced)
+    value = rate
+    if metric is not None:
+        value = metric.of_set(bona_fide, spoof, traced, utterances.name)
+    return _SetResult(rate, value, describe_traced(traced))
 
 
-def value_of(metric: ChosenMetric, scores: Scores, corpus: str) -> MetricValue | None:
+def value_of(
+    metric: ChosenMetric, scores: Scores, corpus: str, traced: SourceScores | None = None
+) -> MetricValue | None:
     """Return the value on a set of the metric that networks are chosen by; None for the EER.
 
     None also where it fails, as a user's own may on a set that no network was chosen on: a warning
@@ -128,7 +145,7 @@ def value_of(metric: ChosenMetric, scores: Scores, corpus: str) -> MetricValue |
     if metric.is_eer:
         return None
     try:
-        value = metric.value(scores.bona_fide, scores.spoof, corpus)
+        value = metric.of_set(scores.bona_fide, scores.spoof, traced, corpus)
     except AsdfError as error:
         LOG.warning("warning: %s", error)
         return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from asdf.errors import AsdfError
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
+from asdf.recipe.source_results import read_traced, report_sources
 from asdf.recipe.starting_point import find_starting_point, resume_training
 from asdf.recipe.training_clips import (
     build_clip_frames,
@@ -179,6 +180,8 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     from asdf.trials.score_file import read_scores
     from asdf.trials.scored_files import how_scored
 
+    networks = list(networks)
+    sets = list(sets)
     # From the score files, not from memory: stage 3 may run on another day.
     rows = []
     metric = ChosenMetric(run.settings, run.recipe_folder)
@@ -195,10 +198,11 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
                 set=corpus,
                 result=evaluate(scores),
                 scored=how_scored(path),
-                chosen_by=value_of(metric, scores, corpus),
+                chosen_by=value_of(metric, scores, corpus, read_traced(path)),
             )
             rows.append(row)
     LOG.info("%s", results_table(rows))
+    report_sources(run, networks, sets)
     records = write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
     page = report_page(gather([open_run_folder(run.folders.system)]))

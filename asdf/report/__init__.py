@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         seeds_to_latex,
     )
     from asdf.report.seed_results import OverSeeds
+    from asdf.report.sources import confusion_svg, sources_record, sources_text
     from asdf.report.tables import summary_text, systems_text
 
 _HOMES = {
@@ -56,6 +57,7 @@ _HOMES = {
     "chosen_network": "comparison",
     "compare_configurations": "seed_comparison",
     "csv_with_seeds": "seed_files",
+    "confusion_svg": "sources",
     "different_environments": "comparison",
     "different_results": "comparison",
     "different_settings": "comparison",
@@ -71,6 +73,8 @@ _HOMES = {
     "runs_in": "choosing",
     "runs_to_latex": "latex_seeds",
     "seeds_to_latex": "seed_files",
+    "sources_record": "sources",
+    "sources_text": "sources",
     "summary_text": "tables",
     "systems_text": "tables",
     "to_csv": "exports",
@@ -89,6 +93,7 @@ __all__ = [
     "Side",
     "chosen_network",
     "compare_configurations",
+    "confusion_svg",
     "csv_with_seeds",
     "different_environments",
     "different_results",
@@ -105,6 +110,8 @@ __all__ = [
     "runs_in",
     "runs_to_latex",
     "seeds_to_latex",
+    "sources_record",
+    "sources_text",
     "summary_text",
     "systems_text",
     "to_csv",

@@ -69,6 +69,7 @@ class Detector:
         length: how much of a recording a trial score is of.
         window_samples: of a window of a whole recording; `length.max_samples`, or of a fused system
             the least that one of its networks hears.
+        source_classes: that the network traces, as `sources` of its results has them; None: none.
     """
 
     def __init__(  # noqa: PLR0913
@@ -141,7 +142,10 @@ class Detector:
         assert self.length.max_samples is not None  # settings always have a limit
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
-        self._summary = Summary(self.calibration, self.threshold, self._trial_samples)
+        self.source_classes = opened.scorer.source_classes
+        self._summary = Summary(
+            self.calibration, self.threshold, self._trial_samples, self.source_classes
+        )
         self._windows = WindowScoring(
             self._scorer, self.settings.sad, self.window_samples, self._summary
         )
@@ -236,6 +240,7 @@ class Detector:
             is_silent(heard.waveform),
             output.embedding(0),
             framed,
+            output.source(0),
         )
         score = self._summary.describe_trial(trial)
         if score.remark:

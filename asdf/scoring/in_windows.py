@@ -113,7 +113,9 @@ class WindowScoring:
                 end = window.start + len(window.waveform)
                 score = float(output.scores[row])
                 silent = is_silent(window.waveform)
-                yield Window(window.start, end, score, silent, output.embedding(row))
+                yield Window(
+                    window.start, end, score, silent, output.embedding(row), output.source(row)
+                )
 
 
 def track_windows(windows: Iterator[Window], recording: Recording, count: int) -> Iterator[Window]:

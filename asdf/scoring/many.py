@@ -138,6 +138,7 @@ class FileScoring:
             silent=part.silent,
             embedding=output.embedding(row),
             frames=frames,
+            sources=output.source(row),
         )
         return self.scoring.summary.describe_trial(trial)
 

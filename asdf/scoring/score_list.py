@@ -6,6 +6,8 @@ any number of processes that use the same number of threads (see `asdf.data.scor
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -21,7 +23,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
 from asdf.scoring.precision import agree_on_precision
-from asdf.scoring.scorer import Scorer
+from asdf.scoring.scorer import Computed, Scorer
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
@@ -41,6 +43,19 @@ def build_list_scorer(network: nn.Module, settings: Sections, world: World) -> S
     return Scorer(network, settings.network, precision, smallest_gpu(world))
 
 
+class ScoredList(NamedTuple):
+    """What a network gives for the trials of a list, in list order.
+
+    Attributes:
+        scores: (trials,) float32.
+        sources: (trials, classes) float32, logits of the network's classes of sources; None where
+            it traces none.
+    """
+
+    scores: np.ndarray
+    sources: np.ndarray | None = None
+
+
 def score_list(
     scorer: Scorer,
     utterances: TrialList,
@@ -50,6 +65,22 @@ def score_list(
     stop: StopRequest,
 ) -> np.ndarray | None:
     """Score all trials: float32, in list order, on the main rank; None on the others.
+
+    Args and errors are those of `score_and_trace`.
+    """
+    scored = score_and_trace(scorer, utterances, lengths, settings, world, stop)
+    return None if scored is None else scored.scores
+
+
+def score_and_trace(
+    scorer: Scorer,
+    utterances: TrialList,
+    lengths: np.ndarray,
+    settings: Sections,
+    world: World,
+    stop: StopRequest,
+) -> ScoredList | None:
+    """Score all trials, and trace their sources, on the main rank; None on the others.
 
     Args:
         scorer: as `build_list_scorer` makes it.
@@ -74,7 +105,7 @@ def score_list(
         shown=world.is_main,
         unit="batches",
     ):
-        scores.append(scorer.score(waveforms))
+        scores.append(_rows_of(scorer.compute(waveforms)))
         if stop:
             break
     world.stop_together(stop, f"while {what}")
@@ -83,7 +114,20 @@ def score_list(
     # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
     assembled: list[np.ndarray] = []
     world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
-    return assembled[0] if assembled else None
+    if not assembled:
+        return None
+    rows = assembled[0]
+    # Copies: a column of rows would hold all of them, and is not laid out as a vector.
+    scores_only = np.ascontiguousarray(rows[:, 0])
+    return ScoredList(scores_only, rows[:, 1:].copy() if rows.shape[1] > 1 else None)
+
+
+def _rows_of(computed: Computed) -> Tensor:
+    """Return a row per trial, (batch, 1 + classes): its score, then what is traced."""
+    scores_B1 = computed.scores_B.unsqueeze(1)
+    if computed.sources_BK is None:
+        return scores_B1
+    return torch.cat([scores_B1, computed.sources_BK], dim=1)
 
 
 def _keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
@@ -98,23 +142,25 @@ def _trials_of(batches: list[ScoringBatch]) -> np.ndarray:
 
 
 def _fetch(scores: list[Tensor]) -> np.ndarray:
-    """Bring the scores of all batches to the host.
+    """Bring the rows of all batches to the host, (trials, numbers).
 
     They stay on the device until here: fetching each batch's would make it wait for the host.
     """
     if not scores:
-        return np.zeros(0, np.float32)
+        return np.zeros((0, 0), np.float32)
     return fetch_later(torch.cat(scores))().numpy()
 
 
 def _assemble(parts: list[tuple[np.ndarray, np.ndarray]], utterances: TrialList) -> np.ndarray:
-    """Put the scores of all ranks, as (trials, scores), into list order, and check them."""
+    """Put the rows of all ranks, as (trials, rows), into list order, and check them."""
     trials = np.concatenate([trials for trials, _ in parts])
     if not np.array_equal(np.sort(trials), np.arange(len(utterances))):
         raise RuntimeError(f"{utterances.name}: {len(trials)} scores for {len(utterances)} trials")
-    scores = np.empty(len(utterances), np.float32)
-    scores[trials] = np.concatenate([scores for _, scores in parts])
-    wrong = np.flatnonzero(~np.isfinite(scores))
+    # A rank without trials does not know how many numbers a row has.
+    rows = np.concatenate([rows for _, rows in parts if len(rows)])
+    scores = np.empty_like(rows)
+    scores[trials] = rows
+    wrong = np.flatnonzero(~np.isfinite(scores).all(axis=1))
     if len(wrong):
         names = ", ".join(utterances.ids[index] for index in wrong[:_SHOWN])
         raise AsdfError(

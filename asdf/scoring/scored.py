@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from asdf.scoring.frame_scores import FrameScores
+from asdf.scoring.traced import Sources
 
 MIN_SPEECH_S = 0.5
 """Shorter speech is scored, as every trial must be, but not judged.
@@ -60,6 +61,7 @@ class Known:
             several windows the mean.
         frames: the scores of the recording's frames, if requested; of all of it, also where the
             score is of its beginning.
+        sources: by a network that traces sources, its classes with their probabilities.
     """
 
     verdict: str | None = None
@@ -74,6 +76,7 @@ class Known:
     judged: bool = True
     embedding: np.ndarray | None = None
     frames: FrameScores | None = None
+    sources: Sources | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,8 @@ class Scored(Known):
             "seconds": self.seconds,
             "seconds_scored": self.seconds_scored,
         }
+        if self.sources:
+            entry |= self.sources.entry()
         if self.lowest:
             entry["lowest"] = asdict(self.lowest)
         if self.remark:

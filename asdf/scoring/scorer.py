@@ -22,6 +22,7 @@ from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.transfer import fetch_later, send
 from asdf.errors import UsageError
 from asdf.networks import fixed_samples, frame_hop, scoring_length
+from asdf.networks.class_heads import source_classes_of
 from asdf.networks.outputs import as_outputs
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.frame_scores import fit_frames
@@ -48,12 +49,16 @@ class Computed(NamedTuple):
     """What a network gives for a batch, on the device.
 
     Attributes:
+        embeddings: whatever it returns first.
+        scores_B: (batch,) float32.
         frames_BF: scores of frames: the bona fide minus the spoof logit; None without such a head.
+        sources_BK: logits of its classes of sources, float32; None without any.
     """
 
     embeddings: Any
     scores_B: Tensor
     frames_BF: Tensor | None
+    sources_BK: Tensor | None
 
 
 class Scorer(WaveformScorer):
@@ -61,6 +66,7 @@ class Scorer(WaveformScorer):
 
     Attributes:
         frame_hop: samples per frame of the network's frame-level head; None: it has none.
+        source_classes: that the network traces; None: it traces no sources.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class Scorer(WaveformScorer):
         self.length = scored_length_of(network, settings)
         self.frame_hop = frame_hop(network)
         self._network = network.to(self.device)
+        self.source_classes = source_classes_of(network)
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = threading.Lock()
         self._threads = threads
@@ -144,7 +151,10 @@ class Scorer(WaveformScorer):
                 logits_BF2 = outputs.frame_logits_BF2.float()
                 frames_BF = logits_BF2[:, :, 1] - logits_BF2[:, :, 0]
             scores_B = self._scores_from(outputs.logits_B2.float())
-            return Computed(outputs.embeddings, scores_B, frames_BF)
+            sources_BK = None
+            if self.source_classes is not None and outputs.class_logits_BK is not None:
+                sources_BK = outputs.class_logits_BK.float()
+            return Computed(outputs.embeddings, scores_B, frames_BF, sources_BK)
 
     def require_frames(self) -> int:
         """Return the samples per frame of the network's frame-level head.
@@ -175,18 +185,22 @@ class Scorer(WaveformScorer):
         """
         if frames:
             self.require_frames()
-        embeddings_BE, scores_B, frames_BF = self.compute(torch.from_numpy(waveforms_BT))
-        fetch_scores = fetch_later(scores_B)
+        computed = self.compute(torch.from_numpy(waveforms_BT))
+        embeddings_BE = computed.embeddings
+        fetch_scores = fetch_later(computed.scores_B)
         fetched = None
-        if frames and frames_BF is not None:
-            fetched = list(fetch_later(frames_BF)().numpy())
+        if frames and computed.frames_BF is not None:
+            fetched = list(fetch_later(computed.frames_BF)().numpy())
+        sources = None
+        if computed.sources_BK is not None:
+            sources = fetch_later(computed.sources_BK)().numpy()
         if not embedding:
-            return Output(fetch_scores().numpy(), frames=fetched)
+            return Output(fetch_scores().numpy(), frames=fetched, sources=sources)
         if not isinstance(embeddings_BE, Tensor) or len(embeddings_BE) != len(waveforms_BT):
             name = type(self._network).__name__
             raise UsageError(f"{name} returns no embeddings: request scores alone.")
         embeddings = fetch_later(embeddings_BE.float())().numpy()
-        return Output(fetch_scores().numpy(), embeddings, fetched)
+        return Output(fetch_scores().numpy(), embeddings, fetched, sources)
 
     def score_batch(
         self,
@@ -202,6 +216,9 @@ class Scorer(WaveformScorer):
         self, waveforms: Sequence[np.ndarray], embedding: bool = False, frames: bool = False
     ) -> Output:
         scores = np.empty(len(waveforms), np.float32)
+        sources = None
+        if self.source_classes is not None:
+            sources = np.empty((len(waveforms), len(self.source_classes.names)), np.float32)
         rows: dict[int, np.ndarray] = {}
         framed: dict[int, np.ndarray] = {}
         lengths = np.array([len(waveform) for waveform in waveforms], np.int64)
@@ -209,6 +226,8 @@ class Scorer(WaveformScorer):
             parts = [waveforms[index][: batch.samples] for index in batch.trials]
             output = self.score_batch(parts, batch.samples, embedding, frames)
             scores[batch.trials] = output.scores
+            if sources is not None:
+                sources[batch.trials] = output.sources
             if output.embeddings is not None:
                 rows.update(zip(batch.trials.tolist(), output.embeddings, strict=True))
             if output.frames is not None:
@@ -219,8 +238,9 @@ class Scorer(WaveformScorer):
             hop = self.require_frames()
             fitted = [fit_frames(framed[index], len(waveforms[index]), hop) for index in indices]
         if not embedding or not len(waveforms):
-            return Output(scores, frames=fitted)
-        return Output(scores, np.stack([rows[index] for index in indices]), fitted)
+            return Output(scores, frames=fitted, sources=sources)
+        embeddings = np.stack([rows[index] for index in indices])
+        return Output(scores, embeddings, fitted, sources)
 
     def _scores_from(self, logits_B2: Tensor) -> Tensor:
         bona_fide_B = logits_B2[:, 1]

@@ -15,6 +15,7 @@ import torch
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.scoring.precision import ScoringPrecision
 from asdf.trials.scored_length import ScoredLength
+from asdf.trials.sources import SourceClasses
 
 
 class Output(NamedTuple):
@@ -26,15 +27,21 @@ class Output(NamedTuple):
         frames: scores of the frames of each waveform, (frames,) float32; None where they were not
             requested. Of `WaveformScorer.score_batch` they are those of its rows as they are, of
             `score_waveforms` those of each waveform by itself.
+        sources: (waveforms, classes) float32, logits of classes; None where none are traced.
     """
 
     scores: np.ndarray
     embeddings: np.ndarray | None = None
     frames: Sequence[np.ndarray] | None = None
+    sources: np.ndarray | None = None
 
     def embedding(self, index: int) -> np.ndarray | None:
         """Return the embedding of a waveform, if they were requested."""
         return None if self.embeddings is None else self.embeddings[index]
+
+    def source(self, index: int) -> np.ndarray | None:
+        """Return the logits of the classes of sources of a waveform, if any."""
+        return None if self.sources is None else self.sources[index]
 
 
 class WaveformScorer(ABC):
@@ -44,11 +51,13 @@ class WaveformScorer(ABC):
         device: that is computed on.
         precision: what scores are computed in, and why.
         length: how much of a recording counts; shorter ones are repeated, longer ones cut.
+        source_classes: that are traced; None: no sources are.
     """
 
     device: torch.device
     precision: ScoringPrecision
     length: ScoredLength
+    source_classes: SourceClasses | None = None
 
     @property
     def window_samples(self) -> int:

@@ -27,6 +27,8 @@ from asdf.scoring.scored import (
     WindowScore,
     decide_verdict,
 )
+from asdf.scoring.traced import Sources, mean_sources, name_sources
+from asdf.trials.sources import SourceClasses
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Trial:
         silent: whether what was heard is digital silence.
         embedding: the network's, if requested.
         frames: the scores of the recording's frames, if requested.
+        sources: logits of its classes of sources, if it traces any.
     """
 
     raw: float
@@ -48,6 +51,7 @@ class Trial:
     silent: bool
     embedding: np.ndarray | None = None
     frames: FrameScores | None = None
+    sources: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Window:
         raw: the network's own score.
         silent: whether the window is digital silence.
         embedding: the network's, if requested.
+        sources: logits of its classes of sources, if it traces any.
     """
 
     start: int
@@ -66,6 +71,7 @@ class Window:
     raw: float
     silent: bool
     embedding: np.ndarray | None = None
+    sources: np.ndarray | None = None
 
 
 def is_silent(waveform: np.ndarray) -> bool:
@@ -89,6 +95,7 @@ class Tally:
         covered: samples that lie in a window that counts.
         lowest: the window that counts with the lowest score.
         embedding: the mean of the windows that count, if requested.
+        sources: mean logits of classes of sources, of the windows that count, if any are traced.
     """
 
     raw: float
@@ -98,6 +105,7 @@ class Tally:
     covered: int
     lowest: Window
     embedding: np.ndarray | None = None
+    sources: np.ndarray | None = None
 
     @property
     def all_silent(self) -> bool:
@@ -116,6 +124,7 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
         covered=_count_samples(counted),
         lowest=min(counted, key=_raw_score),
         embedding=_mean_embedding(counted),
+        sources=mean_sources([part.sources for part in counted if part.sources is not None]),
     )
 
 
@@ -127,11 +136,13 @@ class Summary:
         calibration: by which the score is computed from the network's; None: it is the network's.
         threshold: from which score on the verdict is 'bona fide'; None: no verdicts.
         max_samples: beyond which a trial is not heard.
+        classes: of sources that the network traces; None: it traces none.
     """
 
     calibration: Calibration | None
     threshold: float | None
     max_samples: int
+    classes: SourceClasses | None = None
 
     def score_of(self, raw: float, **known: Any) -> Score:
         """Return the score that is shown for the network's, with what is `known` of it.
@@ -172,6 +183,7 @@ class Summary:
             judged=not problem,
             embedding=trial.embedding,
             frames=trial.frames,
+            sources=self._name_sources(trial.sources),
         )
 
     def describe_whole(
@@ -205,7 +217,13 @@ class Summary:
             judged=not problem,
             embedding=tally.embedding,
             frames=frames,
+            sources=self._name_sources(tally.sources),
         )
+
+    def _name_sources(self, row: np.ndarray | None) -> Sources | None:
+        if row is None or self.classes is None:
+            return None
+        return name_sources(self.classes.column, self.classes.names, row)
 
     def describe_window(self, window: Window) -> WindowScore:
         """Return the result of a window."""

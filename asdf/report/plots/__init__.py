@@ -6,6 +6,7 @@ They draw the curves, histograms and courses that the page of the report draws.
 from __future__ import annotations
 
 from asdf.report.curves import ThinnedCurve, thinned_det
+from asdf.report.plots.confusion import confusion_plot, oscr_plot
 from asdf.report.plots.det import det_plot
 from asdf.report.plots.every import write_plots
 from asdf.report.plots.figures import FORMATS, save_figure
@@ -16,8 +17,10 @@ from asdf.report.plots.training import training_curves
 __all__ = [
     "FORMATS",
     "ThinnedCurve",
+    "confusion_plot",
     "det_plot",
     "heat_map",
+    "oscr_plot",
     "save_figure",
     "score_histograms",
     "thinned_det",

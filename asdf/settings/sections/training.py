@@ -44,6 +44,8 @@ VALIDATION_METRICS = {
     "min_cllr": "asdf.metrics.validation.MinCllr",
     "auc": "asdf.metrics.validation.AUC",
     "best_macro_f1": "asdf.metrics.validation.BestMacroF1",
+    "source_accuracy": "asdf.metrics.validation.SourceAccuracy",
+    "source_macro_f1": "asdf.metrics.validation.SourceMacroF1",
 }
 
 

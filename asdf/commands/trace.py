@@ -1,0 +1,158 @@
+"""Measure how well a network traces sources: attack, vocoder, system, language ...
+
+    python -m asdf trace scores/epoch.20/demo-eval.sources.tsv
+    python -m asdf trace A=first.sources.tsv B=second.sources.tsv --reject energy --json out.json
+    python -m asdf trace A.sources.tsv --protocol P --column vocoder --picture matrix.svg
+
+Stage 2 of a run with source.column writes the files. Closed set, of trials whose class the network
+knows: accuracy, macro-F1 and the confusion matrix. Open set, where trials are of other classes: the
+EER of known against unknown by a score of rejection, and OSCR (Dhamija et al., NeurIPS 2018).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.options import add_replicates, check_replicates, command_parser
+from asdf.commands.outputs import check_file, check_inputs, show, text_stream, write_outputs
+from asdf.commands.score_files import named_systems
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import write_text
+
+if TYPE_CHECKING:
+    from asdf.metrics.sources import SourceResult
+    from asdf.trials.source_scores import SourceScores
+    from asdf.trials.trial_list import TrialList
+
+_REJECTIONS = ("probability", "logit", "energy", "entropy")
+
+
+def main(arguments: list[str]) -> int:
+    """Print the metrics; return 0.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a file cannot be read, written or measured.
+    """
+    args = _parser().parse_args(arguments)
+    systems = named_systems(args.sources)
+    _check(args)
+    screen = text_stream([args.json])
+    results = {}
+    for system in systems:
+        results[system.name] = _measure(args, system.path)
+    from asdf.report import sources_record, sources_text
+
+    records = [sources_record(name, args.set, result) for name, result in results.items()]
+    content = json.dumps(records, indent=1, ensure_ascii=False) + "\n"
+    write_outputs([(args.json, lambda path: write_text(path, content))])
+    if args.picture:
+        _draw(args.picture, results)
+    texts = [sources_text(name, result) for name, result in results.items()]
+    show("\n\n".join(texts), screen)
+    return 0
+
+
+def _measure(args: argparse.Namespace, path: Path) -> SourceResult:
+    from asdf.metrics.sources import evaluate_sources
+    from asdf.trials.source_scores import read_source_scores
+
+    scores = read_source_scores(path)
+    speakers = None
+    if args.protocol:
+        from asdf.corpora import choose_subset, read_protocol
+
+        trials = read_protocol(args.protocol)
+        if args.subset:
+            trials = choose_subset(trials, args.subset, args.protocol)
+        rows = _rows_in(scores, trials, path, args.protocol)
+        scores = _with_truths(scores, trials, rows, args.column, args.bona_fide)
+        if "speaker" in trials.columns:
+            speakers = [trials.columns["speaker"][row] for row in rows]
+    return evaluate_sources(scores, args.reject, speakers=speakers, replicates=args.replicates)
+
+
+def _rows_in(scores: SourceScores, trials: TrialList, path: Path, protocol: Path) -> list[int]:
+    """Return the row of each traced trial in a protocol."""
+    rows = []
+    for utterance in scores.ids:
+        row = trials.index_of(utterance)
+        if row is None:
+            raise AsdfError(f"{path}: {utterance!r} is no trial of {protocol}.")
+        rows.append(row)
+    return rows
+
+
+def _with_truths(
+    scores: SourceScores, trials: TrialList, rows: list[int], column: str | None, rule: str
+) -> SourceScores:
+    """Return the scores with the classes that a protocol says."""
+    from asdf.trials.sources import values_of
+
+    values = values_of(trials, column or scores.column, rule)  # type: ignore[arg-type]
+    return replace(scores, truths=[values[row] for row in rows])
+
+
+def _draw(path: Path, results: dict[str, SourceResult]) -> None:
+    """Write the confusion matrix of one system, or the OSCR curves of several."""
+    name, result = next(iter(results.items()))
+    if len(results) == 1 and path.suffix.lower() == ".svg":
+        from asdf.report import confusion_svg
+
+        write_text(path, confusion_svg(name, result))
+        return
+    from asdf.report.plots import confusion_plot, oscr_plot, save_figure
+
+    figure = confusion_plot(result, name) if len(results) == 1 else oscr_plot(results)
+    save_figure(figure, path)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("trace", __doc__, "SOURCES... [options]")
+    parser.add_argument(
+        "sources", nargs="+", metavar="SOURCES", help="FILE or NAME=FILE, as stage 2 writes it"
+    )
+    parser.add_argument(
+        "--protocol", type=Path, metavar="P", help="label file with the classes of the trials"
+    )
+    parser.add_argument("--subset", metavar="NAME", help="only this subset of the protocol")
+    parser.add_argument(
+        "--column", metavar="C", help="of the protocol, with the classes (that of the file)"
+    )
+    parser.add_argument(
+        "--bona-fide",
+        choices=("left_out", "class", "by_column"),
+        default="left_out",
+        help="what bona fide trials of the protocol are, as source.bona_fide (left_out)",
+    )
+    parser.add_argument(
+        "--reject",
+        choices=_REJECTIONS,
+        default="probability",
+        help="the score by which unknown sources are rejected (probability)",
+    )
+    add_replicates(parser, "replicates of the bootstrap (1000); 0: no intervals")
+    parser.add_argument("--set", default="", metavar="NAME", help="name of the set in the output")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything with all digits")
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        metavar="OUT",
+        help="write the confusion matrix of one system, or the OSCR curves of several: svg, pdf, "
+        "png",
+    )
+    return parser
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together."""
+    check_replicates(args.replicates, may_be_none=True)
+    check_inputs([args.protocol])
+    if args.picture:
+        check_file(args.picture)
+    if (args.subset or args.column) and not args.protocol:
+        raise UsageError("--subset and --column are about a protocol: give --protocol too.")
