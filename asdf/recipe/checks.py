@@ -17,7 +17,7 @@ from asdf.distributed.determinism import check_workspace
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.corpora import Corpus, find_corpus, scores_only, validation_sets
+from asdf.recipe.corpora import Corpus, find_corpus, scores_only, set_parts, validation_sets
 from asdf.recipe.folders import Folders, folders_of
 from asdf.recipe.leaving_out import left_out_of
 from asdf.recipe.selection import check_choices
@@ -101,7 +101,9 @@ def settings_failures(
         folder: the recipe's.
     """
     recipe = settings.recipe
-    names = (*recipe.training_sets, *validation_sets(settings), *recipe.evaluation_sets)
+    names = list(recipe.training_sets)
+    for scored in (*validation_sets(settings), *recipe.evaluation_sets):
+        names += set_parts(scored, corpora)
     checks: list[Check] = [partial(folders_of, settings.paths, folder)]
     checks += [partial(find_corpus, name, corpora) for name in dict.fromkeys(names)]
     if stages is not None:

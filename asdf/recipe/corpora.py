@@ -172,6 +172,18 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
     )
 
 
+def set_parts(name: str, corpora: Mapping[str, Corpus]) -> list[str]:
+    """Return the corpora of an evaluation set: of 'mlaad+m-ailabs' both, else the name itself.
+
+    A corpus of spoofs alone has an EER only together with one of bona fide speech.
+    """
+    parts = name.split("+")
+    # A '+' may also belong to the name of a corpus of the recipe, or to a path.
+    if name in corpora or not all(part in corpora or is_known(part) for part in parts):
+        return [name]
+    return parts
+
+
 def validation_sets(settings: Sections) -> tuple[str, ...]:
     """Return the names of the corpora that are scored during training."""
     if settings.recipe.validation_sets is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from asdf.recipe.corpora import (
     find_corpus,
     reaches_callbacks,
     scores_only,
+    set_parts,
     sets_in_use,
     validation_sets,
 )
@@ -45,7 +47,7 @@ from asdf.settings.sections import Sections
 from asdf.text import lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.lists import check_files
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, join
 
 # A launch may have hundreds of processes, one line each.
 _SHOWN_DEVICES = 16
@@ -175,13 +177,19 @@ def _add_corpora(
     """Add the corpora that the stages read, and return the lists of those that exist."""
     lists: dict[str, TrialList] = {}
     plan.lines += ["", "corpora"]
-    for name in sets_in_use(settings):
+    parts_of_sets = {name: set_parts(name, corpora) for name in sets_in_use(settings)}
+    for name in dict.fromkeys(chain.from_iterable(parts_of_sets.values())):
         try:
             corpus = find_corpus(name, corpora)
             plan.lines += _describe_corpus(name, corpus, folders.database, lists)
         except AsdfError as error:
             plan.lines.append(f"  {name}: {_SEE_BELOW}")
             plan.errors.append(error)
+    for name, parts in parts_of_sets.items():
+        if len(parts) > 1:
+            plan.lines.append(f"  {name}: these together")
+            if all(part in lists for part in parts):
+                lists[name] = join([lists[part] for part in parts])
     return lists
 
 

@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from asdf.recipe.corpora import find_corpus
+from asdf.recipe.corpora import find_corpus, set_parts
 from asdf.recipe.run import Run
 
 _REPORT_STAGE = 3
@@ -40,7 +40,8 @@ def _is_demo(run: Run) -> bool:
     names = run.sets_in_use()
     if not names or not run.settings.recipe.execute_stage(_REPORT_STAGE):
         return False
-    return all(find_corpus(name, run.corpora).make is not None for name in names)
+    parts = [part for name in names for part in set_parts(name, run.corpora)]
+    return all(find_corpus(part, run.corpora).make is not None for part in parts)
 
 
 def _shown(path: Path) -> str:

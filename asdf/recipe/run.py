@@ -18,6 +18,7 @@ from asdf.recipe.corpora import (
     is_checked,
     reaches_callbacks,
     scores_only,
+    set_parts,
     sets_in_use,
     validation_sets,
 )
@@ -119,7 +120,13 @@ class Run:
         return sets_in_use(self.settings)
 
     def utterances(self, name: str) -> TrialList:
-        """Return the list of a corpus of the recipe; a corpus that can be made is made first."""
+        """Return the list of a corpus of the recipe, or of several, 'mlaad+m-ailabs'.
+
+        A corpus that can be made is made first.
+        """
+        parts = set_parts(name, self.corpora)
+        if name not in self._lists and len(parts) > 1:
+            self._lists[name] = join([self.utterances(part) for part in parts])
         if name not in self._lists:
             corpus = find_corpus(name, self.corpora)
             if corpus.make is not None:
@@ -352,7 +359,9 @@ class Run:
         if missing:
             raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
         lists = [self.utterances(name) for name in names]
-        self.world.run_on_main(partial(check_files, lists))
+        parts = [part for name in names for part in set_parts(name, self.corpora)]
+        whole = [self.utterances(part) for part in dict.fromkeys(parts)]
+        self.world.run_on_main(partial(check_files, whole))
         check_classes(lists, self.settings)
         if self.world.is_main:
             for overlap in find_overlaps(lists, self.settings, self.corpora):

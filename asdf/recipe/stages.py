@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
+    from asdf.report import Gathered
     from asdf.training.loop import Trainer
     from asdf.training.step import Step
     from asdf.trials.trial_list import TrialList
@@ -205,10 +206,25 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     report_sources(run, networks, sets)
     records = write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
-    page = report_page(gather([open_run_folder(run.folders.system)]))
-    write_text(run.folders.layout.report, page)
+    gathered = gather([open_run_folder(run.folders.system)])
+    write_text(run.folders.layout.report, report_page(gathered))
+    _write_generalisation(run, gathered)
     # The other ranks wait.
     run.callbacks().call_alone("on_results", records)
     LOG.info(
         "written to %s; report.html there shows them with curves and settings", run.folders.results
     )
+
+
+def _write_generalisation(run: Run, gathered: Gathered) -> None:
+    """Log and write the results over several corpora, if there are any."""
+    from asdf.report import generalisation_json, generalisation_text
+    from asdf.runs.files import write_text
+
+    known = gathered.generalisation
+    if known is None:
+        return
+    text = generalisation_text(known)
+    LOG.info("generalisation\n%s", text)
+    write_text(run.folders.layout.generalisation_text, text)
+    write_text(run.folders.layout.generalisation_json, generalisation_json(known))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from asdf.report.exports import to_csv, to_json
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
+    from asdf.report.generalisation_tables import generalisation_json, generalisation_text
     from asdf.report.latex import to_latex
     from asdf.report.latex_seeds import runs_to_latex
     from asdf.report.names import names_of, numbered
@@ -64,6 +65,8 @@ _HOMES = {
     "file_configurations": "seed_files",
     "fold_findings": "folding",
     "gather": "gathering",
+    "generalisation_json": "generalisation_tables",
+    "generalisation_text": "generalisation_tables",
     "json_with_seeds": "seed_files",
     "names_of": "names",
     "numbered": "names",
@@ -101,6 +104,8 @@ __all__ = [
     "file_configurations",
     "fold_findings",
     "gather",
+    "generalisation_json",
+    "generalisation_text",
     "json_with_seeds",
     "names_of",
     "numbered",

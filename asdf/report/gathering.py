@@ -24,6 +24,7 @@ from asdf.metrics.summary import (
 from asdf.report.choosing import Choice, chosen, distinct_names
 from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
 from asdf.report.folding import ReportFinding
+from asdf.report.generalisation import Generalisation, measure_generalisation
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, measure_over_seeds
 from asdf.trials.run_folder import RunFolder
@@ -75,6 +76,7 @@ class Gathered:
         names: one for each run, no two alike.
         leading: set -> metric -> the system that is significantly the best by it (see `leaders`).
         over_seeds: the results of systems that differ by their seed alone, put together.
+        generalisation: None where all sets are of the corpus that was trained on.
     """
 
     runs: list[RunFolder]
@@ -83,6 +85,7 @@ class Gathered:
     findings: list[ReportFinding]
     leading: dict[str, dict[str, str]] = field(default_factory=dict)
     over_seeds: OverSeeds = field(default_factory=OverSeeds)
+    generalisation: Generalisation | None = None
 
     @property
     def sets(self) -> list[str]:
@@ -168,7 +171,20 @@ def gather(
         )
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
     findings = [*collection.findings, *over_seeds.findings]
-    gathered = Gathered(list(runs), names, collection.measurements, findings, over_seeds=over_seeds)
+    generalisation = None
+    # Of all networks of a training, averages over sets say nothing and take long.
+    if choice != "all":
+        generalisation = measure_generalisation(
+            runs, names, collection.measurements, over_seeds, replicates
+        )
+    gathered = Gathered(
+        list(runs),
+        names,
+        collection.measurements,
+        findings,
+        over_seeds=over_seeds,
+        generalisation=generalisation,
+    )
     for set_name in gathered.sets:
         _compare_systems(gathered, set_name, replicates)
     return gathered

@@ -29,8 +29,20 @@ _MEANS = "EER in per cent: mean and standard deviation over seeds"
 def runs_to_latex(gathered: Gathered) -> str:
     """Return a table of all systems by set; seeds of one configuration are one row.
 
-    Systems in no group have their interval over trials instead of a deviation.
+    Systems in no group have their interval over trials instead of a deviation. Sets of other
+    corpora than the training's have a second table, with averages.
     """
+    latex = _sets_table(gathered)
+    if gathered.generalisation is None:
+        return latex
+    # Imported here: it draws on this module.
+    from asdf.report.generalisation_tables import generalisation_to_latex
+
+    known = gathered.generalisation
+    return latex + "\n" + generalisation_to_latex(known, gathered.over_seeds, gathered.leading)
+
+
+def _sets_table(gathered: Gathered) -> str:
     if not gathered.over_seeds.has_groups:
         return _systems_table(gathered)
     over = gathered.over_seeds

@@ -21,6 +21,7 @@ from asdf.report.data import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
 from asdf.report.folding import fold_findings
 from asdf.report.gathering import Gathered
+from asdf.report.generalisation_tables import generalisation_table
 from asdf.report.literature import Literature, published_results
 from asdf.report.names import labels_of
 from asdf.report.run_settings import setting_differences, settings_of_runs
@@ -97,6 +98,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         overview=results.overview(gathered),
         seeds=seeds_table(gathered),
         seed_sentences=seed_sentences(gathered),
+        generalisation=_generalisation(gathered),
         shows_several_networks_of_a_run=results.shows_several_networks_of_a_run(gathered),
         costs=ASVSPOOF5,
         sections=sections,
@@ -141,6 +143,11 @@ def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
         heat_maps=heat_maps(gathered, set_name),
         literature=published_results(set_name, gathered.on(set_name)),
     )
+
+
+def _generalisation(gathered: Gathered) -> Table | None:
+    known = gathered.generalisation
+    return None if known is None else generalisation_table(known)
 
 
 def _contents(sections: list[SetSection]) -> list[Link]:

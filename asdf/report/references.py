@@ -124,8 +124,11 @@ KNOWN_SETS = {
     "asvspoof19-eval": _2019_LA,
     "asvspoof19:eval": _2019_LA,
     "asvspoof21-la:eval": _2021_LA,
+    "asvspoof21-la-eval": _2021_LA,
     "asvspoof21-df:eval": _2021_DF,
+    "asvspoof21-df-eval": _2021_DF,
     "in-the-wild": _IN_THE_WILD,
+    "itw": _IN_THE_WILD,
 }
 """The sets by the names that recipes give them; ':eval' is the subset."""
 

@@ -104,6 +104,15 @@ class Layout:
         return self.results / RESULTS_TEXT
 
     @property
+    def generalisation_json(self) -> Path:
+        """Results over the sets of several corpora, where other ones than the training's are."""
+        return self.results / "generalisation.json"
+
+    @property
+    def generalisation_text(self) -> Path:
+        return self.results / "generalisation.txt"
+
+    @property
     def report(self) -> Path:
         return self.results / "report.html"
 

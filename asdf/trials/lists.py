@@ -92,10 +92,13 @@ def check_files(lists: Iterable[TrialList]) -> None:
     """Raise one AsdfError that counts and names what is missing in all `lists`.
 
     Each folder is listed once instead of looking for every file: on a parallel file system that is
-    far quicker. For a folder in a tar the archive's index is read.
+    far quicker. For a folder in a tar the archive's index is read. Of a list that was joined its
+    parts are to be among `lists`.
     """
     problems = []
     for utterances in lists:
+        if utterances.origin is not None:
+            continue
         missing = _missing_files(utterances)
         if missing:
             names = lines_and_more(missing, _SHOWN, indent=" " * 4)

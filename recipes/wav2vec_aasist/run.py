@@ -36,6 +36,9 @@ CORPORA = {
     "demo-partial-eval": Corpus("partial/eval_list.tsv", make=make_partial_demo),
     "mini-train": Corpus("train_list.txt", protocol=f"{LA}.train.trn.txt"),
     "mini-dev": Corpus("dev_list.txt", protocol=f"{LA}.dev.trl.txt"),
+    # The same next to another corpus, in a folder of its own.
+    "mini:train": Corpus("train_list.txt", folder="mini", protocol=f"{LA}.train.trn.txt"),
+    "mini:dev": Corpus("dev_list.txt", folder="mini", protocol=f"{LA}.dev.trl.txt"),
 }
 
 

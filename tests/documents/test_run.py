@@ -69,6 +69,7 @@ IN_PLACE = {
     "FOLDER": "{data}",
     "epoch.20.pt": "epoch.1.pt",
     "=('asvspoof21-la:eval',)": "=('demo-eval',)",
+    "=('in-the-wild', 'for:testing', 'mlaad+m-ailabs')": "=('demo-dev+demo-eval', 'demo-eval')",
     "CONFIG": "divided",
     "dev.txt --protocol P ": "dev.txt --protocol dev_protocol.txt ",
     " P ": " protocol.txt ",

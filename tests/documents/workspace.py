@@ -54,6 +54,9 @@ paths.system_folder = 'train-aasist'
 train-ssl-aasist < net
 paths.system_folder = 'ssl-aasist'
 
+generalisation < net
+paths.system_folder = 'generalisation'
+
 mini-wav2vec < net
 paths.system_folder = 'mini-wav2vec'
 

@@ -154,6 +154,34 @@ recipe.selected_epochs = ('best',)
 recipe.evaluation_sets = ('asvspoof21-la:eval', 'asvspoof21-df:eval', 'in-the-wild')
 
 
+# Trained on one corpus, scored on many, each with the trials and the 4 s that published numbers are
+# of: one table with averages and pooled error rates (docs/protocols.md). 'a+b' is one set of two
+# corpora: MLAAD has spoofs alone, and M-AILABS the bona fide speech that belongs to them. Leave out
+# what you do not have: "recipe.evaluation_sets=('in-the-wild', 'for:testing')".
+#     python run.py generalisation
+generalisation < train-ssl-aasist
+paths.system_folder = 'generalisation'
+recipe.evaluation_sets = (
+    'asvspoof19:eval',
+    'asvspoof21-la:eval',
+    'asvspoof21-df:eval',
+    'asvspoof5:eval',
+    'in-the-wild',
+    'for:testing',
+    'librisevoc',
+    'mlaad+m-ailabs',
+)
+network.min_evaluation_utterance_length_in_samples = 64600
+network.max_evaluation_utterance_length_in_samples = 64600
+
+# The same in small: trained on the demo corpus, scored on real speech, which has to lie next to it:
+# the corpus of mini-wav2vec, or a link to it, as output/demo_corpus/mini.
+#     python run.py generalisation-small
+generalisation-small < quickstart
+paths.system_folder = 'generalisation-small'
+recipe.evaluation_sets = ('demo-eval', 'mini:train', 'mini:dev')
+
+
 # AASIST on raw waveforms, without a pretrained front end (Jung et al., ICASSP 2022): a thousandth
 # of XLS-R's parameters; good on ASVspoof 2019, does not generalise to other corpora.
 # 'asdf.networks.AASIST_L' is the light one.

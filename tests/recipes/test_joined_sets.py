@@ -1,0 +1,42 @@
+"""'a+b' is an evaluation set of two corpora."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asdf.evaluation import eer, read_scores
+from asdf.trials.table import read_trials
+
+
+def test_two_corpora_are_scored_as_one_set(recipe, capsys):
+    words = ["debug", "network.max_epochs=1"]
+    words += ["recipe.evaluation_sets=('demo-dev+demo-eval', 'demo-eval', 'demo-dev')"]
+    planned = recipe.call(capsys, *words, "--dry-run")
+    assert planned.status == 0, planned.output
+    assert "  demo-dev+demo-eval: these together" in planned.output
+    outcome = recipe.call(capsys, *words)
+    assert outcome.status == 0, outcome.output
+    scores = recipe.system() / "scores" / "epoch.1"
+    joined = read_scores(scores / "demo-dev+demo-eval.txt")
+    parts = {name: read_scores(scores / f"{name}.txt") for name in ("demo-dev", "demo-eval")}
+    values = dict(zip(joined.ids, joined.scores, strict=True))
+    for name, part in parts.items():
+        expected = [values[f"{name}:{utterance}"] for utterance in part.ids]
+        assert expected == part.scores.tolist()
+    bona_fide = np.concatenate([part.bona_fide for part in parts.values()])
+    spoof = np.concatenate([part.spoof for part in parts.values()])
+    assert f"on demo-dev+demo-eval: EER {100 * eer(bona_fide, spoof)[0]:.3f} %" in outcome.output
+    trials = read_trials(recipe.system() / "trials" / "demo-dev+demo-eval.tsv")
+    assert trials.columns["speaker"][0]
+
+
+def test_an_unknown_part_is_named(recipe, capsys):
+    outcome = recipe.call(capsys, "debug", "recipe.evaluation_sets=('demo-dev+demo-evil',)")
+    assert outcome.status != 0
+    assert "the recipe knows no corpus 'demo-dev+demo-evil'" in outcome.output
+
+
+def test_a_joined_set_is_not_trained_on(recipe, capsys):
+    outcome = recipe.call(capsys, "debug", "recipe.training_sets=('demo-train+demo-dev',)")
+    assert outcome.status != 0
+    assert "no corpus 'demo-train+demo-dev'" in outcome.output
