@@ -4,6 +4,8 @@
 #     sbatch puhti_slurm_scripts/puhti_gpu_test.sh quickstart
 #
 # Ten minutes of warning would leave five to run, hence three.
+#
+# Written by make_scripts.sh from sites/puhti.sh and kinds/gpu_test.sh.
 #SBATCH --job-name=asdf-test
 #SBATCH --account=project_0000000
 #SBATCH --partition=gputest
@@ -18,8 +20,7 @@
 #SBATCH --signal=B:USR2@180
 #SBATCH --requeue
 
-python_module=pytorch
-local_disk=${LOCAL_SCRATCH:-}
+asdf_site=puhti asdf_kind=gpu_test
 # shellcheck source=puhti_slurm_scripts/common.sh
 source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
-on_one_node "$@"
+run "$@"

@@ -1,10 +1,12 @@
 #!/bin/bash
-# Puhti, one node: a run on all GPUs that the job requests (--gres), four here.
+# Puhti, one node: a run on all GPUs that the job requests, 4 here.
 #
 #     sbatch puhti_slurm_scripts/puhti_one_node.sh CONFIG [CONFIG ...] [section.name=value ...]
 #
 # For fewer GPUs change three options together: with N, --gres=gpu:v100:N,nvme:200,
 # --cpus-per-task=10 * N and --mem=90G * N.
+#
+# Written by make_scripts.sh from sites/puhti.sh and kinds/one_node.sh.
 #SBATCH --job-name=asdf
 #SBATCH --account=project_0000000
 #SBATCH --partition=gpu
@@ -19,8 +21,7 @@
 #SBATCH --signal=B:USR2@600
 #SBATCH --requeue
 
-python_module=pytorch
-local_disk=${LOCAL_SCRATCH:-}
+asdf_site=puhti asdf_kind=one_node
 # shellcheck source=puhti_slurm_scripts/common.sh
 source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
-on_one_node "$@"
+run "$@"

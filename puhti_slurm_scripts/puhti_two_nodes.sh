@@ -1,7 +1,9 @@
 #!/bin/bash
-# Puhti, two full nodes: one run on eight GPUs; --nodes takes up to 20.
+# Puhti, two nodes: one run on 4 GPUs of each; --nodes takes more.
 #
 #     sbatch puhti_slurm_scripts/puhti_two_nodes.sh CONFIG [CONFIG ...] [section.name=value ...]
+#
+# Written by make_scripts.sh from sites/puhti.sh and kinds/two_nodes.sh.
 #SBATCH --job-name=asdf-nodes
 #SBATCH --account=project_0000000
 #SBATCH --partition=gpu
@@ -16,8 +18,7 @@
 #SBATCH --signal=B:USR2@600
 #SBATCH --requeue
 
-python_module=pytorch
-local_disk=${LOCAL_SCRATCH:-}
+asdf_site=puhti asdf_kind=two_nodes
 # shellcheck source=puhti_slurm_scripts/common.sh
 source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
-on_all_nodes "$@"
+run "$@"

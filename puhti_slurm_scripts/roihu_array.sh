@@ -2,8 +2,11 @@
 # Roihu, an array: one job for each config, with one GPU each; %2 lets two run at once.
 #
 #     sbatch --array=0-2%2 puhti_slurm_scripts/roihu_array.sh net larger_net train-aasist [-- section.name=value ...]
+#     python -m asdf launch RUN.PY net --seeds 0-4 --max-running 2 --slurm puhti_slurm_scripts/roihu_array.sh
 #
 # For N configs: --array=0-(N-1). What follows `--` applies to all of them.
+#
+# Written by make_scripts.sh from sites/roihu.sh and kinds/array.sh.
 #SBATCH --job-name=asdf-array
 #SBATCH --account=project_0000000
 #SBATCH --partition=gpumedium
@@ -18,8 +21,7 @@
 #SBATCH --signal=B:USR2@600
 #SBATCH --requeue
 
-python_module=python-pytorch
-local_disk=${TMPDIR:-}
+asdf_site=roihu asdf_kind=array
 # shellcheck source=puhti_slurm_scripts/common.sh
 source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
-array_task "$@"
+run "$@"

@@ -4,6 +4,8 @@
 #     sbatch puhti_slurm_scripts/roihu_side_by_side.sh CONFIG [CONFIG ...] [-- section.name=value ...]
 #
 # Each run writes its output to a separate file, which the job's output names.
+#
+# Written by make_scripts.sh from sites/roihu.sh and kinds/side_by_side.sh.
 #SBATCH --job-name=asdf-side
 #SBATCH --account=project_0000000
 #SBATCH --partition=gpumedium
@@ -18,8 +20,7 @@
 #SBATCH --signal=B:USR2@600
 #SBATCH --requeue
 
-python_module=python-pytorch
-local_disk=${TMPDIR:-}
+asdf_site=roihu asdf_kind=side_by_side
 # shellcheck source=puhti_slurm_scripts/common.sh
 source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
-side_by_side "$@"
+run "$@"

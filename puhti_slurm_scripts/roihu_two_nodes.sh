@@ -1,10 +1,9 @@
 #!/bin/bash
-# Roihu, two nodes: one run on two GPUs of each.
+# Roihu, two nodes: one run on 2 GPUs of each; --nodes takes more.
 #
 #     sbatch puhti_slurm_scripts/roihu_two_nodes.sh CONFIG [CONFIG ...] [section.name=value ...]
 #
-# gpumedium grants four GPUs per job. gpularge grants full nodes to projects with a scalability test:
-#     sbatch --partition=gpularge --gres=gpu:gh200:4 --cpus-per-task=288 --mem=400G ...
+# Written by make_scripts.sh from sites/roihu.sh and kinds/two_nodes.sh.
 #SBATCH --job-name=asdf-nodes
 #SBATCH --account=project_0000000
 #SBATCH --partition=gpumedium
@@ -19,8 +18,7 @@
 #SBATCH --signal=B:USR2@600
 #SBATCH --requeue
 
-python_module=python-pytorch
-local_disk=${TMPDIR:-}
+asdf_site=roihu asdf_kind=two_nodes
 # shellcheck source=puhti_slurm_scripts/common.sh
 source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
-on_all_nodes "$@"
+run "$@"

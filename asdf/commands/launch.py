@@ -9,6 +9,8 @@
     python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
                                                                  a run per value; several: the grid
     python -m asdf launch RUN.PY net --sweep ... --random 20     20 points of the grid
+    python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
+                                                                 as a job array of a cluster
 
 Every run has a system folder of its own, and what it prints goes to launch.log there. The same
 command again continues the unfinished runs; with more values or seeds it runs those that are new.
@@ -21,6 +23,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from asdf.commands import launch_slurm
 from asdf.commands.launch_jobs import (
     launcher_overrides,
     make_jobs,
@@ -44,7 +47,7 @@ from asdf.launcher import (
     run_queue,
     summary,
 )
-from asdf.recipe.command_line import CommandLine, parse_command_line
+from asdf.recipe.command_line import parse_command_line
 
 
 def main(arguments: list[str]) -> int:
@@ -56,15 +59,22 @@ def main(arguments: list[str]) -> int:
     Raises:
         UsageError: a mistake in any config, point or option, before the first run starts.
     """
+    arguments, sbatch_options = _split_options(arguments)
     args = _parser().parse_intermixed_args(arguments)
     recipe = _find_recipe(args.recipe)
     # Under srun every task would launch all the runs, in the same folders.
     _refuse_several_launchers(read_launch())
+    launch_slurm.check_options(args, sbatch_options)
     command = parse_command_line(args.words, "")
     options = PointOptions(args.seeds, args.sweep, args.random, args.random_seed)
+    if args.slurm is not None:
+        launchers: Sequence[str] = launch_slurm.LAUNCHER_OVERRIDES
+        plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
+        return launch_slurm.submit(plan, recipe, args, sbatch_options)
     refuse_launchers_settings([*command.overrides, *args.sweep])
     slots = open_slots(args.gpus, args.slots)
-    plan = _plan(recipe, command, options, slots, args)
+    launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
+    plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
     if args.dry_run:
         return _show_plan(plan, recipe)
     jobs = make_jobs(plan.runs, recipe, slots, args.processes_per_run)
@@ -75,15 +85,12 @@ def main(arguments: list[str]) -> int:
     return _run(jobs, slots, recipe)
 
 
-def _plan(
-    recipe: Path,
-    command: CommandLine,
-    options: PointOptions,
-    slots: Slots,
-    args: argparse.Namespace,
-) -> Plan:
-    launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
-    return plan_runs(recipe, command.configs, command.overrides, options, launchers)
+def _split_options(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments of this command, and those behind `--`."""
+    if "--" not in arguments:
+        return arguments, []
+    index = arguments.index("--")
+    return arguments[:index], arguments[index + 1 :]
 
 
 def _show_plan(plan: Plan, recipe: Path) -> int:
@@ -115,7 +122,7 @@ def _run(jobs: Sequence[Job], slots: Slots, recipe: Path) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    usage = "RUN.PY CONFIG [CONFIG ...] [section.name=value ...] [options]"
+    usage = "RUN.PY CONFIG [CONFIG ...] [section.name=value ...] [options] [-- sbatch's]"
     parser = command_parser("launch", __doc__, usage)
     parser.add_argument(
         "recipe", metavar="RUN.PY", help="the recipe, e.g. recipes/wav2vec_aasist/run.py"
@@ -138,6 +145,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="processes per run (what its config says)",
     )
+    slurm = parser.add_argument_group("on a cluster")
+    slurm.add_argument(
+        "--slurm",
+        metavar="SCRIPT",
+        help="submit the runs as a job array, each a task of this script; behind --: options of "
+        "sbatch",
+    )
+    slurm.add_argument("--max-running", type=int, metavar="N", help="at most N tasks at a time")
     parser.add_argument(
         "--dry-run", action="store_true", help="check everything, list the runs, and stop"
     )

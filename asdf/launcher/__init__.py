@@ -1,5 +1,6 @@
-"""Many runs at a time: their points, a queue of processes over the GPUs of a node, their states."""
+"""Many runs: their points, a queue of processes over the GPUs of a node or a job array, states."""
 
+from asdf.launcher.arrays import Submission, check_script, queued_runs, submit_array
 from asdf.launcher.planning import Plan, PlannedRun, plan_runs
 from asdf.launcher.points import PointOptions
 from asdf.launcher.processes import kill_tree
@@ -21,14 +22,18 @@ __all__ = [
     "PlannedRun",
     "PointOptions",
     "Slots",
+    "Submission",
     "Table",
+    "check_script",
     "choose_gpus",
     "kill_tree",
     "list_runs",
     "outcome_settings",
     "plan_runs",
+    "queued_runs",
     "read_results",
     "run_queue",
     "settings_digest",
+    "submit_array",
     "summary",
 ]

@@ -112,7 +112,8 @@ def list_runs(jobs: Sequence[Job]) -> str:
     """Return the runs of a launch that is not started, with their folders: a line per run."""
     rows = []
     for job in jobs:
-        rows.append([job.label, job.state, shown_path(job.system)])
+        state = f"{job.state}, {job.detail}" if job.detail else job.state
+        rows.append([job.label, state, shown_path(job.system)])
     return "\n".join(aligned(rows))
 
 

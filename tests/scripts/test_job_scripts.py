@@ -4,7 +4,10 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,17 +16,47 @@ from tests.conftest import ROOT
 from tests.scripts.conftest import SCRIPTS
 from tests.scripts.slurm_lab import Job
 
-JOB_SCRIPTS = sorted(SCRIPTS.glob("*_*.sh"))
+SITES = sorted(path.stem for path in (SCRIPTS / "sites").glob("*.sh"))
+KINDS = sorted(path.stem for path in (SCRIPTS / "kinds").glob("*.sh"))
+JOB_SCRIPTS = [SCRIPTS / f"{site}_{kind}.sh" for site in SITES for kind in KINDS]
+CPUS_PER_GPU = {"puhti": 10, "roihu": 72, "lumi": 7}
 
 # Prints what reached it, and which GPUs; with the word `wait` it runs until a stop is requested.
 STUB = """
 import json, os, sys, time
 words = sys.argv[1:]
 gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-os.write(1, (json.dumps(words) + "\\nGPUs " + gpus + "\\n").encode())
+started_by = os.environ.get("STARTED_BY", "")
+text = json.dumps(words) + "\\nGPUs " + gpus + "\\nstarted by " + started_by + "\\n"
+os.write(1, text.encode())
 while "wait" in words and not os.path.exists(os.environ["ASDF_STOP_FILE"]):
     time.sleep(0.1)
 sys.exit(3 if "fail" in words else 0)
+"""
+
+# A site as a user would write one: another Python, no module, no GPUs to ask for.
+SITE = """
+site_name=Mine
+account=me
+partition=gpu
+time=01:00:00
+gpu_test_time=00:05:00
+gpus_per_node=2
+cpus_per_gpu=3
+gb_per_gpu=5
+gpu_option() { echo "--gres=gpu:v100:$1"; }
+load_site() { python=(env STARTED_BY=load_site "$TEST_PYTHON"); }
+local_disk=
+local_disk_advice="there is none"
+"""
+
+# As users of the first version have copied and changed one.
+FIRST_VERSION = """#!/bin/bash
+#SBATCH --signal=B:USR2@600
+python_module=pytorch
+local_disk=${LOCAL_SCRATCH:-}
+source "${SLURM_SUBMIT_DIR:?submit with sbatch}/puhti_slurm_scripts/common.sh" || exit
+on_one_node "$@"
 """
 
 # With TEST_HOLD it waits in the second step of a job's first start for the stop file.
@@ -58,22 +91,85 @@ def words_in(output: str) -> list[list[str]]:
 def test_shellcheck():
     if shutil.which("shellcheck") is None:
         pytest.skip("no shellcheck here")
-    files = [str(path.relative_to(ROOT)) for path in SCRIPTS.glob("*.sh")]
+    files = [str(path.relative_to(ROOT)) for path in SCRIPTS.rglob("*.sh")]
     done = subprocess.run(
         ["shellcheck", "--external-sources", *files], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
 
 
+def options_of(script: Path) -> dict[str, str]:
+    """The #SBATCH lines of a script."""
+    lines = re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", script.read_text(), re.MULTILINE)
+    return dict(lines)
+
+
 @pytest.mark.parametrize("script", JOB_SCRIPTS, ids=lambda path: path.stem)
 def test_headers_ask_for_the_cpus_of_their_gpus_and_can_be_stopped(script):
-    options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", script.read_text(), re.MULTILINE))
-    gpus = int(re.match(r"gpu:(?:v100|gh200):(\d)", options["gres"])[1])
+    site, _, kind = script.stem.partition("_")
+    options = options_of(script)
+    request = options.get("gres", f"gpu:{options.get('gpus-per-node', '')}")
+    gpus = int(re.match(r"gpu:(?:v100:|gh200:)?(\d)", request)[1])
     cpus = int(options["ntasks-per-node"]) * int(options["cpus-per-task"])
-    assert cpus == gpus * (10 if script.name.startswith("puhti") else 72)
-    assert ("nvme" in options["gres"]) == script.name.startswith("puhti")
+    assert cpus == gpus * CPUS_PER_GPU[site]
+    assert ("nvme" in request) == (site == "puhti")
     assert {"requeue", "account", "mem", "time"} <= set(options)
     assert options["open-mode"] == "append" and options["signal"].startswith("B:USR2@")
+    assert (gpus == 1) == (kind in ("array", "gpu_test"))
+    assert (int(options["ntasks-per-node"]) == gpus > 1) == (kind == "side_by_side")
+
+
+def test_partitions_of_lumi():
+    """As of docs.lumi-supercomputer.eu, Slurm partitions: full nodes, or parts of them."""
+    partitions = {kind: options_of(SCRIPTS / f"lumi_{kind}.sh")["partition"] for kind in KINDS}
+    assert partitions.pop("two_nodes") == "standard-g"
+    assert partitions.pop("gpu_test") == "dev-g"
+    assert set(partitions.values()) == {"small-g"}
+    assert options_of(SCRIPTS / "lumi_one_node.sh")["gpus-per-node"] == "8"
+
+
+def copy_scripts(folder: Path) -> Path:
+    copy = folder / "puhti_slurm_scripts"
+    shutil.copytree(SCRIPTS, copy)
+    return copy
+
+
+def test_the_scripts_are_what_their_sites_and_kinds_make(tmp_path):
+    copy = copy_scripts(tmp_path)
+    done = subprocess.run(
+        ["bash", copy / "make_scripts.sh", *SITES], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    made = {path.name: path.read_text() for path in copy.glob("*.sh")}
+    assert made == {path.name: path.read_text() for path in SCRIPTS.glob("*.sh")}
+    assert not list(copy.glob(".*"))
+
+
+def test_a_site_that_does_not_exist(tmp_path):
+    copy = copy_scripts(tmp_path)
+    done = subprocess.run(
+        ["bash", copy / "make_scripts.sh", "nosuch"], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "there is no" in done.stderr
+
+
+def test_a_site_of_the_users_is_one_file(lab, stub, tmp_path):
+    """Its Python and its options; a script of the first version, without a site, still runs."""
+    copy = copy_scripts(tmp_path)
+    (copy / "sites" / "mine.sh").write_text(SITE)
+    subprocess.run(["bash", copy / "make_scripts.sh", "mine"], check=True)
+    made = options_of(copy / "mine_side_by_side.sh")
+    assert (made["cpus-per-task"], made["mem"], made["ntasks-per-node"]) == ("3", "10G", "2")
+    assert options_of(copy / "mine_gpu_test.sh")["time"] == "00:05:00"
+    assert options_of(copy / "mine_two_nodes.sh")["gres"] == "gpu:v100:2"
+    (copy / "first.sh").write_text(FIRST_VERSION)
+    inside = replace(lab, scripts=copy, folder=tmp_path)
+    job = inside.submit("mine_gpu_test.sh", [], "net", TEST_PYTHON=sys.executable, **stub)
+    first = inside.submit("first.sh", ["--output=first-%j.out"], "net", "x=1", **stub)
+    assert job.wait().state == "COMPLETED", job.output
+    assert words_in(job.output) == [["net"]] and "started by load_site" in job.output
+    assert first.wait().state == "COMPLETED", first.output
+    assert words_in(first.output) == [["net", "x=1"]]
 
 
 def test_slurm_accepts_the_headers_for_puhti(lab):

@@ -12,7 +12,9 @@ from asdf.distributed.cores import usable_cores
 from asdf.distributed.seen_gpus import SeenGpus
 from asdf.launcher import Job, plan_runs
 from asdf.launcher.slots import Slots
+from tests.conftest import ROOT
 
+ARRAY = str(ROOT / "puhti_slurm_scripts" / "puhti_array.sh")
 GPUS = Slots(["0", "1"], are_gpus=True)
 CPU = Slots(["0"], are_gpus=False)
 
@@ -157,6 +159,26 @@ def test_one_launch_is_enough(recipe, capsys, monkeypatch):
     monkeypatch.setenv("MASTER_PORT", "29500")
     status, error = launch(recipe, capsys, "debug", "--slots", "1")
     assert status == 2 and "mpiexec started 2 launches of the same configs: start a single" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--slurm", "nosuch.sh"), "--slurm nosuch.sh: there is no such script. Those of"),
+        (("--slurm", ARRAY, "--slots", "1"), "--slots and --slurm: the job script says what"),
+        (("--slurm", ARRAY, "--gpus", "0"), "--gpus and --slurm: the job script says what"),
+        (("--slurm", ARRAY, "--max-running", "0"), "--max-running 0: at least one is needed"),
+        (("--slurm", ARRAY, "--", "--array=0-3"), "--array=0-3: the array follows from the runs"),
+        (("--slurm", ARRAY, "--", "-a0-3"), "-a0-3: the array follows from the runs"),
+        (("--slurm", ARRAY), "--slurm: there is no sbatch here. Submit from a login node"),
+        (("--max-running", "2"), "options of sbatch behind --, and --max-running, are for --slurm"),
+        (("--", "--time=1"), "options of sbatch behind --, and --max-running, are for --slurm"),
+    ],
+)
+def test_what_cannot_be_submitted(recipe, capsys, monkeypatch, words, message):
+    monkeypatch.setenv("PATH", "/nowhere")
+    status, error = launch(recipe, capsys, "debug", *words)
+    assert status == 2 and error.startswith(f"error: {message}") and error.count("\n") == 1
 
 
 def test_help_needs_no_torch():

@@ -1,0 +1,105 @@
+"""`launch --slurm`: what of the runs has to be submitted, and what to do with the job then."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from asdf.commands.launch_jobs import plain_job
+from asdf.commands.outputs import show
+from asdf.errors import UsageError
+from asdf.launcher import (
+    Job,
+    Plan,
+    Submission,
+    check_script,
+    list_runs,
+    queued_runs,
+    submit_array,
+    summary,
+)
+from asdf.text import and_more
+
+# A job's GPUs are its own, counted from 0, whatever the config says of this machine's.
+LAUNCHER_OVERRIDES = ("computing.gpu_ids=None",)
+_SHOWN = 5
+
+
+def check_options(args: argparse.Namespace, sbatch_options: Sequence[str]) -> None:
+    """Refuse options of the other kind of launch, and a script that cannot be submitted.
+
+    Raises:
+        UsageError: names what does not fit.
+    """
+    if args.slurm is None:
+        if sbatch_options or args.max_running is not None:
+            raise UsageError("options of sbatch behind --, and --max-running, are for --slurm.")
+        return
+    for option in ("gpus", "slots", "processes_per_run"):
+        if getattr(args, option) is not None:
+            raise UsageError(
+                f"--{option.replace('_', '-')} and --slurm: the job script says what each task "
+                "gets; sbatch's options behind -- change it."
+            )
+    if args.max_running is not None and args.max_running < 1:
+        raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
+    check_script(Path(args.slurm), sbatch_options)
+
+
+def submit(
+    plan: Plan, recipe: Path, args: argparse.Namespace, sbatch_options: Sequence[str]
+) -> int:
+    """Submit the runs that are neither done nor in the queue, or list all of them.
+
+    Raises:
+        AsdfError: Slurm refuses.
+    """
+    queued = queued_runs()
+    jobs: list[Job] = []
+    waiting = []
+    for run in plan.runs:
+        job = plain_job(run, recipe)
+        job.restore_state()
+        jobs.append(job)
+        if run.system in queued:
+            job.state = "waiting"
+            job.detail = f"in the queue as {queued[run.system]}"
+        elif job.state != "done":
+            waiting.append(run)
+    show(plan.describe())
+    if args.dry_run:
+        show(list_runs(jobs))
+        return 0
+    _show_others(jobs)
+    if not waiting:
+        show("nothing to submit")
+        return 0
+    script = Path(args.slurm)
+    submission = submit_array(waiting, recipe, script, args.max_running, sbatch_options)
+    _show_submission(submission, len(waiting), args.max_running)
+    return 0
+
+
+def _show_others(jobs: Sequence[Job]) -> None:
+    """Show the results of what is done, and what is in the queue."""
+    done = [job for job in jobs if job.state == "done"]
+    if done:
+        show(summary(done))
+    queued = [f"{job.label} {job.detail}" for job in jobs if job.state != "done" and job.detail]
+    if queued:
+        show(and_more(queued, _SHOWN))
+
+
+def _show_submission(submission: Submission, tasks: int, max_running: int | None) -> None:
+    job = submission.job
+    limit = "" if max_running is None else f", at most {max_running} at a time"
+    show(
+        f"submitted {tasks} runs as job {job}, tasks 0 to {tasks - 1}{limit}\n"
+        f"  runs, a line per task: {submission.file}\n"
+        f"  watch: squeue --job {job}; what tasks print lies in {submission.folder}\n"
+        f"  stop a task, which saves and goes back into the queue: scancel --batch --signal=USR2 "
+        f"{job}_N\n"
+        f"  end all: scancel {job}\n"
+        "The same command again shows what is done, and submits what is neither done nor queued."
+    )
