@@ -3,7 +3,7 @@
 from asdf.corpora.checking import compare_with_disk, counts, durations_s
 from asdf.corpora.known import KnownCorpus, Reading, is_there
 from asdf.corpora.overlaps import describe_origin, describe_overlaps, sharing
-from asdf.corpora.parquet import Columns, read_parquet
+from asdf.corpora.parquet import Columns, read_parquet, read_parquet_list
 from asdf.corpora.protocols import choose_subset, read_from, read_protocol
 from asdf.corpora.registry import (
     ALIASES,
@@ -41,6 +41,7 @@ __all__ = [
     "read_from",
     "read_known",
     "read_parquet",
+    "read_parquet_list",
     "read_protocol",
     "sharing",
 ]

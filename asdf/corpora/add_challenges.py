@@ -57,7 +57,8 @@ _ADD22 = Lists(
 )
 ADD22 = KnownCorpus(
     title="ADD 2022, tracks 1 and 3.2 (Yi et al., ICASSP 2022)",
-    homepage="https://arxiv.org/abs/2202.08433",
+    homepage="https://zenodo.org/records/10843991 (track 1), "
+    "https://zenodo.org/records/12188055 (track 3)",
     licence="CC BY-NC-ND 4.0",
     needs="ADD_train_dev/{label/{train,dev}_label.txt,train,dev}; track1test and its label.txt; "
     "track3test and track3_R1_label.txt; ADD2022track3.2_eval_R2",
@@ -94,7 +95,7 @@ _ADD23 = Lists(
 )
 ADD23 = KnownCorpus(
     title="ADD 2023, track 1.2 (Yi et al., DADA workshop 2023)",
-    homepage="https://arxiv.org/abs/2305.13774",
+    homepage="https://zenodo.org/records/12175884 (R1), https://zenodo.org/records/12176326 (R2)",
     licence="CC BY-NC-ND 4.0",
     needs="Track1.2/{train,dev,testR1,testR2}/{label.txt,wav}",
     folders=("ADD2023", "add2023", "ADD23"),

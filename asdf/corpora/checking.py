@@ -41,6 +41,8 @@ def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
     for folder in reading.audio:
         existing.update(files_in(tree, folder))
     named = set(reading.trials.ids)
+    # Lists may name recordings outside of the tree.
+    existing.update(name for name in named if name.startswith("/") and Path(name).is_file())
     unnamed = existing - named - reading.others
     return OnDisk(
         missing=sorted(named - existing),

@@ -17,6 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from asdf.archives import Archive, ParquetArchive, ParquetTable, find_folder, open_table
@@ -82,9 +83,24 @@ def read_parquet(
             f"{tree.path(under)}: none of the {len(shards)} parquet files holds or names "
             "recordings. Is it the folder of the data set, downloaded whole?"
         )
-    trials = _collect(tree, parts)
+    trials = _collect(tree.root, parts)
     audio = [part.name if part.table.audio else part.folder for part in parts]
     return Reading(trials, audio=tuple(dict.fromkeys(audio)), notes=notes)
+
+
+def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
+    """Read a list in parquet: a row per recording, with its path and label, such as DeepFense's.
+
+    Raises:
+        AsdfError, UsageError: as `read_parquet`.
+    """
+    shard = _Shard("", open_table(path), columns or Columns())
+    if not shard.is_list:
+        raise AsdfError(
+            f"{path} is no list: it needs columns of paths and of labels, and has "
+            f"{', '.join(shard.table.columns)}."
+        )
+    return _collect(path, [shard])
 
 
 def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
@@ -124,7 +140,7 @@ class _Shard:
     """A parquet file and how its columns are read.
 
     Attributes:
-        name: its name in the tree.
+        name: its name in the tree; '' for a list.
         folder: the folder that it lies in.
     """
 
@@ -150,12 +166,16 @@ class _Shard:
         return next((name for name in names if name in self.table.columns), "")
 
     @property
+    def is_list(self) -> bool:
+        return bool(self._path and self._label)
+
+    @property
     def is_of_recordings(self) -> bool:
-        return self.table.audio is not None or bool(self._path and self._label)
+        return self.table.audio is not None or self.is_list
 
     def ids(self) -> list[str]:
         """Return the names of the recordings in the tree, a name per row."""
-        if self.table.audio is not None:
+        if self.name and self.table.audio is not None:
             return [f"{self.name}/{name}" for name in _archive_at(self.table).row_names()]
         paths = self.table.read([self._path])[self._path]
         return [join_name(self.folder, str(path)) for path in paths]
@@ -222,11 +242,11 @@ def _archive_at(table: ParquetTable) -> ParquetArchive:
     return archive
 
 
-def _collect(tree: Tree, shards: Sequence[_Shard]) -> TrialList:
+def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
     """Return the rows of all shards as one list; a column that a shard lacks is '' there."""
     columns_of = [shard.columns() for shard in shards]
     names = list(dict.fromkeys(name for columns in columns_of for name in columns))
-    collector = TrialCollector(tree.root, names)
+    collector = TrialCollector(path, names)
     row = 0
     for shard, columns in zip(shards, columns_of, strict=True):
         ids = shard.ids()

@@ -36,6 +36,7 @@ from asdf.corpora.by_lists import (
 from asdf.corpora.fake_or_real import FOR_2SEC, FOR_NORM, FOR_ORIGINAL, FOR_REREC
 from asdf.corpora.had import HAD
 from asdf.corpora.in_the_wild import IN_THE_WILD
+from asdf.corpora.kaldi import KALDI
 from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there
 from asdf.corpora.llama_partial_spoof import LLAMA_PARTIAL_SPOOF
 from asdf.corpora.m_ailabs import M_AILABS
@@ -85,6 +86,7 @@ KNOWN: dict[str, KnownCorpus] = {
     "fakeavceleb": FAKEAVCELEB,
     "arena": ARENA,
     "parquet": PARQUET,
+    "kaldi": KALDI,
 }
 
 ALIASES = {

@@ -23,6 +23,7 @@ from asdf.corpora import (
     read_from,
     read_known,
     read_parquet,
+    read_parquet_list,
     read_protocol,
 )
 from asdf.data.vocoded_copies import join_with_copies
@@ -60,16 +61,16 @@ class Corpus:
     """Where the utterances of a corpus are: a list, or a corpus of the field in your own folder.
 
     Attributes:
-        list: the list file, relative to `folder`: ASDF's own format, or, with `audio`, a
-            protocol of ASVspoof 2019 whose recordings are `audio/UTT.flac`.
+        list: the list file, relative to `folder`: ASDF's own format, a table in parquet, or, with
+            `audio`, a protocol of ASVspoof 2019 whose recordings are `audio/UTT.flac`.
         folder: relative to paths.database_folder; the paths in the list are relative to it.
         audio: see `list`; relative to `folder`.
         make: makes the corpus in paths.database_folder when it does not exist (the demo corpus).
         protocol: a label file, relative to `folder`, with speaker, attack ... of the utterances of
             `list`; without it the list has no such columns.
         reader: instead of `list`: a name of `asdf.corpora`, with its subset.
-        columns, bona_fide: with `reader='parquet'`: what columns are called in the shards, as in
-            {'label': 'is_fake'}, and the label's value that means bona fide.
+        columns, bona_fide: of parquet: what columns are called in it, as in {'label': 'is_fake'},
+            and the label's value that means bona fide.
     """
 
     list: str = ""
@@ -86,10 +87,10 @@ class Corpus:
             raise UsageError(
                 f"{self}: a Corpus has either a list or a reader. Mend it at the top of run.py."
             )
-        is_parquet = self.reader.split(":")[0] == "parquet"
+        is_parquet = self.reader.split(":")[0] == "parquet" or self.list.endswith(".parquet")
         if (self.columns or self.bona_fide != "") and not is_parquet:
             raise UsageError(
-                f"{self}: columns and bona_fide are for reader='parquet'. Leave them out at the "
+                f"{self}: columns and bona_fide are for parquet. Leave them out at the "
                 "top of run.py."
             )
 
@@ -117,6 +118,10 @@ class Corpus:
         if self.audio is not None:
             protocol = folder / self.list
             return CorpusReading(read_asvspoof2019_protocol(protocol, folder, self.audio, name))
+        if self.list.endswith(".parquet"):
+            columns = Columns(self.columns, str(self.bona_fide))
+            utterances = read_parquet_list(folder / self.list, columns)
+            return CorpusReading(replace(utterances, name=name, folder=folder))
         # The list decides which utterances there are; the protocol only adds columns.
         utterances = read_list(folder / self.list, folder, name)
         trials = self._read_trials(folder)

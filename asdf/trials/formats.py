@@ -19,9 +19,11 @@ from asdf.trials.lines import numbered_lines, peek
 from asdf.trials.score_file import ScoreCollector, Scores, read_scores
 from asdf.trials.trial_list import Labels
 
+# The first line of DeepFense's files of scores.
+_CSV = ("id_audio", "label", "score_spoof", "score_bonafide")
 # Without 1 and 0, unlike the keys of label files: those make a score file one of ASDF's.
 KEYS = {"bonafide": 1, "bona-fide": 1, "spoof": 0}
-Format = Literal["asdf", "keyed", "two columns"]
+Format = Literal["asdf", "keyed", "two columns", "csv"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ def read_score_file(
 ) -> ScoreFile:
     """Read a score file in the format of its first line.
 
-    `PATH 0|1 SCORE` is ASDF's, `UTT ATTACK bonafide|spoof SCORE` that of `read_keyed_scores`,
-    anything else that of `read_two_columns`, which has no labels.
+    `PATH 0|1 SCORE` is ASDF's, `UTT ATTACK bonafide|spoof SCORE` that of `read_keyed_scores`, a csv
+    that of `read_score_csv`, anything else that of `read_two_columns`, which has no labels.
 
     Args:
         is_trial: see `score_format`.
@@ -52,6 +54,8 @@ def read_score_file(
     file_format = score_format(first, is_trial)
     if file_format == "two columns":
         return read_two_columns(path)
+    if file_format == "csv":
+        return read_score_csv(path)
     # A class may be missing: labels of a protocol may still take the place of those in the file.
     if file_format == "asdf":
         scores = read_scores(path, both_classes=False)
@@ -70,6 +74,8 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
     cells = first.split()
     if not cells:
         return "asdf"
+    if _cells_of_csv(first) == _CSV:
+        return "csv"
     utterance = first.rsplit(None, 1)[0]
     if _is_tabbed(first) or (is_trial is not None and is_trial(utterance)):
         return "two columns"
@@ -125,3 +131,45 @@ def read_two_columns(path: str | os.PathLike[str]) -> ScoreFile:
         collector.add(number, cells[0].strip(), cells[1])
     scores = collector.scores(both_classes=False)
     return ScoreFile(scores.ids, scores.scores)
+
+
+def read_score_csv(path: str | os.PathLike[str]) -> ScoreFile:
+    """Read `ID_audio,label,score_spoof,score_bonafide` with its header, as DeepFense writes it.
+
+    Its label 1 is bona fide; the score is that of bona fide minus that of spoof. Where a label is
+    neither 0 nor 1, as for words that its config does not know, the file counts as one without.
+
+    Raises:
+        AsdfError: as `read_scores`, but for the classes.
+    """
+    collector = ScoreCollector(path)
+    has_labels = True
+    for number, line in numbered_lines(path):
+        cells = _cells_of_csv(line)
+        if cells == _CSV and number == 1:
+            continue
+        if len(cells) != len(_CSV):
+            raise AsdfError(
+                f"{path}, line {number}: expected 'ID_audio,label,score_spoof,score_bonafide', "
+                f"found '{line}'."
+            )
+        utterance = line.rsplit(",", 3)[0].strip()
+        _, label, spoof, bona_fide = cells
+        has_labels = has_labels and label in ("0", "1")
+        score = _difference(bona_fide, spoof)
+        collector.add(number, utterance, score, int(label == "1"))
+    scores = collector.scores(both_classes=False)
+    return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
+
+
+def _cells_of_csv(line: str) -> tuple[str, ...]:
+    # From the right: a name may hold a comma.
+    return tuple(cell.strip().lower() for cell in line.rsplit(",", 3))
+
+
+def _difference(bona_fide: str, spoof: str) -> str:
+    """Return the difference of two numbers as a score's text; 'nan', which is refused, of words."""
+    try:
+        return repr(float(bona_fide) - float(spoof))
+    except ValueError:
+        return f"{bona_fide}-{spoof}"

@@ -156,7 +156,7 @@ def test_a_corpus_declares_its_columns(tmp_path: Path) -> None:
     assert trials.labels.tolist() == [1, 0] and trials.name == "mine"
     assert trials.columns == {"speaker": ["ben", "anna"], "version": ["7", "8"]}
     check_files([trials])
-    with pytest.raises(UsageError, match="columns and bona_fide are for reader='parquet'"):
+    with pytest.raises(UsageError, match="columns and bona_fide are for parquet"):
         Corpus(reader="in-the-wild", folder="mine", bona_fide="0").read("x", tmp_path / "db")
 
 
@@ -170,3 +170,29 @@ def test_paths_next_to_the_table(tmp_path: Path) -> None:
     assert reading.trials.ids == ["set/a/1.wav", "set/a/2.wav"]
     assert reading.trials.labels.tolist() == [1, 0]
     assert compare_with_disk(reading, open_tree(tmp_path)) == OnDisk(["set/a/2.wav"], [])
+
+
+def test_a_list_in_parquet(tmp_path: Path) -> None:
+    """As DeepFense has them: paths are relative to the folder of the corpus, not to the list."""
+    (tmp_path / "odss/natural").mkdir(parents=True)
+    soundfile.write(tmp_path / "odss/natural/1.wav", np.zeros(1600), 16000)
+    soundfile.write(tmp_path / "odss/2.wav", np.zeros(1600), 16000)
+    table = pa.table(
+        {
+            "ID": ["1", "2"],
+            "path": ["natural/1.wav", "2.wav"],
+            "label": ["bonafide", "spoof"],
+            "dataset_name": ["ODSS", "ODSS"],
+        }
+    )
+    (tmp_path / "odss/lists").mkdir()
+    pq.write_table(table, tmp_path / "odss/lists/train.parquet")
+    trials = Corpus("lists/train.parquet", folder="odss").read("odss", tmp_path)
+    assert trials.ids == ["natural/1.wav", "2.wav"] and trials.labels.tolist() == [1, 0]
+    assert trials.columns == {"ID": ["1", "2"], "dataset_name": ["ODSS", "ODSS"]}
+    check_files([trials])
+    turned = Corpus("lists/train.parquet", folder="odss", bona_fide="spoof").read("odss", tmp_path)
+    assert turned.labels.tolist() == [0, 1]
+    pq.write_table(pa.table({"path": ["a"]}), tmp_path / "odss/lists/train.parquet")
+    with pytest.raises(AsdfError, match="is no list: it needs columns of paths and of labels"):
+        Corpus("lists/train.parquet", folder="odss").read("odss", tmp_path)

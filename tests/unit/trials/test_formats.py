@@ -28,6 +28,39 @@ def test_keyed(tmp_path):
     assert scores.attacks == ["-", "A07"]
 
 
+CSV = "ID_audio,label,score_spoof,score_bonafide\n"
+
+
+def test_a_csv_of_deepfense(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text(f"{CSV}E_1,1,-1.5,2.5\nE, 2,0,1.75,-0.75\n")
+    scores = read_any_scores(path)
+    assert scores.ids == ["E_1", "E, 2"] and scores.labels.tolist() == [1, 0]
+    assert scores.scores.tolist() == [4.0, -2.5]
+    # Labels that its config did not know are none.
+    path.write_text(f"{CSV}E_1,-1,-1.5,2.5\nE_2,0,1.75,-0.75\n")
+    with pytest.raises(AsdfError, match="there is no label in"):
+        read_any_scores(path)
+    assert read_any_scores(path, LABELS).scores.tolist() == [4.0, -2.5]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("E_2,0,1.75", "line 3: expected 'ID_audio,label,score_spoof,score_bonafide', found 'E_2"),
+        ("E_2,0,nan,1", "line 3: the score of 'E_2' is nan"),
+        ("E_2,0,x,1", "line 3: .*1-x"),
+        ("E_1,1,0,1", "line 3: 'E_1' was already scored in line 2"),
+        (CSV.strip(), "line 3: .*score_bonafide-score_spoof"),
+    ],
+)
+def test_lines_of_a_csv_that_do_not_fit(tmp_path, line, message):
+    path = tmp_path / "s.csv"
+    path.write_text(f"{CSV}E_1,1,-1.5,2.5\n{line}\n")
+    with pytest.raises(AsdfError, match=message):
+        read_any_scores(path)
+
+
 @pytest.mark.parametrize(
     "text",
     ["E_1 0.5\nE_2 -0.5\n", "filename\tcm-score\nE_1\t0.5\nE_2\t-0.5\n", "E_2 -0.5\nE_1 0.5\n"],
