@@ -34,6 +34,7 @@ COMMANDS = {
     "fuse": "one system of several: weights from their score files, the gain, fused scores",
     "localise": "how well scores per frame show which parts of recordings are spoofed",
     "trace": "accuracy, macro-F1, confusion and OSCR of traced sources: attack, vocoder, language",
+    "sasv": "a-DCF, t-EER and more of speaker verification under attack; fusion of its scores",
     "networks": "the networks of ASDF, with their sizes and costs",
     "detectors": "published detectors: their error rates, training data, licences, and how to use "
     "them by name",

@@ -18,6 +18,8 @@ from asdf.metrics.results import (
     results_table,
     write_results,
 )
+from asdf.metrics.sasv import SasvResult, sasv_result, summarise_sasv
+from asdf.metrics.sasv_fusion import SasvFusion, fit_fusion
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,
@@ -28,11 +30,20 @@ from asdf.metrics.tandem import (
     min_tdcf,
     min_tdcf_legacy,
     t_eer,
+    t_eer_path,
 )
 from asdf.metrics.thresholds import choose_threshold
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.formats import read_keyed_scores
 from asdf.trials.matching import read_any_scores, read_unlabelled_scores
+from asdf.trials.sasv_files import (
+    SasvScores,
+    SasvTrials,
+    read_sasv_keys,
+    read_sasv_scores,
+    with_keys,
+    write_sasv_scores,
+)
 from asdf.trials.score_file import Scores, read_scores, write_scores
 from asdf.trials.trial_list import TrialList
 
@@ -51,6 +62,10 @@ __all__ = [
     "Intervals",
     "Result",
     "Row",
+    "SasvFusion",
+    "SasvResult",
+    "SasvScores",
+    "SasvTrials",
     "Scores",
     "TandemCost",
     "Threshold",
@@ -67,6 +82,7 @@ __all__ = [
     "det_curve",
     "eer",
     "evaluate",
+    "fit_fusion",
     "min_a_dcf",
     "min_cllr",
     "min_dcf",
@@ -76,11 +92,18 @@ __all__ = [
     "read_any_scores",
     "read_asv_scores",
     "read_keyed_scores",
+    "read_sasv_keys",
+    "read_sasv_scores",
     "read_scores",
     "read_unlabelled_scores",
     "results_table",
+    "sasv_result",
+    "summarise_sasv",
     "t_eer",
+    "t_eer_path",
     "tied_proportion",
+    "with_keys",
     "write_results",
+    "write_sasv_scores",
     "write_scores",
 ]

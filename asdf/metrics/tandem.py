@@ -171,24 +171,79 @@ def t_eer(asv: AsvScores, cm: AsvScores) -> float:
 
 def t_eer_of(asv: AsvScores, cm: DetCurve) -> float:
     """Return `t_eer` for the curve of a countermeasure, targets and nontargets being bona fide."""
+    return t_eer_path(asv, cm).concurrent().rate
+
+
+@dataclass(frozen=True)
+class ConcurrentPoint:
+    """The concurrent t-EER, as a fraction, and the thresholds of the two systems there."""
+
+    rate: float
+    asv_threshold: float
+    cm_threshold: float
+
+
+@dataclass(frozen=True, eq=False)
+class TandemPath:
+    """Pairs of thresholds with equal tandem miss and false alarm rates, each (ASV thresholds,).
+
+    Attributes:
+        asv_thresholds, cm_thresholds: a pair for each ASV threshold.
+        rates: the mean of both tandem rates of the pair, half of the impostors being spoofs.
+        spoof_rates: how many spoofs pass both systems.
+        gaps: how far the nontarget rate is from the spoofs'; infinite where the ASV system misses
+            no fewer targets than it accepts impostors, which no pair is taken of.
+    """
+
+    asv_thresholds: Floats
+    cm_thresholds: Floats
+    rates: Floats
+    spoof_rates: Floats
+    gaps: Floats
+
+    def concurrent(self) -> ConcurrentPoint:
+        """Return the point of the path at which all three rates are equal.
+
+        Raises:
+            AsdfError: there is none.
+        """
+        best = int(np.argmin(self.gaps))
+        if not np.isfinite(self.gaps[best]):
+            raise AsdfError(
+                "the t-EER is not defined: no ASV threshold misses fewer targets than it accepts "
+                "impostors."
+            )
+        return ConcurrentPoint(
+            rate=float(self.spoof_rates[best]),
+            asv_threshold=float(self.asv_thresholds[best]),
+            cm_threshold=float(self.cm_thresholds[best]),
+        )
+
+
+def t_eer_path(asv: AsvScores, cm: DetCurve) -> TandemPath:
+    """Return the path of equal tandem rates: see `t_eer`."""
     tandem = _TandemCurve.of(asv.target, asv.nontarget, asv.spoof, below=0.001)
     cm_index = _equal_tandem_rates(tandem, cm)
     impostors = 0.5 * tandem.false_alarm + 0.5 * tandem.spoof_false_alarm
     is_allowed = tandem.miss < impostors
+    cm_miss = cm.frr[cm_index]
+    cm_false_alarm = cm.far[cm_index]
     # Ratios of 0 to 0 are NaN, which is turned into the largest gap below.
     with np.errstate(divide="ignore", invalid="ignore"):
         asv_ratio = tandem.false_alarm / tandem.spoof_false_alarm
-        cm_false_alarm = cm.far[cm_index]
-        cm_ratio = cm_false_alarm / (1 - cm.frr[cm_index])
+        cm_ratio = cm_false_alarm / (1 - cm_miss)
         gap = np.abs(asv_ratio - cm_ratio)
     gap = np.where(is_allowed, gap, np.inf)
-    best = int(np.argmin(np.nan_to_num(gap, nan=np.inf)))
-    if not np.isfinite(gap[best]):
-        raise AsdfError(
-            "the t-EER is not defined: no ASV threshold misses fewer targets than it accepts "
-            "impostors."
-        )
-    return float(tandem.spoof_false_alarm[best] * cm_false_alarm[best])
+    miss = cm_miss + (1 - cm_miss) * tandem.miss
+    nontargets = (1 - cm_miss) * tandem.false_alarm
+    spoofs = tandem.spoof_false_alarm * cm_false_alarm
+    return TandemPath(
+        asv_thresholds=tandem.thresholds,
+        cm_thresholds=cm.thresholds[cm_index],
+        rates=(miss + 0.5 * nontargets + 0.5 * spoofs) / 2,
+        spoof_rates=spoofs,
+        gaps=np.nan_to_num(gap, nan=np.inf),
+    )
 
 
 def _equal_tandem_rates(tandem: _TandemCurve, cm: DetCurve) -> npt.NDArray[np.intp]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from asdf.report.latex_seeds import runs_to_latex
     from asdf.report.names import names_of, numbered
     from asdf.report.page import report_page
+    from asdf.report.sasv import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
     from asdf.report.seed_comparison import (
         SeedComparison,
         SetDifference,
@@ -78,6 +79,11 @@ _HOMES = {
     "seeds_to_latex": "seed_files",
     "sources_record": "sources",
     "sources_text": "sources",
+    "sasv_csv": "sasv",
+    "sasv_json": "sasv",
+    "sasv_latex": "sasv",
+    "sasv_systems_text": "sasv",
+    "sasv_text": "sasv",
     "summary_text": "tables",
     "systems_text": "tables",
     "to_csv": "exports",
@@ -114,6 +120,11 @@ __all__ = [
     "report_page",
     "runs_in",
     "runs_to_latex",
+    "sasv_csv",
+    "sasv_json",
+    "sasv_latex",
+    "sasv_systems_text",
+    "sasv_text",
     "seeds_to_latex",
     "sources_record",
     "sources_text",

@@ -181,6 +181,7 @@ def write_scores(folder: Path, output: Path, corpus: Path) -> None:
     metadata.write_text("".join(keys))
     shutil.copy(metadata, folder / "trial_metadata.txt")
     write_decisions(folder)
+    write_verification(folder)
     (folder / "scores.txt.gz").write_bytes(gzip.compress((folder / "scores.txt").read_bytes()))
     (folder / "LA.tar.gz").write_bytes(gzip.compress(b""))
 
@@ -197,6 +198,23 @@ def write_decisions(folder: Path) -> None:
         predicted.append(f"{name},{'real' if float(score) > 0 else 'fake'}\n")
     (folder / "eval.csv").write_text("".join(labels))
     (folder / "predict.csv").write_text("".join(predicted))
+
+
+def write_verification(folder: Path) -> None:
+    """Write scores and keys of speaker verification under attack, of two sets."""
+    rng = np.random.default_rng(0)
+    means = {"target": (2, 2), "nontarget": (2, -2), "spoof": (-2, 1)}
+    for prefix, scores_name in (("", "scores"), ("dev_", "dev")):
+        scores = ["spk\tfilename\tcm-score\tasv-score\tsasv-score\n"]
+        keys = []
+        for index in range(120):
+            kind = list(means)[index % 3]
+            trial = f"{prefix}S{index % 4}\t{prefix}U{index}"
+            cm, asv = rng.normal(means[kind])
+            scores.append(f"{trial}\t{cm}\t{asv}\t-\n")
+            keys.append(f"{trial}\tF\t{'A01' if kind == 'spoof' else 'bonafide'}\t{kind}\n")
+        (folder / f"{scores_name}.tsv").write_text("".join(scores))
+        (folder / f"{prefix}keys.tsv").write_text("".join(keys))
 
 
 def write_recordings(folder: Path, corpus: Path) -> None:

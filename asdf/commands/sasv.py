@@ -1,0 +1,360 @@
+"""Evaluate spoofing-robust speaker verification (SASV), as track 2 of ASVspoof 5 and WildSpoof.
+
+    python -m asdf sasv scores.tsv --keys ASVspoof5.eval.track_2.trial.tsv --by attack
+    python -m asdf sasv A=first.tsv B=second.tsv --keys keys.tsv --latex table.tex
+    python -m asdf sasv scores.tsv --keys keys.tsv --fuse nonlinear --on dev.tsv \\
+        --on-keys dev_keys.tsv --output fused.tsv
+    python -m asdf sasv --cm cm.txt --asv asv.txt --keys keys.tsv --fuse sum --output score.tsv
+
+A score file has the columns 'spk filename cm-score asv-score sasv-score' with this header and '-'
+in a column that is not there, or lines 'SPK UTT SCORE KEY' or 'SPK UTT SCORE' of SASV scores. Keys
+are target, nontarget and spoof: files of ASVspoof 5, SASV 2022 and WildSpoof are known by their
+columns. --cm are scores of utterances, --asv 'SPK UTT SCORE'. The a-DCF is that of ASVspoof 5
+unless its costs are set.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from asdf.commands.options import add_replicates, check_replicates, command_parser
+from asdf.commands.outputs import (
+    check_inputs,
+    input_name,
+    output_name,
+    show,
+    text_stream,
+    write_outputs,
+)
+from asdf.commands.score_files import System, named_systems
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.sasv import SasvSummary, summarise_sasv, tandem_path
+from asdf.metrics.sasv_fusion import FUSIONS, fit_fusion
+from asdf.metrics.tandem import TANDEM, TandemCost
+from asdf.report import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
+from asdf.runs.files import atomic_write, write_text
+from asdf.runs.streams import STREAM, is_stdout, show_error
+from asdf.trials.sasv_files import (
+    SasvScores,
+    SasvTrials,
+    join_systems,
+    read_sasv_keys,
+    read_sasv_scores,
+    with_keys,
+    write_sasv_scores,
+)
+
+_COSTS = {
+    "p_target": "target_prior",
+    "p_nontarget": "nontarget_prior",
+    "p_spoof": "spoof_prior",
+    "cost_miss": "miss",
+    "cost_fa": "false_alarm",
+    "cost_spoof": "spoof_false_alarm",
+}
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A system with its scores; `are_llrs` of a fusion that makes log-likelihood ratios."""
+
+    name: str
+    scores: SasvScores
+    are_llrs: bool = False
+
+
+def main(arguments: list[str]) -> int:
+    """Print the metrics; return 0.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a file cannot be read, written or evaluated.
+    """
+    args = _parser().parse_args(arguments)
+    cost = _read_cost(args)
+    _check(args)
+    screen = text_stream(_outputs(args))
+    systems = _read_systems(args)
+    if args.fuse:
+        systems = _fuse(args, systems[0], cost)
+    summaries = [_summarise(args, system, cost) for system in systems]
+    scores = systems[-1].scores
+    write_outputs(
+        [
+            (args.json, lambda path: write_text(path, sasv_json(summaries))),
+            (args.csv, lambda path: write_text(path, sasv_csv(summaries))),
+            (args.latex, lambda path: write_text(path, sasv_latex(summaries))),
+            (args.path, lambda path: _write_path(path, scores)),
+            (args.output, lambda path: write_sasv_scores(path, scores)),
+        ]
+    )
+    for index, summary in enumerate(summaries):
+        show(("\n" if index else "") + sasv_text(summary), screen)
+        _report_left_out(summary)
+    if len(summaries) > 1:
+        show("\n" + sasv_systems_text(summaries), screen)
+    if args.output:
+        show(f"written to {output_name(args.output)}: {len(scores.trials)} trials", screen)
+    return 0
+
+
+def _read_systems(args: argparse.Namespace) -> list[_Scored]:
+    """Return the scores of each system, with known kinds of trials."""
+    keys = read_sasv_keys(args.keys) if args.keys else None
+    if keys is not None and args.cm:
+        return [_Scored("CM and ASV", _join(keys, args.cm, args.asv))]
+    systems = []
+    for system in named_systems(args.scores):
+        systems.append(_Scored(system.name, _read_scores(system.path, keys)))
+    return systems
+
+
+def _read_scores(path: Path, keys: SasvTrials | None) -> SasvScores:
+    scores = read_sasv_scores(path)
+    if keys is not None:
+        return with_keys(scores, keys, input_name(path))
+    if scores.trials.kinds is None:
+        raise UsageError(
+            f"{input_name(path)} says not which trials are targets, nontargets and spoofs: give "
+            "their keys, --keys."
+        )
+    return scores
+
+
+def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
+    from asdf.trials.formats import read_score_file
+    from asdf.trials.trial_list import bare_name
+
+    file = read_score_file(cm)
+    by_name = dict(zip(map(bare_name, file.ids), file.scores.tolist(), strict=True))
+    return join_systems(keys, by_name, read_sasv_scores(asv), (input_name(cm), input_name(asv)))
+
+
+def _fuse(args: argparse.Namespace, system: _Scored, cost: TandemCost) -> list[_Scored]:
+    """Return each system that decides alone, before the fusion, and the fused one."""
+    development = _read_development(args)
+    fusion = fit_fusion(args.fuse, development, cost, args.spoof_share)
+    _warn_of_shared(development, system.scores)
+    fused = fusion.apply(system.scores)
+    show_error(f"fusion: {fusion.describe()}")
+    systems = []
+    if system.scores.sasv is not None:
+        systems.append(system)
+    trials = system.scores.trials
+    systems.append(_Scored("ASV alone", SasvScores(trials, sasv=system.scores.asv)))
+    systems.append(_Scored("CM alone", SasvScores(trials, sasv=system.scores.cm)))
+    systems.append(_Scored(f"fused ({fusion.kind})", fused, fusion.are_llrs))
+    return systems
+
+
+def _read_development(args: argparse.Namespace) -> SasvScores | None:
+    keys = read_sasv_keys(args.on_keys) if args.on_keys else None
+    if keys is not None and args.on_cm:
+        return _join(keys, args.on_cm, args.on_asv)
+    return _read_scores(args.on, keys) if args.on else None
+
+
+def _warn_of_shared(development: SasvScores | None, scores: SasvScores) -> None:
+    if development is None:
+        return
+    shared = len(set(development.trials.names()).intersection(scores.trials.names()))
+    if shared:
+        show_error(
+            f"warning: {shared} of the {len(scores.trials)} trials are in the development set too: "
+            "the fusion looks better than it is on new trials."
+        )
+
+
+def _summarise(args: argparse.Namespace, system: _Scored, cost: TandemCost) -> SasvSummary:
+    by = _by(args.by, system.scores)
+    # Two bootstraps, unless there is one claimed speaker alone.
+    total = 2 * args.replicates if system.scores.sasv is not None else 0
+    with _bar(system.name, total) as progress:
+        try:
+            return summarise_sasv(
+                system.name,
+                system.scores,
+                cost=cost,
+                by=by,
+                replicates=args.replicates,
+                are_llrs=args.llr or system.are_llrs,
+                progress=progress,
+            )
+        except AsdfError as error:
+            raise AsdfError(f"{system.name}: {error}") from None
+
+
+def _by(requested: str | None, scores: SasvScores) -> list[str]:
+    existing = scores.trials.columns
+    if requested is None:
+        return ["attack"] if "attack" in existing else []
+    names = [word.strip() for word in requested.split(",") if word.strip()]
+    unknown = [name for name in names if name not in existing]
+    if unknown:
+        known = ", ".join(existing) or "none"
+        raise UsageError(f"--by {requested}: the keys have no column {unknown[0]}. Known: {known}.")
+    return names
+
+
+def _write_path(path: Path, scores: SasvScores) -> None:
+    """Write the t-EER path as csv: pairs of thresholds with equal tandem rates, and the rate."""
+    curve = tandem_path(scores)
+    rows = zip(
+        curve.asv_thresholds.tolist(),
+        curve.cm_thresholds.tolist(),
+        curve.rates.tolist(),
+        curve.gaps.tolist(),
+        strict=True,
+    )
+    with atomic_write(path) as file:
+        file.write("asv_threshold,cm_threshold,tandem_eer\n")
+        for asv_threshold, cm_threshold, rate, gap in rows:
+            # No pair is taken of an ASV threshold that lets no impostor gain.
+            if gap != float("inf"):
+                file.write(f"{asv_threshold!r},{cm_threshold!r},{rate!r}\n")
+
+
+def _report_left_out(summary: SasvSummary) -> None:
+    for column, values in summary.left_out.items():
+        show_error(
+            f"warning: {summary.name}: by {column}: left out because target, nontarget or spoof "
+            f"trials are missing: {', '.join(values[:8])} ({len(values)} values)."
+        )
+
+
+@contextmanager
+def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal, for bootstraps that take more than a moment."""
+    from tqdm import tqdm
+
+    title = f"intervals of {name}"
+    with tqdm(
+        desc=title, total=total, unit="replicates", leave=False, delay=1, disable=None
+    ) as bar:
+
+        def progress(done: int) -> None:
+            bar.update(done)
+
+        yield progress
+
+
+def _read_cost(args: argparse.Namespace) -> TandemCost:
+    """Return the costs of the options, with ASVspoof 5's for those left out.
+
+    Raises:
+        UsageError: the priors do not sum to 1, or a value is not positive.
+    """
+    chosen = {}
+    for option, name in _COSTS.items():
+        value = getattr(args, option)
+        if value is not None:
+            chosen[name] = value
+    cost = replace(TANDEM, **chosen)
+    priors = (cost.target_prior, cost.nontarget_prior, cost.spoof_prior)
+    costs = (cost.miss, cost.false_alarm, cost.spoof_false_alarm)
+    # NaN compares as false, so it is refused too.
+    if not all(value > 0 for value in (*priors, *costs)) or not abs(sum(priors) - 1) < 1e-9:
+        raise UsageError(
+            f"the priors of target, nontarget and spoof are {priors}, the costs {costs}: priors "
+            "are positive and sum to 1, costs are positive."
+        )
+    return cost
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together."""
+    if bool(args.cm) != bool(args.asv):
+        raise UsageError("--cm and --asv are the scores of the two systems: give both.")
+    if bool(args.scores) == bool(args.cm):
+        raise UsageError("give score files, or --cm and --asv of one system.")
+    if args.cm and not args.keys:
+        raise UsageError("--cm and --asv need the keys of the trials: --keys.")
+    if bool(args.on_cm) != bool(args.on_asv) or (args.on_cm and not args.on_keys):
+        raise UsageError("--on-cm, --on-asv and --on-keys go together.")
+    if args.on and args.on_cm:
+        raise UsageError("--on, or --on-cm and --on-asv: the development set has one of them.")
+    fusing = (args.on, args.on_cm, args.on_keys, args.spoof_share, args.output)
+    if not args.fuse and any(value is not None for value in fusing):
+        raise UsageError("--on, --spoof-share and --output are about a fusion: give --fuse.")
+    if args.on_keys and not (args.on or args.on_cm):
+        raise UsageError("--on-keys are the keys of a development set: give --on too.")
+    if (args.fuse or args.path) and len(args.scores) > 1:
+        raise UsageError("--fuse and --path are of one system: give one score file.")
+    check_replicates(args.replicates, may_be_none=True)
+    _check_files(args)
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    systems: Sequence[System] = named_systems(args.scores) if args.scores else []
+    named = (args.keys, args.cm, args.asv, args.on, args.on_keys, args.on_cm, args.on_asv)
+    inputs = [system.path for system in systems] + [path for path in named if path]
+    check_inputs(inputs)
+    read = {path.resolve() for path in inputs if str(path) != STREAM}
+    written = [path.resolve() for path in _outputs(args) if path and not is_stdout(path)]
+    if len(set(written)) < len(written) or read.intersection(written):
+        raise UsageError(
+            "an output would overwrite another output or an input: give each a file of its own."
+        )
+
+
+def _outputs(args: argparse.Namespace) -> list[Path | None]:
+    return [args.json, args.csv, args.latex, args.path, args.output]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("sasv", __doc__, "SCORES... --keys KEYS [options]")
+    parser.add_argument(
+        "scores", nargs="*", metavar="[NAME=]SCORES", help="score files, one per system"
+    )
+    _add_inputs(parser)
+    _add_fusion(parser)
+    _add_costs(parser)
+    parser.add_argument("--by", metavar="C,C", help="columns of the keys (attack)")
+    parser.add_argument(
+        "--llr",
+        action="store_true",
+        help="SASV scores are log-likelihood ratios: a-DCF at their Bayes threshold too",
+    )
+    add_replicates(parser, "replicates of the bootstrap (1000); 0: no intervals")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything with all digits")
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="a row per system and condition")
+    parser.add_argument("--latex", type=Path, metavar="OUT", help="tables for a paper (booktabs)")
+    parser.add_argument("--path", type=Path, metavar="OUT", help="write the t-EER path as csv")
+    return parser
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keys", type=Path, metavar="K", help="target, nontarget, spoof by trial")
+    parser.add_argument("--cm", type=Path, metavar="F", help="CM scores of the utterances")
+    parser.add_argument("--asv", type=Path, metavar="F", help="ASV scores, 'SPK UTT SCORE'")
+
+
+def _add_fusion(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("fusion of CM and ASV scores")
+    group.add_argument("--fuse", choices=FUSIONS, help="into one SASV score")
+    group.add_argument("--on", type=Path, metavar="DEV", help="scores that it is fitted on")
+    group.add_argument("--on-keys", type=Path, metavar="K", help="their keys")
+    group.add_argument("--on-cm", type=Path, metavar="F", help="CM scores instead of --on")
+    group.add_argument("--on-asv", type=Path, metavar="F", help="ASV scores instead of --on")
+    group.add_argument(
+        "--spoof-share",
+        type=float,
+        metavar="R",
+        help="share of spoofs among impostors (that of the costs)",
+    )
+    group.add_argument("--output", type=Path, metavar="OUT", help="write the fused score file")
+
+
+def _add_costs(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("costs of the a-DCF, by default those of ASVspoof 5")
+    for option, name in _COSTS.items():
+        group.add_argument(
+            f"--{option.replace('_', '-')}",
+            type=float,
+            metavar="X",
+            help=f"{getattr(TANDEM, name):g}",
+        )

@@ -1,0 +1,151 @@
+"""`python -m asdf sasv`: the numbers of the package, fusion, and files for programs and papers."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from asdf.__main__ import main
+from asdf.metrics.sasv import sasv_result
+from asdf.trials.sasv_files import read_sasv_keys, read_sasv_scores, with_keys
+
+SIZES = [30, 40, 60]
+
+
+def write_set(folder, name, seed):
+    """Write scores of both systems and their sum, keys, and the systems in files of their own."""
+    rng = np.random.RandomState(seed)
+    asv = np.round(rng.normal(np.repeat([2.0, -1.5, 1.0], SIZES), 1), 2)
+    cm = np.round(rng.normal(np.repeat([1.5, 1.5, -1.5], SIZES), 1.2), 2)
+    rows = ["spk\tfilename\tcm-score\tasv-score\tsasv-score\n"]
+    keys, cm_rows, asv_rows = [], [], []
+    for index, kind in enumerate(np.repeat([0, 1, 2], SIZES)):
+        speaker, utterance = f"{name}_S{index % 5}", f"{name}_{index:03d}"
+        rows.append(f"{speaker}\t{utterance}\t{cm[index]}\t{asv[index]}\t{asv[index]}\n")
+        attack = "bonafide" if kind < 2 else f"A{index % 2}"
+        keys.append(f"{speaker} {utterance} F {attack} {('target', 'nontarget', 'spoof')[kind]}\n")
+        cm_rows.append(f"flac/{utterance}.flac {cm[index]}\n")
+        asv_rows.append(f"{speaker} {utterance} {asv[index]}\n")
+    for suffix, lines in (
+        (".tsv", rows), ("_keys.tsv", keys), ("_cm.txt", cm_rows), ("_asv.txt", asv_rows),
+    ):  # fmt: skip
+        (folder / f"{name}{suffix}").write_text("".join(lines))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_set(tmp_path, "dev", 1)
+    write_set(tmp_path, "eval", 2)
+    return tmp_path
+
+
+def run(capsys, *words):
+    status = main(["sasv", *words])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def value(out, name):
+    return float(re.search(rf"^ *{re.escape(name)} +(\S+)", out, re.MULTILINE).group(1))
+
+
+def test_metrics_of_a_score_file(capsys, folder):
+    status, out, err = run(
+        capsys, "eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "30",
+        "--json", "out.json", "--csv", "out.csv", "--latex", "out.tex", "--path", "path.csv",
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    keys = read_sasv_keys("eval_keys.tsv")
+    expected = sasv_result(with_keys(read_sasv_scores("eval.tsv"), keys, ""))
+    assert "130: 30 target, 40 nontarget, 60 spoof" in out
+    assert value(out, "min a-DCF") == pytest.approx(expected.a_dcf, abs=1e-10)
+    assert value(out, "t-EER") == pytest.approx(100 * expected.t_eer, abs=1e-9)
+    assert "over claimed speakers" in out
+    assert re.search(r"^A1 +\S+", out, re.MULTILINE)
+    (record,) = json.loads((folder / "out.json").read_text())
+    assert record["spf_eer"] == expected.spf_eer
+    assert record["cost"]["spoof_false_alarm"] == 10.0
+    assert record["intervals_95"]["trials"]["a_dcf"]["low"] < expected.a_dcf
+    assert [c["value"] for c in record["conditions"]] == ["A0", "A1"]
+    rows = (folder / "out.csv").read_text().splitlines()
+    assert rows[1].startswith(f"eval,,,30,40,60,{expected.a_dcf}")
+    assert len(rows) == 4
+    assert "% min a-DCF by attack" in (folder / "out.tex").read_text()
+    path = (folder / "path.csv").read_text().splitlines()
+    assert path[0] == "asv_threshold,cm_threshold,tandem_eer"
+    assert all(0 <= float(line.split(",")[2]) <= 1 for line in path[1:])
+
+
+def test_a_fusion_before_and_after(capsys, folder):
+    words = ["eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "0"]
+    on = ["--on", "dev.tsv", "--on-keys", "dev_keys.tsv", "--output", "fused.tsv"]
+    status, out, err = run(capsys, *words, "--fuse", "nonlinear", *on)
+    assert status == 0
+    assert err.startswith("fusion: -log((1 - r) exp(-ASV LLR) + r exp(-CM LLR)), r = 0.840336")
+    rows = {}
+    for line in out.splitlines():
+        found = re.match(r"^(eval|ASV alone|CM alone|fused \(nonlinear\)) +(\d\.\d+) ", line)
+        if found:
+            rows[found.group(1)] = float(found.group(2))
+    assert set(rows) == {"eval", "ASV alone", "CM alone", "fused (nonlinear)"}
+    assert rows["fused (nonlinear)"] < min(rows["ASV alone"], rows["CM alone"])
+    assert "act a-DCF" in out
+    # The file that was written is one that is evaluated alike.
+    _, again, _ = run(capsys, "fused.tsv", "--keys", "eval_keys.tsv", "--replicates", "0")
+    assert value(again, "min a-DCF") == pytest.approx(rows["fused (nonlinear)"], abs=1e-6)
+
+
+def test_systems_in_files_of_their_own(capsys, folder):
+    apart = ["--cm", "eval_cm.txt", "--asv", "eval_asv.txt", "--keys", "eval_keys.tsv"]
+    status, out, _ = run(capsys, *apart, "--replicates", "0")
+    assert status == 0
+    together = run(capsys, "eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "0")[1]
+    assert value(out, "t-EER") == value(together, "t-EER")
+    status, out, _ = run(
+        capsys, *apart, "--replicates", "0", "--fuse", "linear", "--on-cm", "dev_cm.txt",
+        "--on-asv", "dev_asv.txt", "--on-keys", "dev_keys.tsv",
+    )  # fmt: skip
+    assert status == 0
+    assert "fused (linear)" in out
+
+
+def test_costs_change_the_a_dcf(capsys, folder):
+    words = ["eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "0"]
+    usual = value(run(capsys, *words)[1], "min a-DCF")
+    other = run(
+        capsys, *words, "--p-target", "0.9", "--p-nontarget", "0.05", "--p-spoof", "0.05",
+        "--cost-spoof", "20",
+    )[1]  # fmt: skip
+    assert value(other, "min a-DCF") != usual
+    status, _, err = run(capsys, *words, "--p-target", "0.5")
+    assert (status, "sum to 1" in err) == (2, True)
+
+
+def test_several_systems(capsys, folder):
+    words = ["A=eval.tsv", "B=eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "0"]
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    assert re.search(r"^A +0\.\d+ .*\nB +0\.\d+ ", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ([], 2, "give score files, or --cm and --asv"),
+        (["eval.tsv"], 2, "give their keys"),
+        (["--cm", "eval_cm.txt", "--keys", "eval_keys.tsv"], 2, "give both"),
+        (["eval.tsv", "--output", "x.tsv"], 2, "give --fuse"),
+        (["eval.tsv", "--keys", "eval_keys.tsv", "--by", "codec"], 2, "no column codec"),
+        (["eval.tsv", "--keys", "dev_keys.tsv"], 1, "have no score"),
+        (["eval.tsv", "--keys", "eval_keys.tsv", "--fuse", "linear"], 2, "development set"),
+        (["eval.tsv", "--keys", "eval_keys.tsv", "--json", "eval.tsv"], 2, "overwrite"),
+    ],
+)
+def test_mistakes_are_one_message(capsys, folder, words, status, message):
+    ended, _, err = run(capsys, *words, "--replicates", "0")
+    assert ended == status
+    assert message in err
