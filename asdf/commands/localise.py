@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.commands.options import command_parser
+from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import input_name, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
@@ -31,6 +31,7 @@ from asdf.text import aligned, quoted_and_more
 
 if TYPE_CHECKING:
     from asdf.metrics.localisation import Agreement, Localisation, LocatedRecording
+    from asdf.metrics.localisation_intervals import LocalisationIntervals
     from asdf.segments import Reference, ScoredFrames
 
 _SHOWN = 5
@@ -46,19 +47,60 @@ def main(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     screen = text_stream([args.json])
     resolutions = _resolutions(args.resolution)
+    check_replicates(args.replicates, may_be_none=True)
     # numpy comes after the options, as it takes a moment to load.
     from asdf.metrics.localisation import localisation
     from asdf.segments import read_frame_scores, read_reference
 
     frames = read_frame_scores(args.frames, args.hop)
     reference = read_reference(args.reference)
-    recordings = _locate(frames, reference, args)
+    recordings, speakers = _locate(frames, reference, args)
     result = localisation(recordings, resolutions, args.threshold)
-    entry = json.dumps(_entry(result), indent=1) + "\n"
+    intervals = _intervals(recordings, result, speakers, args.replicates)
+    entry = json.dumps(_entry(result, intervals), indent=1) + "\n"
     write_outputs([(args.json, lambda path: write_text(path, entry))])
-    name = input_name(args.frames)
-    show(_describe(name, result, is_own=args.threshold is None), screen)
+    lines = _describe(input_name(args.frames), result, is_own=args.threshold is None)
+    if intervals is not None:
+        lines.append(_describe_intervals(intervals, "speakers" if speakers else "recordings"))
+    show("\n".join(lines), screen)
     return 0
+
+
+def _intervals(
+    recordings: list[LocatedRecording],
+    result: Localisation,
+    speakers: list[str] | None,
+    replicates: int,
+) -> LocalisationIntervals | None:
+    from asdf.metrics.localisation import pooled_stretches
+    from asdf.metrics.localisation_intervals import localisation_intervals
+    from asdf.runs.progress import track
+
+    if not replicates:
+        return None
+    bar = iter(track(range(replicates), replicates, "bootstrap", unit="replicates"))
+
+    def advance(_: int) -> None:
+        next(bar, None)
+
+    return localisation_intervals(
+        pooled_stretches(recordings),
+        result.threshold,
+        speakers=speakers,
+        replicates=replicates,
+        progress=advance,
+    )
+
+
+def _describe_intervals(intervals: LocalisationIntervals, drawn: str) -> str:
+    parts = []
+    for name, interval, factor in (
+        ("range EER", intervals.range_eer, 100),
+        ("F1", intervals.f1, 1),
+        ("IoU", intervals.iou, 1),
+    ):
+        parts.append(f"{name} {factor * interval.low:.4g} .. {factor * interval.high:.4g}")
+    return f"95 % over {intervals.groups} {drawn}: {', '.join(parts)}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -84,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave out recordings that only one of the files has",
     )
+    add_replicates(parser, "replicates of the bootstrap (1000); 0 leaves the intervals out")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results to a file too")
     return parser
 
@@ -102,20 +145,26 @@ def _resolutions(text: str | None) -> list[float]:
 
 def _locate(
     frames: list[ScoredFrames], reference: Reference, args: argparse.Namespace
-) -> list[LocatedRecording]:
-    """Return the recordings that have frame scores, with their spoofed parts."""
+) -> tuple[list[LocatedRecording], list[str] | None]:
+    """Return the recordings that have frame scores with their spoofed parts, and their speakers.
+
+    None for the speakers where one is not known.
+    """
     from asdf.metrics.localisation import LocatedRecording
     from asdf.segments import spoofed_parts
 
     recordings = []
+    speakers = []
     unknown = []
     scored = set()
+    known_speakers = reference.trials.columns.get("speaker")
     for recording in frames:
         index = reference.trials.index_of(recording.name)
         if index is None:
             unknown.append(recording.name)
             continue
         scored.add(index)
+        speakers.append(known_speakers[index] if known_speakers else "")
         duration_s = recording.duration_s
         if duration_s is None:
             whole_frames_s = len(recording.scores) * recording.hop_s
@@ -133,7 +182,7 @@ def _locate(
     ):
         if names:
             _report_others(names, f"{has} has", f"{lacks} does not", args.ignore_others)
-    return recordings
+    return recordings, speakers if all(speakers) else None
 
 
 def _report_others(names: list[str], has: str, lacks: str, is_allowed: bool) -> None:
@@ -143,9 +192,11 @@ def _report_others(names: list[str], has: str, lacks: str, is_allowed: bool) -> 
     show_error(f"left out: {what}")
 
 
-def _entry(result: Localisation) -> dict[str, Any]:
+def _entry(result: Localisation, intervals: LocalisationIntervals | None) -> dict[str, Any]:
     """Return the result for JSON, agreements with the metrics that follow from them."""
     entry = asdict(result)
+    if intervals is not None:
+        entry["intervals"] = asdict(intervals)
     entry["agreement"] = _agreement_entry(result.agreement)
     for point, point_entry in zip(result.points, entry["points"], strict=True):
         point_entry["agreement"] = _agreement_entry(point.agreement)
@@ -162,7 +213,7 @@ def _agreement_entry(agreement: Agreement) -> dict[str, float]:
     }
 
 
-def _describe(name: str, result: Localisation, is_own: bool) -> str:
+def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
     origin = ""
     if is_own:
         origin = ", that of the range EER, chosen on these recordings themselves"
@@ -186,12 +237,11 @@ def _describe(name: str, result: Localisation, is_own: bool) -> str:
                 f"{point.spoof:,}",
             )
         )
-    lines = [
+    return [
         f"{name}: {result.recordings:,} recordings",
         *aligned(rows, right=range(1, len(rows[0]))),
         f"F1, IoU, precision and recall of spoof, at the threshold {result.threshold:.6g}{origin}",
     ]
-    return "\n".join(lines)
 
 
 def _cells(agreement: Agreement) -> tuple[str, str, str, str]:

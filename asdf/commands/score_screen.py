@@ -89,5 +89,6 @@ def _describe_spoofed(line: Line) -> str:
         return ""
     if not line.spoofed:
         return "no part marked"
-    parts = [f"{clock(start_s)}-{clock(end_s)}" for start_s, end_s in line.spoofed]
-    return f"spoofed: {and_more(parts, _PARTS_SHOWN)}"
+    # In seconds, as in the files: minutes have no hundredths, and parts are short.
+    parts = [f"{start_s:.2f}-{end_s:.2f}" for start_s, end_s in line.spoofed]
+    return f"spoofed from to (s): {and_more(parts, _PARTS_SHOWN)}"

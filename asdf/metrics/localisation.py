@@ -130,11 +130,16 @@ class Localisation:
 
 @dataclass(frozen=True, eq=False)
 class Stretches:
-    """Stretches of time with one score and one label each, all (stretches,)."""
+    """Stretches of time with one score and one label each, all (stretches,).
+
+    Attributes:
+        recording: the index of the recording that each is of.
+    """
 
     scores: Floats
     is_bona_fide: npt.NDArray[np.bool_]
     seconds: Floats
+    recording: npt.NDArray[np.intp]
 
 
 def localisation(
@@ -169,7 +174,7 @@ def localisation(
         spoof_s=float(stretches.seconds[~is_bona_fide].sum()),
         range_eer=eer_here,
         threshold=threshold,
-        agreement=_agreement(stretches.scores, is_bona_fide, stretches.seconds, threshold),
+        agreement=agreement_of(stretches, threshold),
         points=tuple(points),
     )
 
@@ -180,17 +185,21 @@ def pooled_stretches(recordings: Sequence[LocatedRecording]) -> Stretches:
     Raises:
         AsdfError: there is no recording with a frame.
     """
-    parts = [_stretches_of(recording) for recording in recordings if len(recording.scores)]
+    parts = []
+    for index, recording in enumerate(recordings):
+        if len(recording.scores):
+            parts.append(_stretches_of(recording, index))
     if not parts:
         raise AsdfError("there are no frames with scores. Is the file of frame scores whole?")
     return Stretches(
         np.concatenate([part.scores for part in parts]),
         np.concatenate([part.is_bona_fide for part in parts]),
         np.concatenate([part.seconds for part in parts]),
+        np.concatenate([part.recording for part in parts]),
     )
 
 
-def _stretches_of(recording: LocatedRecording) -> Stretches:
+def _stretches_of(recording: LocatedRecording, index: int) -> Stretches:
     """Return the stretches of one recording, in order."""
     starts = np.arange(len(recording.scores)) * recording.hop_s
     # The first frame stays, however short the recording; the last one reaches to its end.
@@ -203,7 +212,8 @@ def _stretches_of(recording: LocatedRecording) -> Stretches:
     # Behind an odd number of bounds lies a spoofed part.
     is_spoofed = np.searchsorted(bounds, middles) % 2 == 1
     scores = recording.scores[frames]
-    return Stretches(scores, ~is_spoofed, np.diff(edges))
+    owner = np.full(len(scores), index, np.intp)
+    return Stretches(scores, ~is_spoofed, np.diff(edges), owner)
 
 
 def range_eer(stretches: Stretches) -> RangeEer:
@@ -233,6 +243,11 @@ def range_eer(stretches: Stretches) -> RangeEer:
     best = int(np.argmin(np.abs(missed - accepted)))
     rate = (missed[best] + accepted[best]) / 2
     return RangeEer(float(rate), float(thresholds[best]))
+
+
+def agreement_of(stretches: Stretches, threshold: float) -> Agreement:
+    """Return what is marked and spoofed of stretches, in seconds."""
+    return _agreement(stretches.scores, stretches.is_bona_fide, stretches.seconds, threshold)
 
 
 def _point_result(

@@ -6,6 +6,7 @@ The recipe in it has the names of the real configs for runs of one epoch on a fe
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 import subprocess
@@ -17,7 +18,9 @@ import numpy as np
 import soundfile
 import torch
 
-from asdf.networks import AASIST
+from asdf.interchange import NetworkFile, write_network_file
+from asdf.networks import AASIST, build_network
+from asdf.segments import Segment, Timed, format_spoofed, write_rttm
 from asdf.settings.sections import Sections
 from tests.conftest import PATIENCE_S, RECIPE, ROOT
 
@@ -139,6 +142,7 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
     write_scores(folder, output, corpus)
     write_recordings(folder, corpus)
     write_networks(folder, output)
+    write_frames(folder)
     (folder / "puhti_slurm_scripts").symlink_to(ROOT / "puhti_slurm_scripts")
 
 
@@ -237,6 +241,28 @@ def write_networks(folder: Path, output: Path) -> None:
         shutil.copy(output / "net" / "networks" / "epoch.1.pt", folder / name)
     torch.manual_seed(0)
     torch.save(AASIST(Sections()).state_dict(), folder / "AASIST.pth")
+    settings = Sections()
+    settings.network.network_class = "asdf.networks.SSL_Linear"
+    settings.front_end.front_end_class = "log_mel"
+    settings.localisation.enabled = True
+    network = build_network(settings).eval()
+    write_network_file(folder / "localiser.pt", NetworkFile.from_network(network, settings))
+
+
+def write_frames(folder: Path) -> None:
+    """Write scores of frames with the spoofed parts of their recordings."""
+    recordings = []
+    timed = {}
+    rows = ["utterance\tlabel\tspoofed_s\n"]
+    for name, spoofed in (("a", ()), ("b", (Segment(0.2, 0.4),))):
+        scores = np.random.default_rng(len(spoofed)).normal(1 - len(spoofed), 1, 40)
+        entry = {"name": f"{name}.flac", "hop_s": 0.02, "duration_s": 0.8}
+        recordings.append({**entry, "scores": scores.tolist()})
+        timed[name] = Timed(spoofed, 0.8)
+        rows.append(f"{name}.flac\t{1 - len(spoofed)}\t{format_spoofed(spoofed)}\n")
+    (folder / "frames.json").write_text(json.dumps({"recordings": recordings}))
+    (folder / "trials.tsv").write_text("".join(rows))
+    write_rttm(folder / "rttm", timed)
 
 
 if __name__ == "__main__":

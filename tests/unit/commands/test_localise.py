@@ -39,18 +39,22 @@ def test_the_table_and_the_json_have_the_reference_values(folder, capsys):
     assert table[0] == "frames.txt: 30 recordings"
     assert table[2].split()[:3] == ["any", "(range)", "26.8310"]
     assert [line.split()[0] for line in table[3:5]] == ["0.02", "0.16"]
-    assert "chosen on these recordings themselves" in table[-1]
+    assert "chosen on these recordings themselves" in table[-2]
+    assert table[-1].startswith("95 % over 30 recordings: range EER 2")
     result = json.loads((folder / "out.json").read_text())
     with np.load(REFERENCE) as data:
         expected = float(data["range_eer_resolution_1000000"])
     assert result["range_eer"]["rate"] == pytest.approx(expected, abs=1e-13)
     assert [point["hop_s"] for point in result["points"]] == [0.02, 0.16]
+    assert result["intervals"]["range_eer"]["low"] < expected
+    assert expected < result["intervals"]["range_eer"]["high"]
     # Near the threshold of the EER about a fourth of both is wrong.
     assert 0.5 < result["agreement"]["iou"] < result["agreement"]["f1"] < 0.8
 
 
 def test_a_threshold_is_taken_as_it_is_stated(folder, capsys):
-    assert main(["localise", "frames.txt", "rttm", "--hop", "0.02", "--threshold", "-99"]) == 0
+    words = ["localise", "frames.txt", "rttm", "--hop", "0.02", "--replicates", "0"]
+    assert main([*words, "--threshold", "-99"]) == 0
     out = capsys.readouterr().out
     assert "at the threshold -99\n" in out and "0.0000  0.0000" in out
 
@@ -69,6 +73,7 @@ def test_recordings_of_one_file_alone_are_an_error_or_left_out(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (["--replicates", "7"], "20 or more are needed"),
         (["--resolution", "x"], "expected seconds"),
         (["--resolution", "0.02,-1"], "expected seconds"),
         (["--resolution", "0.05"], "is no multiple of the 0.02 s"),
