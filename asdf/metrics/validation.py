@@ -36,9 +36,13 @@ class ValidationMetric(ABC):
 
     Args:
         settings: all sections of the run's settings.
+
+    Attributes:
+        of_frames: the scores are those of frames, not of trials.
     """
 
     lower_is_better = True
+    of_frames = False
 
     def __init__(self, settings: Sections) -> None:
         self.settings = settings
@@ -53,6 +57,12 @@ class EER(ValidationMetric):
 
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         return eer(bona_fide, spoof)[0]
+
+
+class FrameEER(EER):
+    """The equal error rate of the frames of all trials, of a network with a frame-level head."""
+
+    of_frames = True
 
 
 class MinDCF(ValidationMetric):
@@ -152,12 +162,14 @@ class ChosenMetric:
         named = find_named(path, folder, SETTING, ValidationMetric)
         self._value: Callable[[Floats, Floats], Any]
         self._of_sources: Callable[[SourceScores], float] | None = None
+        self.of_frames = False
         if isinstance(named, type):
             metric = self._build(named, settings)
             self._value = metric.value
             if isinstance(metric, SourceMetric):
                 self._of_sources = metric.of_sources
             self.lower_is_better = bool(metric.lower_is_better)
+            self.of_frames = bool(metric.of_frames)
         elif callable(named):
             self._value = named
             self.lower_is_better = bool(getattr(named, "lower_is_better", True))
@@ -235,5 +247,10 @@ def check_metric(settings: Sections, folder: Path | None) -> None:
         UsageError, AsdfError: as of `ChosenMetric` and its `value`.
     """
     metric = ChosenMetric(settings, folder)
+    if metric.of_frames and not settings.localisation.enabled:
+        raise UsageError(
+            f"{SETTING} = {metric.name!r} is of the scores of frames, which only a network with "
+            "localisation.enabled = True gives."
+        )
     if not (metric.is_of_sources and settings.source.column):
         metric.value(_BONA_FIDE, _SPOOF, "a trial run")

@@ -67,6 +67,10 @@ class Folders:
         """Return the score file of a network (a file name in `networks`) on a corpus."""
         return self.layout.score_file(NetworkName.parse(network), corpus)
 
+    def frames(self, network: str, corpus: str) -> Path:
+        """Return the file of the scores of frames of a network on a corpus."""
+        return self.layout.frames_file(NetworkName.parse(network), corpus)
+
     def trials(self, corpus: str) -> Path:
         """Return the file of what is known of a corpus's trials, for results by attack and such."""
         return self.layout.trials_file(corpus)

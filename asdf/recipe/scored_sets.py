@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from asdf.errors import AsdfError
+from asdf.recipe.located_sets import divide_frames
 from asdf.recipe.run import Run
 from asdf.runs.evaluations import ChosenBy, ValidationResult
 from asdf.runs.log import LOG
@@ -65,13 +65,15 @@ def score_lists(
     values: dict[str, float] = {}
     scorer = build_list_scorer(network, run.settings, run.world)
     scored = scorer.how_scored
+    has_frames = scorer.frame_hop is not None
     for utterances, lengths in measured:
         corpus = utterances.name
-        scores = score_and_trace(scorer, utterances, lengths, run.settings, run.world, run.stop)
-        path = run.folders.scores(name, corpus)
+        scores = score_and_trace(
+            scorer, utterances, lengths, run.settings, run.world, run.stop, has_frames
+        )
         classes = scorer.source_classes
         result = run.world.run_on_main(
-            partial(_write_scores, run, path, utterances, scores, scored, classes, metric)
+            partial(_write_scores, run, name, utterances, scores, scored, classes, metric)
         )
         eers[corpus] = result.eer
         shown = f"EER {100 * result.eer:.3f} %"
@@ -95,7 +97,7 @@ class _SetResult(NamedTuple):
 
 def _write_scores(
     run: Run,
-    path: Path,
+    name: str,
     utterances: TrialList,
     computed: ScoredList | None,
     scored: HowScored,
@@ -105,6 +107,7 @@ def _write_scores(
     """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
     from asdf.metrics.sources import describe_traced
+    from asdf.segments import write_frame_table
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
     from asdf.trials.source_scores import sources_file, trace, write_source_scores
@@ -112,11 +115,16 @@ def _write_scores(
 
     assert computed is not None  # the main rank has them
     scores = computed.scores
+    path = run.folders.scores(name, utterances.name)
+    frames_path = run.folders.frames(name, utterances.name)
     # Removed first: a run that is killed here must not leave a description of other scores.
     remove_how_scored(path)
     sources_file(path).unlink(missing_ok=True)
+    frames_path.unlink(missing_ok=True)
     write_scores(path, utterances.ids, utterances.labels, scores)
     write_how_scored(path, scored)
+    if computed.frames is not None:
+        write_frame_table(frames_path, computed.frames)
     if utterances.columns:
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]
@@ -128,6 +136,8 @@ def _write_scores(
         write_source_scores(sources_file(path), traced)
     value = rate
     if metric is not None:
+        if metric.of_frames and computed.frames is not None:
+            bona_fide, spoof = divide_frames(computed.frames, utterances)
         value = metric.of_set(bona_fide, spoof, traced, utterances.name)
     return _SetResult(rate, value, describe_traced(traced))
 
@@ -142,7 +152,8 @@ def value_of(
     """
     from asdf.metrics.results import MetricValue
 
-    if metric.is_eer:
+    # A metric of frames is in the results of localisation.
+    if metric.is_eer or metric.of_frames:
         return None
     try:
         value = metric.of_set(scores.bona_fide, scores.spoof, traced, corpus)

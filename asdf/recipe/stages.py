@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
+from asdf.recipe.located_sets import report_localisation
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
 from asdf.recipe.source_results import read_traced, report_sources
@@ -204,6 +205,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
             rows.append(row)
     LOG.info("%s", results_table(rows))
     report_sources(run, networks, sets)
+    report_localisation(run, networks, sets)
     records = write_results(run.folders.results, rows)
     # The page is of the rows just written, which are the run's last report.
     gathered = gather([open_run_folder(run.folders.system)])

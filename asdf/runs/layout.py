@@ -117,6 +117,15 @@ class Layout:
         return self.results / "report.html"
 
     @property
+    def localisation_json(self) -> Path:
+        """How well frame scores locate what is spoofed."""
+        return self.results / "localisation.json"
+
+    @property
+    def localisation_text(self) -> Path:
+        return self.results / "localisation.txt"
+
+    @property
     def launch_log(self) -> Path:
         """Everything that a launched run prints, of all its starts."""
         return self.system / "launch.log"
@@ -135,6 +144,10 @@ class Layout:
 
     def score_file(self, name: NetworkName, corpus: str) -> Path:
         return self.scores / str(name) / f"{corpus}.txt"
+
+    def frames_file(self, name: NetworkName, corpus: str) -> Path:
+        """Return the path of the scores of frames, which lie next to the trials' scores."""
+        return self.score_file(name, corpus).with_suffix(".frames.npz")
 
     def score_files(self) -> list[Path]:
         """Return the existing score files of all networks, sorted by path."""

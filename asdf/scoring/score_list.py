@@ -22,8 +22,10 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
+from asdf.scoring.list_frames import ListFrames
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer
+from asdf.segments import FrameTable
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
@@ -50,10 +52,12 @@ class ScoredList(NamedTuple):
         scores: (trials,) float32.
         sources: (trials, classes) float32, logits of the network's classes of sources; None where
             it traces none.
+        frames: the scores of the frames of all of each recording; None where none are requested.
     """
 
     scores: np.ndarray
     sources: np.ndarray | None = None
+    frames: FrameTable | None = None
 
 
 def score_list(
@@ -79,16 +83,19 @@ def score_and_trace(
     settings: Sections,
     world: World,
     stop: StopRequest,
+    frames: bool = False,
 ) -> ScoredList | None:
     """Score all trials, and trace their sources, on the main rank; None on the others.
 
     Args:
         scorer: as `build_list_scorer` makes it.
         lengths: of the utterances, in samples (see `asdf.data.lengths`).
+        frames: score the frames of all of each recording too.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
             fit into the device's memory.
+        UsageError: frames are requested of a network that scores none.
         Stopped: a stop was requested; no score is returned.
     """
     what = f"scoring {utterances.name}"
@@ -96,7 +103,8 @@ def score_and_trace(
     dataset = WholeUtterances(utterances, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
     keys = [_keys_of(batch) for batch in local]
-    scores = []
+    list_frames = ListFrames(scorer, utterances, lengths) if frames else None
+    scores: list[Tensor] = []
     for waveforms in track(
         loader.batches(keys),
         len(local),
@@ -105,21 +113,28 @@ def score_and_trace(
         shown=world.is_main,
         unit="batches",
     ):
-        scores.append(_rows_of(scorer.compute(waveforms)))
+        computed = scorer.compute(waveforms)
+        if list_frames is not None:
+            list_frames.add(local[len(scores)], computed.frames_BF)
+        scores.append(_rows_of(computed))
         if stop:
             break
+    if list_frames is not None:
+        list_frames.add_long(list_frames.long_trials()[world.rank :: world.size], stop)
     world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
     gathered = world.gather((_trials_of(local), _fetch(scores)))
     # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
     assembled: list[np.ndarray] = []
     world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
+    table = list_frames.gather(world) if list_frames is not None else None
     if not assembled:
         return None
     rows = assembled[0]
     # Copies: a column of rows would hold all of them, and is not laid out as a vector.
     scores_only = np.ascontiguousarray(rows[:, 0])
-    return ScoredList(scores_only, rows[:, 1:].copy() if rows.shape[1] > 1 else None)
+    sources = rows[:, 1:].copy() if rows.shape[1] > 1 else None
+    return ScoredList(scores_only, sources, table)
 
 
 def _rows_of(computed: Computed) -> Tensor:

@@ -1,6 +1,12 @@
 """The spoofed parts of recordings: segments in seconds, labels of frames, and the field's files."""
 
 from asdf.segments.frame_scores import ScoredFrames, read_frame_scores
+from asdf.segments.frame_table import (
+    FrameTable,
+    frame_table,
+    read_frame_table,
+    write_frame_table,
+)
 from asdf.segments.frames import (
     frame_count,
     frame_labels,
@@ -30,6 +36,7 @@ __all__ = [
     "COLUMN",
     "UNKNOWN",
     "WHOLE",
+    "FrameTable",
     "Reference",
     "ScoredFrames",
     "Segment",
@@ -38,12 +45,14 @@ __all__ = [
     "format_spoofed",
     "frame_count",
     "frame_labels",
+    "frame_table",
     "labels_of_mask",
     "merged",
     "parse_rttm",
     "parse_spoofed",
     "parse_text",
     "read_frame_scores",
+    "read_frame_table",
     "read_label_arrays",
     "read_reference",
     "read_rttm",
@@ -52,5 +61,6 @@ __all__ = [
     "segments_from_scores",
     "spoofed_parts",
     "spoofed_parts_of",
+    "write_frame_table",
     "write_rttm",
 ]

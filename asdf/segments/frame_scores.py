@@ -1,4 +1,4 @@
-"""Files of scores per frame: those that `python -m asdf score --segments` writes, and text.
+"""Files of scores per frame: of `python -m asdf score --segments`, of a run (npz), and text.
 
 Invariant: the frames of a recording follow each other from 0 on; every score is finite.
 
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError, UsageError
+from asdf.segments.frame_table import FrameTable, read_frame_table
 from asdf.trials.collecting import find_repeats
 from asdf.trials.lines import NumberedLines, numbered_lines, peek
 
@@ -47,7 +48,7 @@ class ScoredFrames:
 def read_frame_scores(
     path: str | os.PathLike[str], hop_s: float | None = None
 ) -> list[ScoredFrames]:
-    """Read a file of frame scores, JSON or text (which may be gzipped).
+    """Read a file of frame scores: JSON, npz, or text (which may be gzipped).
 
     Args:
         hop_s: the length of a frame, which text does not state.
@@ -57,6 +58,8 @@ def read_frame_scores(
         AsdfError: the file cannot be read, or what it says of a recording does not fit.
     """
     path = Path(path)
+    if path.suffix == ".npz":
+        return _of_table(read_frame_table(path), path)
     # A JSON file may have a single line, longer than any list or score file has.
     if path.suffix == ".json":
         return _read_json(path)
@@ -67,6 +70,16 @@ def read_frame_scores(
     if not 0 < hop_s < float("inf"):
         raise UsageError(f"--hop {hop_s:g}: a frame has a length of more than 0 s.")
     return _read_text(numbered_lines(path), path, hop_s)
+
+
+def _of_table(table: FrameTable, path: Path) -> list[ScoredFrames]:
+    recordings = []
+    for index, name in enumerate(table.ids):
+        scores = table.of_trial(index).astype(np.float64)
+        duration_s = float(table.durations_s[index])
+        recordings.append(ScoredFrames(name, scores, table.hop_s, duration_s))
+    _check_names([recording.name for recording in recordings], path)
+    return recordings
 
 
 def _read_json(path: Path) -> list[ScoredFrames]:

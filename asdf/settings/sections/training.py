@@ -38,6 +38,7 @@ SCHEDULES = {
 
 VALIDATION_METRICS = {
     "eer": "asdf.metrics.validation.EER",
+    "frame_eer": "asdf.metrics.validation.FrameEER",
     "min_dcf": "asdf.metrics.validation.MinDCF",
     "act_dcf": "asdf.metrics.validation.ActDCF",
     "cllr": "asdf.metrics.validation.Cllr",

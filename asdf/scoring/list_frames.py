@@ -1,0 +1,114 @@
+"""The frames of the trials of a list, scored on any number of processes.
+
+Invariant: a trial's frames are those that it has by itself (`asdf.scoring.frames`), to the last bit
+the same on any number of processes. Scores leave the device one batch after they are computed, so
+that it need not wait for the host.
+
+Shapes: B trials of a batch, F frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from torch import Tensor
+
+from asdf.audio.blocks import read_blocks
+from asdf.data.scoring_plan import ScoringBatch
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.transfer import fetch_later
+from asdf.distributed.world import World
+from asdf.facts import SAMPLE_RATE
+from asdf.scoring.frames import FrameScoring
+from asdf.scoring.scorer import Scorer
+from asdf.segments import FrameTable, frame_table
+from asdf.trials.trial_list import TrialList
+
+_Pending = tuple[ScoringBatch, Callable[[], Tensor]]
+# At least so much of a file is read at a time.
+_BLOCK = 30 * SAMPLE_RATE
+
+
+class ListFrames:
+    """The frames of this rank's trials, added batch by batch.
+
+    Args:
+        lengths: of all trials, in samples.
+
+    Raises:
+        UsageError: the network has no frame-level head.
+    """
+
+    def __init__(self, scorer: Scorer, utterances: TrialList, lengths: np.ndarray) -> None:
+        max_samples = scorer.length.max_samples
+        assert max_samples is not None  # settings always have a limit
+        self._scoring = FrameScoring(scorer, max_samples)
+        self._utterances = utterances
+        self._lengths = lengths
+        self._pending: list[_Pending] = []
+        self._scores: dict[int, np.ndarray] = {}
+        self._durations_s: dict[int, float] = {}
+
+    def add(self, batch: ScoringBatch, frames_BF: Tensor | None) -> None:
+        """Add the frames of a batch, as they are on the device."""
+        assert frames_BF is not None  # the network has such a head
+        self._pending.append((batch, fetch_later(frames_BF)))
+        if len(self._pending) > 1:
+            self._take(self._pending.pop(0))
+
+    def add_long(self, trials: np.ndarray, stop: StopRequest) -> None:
+        """Add the frames of trials that are longer than what is heard of them at once.
+
+        Raises:
+            AsdfError: a recording cannot be read.
+        """
+        block = max(self._scoring.window, _BLOCK)
+        for trial in trials.tolist():
+            if stop:
+                return
+            frames = self._scoring.of_blocks(read_blocks(self._utterances.path(trial), block))
+            self._scores[trial] = frames.scores
+            self._durations_s[trial] = frames.seconds
+
+    def long_trials(self) -> np.ndarray:
+        """Return the trials, of all ranks, that are longer than what is heard at once."""
+        return np.flatnonzero(self._lengths > self._scoring.max_samples)
+
+    def gather(self, world: World) -> FrameTable | None:
+        """Return the frames of all trials, on the main rank; None on the others.
+
+        All ranks call this together.
+        """
+        for pending in self._pending:
+            self._take(pending)
+        self._pending = []
+        parts = world.gather((self._scores, self._durations_s))
+        if not world.is_main:
+            return None
+        scores: dict[int, np.ndarray] = {}
+        durations_s: dict[int, float] = {}
+        for local_scores, local_durations_s in parts or []:
+            scores.update(local_scores)
+            durations_s.update(local_durations_s)
+        trials = range(len(self._utterances))
+        return frame_table(
+            self._utterances.ids,
+            [scores[trial] for trial in trials],
+            self._scoring.hop_s,
+            np.array([durations_s[trial] for trial in trials], np.float64),
+        )
+
+    def _take(self, pending: _Pending) -> None:
+        """Note the frames of a batch, when they are on the host."""
+        batch, fetch = pending
+        for trial, row in self._rows(batch, fetch().numpy()):
+            frames = self._scoring.of_row(row, int(self._lengths[trial]))
+            self._scores[trial] = frames.scores
+            self._durations_s[trial] = frames.seconds
+
+    def _rows(self, batch: ScoringBatch, frames_BF: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        for trial, row in zip(batch.trials.tolist(), frames_BF, strict=True):
+            # What is longer is scored in windows.
+            if self._lengths[trial] <= self._scoring.max_samples:
+                yield trial, row
