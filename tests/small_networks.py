@@ -10,6 +10,7 @@ from torch import nn
 
 from asdf.errors import AsdfError
 from asdf.networks import Wav2Vec2FrontEnd
+from asdf.networks.outputs import Outputs
 
 
 def fail_on_request(network):
@@ -88,6 +89,22 @@ class Undropped(Normed):
     def __init__(self, settings):
         super().__init__(settings)
         self.dropout = nn.Identity()
+
+
+class Framed(Normed):
+    """`Normed` with logits of frames of 320 samples, as a network of a user's own has them."""
+
+    frame_hop = 320
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.frame_output = nn.Linear(24, 2)
+
+    def forward(self, waveforms_BT):
+        outputs = super().forward(waveforms_BT)
+        frames_BCT = torch.relu(self.convolution(waveforms_BT.unsqueeze(1)))
+        pooled_BCF = nn.functional.avg_pool1d(frames_BCT, 10, 10, ceil_mode=True)
+        return Outputs(*outputs, self.frame_output(pooled_BCF.transpose(1, 2)))
 
 
 class FrontEnded(Undropped):

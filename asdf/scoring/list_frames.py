@@ -75,15 +75,19 @@ class ListFrames:
         """Return the trials, of all ranks, that are longer than what is heard at once."""
         return np.flatnonzero(self._lengths > self._scoring.max_samples)
 
+    def local_scores(self) -> dict[int, np.ndarray]:
+        """Return the scores of the trials that were added, each (frames,)."""
+        for pending in self._pending:
+            self._take(pending)
+        self._pending = []
+        return self._scores
+
     def gather(self, world: World) -> FrameTable | None:
         """Return the frames of all trials, on the main rank; None on the others.
 
         All ranks call this together.
         """
-        for pending in self._pending:
-            self._take(pending)
-        self._pending = []
-        parts = world.gather((self._scores, self._durations_s))
+        parts = world.gather((self.local_scores(), self._durations_s))
         if not world.is_main:
             return None
         scores: dict[int, np.ndarray] = {}

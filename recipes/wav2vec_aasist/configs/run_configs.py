@@ -28,6 +28,28 @@ network.eval_minibatch_size_factor = 4
 # of processes.
 computing.threads = 1
 
+# Finds the spoofed parts of recordings that are bona fide elsewhere: a small wav2vec 2.0 from
+# scratch with a score for every 20 ms next to that of the recording (docs/localisation.md). Makes
+# the demo corpus with its partially spoofed recordings; two minutes on two CPU cores.
+#     python run.py demo-partial
+demo-partial < from-scratch
+paths.database_folder = 'output/demo_corpus'
+paths.system_folder = 'demo-partial'
+recipe.training_sets = ('demo-partial-train',)
+recipe.validation_sets = ('demo-partial-dev',)
+recipe.evaluation_sets = ('demo-partial-dev', 'demo-partial-eval')
+network.network_class = 'asdf.networks.ComposedDetector'
+front_end.architecture = 'tiny'
+back_end.back_end_class = 'asp'
+localisation.enabled = True
+# The EER of the frames of the development set chooses the network.
+network.validation_metric = 'frame_eer'
+network.max_epochs = 30
+network.epochs_per_train_call = 10
+network.minibatch_size = 16
+network.train_clip_size = 16000
+computing.threads = 1
+
 # What configs inherit that train a small network from random weights on a few hundred recordings.
 # Not run by itself.
 from-scratch
