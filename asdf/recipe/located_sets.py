@@ -33,6 +33,15 @@ class FramesByClass(NamedTuple):
     spoof: np.ndarray
 
 
+def replace_frames(path: Path, frames: FrameTable | None) -> None:
+    """Write frame scores; None: remove those of a network that had a frame-level head."""
+    from asdf.segments import write_frame_table
+
+    path.unlink(missing_ok=True)
+    if frames is not None:
+        write_frame_table(path, frames)
+
+
 def divide_frames(table: FrameTable, trials: TrialList) -> FramesByClass:
     """Divide the frames of a set by their labels.
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from asdf.errors import AsdfError
-from asdf.recipe.located_sets import divide_frames
+from asdf.recipe.located_sets import divide_frames, replace_frames
 from asdf.recipe.run import Run
 from asdf.runs.evaluations import ChosenBy, ValidationResult
 from asdf.runs.log import LOG
@@ -107,7 +107,6 @@ def _write_scores(
     """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
     from asdf.metrics.sources import describe_traced
-    from asdf.segments import write_frame_table
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
     from asdf.trials.source_scores import sources_file, trace, write_source_scores
@@ -116,15 +115,12 @@ def _write_scores(
     assert computed is not None  # the main rank has them
     scores = computed.scores
     path = run.folders.scores(name, utterances.name)
-    frames_path = run.folders.frames(name, utterances.name)
     # Removed first: a run that is killed here must not leave a description of other scores.
     remove_how_scored(path)
     sources_file(path).unlink(missing_ok=True)
-    frames_path.unlink(missing_ok=True)
+    replace_frames(run.folders.frames(name, utterances.name), computed.frames)
     write_scores(path, utterances.ids, utterances.labels, scores)
     write_how_scored(path, scored)
-    if computed.frames is not None:
-        write_frame_table(frames_path, computed.frames)
     if utterances.columns:
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]

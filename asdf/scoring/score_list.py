@@ -104,19 +104,20 @@ def score_and_trace(
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
     keys = [_keys_of(batch) for batch in local]
     list_frames = ListFrames(scorer, utterances, lengths) if frames else None
-    scores: list[Tensor] = []
-    for waveforms in track(
+    tracked = track(
         loader.batches(keys),
         len(local),
         what,
         lines_every=settings.network.scoring_print_interval,
         shown=world.is_main,
         unit="batches",
-    ):
+    )
+    scores: list[Tensor] = []
+    for waveforms, batch in zip(tracked, local, strict=True):
         computed = scorer.compute(waveforms)
-        if list_frames is not None:
-            list_frames.add(local[len(scores)], computed.frames_BF)
         scores.append(_rows_of(computed))
+        if list_frames is not None:
+            list_frames.add(batch, computed.frames_BF)
         if stop:
             break
     if list_frames is not None:
@@ -128,13 +129,15 @@ def score_and_trace(
     assembled: list[np.ndarray] = []
     world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
     table = list_frames.gather(world) if list_frames is not None else None
-    if not assembled:
-        return None
-    rows = assembled[0]
+    return _divide(assembled[0], table) if assembled else None
+
+
+def _divide(rows: np.ndarray, frames: FrameTable | None) -> ScoredList:
+    """Divide rows of a score and what is traced, (trials, 1 + classes)."""
     # Copies: a column of rows would hold all of them, and is not laid out as a vector.
     scores_only = np.ascontiguousarray(rows[:, 0])
     sources = rows[:, 1:].copy() if rows.shape[1] > 1 else None
-    return ScoredList(scores_only, sources, table)
+    return ScoredList(scores_only, sources, frames)
 
 
 def _rows_of(computed: Computed) -> Tensor:

@@ -14,7 +14,7 @@ from asdf.interchange import NetworkFile, write_network_file
 from asdf.networks import build_network
 from asdf.scoring.detector import Detector
 from asdf.scoring.list_frames import ListFrames
-from asdf.scoring.score_list import build_list_scorer, score_list, score_list_and_frames
+from asdf.scoring.score_list import build_list_scorer, score_and_trace, score_list
 from asdf.settings.sections import Sections
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
@@ -50,11 +50,11 @@ def network(settings):
 def work(network, utterances, settings, frames=True):
     scorer = build_list_scorer(network, settings, World())
     arguments = (scorer, utterances, np.array(LENGTHS), settings, World(), StopRequest())
-    return score_list_and_frames(*arguments, frames)
+    return score_and_trace(*arguments, frames)
 
 
 def test_frames_are_those_that_a_recording_has_by_itself(network, utterances, settings, tmp_path):
-    scores, table = work(network, utterances, settings)
+    scores, _, table = work(network, utterances, settings)
     write_network_file(tmp_path / "n.pt", NetworkFile.from_network(network, settings))
     detector = Detector(tmp_path / "n.pt", device="cpu")
     assert table.ids == utterances.ids
