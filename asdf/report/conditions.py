@@ -67,7 +67,7 @@ def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
         maps.append(HeatMap(column, _heat_table(gathered, set_name, measured, conditions)))
     if not maps:
         return None
-    return HeatMaps(maps, _step_words(), FEW, is_small)
+    return HeatMaps(maps, step_words(), FEW, is_small)
 
 
 def heat_step(rate: float) -> int:
@@ -82,7 +82,7 @@ def _heat_table(
     rows = [_count_row(measured, conditions)]
     for system, by_value in zip(measured, conditions.systems, strict=True):
         row = [name_cell(system.system, gathered.labels[system.system])]
-        row.append(_heat_cell(system.summary.result.eer))
+        row.append(heat_cell(system.summary.result.eer))
         for value in conditions.values:
             row.append(_condition_cell(by_value.get(value)))
         rows.append(row)
@@ -118,7 +118,8 @@ def _bona_fide_words(conditions: ConditionTable) -> str:
     return "all bona fide trials"
 
 
-def _step_words() -> list[str]:
+def step_words() -> list[str]:
+    """Return the ranges of EERs in % of the colours."""
     words = [f"< {HEAT_STEPS[0]:g}"]
     for low, high in pairwise(HEAT_STEPS):
         words.append(f"{low:g}–{high:g}")
@@ -134,12 +135,13 @@ def _condition_cell(condition: Condition | None) -> Cell:
     if condition.interval is not None:
         words.append(f"95 % interval {interval_text(condition.interval)} %")
     words.append(f"{result.bona_fide:,} bona fide and {result.spoof:,} spoof trials")
-    cell = _heat_cell(result.eer)
+    cell = heat_cell(result.eer)
     if condition.few:
         words.append(f"fewer than {FEW} of a class: too few to say anything")
         cell = replace(cell, css="few")
     return replace(cell, title="; ".join(words))
 
 
-def _heat_cell(rate: float) -> Cell:
+def heat_cell(rate: float) -> Cell:
+    """Return an EER (a fraction) in %, in its colour."""
     return Cell(percent(rate), 100 * rate, f"h{heat_step(rate)}")

@@ -113,13 +113,14 @@ class LegendEntry:
 
 @dataclass(frozen=True)
 class Axis:
-    """The values that an axis shows; `scale` maps a value to its position."""
+    """The values that an axis shows; `scale` maps a value to its position, `text` to its name."""
 
     low: float
     high: float
     ticks: Sequence[float]
     label: str
     scale: Callable[[float], float] = float
+    text: Callable[[float], str] = "{:g}".format
 
     def position(self, value: float, start: float, end: float) -> float:
         """Return where a value lies on an axis from `start` to `end`, in pixels."""
@@ -140,7 +141,7 @@ class Frame:
         self._width = width
         self._height = height
         # The values of the upright axis stand left of it: 6.6 pixels a digit, as in axes.js.
-        longest = max(map(len, map("{:g}".format, y.ticks)))
+        longest = max(map(len, map(y.text, y.ticks)))
         self._area = Area(
             left=round(32 + 6.6 * longest),
             top=26 if title else 10,
@@ -193,11 +194,11 @@ class Frame:
         lines = []
         for tick in self._x.ticks:
             x = f"{self.x(tick):.1f}"
-            label = Label(f"{tick:g}", x, str(area.bottom + 16), "middle", "soft")
+            label = Label(self._x.text(tick), x, str(area.bottom + 16), "middle", "soft")
             lines.append(GridLine(f"M{x},{area.top}V{area.bottom}", label))
         for tick in self._y.ticks:
             y = self.y(tick)
-            label = Label(f"{tick:g}", str(area.left - 6), f"{y + 4:.1f}", "end", "soft")
+            label = Label(self._y.text(tick), str(area.left - 6), f"{y + 4:.1f}", "end", "soft")
             lines.append(GridLine(f"M{area.left},{y:.1f}H{area.right}", label))
         return lines
 

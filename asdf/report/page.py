@@ -19,6 +19,7 @@ from asdf.report.cells import Table
 from asdf.report.conditions import HeatMaps, heat_maps
 from asdf.report.data import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
+from asdf.report.effect_pictures import effect_section
 from asdf.report.folding import fold_findings
 from asdf.report.gathering import Gathered
 from asdf.report.generalisation_tables import generalisation_table
@@ -99,6 +100,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         seeds=seeds_table(gathered),
         seed_sentences=seed_sentences(gathered),
         generalisation=_generalisation(gathered),
+        effects=effect_section(gathered),
         shows_several_networks_of_a_run=results.shows_several_networks_of_a_run(gathered),
         costs=ASVSPOOF5,
         sections=sections,

@@ -1,4 +1,5 @@
-const STARTS = { det: startDet, histograms: startHistograms, training: startTraining };
+// The effect of settings stays as it stands on the page.
+const STARTS = { det: startDet, histograms: startHistograms, training: startTraining, effect: () => {} };
 
 startTheme(document.querySelector('nav'));
 document.querySelectorAll('figure.plot').forEach((figure) => {

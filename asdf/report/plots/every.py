@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.data import training_courses
+from asdf.report.effects import find_effects
 from asdf.report.gathering import Gathered, Measurement
 from asdf.report.plots.det import det_plot
+from asdf.report.plots.effects import effect_map, effect_plot
 from asdf.report.plots.figures import save_figure
 from asdf.report.plots.heat_map import heat_map
 from asdf.report.plots.histograms import score_histograms
@@ -63,9 +65,24 @@ def _draw_all(gathered: Gathered) -> Iterator[NamedFigure]:
         yield from _draw_set(set_name, measured)
         for system in measured:
             yield from _draw_system(set_name, system)
+    yield from _draw_effects(gathered)
     courses = [course for course in training_courses(gathered) if not course.is_empty]
     if courses:
         yield NamedFigure("training", training_curves(courses))
+
+
+def _draw_effects(gathered: Gathered) -> Iterator[NamedFigure]:
+    """Draw what one setting does on all sets, or two on each; of more there is a table."""
+    effects = find_effects(gathered)
+    if effects is None or len(effects.settings) > 2:
+        return
+    name = "_".join(["effect", *map(_file_part, effects.settings)])
+    if len(effects.settings) == 1:
+        yield NamedFigure(name, effect_plot(effects))
+        return
+    for set_name in effects.sets:
+        figure = effect_map(effects, set_name, set_name)
+        yield NamedFigure(f"{name}_{_file_part(set_name)}", figure)
 
 
 def _draw_set(set_name: str, measured: Sequence[Measurement]) -> Iterator[NamedFigure]:

@@ -1,0 +1,220 @@
+"""The effect of settings on the page: plots, heat maps and tables.
+
+Invariant: each picture stands next to a table with all its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from asdf.metrics.over_seeds import Spread
+from asdf.report.cells import ABSENT, Cell, Table, head_cells, interval_text, name_cell, percent
+from asdf.report.conditions import HeatMap, HeatMaps, heat_cell, step_words
+from asdf.report.drawing import Figure
+from asdf.report.effects import (
+    Effects,
+    Scale,
+    find_effects,
+    number_of,
+    rank_correlation,
+    scale_of,
+)
+from asdf.report.frames import Axis, Frame, Plot, line, marker, nice_ticks
+from asdf.report.gathering import Gathered
+from asdf.text import shorten
+
+_LABEL = 28
+_TICK = 12
+_MAX_TICKS = 8
+
+
+@dataclass(frozen=True)
+class EffectSection:
+    """Everything that the page shows of a sweep.
+
+    Attributes:
+        figure: of a sweep of one setting; None for others.
+        maps: of two settings.
+        ranks: of more than two.
+    """
+
+    settings: str
+    points: Table
+    figure: Figure | None = None
+    maps: HeatMaps | None = None
+    ranks: Table | None = None
+
+
+def effect_section(gathered: Gathered) -> EffectSection | None:
+    """Return what settings do; None where the runs are no sweep."""
+    effects = find_effects(gathered)
+    if effects is None:
+        return None
+    names = ", ".join(effects.settings)
+    points = _points_table(effects)
+    if len(effects.settings) == 1:
+        return EffectSection(names, points, figure=_effect_figure(effects))
+    if len(effects.settings) == 2:
+        return EffectSection(names, points, maps=_effect_maps(effects))
+    return EffectSection(names, points, ranks=_ranks_table(effects))
+
+
+def _points_table(effects: Effects) -> Table:
+    head = head_cells(["Systems", *map(_short_name, effects.settings), "Seeds", *effects.sets])
+    rows = []
+    for point in effects.points:
+        row = [name_cell(point.name, shorten(point.name, _LABEL))]
+        for text in point.values:
+            number = number_of(text)
+            row.append(Cell(shorten(text, _LABEL), text if number is None else number, title=text))
+        row.append(Cell(max((len(eer.values) for eer in point.eers.values()), default=0)))
+        row += [_eer_cell(point.eers.get(set_name)) for set_name in effects.sets]
+        rows.append(row)
+    return Table(f"EER in % by {', '.join(effects.settings)}", head, rows, "effects")
+
+
+def _short_name(setting: str) -> str:
+    return setting.rpartition(".")[2]
+
+
+def _eer_cell(eer: Spread | None) -> Cell:
+    if eer is None:
+        return Cell(ABSENT)
+    text = percent(eer.mean)
+    if eer.deviation is not None:
+        text = f"{text} ± {percent(eer.deviation)}"
+    cell = Cell(text, 100 * eer.mean)
+    if eer.interval is None:
+        return cell
+    return replace(cell, interval=interval_text(eer.interval))
+
+
+def _effect_figure(effects: Effects) -> Figure:
+    (setting,) = effects.settings
+    scale = scale_of(effects.values(0))
+    plots = []
+    for set_name in effects.sets:
+        plots.append(_draw_effect(effects, set_name, setting, scale))
+    text = "Marks are EERs, means over seeds where there are several; upright lines are their "
+    return Figure("effect", f"Effect of {setting}", f"{text}95 % intervals.", plots)
+
+
+def _draw_effect(effects: Effects, set_name: str, setting: str, scale: Scale) -> Plot:
+    known = [point for point in effects.points if set_name in point.eers]
+    rates = [0.0]
+    for point in known:
+        eer = point.eers[set_name]
+        rates.append(100 * max(eer.mean, eer.interval.high if eer.interval else 0))
+    top = 1.05 * max(rates) or 1.0
+    y_axis = Axis(0, top, nice_ticks(0, top, 5), "EER (%)")
+    frame = Frame(_value_axis(scale, setting), y_axis, 360, 245, set_name)
+    words = []
+    path: list[float] = []
+    for point in known:
+        eer = point.eers[set_name]
+        x = scale.positions[point.values[0]]
+        path += [x, 100 * eer.mean]
+        if eer.interval is not None:
+            bounds = [x, 100 * eer.interval.low, x, 100 * eer.interval.high]
+            frame.inside.append(line(0, frame.path(bounds)))
+        described = f"{setting} = {point.values[0]}: EER {percent(eer.mean)} %"
+        frame.marks.append(marker(0, frame.x(x), frame.y(100 * eer.mean), described))
+        words.append(described)
+    # Values that are no numbers have nothing between them.
+    if scale.is_number and len(known) > 1:
+        frame.inside.append(line(0, frame.path(path)))
+    return frame.plot(f"EER on {set_name} by {setting}. {'; '.join(words)}", "effect")
+
+
+def _value_axis(scale: Scale, setting: str) -> Axis:
+    """Return the axis of a setting's values, with room on both sides."""
+    positions = sorted(scale.positions.values())
+    texts = {position: text for text, position in scale.positions.items()}
+    low, high = positions[0], positions[-1]
+    if scale.is_log:
+        room = (high / low) ** 0.06
+        low, high = low / room, high * room
+    else:
+        room = 0.06 * (high - low) or 0.5
+        low, high = low - room, high + room
+    step = -(-len(positions) // _MAX_TICKS)
+    return Axis(
+        low,
+        high,
+        positions[::step],
+        _short_name(setting),
+        math.log if scale.is_log else float,
+        lambda position: shorten(texts[position], _TICK),
+    )
+
+
+def _effect_maps(effects: Effects) -> HeatMaps:
+    """Return a map for each set: the values of the first setting by those of the second."""
+    down, across = effects.settings
+    maps = []
+    for set_name in effects.sets:
+        by_values = {point.values: point.eers.get(set_name) for point in effects.points}
+        columns = effects.values(1)
+        rows = []
+        for value in effects.values(0):
+            row = [Cell(f"{_short_name(down)} = {shorten(value, _LABEL)}", title=value)]
+            for other in columns:
+                row.append(_map_cell(by_values.get((value, other))))
+            rows.append(row)
+        head = [Cell("")]
+        for other in columns:
+            head.append(Cell(f"{_short_name(across)} = {shorten(other, _LABEL)}", title=other))
+        caption = f"EER in % on {set_name} by {down} and {across}"
+        maps.append(HeatMap(f"settings on {set_name}", Table(caption, head, rows, "heat")))
+    return HeatMaps(maps, step_words(), 0, is_small=True)
+
+
+def _map_cell(eer: Spread | None) -> Cell:
+    if eer is None:
+        return Cell(ABSENT)
+    words = f"{len(eer.values)} seeds" if len(eer.values) > 1 else "one seed"
+    if eer.interval is not None:
+        words += f", 95 % interval {interval_text(eer.interval)} %"
+    return replace(heat_cell(eer.mean), title=words)
+
+
+def _ranks_table(effects: Effects) -> Table:
+    """Return a row for each setting: how the EER goes with its values, over all others."""
+    rows = []
+    for index, setting in enumerate(effects.settings):
+        row = [Cell(setting), Cell(len(effects.values(index)))]
+        for set_name in effects.sets:
+            row.append(_rank_cell(effects, index, set_name))
+        rows.append(row)
+    caption = (
+        "How the mean EER goes with each setting: rank correlation of numbers (Spearman; above 0, "
+        "higher values have higher EERs), means in % of other values"
+    )
+    return Table(caption, head_cells(["Setting", "Values", *effects.sets]), rows, "effects")
+
+
+def _rank_cell(effects: Effects, index: int, set_name: str) -> Cell:
+    known = [point for point in effects.points if set_name in point.eers]
+    eers = [point.eers[set_name].mean for point in known]
+    numbers = [number_of(point.values[index]) for point in known]
+    values = [number for number in numbers if number is not None]
+    if len(values) < len(known):
+        return Cell(_means_by_value([point.values[index] for point in known], eers))
+    correlation = rank_correlation(values, eers)
+    if correlation is None:
+        return Cell(ABSENT)
+    return Cell(f"{correlation:+.2f}".replace("-", "−"), correlation)
+
+
+def _means_by_value(texts: Sequence[str], eers: Sequence[float]) -> str:
+    by_value: dict[str, list[float]] = {}
+    for text, eer in zip(texts, eers, strict=True):
+        by_value.setdefault(text, []).append(eer)
+    parts = []
+    for text, of_value in by_value.items():
+        parts.append(f"{shorten(text, _LABEL)}: {percent(float(np.mean(of_value)))}")
+    return "; ".join(parts)

@@ -1,0 +1,158 @@
+"""What settings do to the error rates: the configurations of a sweep by the values that differ.
+
+Invariant: only settings that can change a result count, and every point is a configuration that was
+measured; nothing is fitted between points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asdf.metrics.over_seeds import Spread, spread_of
+from asdf.report.configurations import Configuration, find_configurations
+from asdf.report.grouping import effective_settings
+from asdf.settings.literals import parse_literal
+from asdf.settings.mistakes import Complaint
+
+if TYPE_CHECKING:
+    from asdf.report.gathering import Gathered
+
+# Systems that differ in more settings than their number are no sweep.
+_MIN_POINTS = 2
+_MIN_FOR_RANKS = 4
+# From this ratio on values are spread out by their logarithm.
+_LOG_RATIO = 8.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration of a sweep: the texts of its settings, and its EER on each set."""
+
+    name: str
+    values: tuple[str, ...]
+    eers: Mapping[str, Spread]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The configurations of a sweep, in the order of their values, and the settings that differ."""
+
+    settings: tuple[str, ...]
+    sets: tuple[str, ...]
+    points: list[Point]
+
+    def values(self, index: int) -> list[str]:
+        """Return the different values of a setting in their order."""
+        texts = dict.fromkeys(point.values[index] for point in self.points)
+        return sorted(texts, key=value_order)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where the values of a setting lie on an axis.
+
+    Attributes:
+        positions: of each value's text.
+        is_log: the positions are on a logarithmic axis.
+        is_number: they are numbers; else they stand one next to the other.
+    """
+
+    positions: dict[str, float]
+    is_log: bool = False
+    is_number: bool = True
+
+
+def number_of(text: str) -> float | None:
+    """Return the number that a setting's text is; None for any other value."""
+    try:
+        value = parse_literal(text)
+    except Complaint:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def value_order(text: str) -> tuple[float, str]:
+    """Return what sorts values: numbers by size, other texts after them by name."""
+    number = number_of(text)
+    return (math.inf if number is None else number, text)
+
+
+def scale_of(texts: Sequence[str]) -> Scale:
+    """Return where values lie: as numbers, by their logarithm where that suits, or in a row."""
+    numbers = [number_of(text) for text in texts]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(texts):
+        return Scale({text: float(index) for index, text in enumerate(texts)}, is_number=False)
+    is_log = min(known) > 0 and max(known) / min(known) >= _LOG_RATIO
+    return Scale(dict(zip(texts, known, strict=True)), is_log)
+
+
+def find_effects(gathered: Gathered) -> Effects | None:
+    """Return the sweep that configurations are; None where they differ in nothing, or too much."""
+    configurations = gathered.over_seeds.configurations or find_configurations(
+        gathered.runs, gathered.names, gathered.measurements
+    )
+    runs = [known.run for known in configurations]
+    # Several networks of one run do not differ in settings.
+    if len(set(runs)) < len(runs) or len(runs) < _MIN_POINTS:
+        return None
+    recorded = [effective_settings(gathered.runs[run]) for run in runs]
+    names: dict[str, None] = {}
+    for settings in recorded:
+        names.update(dict.fromkeys(settings))
+    differing = []
+    for name in names:
+        if len({settings.get(name, "-") for settings in recorded}) > 1:
+            differing.append(name)
+    if not differing or (len(differing) > 2 and len(runs) < max(_MIN_FOR_RANKS, len(differing))):
+        return None
+    points = []
+    for known, settings in zip(configurations, recorded, strict=True):
+        values = tuple(settings.get(name, "-") for name in differing)
+        points.append(Point(known.name, values, _eers_of(gathered, known)))
+    points.sort(key=_order_of_point)
+    return Effects(tuple(differing), tuple(gathered.sets), points)
+
+
+def _order_of_point(point: Point) -> list[tuple[float, str]]:
+    return [value_order(text) for text in point.values]
+
+
+def _eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:
+    """Return the EERs of a configuration by set, with the intervals that the report has."""
+    eers = {}
+    for set_name in gathered.sets:
+        for result in gathered.over_seeds.by_set.get(set_name, []):
+            if result.name == known.name:
+                eers[set_name] = result.eer
+        for measured in gathered.on(set_name):
+            if set_name in eers or measured.system not in known.systems:
+                continue
+            summary = measured.summary
+            interval = summary.intervals.eer if summary.intervals else None
+            eer = spread_of([summary.result.eer])
+            eers[set_name] = Spread(eer.values, eer.mean, None, interval)
+    return eers
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return Spearman's rank correlation, ties with their mean rank; None without a spread."""
+    ranks = [_ranks(first), _ranks(second)]
+    if any(np.ptp(values) == 0 for values in ranks):
+        return None
+    return float(np.corrcoef(ranks)[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    array = np.asarray(values, np.float64)
+    below = (array[:, None] > array[None]).sum(axis=1)
+    same = (array[:, None] == array[None]).sum(axis=1)
+    ranks: np.ndarray = below + (same + 1) / 2
+    return ranks
