@@ -264,10 +264,11 @@ def test_plots_stand_in_the_page_without_a_script(page):
         r'<svg viewBox="[^"]*" role="img" aria-label="([^"]*)" class="(\w+)"', body
     )
     assert [kind for _, kind in drawings] == [
+        "effect", "effect",
         "det", "histogram", "histogram", "det", "histogram", "histogram", "loss", "rate", "eer",
     ]  # fmt: skip
     large, small = data_of(page)["sets"]["dev"]
-    assert drawings[0][0] == (
+    assert drawings[2][0] == (
         f"DET curves on dev. large: EER {large['eer']['']:.2f} %; "
         f"small: EER {small['eer']['']:.2f} %"
     )
