@@ -35,6 +35,7 @@ COMMANDS = {
     "localise": "how well scores per frame show which parts of recordings are spoofed",
     "trace": "accuracy, macro-F1, confusion and OSCR of traced sources: attack, vocoder, language",
     "sasv": "a-DCF, t-EER and more of speaker verification under attack; fusion of its scores",
+    "submission": "scores as a challenge wants them, checked: ASVspoof, CtrSVDD, AT-ADD, arenas",
     "networks": "the networks of ASDF, with their sizes and costs",
     "detectors": "published detectors: their error rates, training data, licences, and how to use "
     "them by name",

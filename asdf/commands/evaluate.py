@@ -183,6 +183,8 @@ def _write(
     trials: TrialList | None,
 ) -> None:
     scores = summaries[0].scores
+    decisions = summaries[0].decisions
+    threshold = decisions.threshold.value if decisions else None
     latex = to_latex(summaries, leading)
     if over.by_set:
         by_name = {summary.name: summary for summary in summaries}
@@ -192,7 +194,10 @@ def _write(
             (args.json, lambda path: write_text(path, json_with_seeds(to_json(summaries), over))),
             (args.csv, lambda path: write_text(path, csv_with_seeds(to_csv(summaries), over))),
             (args.latex, lambda path: write_text(path, latex)),
-            (args.submission, lambda path: write_submission(path, args.format, scores, trials)),
+            (
+                args.submission,
+                lambda path: write_submission(path, args.format, scores, trials, threshold),
+            ),
         ]
     )
 

@@ -29,10 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.errors import AsdfError
-from asdf.runs.files import atomic_write
 from asdf.text import quoted_and_more
 from asdf.trials.lines import NumberedLines, numbered_lines, peek
 from asdf.trials.score_file import parse_score, score_texts
+from asdf.trials.submission import write_text_or_zip
 from asdf.trials.trial_list import bare_name
 
 TARGET = 0
@@ -230,6 +230,8 @@ def join_systems(
 def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
     """Write scores as ASVspoof 5 wants them for track 2, atomically, in the order of the trials.
 
+    Where the path ends in .zip, they are the member score.tsv of a zip.
+
     Raises:
         AsdfError: a name cannot stand in the file.
     """
@@ -247,9 +249,9 @@ def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
     for system in SYSTEMS:
         values = scores.of(system)
         columns.append(["-"] * len(trials) if values is None else list(score_texts(values)))
-    with atomic_write(path) as file:
-        file.write("\t".join(_HEADER) + "\n")
-        file.writelines("\t".join(cells) + "\n" for cells in zip(*columns, strict=True))
+    lines = ["\t".join(_HEADER) + "\n"]
+    lines += ["\t".join(cells) + "\n" for cells in zip(*columns, strict=True)]
+    write_text_or_zip(path, lines, "score.tsv", "track 2 of ASVspoof 5")
 
 
 class _Rows:

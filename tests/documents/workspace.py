@@ -200,6 +200,8 @@ def write_decisions(folder: Path) -> None:
         kind = "speech" if index % 2 else "music"
         labels.append(f"{name},{'real' if label == '1' else 'fake'},{kind}\n")
         predicted.append(f"{name},{'real' if float(score) > 0 else 'fake'}\n")
+    names = [row.split(",")[0] for row in labels[1:]]
+    (folder / "trials.txt").write_text("\n".join(names) + "\n")
     (folder / "eval.csv").write_text("".join(labels))
     (folder / "predict.csv").write_text("".join(predicted))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
 from asdf.evaluation import Scores, read_keyed_scores
 from asdf.trials.matching import read_matched
-from asdf.trials.submission import write_submission
+from asdf.trials.submission import FORMATS, check_submission, write_submission
 from asdf.trials.trial_list import TrialList
 
 SCORES = Scores(
@@ -22,6 +24,9 @@ EXPECTED = {
     "asvspoof2019": "E_1 - bonafide -2.5\nE_2 A08 spoof 1e-07\nE_3 A07 spoof 0.1\n",
     "asvspoof2021": "E_1 -2.5\nE_2 1e-07\nE_3 0.1\n",
     "asvspoof5": "filename\tcm-score\nE_1\t-2.5\nE_2\t1e-07\nE_3\t0.1\n",
+    "ctrsvdd": "E_1 -2.5\nE_2 1e-07\nE_3 0.1\n",
+    "arena": "E_1 -2.5\nE_2 1e-07\nE_3 0.1\n",
+    "speech-df-arena": "E_1 -2.5\nE_2 1e-07\nE_3 0.1\n",
 }
 
 
@@ -66,3 +71,53 @@ def test_what_the_packages_could_not_read_is_refused(tmp_path):
     assert not path.exists()
     write_submission(path, "asvspoof5", spaced)
     assert path.read_text() == "filename\tcm-score\nmy take\t1.0\nb\t2.0\n"
+
+
+def test_every_format_is_tested():
+    assert set(FORMATS) == {*EXPECTED, "at-add"}
+
+
+def test_decisions_of_at_add_have_the_names_of_its_list(tmp_path):
+    path = tmp_path / "predict.csv"
+    trials = TrialList(["dev/E_1.wav", "dev/E_2.wav", "dev/E_3.wav"], np.array([1, 0, 0]))
+    with pytest.raises(AsdfError, match="name the threshold"):
+        write_submission(path, "at-add", SCORES, trials)
+    write_submission(path, "at-add", SCORES, trials, threshold=1e-7)
+    # float32 1e-7 is the threshold or more: real
+    assert path.read_text() == "name,predict\nE_1.wav,fake\nE_2.wav,real\nE_3.wav,real\n"
+    assert check_submission(path, "at-add", trials.ids) == 3
+
+
+def test_a_zip_has_the_name_of_the_challenge_in_it(tmp_path):
+    path = tmp_path / "submission.zip"
+    write_submission(path, "asvspoof5", SCORES, PROTOCOL)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == ["score.tsv"]
+        assert archive.read("score.tsv") == EXPECTED["asvspoof5"].encode()
+    first = path.read_bytes()
+    write_submission(path, "asvspoof5", SCORES, PROTOCOL)
+    assert path.read_bytes() == first
+    with pytest.raises(AsdfError, match="what a zip of ctrsvdd must hold is not known"):
+        write_submission(path, "ctrsvdd", SCORES, PROTOCOL)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("asvspoof5", "filename cm-score\n", "line 1: expected the header"),
+        ("asvspoof5", "filename\tcm-score\nE_1 1\n", "line 2: expected 'filename TAB cm-score'"),
+        ("ctrsvdd", "E_1 1\nE_2 nan\n", "line 2: .* a finite number"),
+        ("ctrsvdd", "E_1 1\nE_1 2\n", "line 2: 'E_1' stands there for the second time"),
+        ("ctrsvdd", "E_1 1\nE_2 2\nE_9 3\n", r"1 of 3 trials are missing \('E_3'\), 1 are not"),
+        ("at-add", "name,predict\nE_1,spoof\n", "line 2: .* real or fake"),
+    ],
+)
+def test_what_would_be_refused_is_named(tmp_path, kind, text, message):
+    path = tmp_path / "s"
+    path.write_text(text)
+    with pytest.raises(AsdfError, match=message):
+        check_submission(path, kind, ["E_1", "E_2", "E_3"])
+    for kind, content in EXPECTED.items():
+        if kind != "asvspoof2019":
+            path.write_text(content)
+            assert check_submission(path, kind, ["E_1", "E_2", "E_3"]) == 3

@@ -1,0 +1,134 @@
+"""Write scores as a challenge wants them, or check a file before it is handed in.
+
+    python -m asdf submission scores.txt --trials trials.txt --format asvspoof5 --output score.zip
+    python -m asdf submission scores.txt --trials trials.txt --format at-add --threshold 0.2 \\
+        --output predict.csv
+    python -m asdf submission --check predict.csv --trials trials.txt --format at-add
+
+The trials are those of the challenge's list: an utterance per line, or any label file that ASDF
+knows; labels are not needed. Every trial needs one score. A path that ends in .zip becomes a zip
+with the file in it, where the challenge states how that is called. Scores of track 2 of ASVspoof 5
+are written by `sasv --output`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from asdf.commands.options import command_parser
+from asdf.commands.outputs import check_inputs, input_name, output_name, show
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.streams import STREAM
+from asdf.text import quoted_and_more
+from asdf.trials.formats import read_score_file
+from asdf.trials.lines import numbered_lines
+from asdf.trials.score_file import Scores
+from asdf.trials.submission import check_submission, write_submission
+from asdf.trials.submission_formats import FORMATS, SUBMISSION_FORMATS, formats_table
+from asdf.trials.trial_list import TrialList, values_at
+
+_SHOWN = 5
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check a file; return 0.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a file cannot be read or written, or does not fit the list of trials.
+    """
+    args = _parser().parse_args(arguments)
+    _check(args)
+    trials = _read_trials(args.trials)
+    if args.check:
+        lines = check_submission(args.check, args.format, trials.ids)
+        show(f"{input_name(args.check)}: {lines} trials, as {args.format} wants them")
+        return 0
+    scores = _read_scores(args.scores, trials)
+    write_submission(args.output, args.format, scores, trials, args.threshold)
+    show(f"written to {output_name(args.output)}: {len(scores)} trials, format {args.format}")
+    return 0
+
+
+def _read_trials(path: Path) -> TrialList:
+    """Read the utterances of a list without labels, or of a label file."""
+    from asdf.corpora import read_protocol
+
+    names = [line for _, line in numbered_lines(path)]
+    if any(len(name.split()) > 1 or "," in name for name in names):
+        return read_protocol(path)
+    repeated = len(names) - len(set(names))
+    if repeated or not names:
+        raise AsdfError(
+            f"{input_name(path)}: {len(names)} trials, {repeated} of them repeated. Is it the list "
+            "of the challenge?"
+        )
+    return TrialList(names, np.zeros(len(names), np.int8))
+
+
+def _read_scores(path: Path, trials: TrialList) -> Scores:
+    file = read_score_file(path, lambda utterance: trials.index_of(utterance) is not None)
+    indices = [trials.index_of(utterance) for utterance in file.ids]
+    used = np.array([i for i, index in enumerate(indices) if index is not None], np.intp)
+    scored = np.bincount([index for index in indices if index is not None], minlength=len(trials))
+    missing = values_at(trials.ids, np.flatnonzero(scored == 0)[: _SHOWN + 1])
+    if missing or (scored > 1).any():
+        raise AsdfError(
+            f"{input_name(path)}: of {len(trials)} trials {(scored == 0).sum()} have no score "
+            f"({quoted_and_more(missing, _SHOWN)}), {(scored > 1).sum()} have several. Score the "
+            "challenge's list, all of it."
+        )
+    if used.size < len(file.ids):
+        raise AsdfError(
+            f"{input_name(path)}: {len(file.ids) - used.size} of {len(file.ids)} scored trials are "
+            "not in the list of the challenge. Is it the list of this set?"
+        )
+    labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
+    columns = {} if file.attacks is None else {"attack": file.attacks}
+    return Scores(file.ids, labels, file.scores, columns=columns)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together."""
+    if bool(args.scores) == bool(args.check):
+        raise UsageError("name a score file to write from, or with --check a file to check.")
+    if args.scores and not args.output:
+        raise UsageError("name the file to write: --output.")
+    if args.format == "asvspoof2019":
+        raise UsageError(
+            "asvspoof2019 needs labels and attacks: python -m asdf evaluate SCORES --protocol P "
+            "--submission OUT --format asvspoof2019"
+        )
+    decides = SUBMISSION_FORMATS[args.format].decides
+    if args.scores and decides != (args.threshold is not None):
+        raise UsageError(
+            f"--threshold goes with formats of decisions; {args.format} is "
+            f"{'one' if decides else 'none'} of them."
+        )
+    check_inputs([args.scores, args.check, args.trials])
+    read = [path.resolve() for path in (args.scores, args.trials) if path and str(path) != STREAM]
+    if args.output and args.output.resolve() in read:
+        raise UsageError("--output would overwrite an input: give it a file of its own.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    description = f"{__doc__}\nformats:\n{formats_table()}"
+    usage = "SCORES --trials LIST --format F --output OUT"
+    parser = command_parser("submission", description, usage)
+    parser.add_argument("scores", nargs="?", type=Path, help="a score file of any format")
+    parser.add_argument(
+        "--trials", type=Path, required=True, metavar="LIST", help="the challenge's trials"
+    )
+    parser.add_argument("--format", choices=FORMATS, required=True)
+    parser.add_argument("--output", type=Path, metavar="OUT", help="the file or .zip to write")
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="X",
+        help="real from this score on",
+    )
+    parser.add_argument("--check", type=Path, metavar="FILE", help="check this file instead")
+    return parser

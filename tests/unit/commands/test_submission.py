@@ -1,0 +1,77 @@
+"""`python -m asdf submission`: files of challenges, written from a list without labels, checked."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+
+from asdf.__main__ import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scores.txt").write_text("flac/E_2.flac 0.5\nflac/E_1.flac -1.0\n")
+    (tmp_path / "trials.txt").write_text("E_1\nE_2\n")
+    return tmp_path
+
+
+def run(capsys, *words):
+    status = main(["submission", *words])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+LIST = ["--trials", "trials.txt"]
+
+
+def test_a_submission_is_written_and_checked(capsys, folder):
+    words = ["scores.txt", *LIST, "--format", "asvspoof5", "--output"]
+    status, out, err = run(capsys, *words, "score.tsv")
+    assert (status, err) == (0, "")
+    assert out == "written to score.tsv: 2 trials, format asvspoof5\n"
+    text = "filename\tcm-score\nE_1\t-1.0\nE_2\t0.5\n"
+    assert (folder / "score.tsv").read_text() == text
+    status, out, _ = run(capsys, "--check", "score.tsv", *LIST, "--format", "asvspoof5")
+    assert (status, out) == (0, "score.tsv: 2 trials, as asvspoof5 wants them\n")
+    assert run(capsys, *words, "score.zip")[0] == 0
+    with zipfile.ZipFile("score.zip") as archive:
+        assert archive.read("score.tsv").decode() == text
+
+
+def test_decisions_at_a_threshold(capsys, folder):
+    words = ["scores.txt", *LIST, "--format", "at-add", "--output", "predict.csv"]
+    assert run(capsys, *words, "--threshold", "0.5")[0] == 0
+    assert (folder / "predict.csv").read_text() == "name,predict\nE_1,fake\nE_2,real\n"
+    status, _, err = run(capsys, *words)
+    assert (status, "at-add is one of them" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("trials", "words", "status", "message"),
+    [
+        ("E_1\nE_2\nE_3\n", [], 1, "1 have no score ('E_3')"),
+        ("E_1\n", [], 1, "1 of 2 scored trials are not in the list"),
+        ("E_1\nE_1\nE_2\n", [], 1, "1 of them repeated"),
+        ("E_1\nE_2\n", ["--check", "scores.txt"], 2, "or with --check"),
+        ("E_1\nE_2\n", ["--threshold", "1"], 2, "ctrsvdd is none of them"),
+        ("E_1\nE_2\n", ["--output", "trials.txt"], 2, "overwrite"),
+    ],
+)
+def test_mistakes_are_one_message(capsys, folder, trials, words, status, message):
+    (folder / "trials.txt").write_text(trials)
+    ended, _, err = run(
+        capsys, "scores.txt", *LIST, "--format", "ctrsvdd", "--output", "out.txt", *words
+    )
+    assert ended == status
+    assert message in err
+    assert not (folder / "out.txt").exists()
+
+
+def test_help_shows_the_formats(capsys):
+    with pytest.raises(SystemExit):
+        main(["submission", "--help"])
+    out = capsys.readouterr().out
+    assert "ctrsvdd" in out
+    assert "name,predict" in out
