@@ -67,6 +67,9 @@ class KnownCorpus:
 
 def is_there(tree: Tree, name: str) -> bool:
     """Whether the tree has a file or folder `name`; folders on the way may be tars."""
+    # A parquet file exists, whether or not there are recordings in it.
+    if tree.exists(name):
+        return True
     location = _locate(tree, name)
     # No name is left where the tar itself is meant, which exists.
     return not location.name or location.tree.exists(location.name)

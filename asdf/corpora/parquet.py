@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.archives import Archive, ParquetArchive, ParquetTable, find_folder, open_table
-from asdf.corpora.known import KnownCorpus, Reading, first_there, join_name
+from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there, join_name, with_files
 from asdf.corpora.words import label_of
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import PUBLISHED
@@ -33,6 +33,8 @@ _SUFFIX = ".parquet"
 _LABELS = ("label", "labels", "key", "target", "class")
 _NAMES = ("path", "file", "file_name", "filename")
 _OF_SPOOFS = ("attack", "vocoder")
+# The classes of the Arena's sets, 0 and 1.
+_CLASSES = ("bonafide", "spoof")
 # What entries of notes are called, and their names here.
 _ENTRIES = {"speaker_id": "speaker", "attack_id": "attack"}
 
@@ -309,10 +311,37 @@ def _read_arena(tree: Tree, name: str) -> Reading:
             f"{tree.root}: there is no folder {name}. Download the set: hf download "
             f"{_ARENA}/{name} --repo-type dataset --local-dir {tree.root / name}"
         )
-    return read_parquet(tree, "test", Columns(classes=("bonafide", "spoof")), under)
+    labels = join_name(under, _LABEL_TABLE)
+    if is_there(tree, labels) and not _has_shards(tree, under):
+        return _read_labels(tree, labels, under)
+    return read_parquet(tree, "test", Columns(classes=_CLASSES), under)
+
+
+def _has_shards(tree: Tree, under: str) -> bool:
+    names = [name for name in tree.files(under) if name.endswith(_SUFFIX)]
+    return any(_split_of(name) == "test" for name in names)
+
+
+def _read_labels(tree: Tree, name: str, under: str) -> Reading:
+    """Read a set whose audio may not be passed on: its labels, and recordings from elsewhere.
+
+    The recordings are those below its folder that are called like the utterances.
+    """
+    table = open_table(tree.path(name))
+    values = table.read(["utterance_id", "label"])
+    collector = TrialCollector(table.path, ["utterance_id"])
+    pairs = zip(values["utterance_id"], values["label"], strict=True)
+    for row, (utterance, number) in enumerate(pairs, 1):
+        if number not in (0, 1):
+            raise AsdfError(f"{table.path}, row {row}: the label {number!r} is neither 0 nor 1.")
+        collector.add(row, utterance, int(number == _CLASSES.index("bonafide")), [utterance])
+    trials = with_files(collector.trials(), tree, (under,) if under else ("",), ".wav")
+    note = "the set has labels alone: its recordings come from the corpus's own distribution"
+    return Reading(trials, audio=(under,), notes=[note])
 
 
 _ARENA = "SpeechAntiSpoofingBenchmarks"
+_LABEL_TABLE = "data/labels.parquet"
 ARENA = KnownCorpus(
     title="A set of the Speech Anti-Spoofing Arena, in parquet",
     homepage=f"https://huggingface.co/{_ARENA}",

@@ -66,6 +66,7 @@ PYTHON_ELSEWHERE = {
 STATUSES = {
     "python -m asdf corpora asvspoof": 1,
     "python run.py train-ssl-aasist \"recipe.evaluation_sets=('asvspoof19-dev'": 1,
+    "python run.py train-ssl-aasist \"recipe.evaluation_sets=('arena:InTheWild'": 1,
 }
 # What a reader writes instead of a word.
 IN_PLACE = {

@@ -196,3 +196,30 @@ def test_a_list_in_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"path": ["a"]}), tmp_path / "odss/lists/train.parquet")
     with pytest.raises(AsdfError, match="is no list: it needs columns of paths and of labels"):
         Corpus("lists/train.parquet", folder="odss").read("odss", tmp_path)
+
+
+@pytest.mark.parametrize("itself", [False, True])
+def test_a_set_of_labels_alone(tmp_path: Path, itself: bool) -> None:
+    """Its audio may not be passed on, and is put next to the labels by the user."""
+    folder = tmp_path / "ADD22_eval_31"
+    (folder / "data").mkdir(parents=True)
+    (folder / "track3test").mkdir()
+    table = pa.table(
+        {"utterance_id": ["ADD_E3_1", "ADD_E3_2"], "label": pa.array([0, 1], pa.int8())}
+    )
+    pq.write_table(table, folder / "data/labels.parquet")
+    for number in (1, 2):
+        soundfile.write(folder / f"track3test/ADD_E3_{number}.wav", np.zeros(1600), 16000)
+    tree = open_tree(folder if itself else tmp_path)
+    trials, reading = read_known(choose("arena:ADD22_eval_31"), tree)
+    home = "" if itself else "ADD22_eval_31/"
+    names = [f"{home}track3test/ADD_E3_{number}.wav" for number in (1, 2)]
+    assert trials.ids == names and trials.labels.tolist() == [1, 0]
+    assert trials.columns == {"utterance_id": ["ADD_E3_1", "ADD_E3_2"]}
+    assert next(iter(reading.notes)).startswith("the set has labels alone")
+    check_files([trials])
+    assert compare_with_disk(reading, tree) == OnDisk([], [])
+    table = pa.table({"utterance_id": ["ADD_E3_1"], "label": [2]})
+    pq.write_table(table, folder / "data/labels.parquet")
+    with pytest.raises(AsdfError, match="row 1: the label 2 is neither 0 nor 1"):
+        read_known(choose("arena:ADD22_eval_31"), tree)
