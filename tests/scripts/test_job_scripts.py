@@ -1,6 +1,7 @@
 """The job scripts on a real Slurm of two nodes, without GPUs."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -34,7 +35,7 @@ while "wait" in words and not os.path.exists(os.environ["ASDF_STOP_FILE"]):
 sys.exit(3 if "fail" in words else 0)
 """
 
-# A site as a user would write one: another Python, no module, no GPUs to ask for.
+# A site as a user would write one: another Python, no module; GPUs are asked for as on LUMI.
 SITE = """
 site_name=Mine
 account=me
@@ -44,7 +45,7 @@ gpu_test_time=00:05:00
 gpus_per_node=2
 cpus_per_gpu=3
 gb_per_gpu=5
-gpu_option() { echo "--gres=gpu:v100:$1"; }
+gpu_option() { echo "--gpus-per-node=$1"; }
 load_site() { python=(env STARTED_BY=load_site "$TEST_PYTHON"); }
 local_disk=
 local_disk_advice="there is none"
@@ -161,15 +162,45 @@ def test_a_site_of_the_users_is_one_file(lab, stub, tmp_path):
     made = options_of(copy / "mine_side_by_side.sh")
     assert (made["cpus-per-task"], made["mem"], made["ntasks-per-node"]) == ("3", "10G", "2")
     assert options_of(copy / "mine_gpu_test.sh")["time"] == "00:05:00"
-    assert options_of(copy / "mine_two_nodes.sh")["gres"] == "gpu:v100:2"
+    assert options_of(copy / "mine_two_nodes.sh")["gpus-per-node"] == "2"
     (copy / "first.sh").write_text(FIRST_VERSION)
     inside = replace(lab, scripts=copy, folder=tmp_path)
     job = inside.submit("mine_gpu_test.sh", [], "net", TEST_PYTHON=sys.executable, **stub)
+    side = inside.submit("mine_side_by_side.sh", [], "a", "b", TEST_PYTHON=sys.executable, **stub)
     first = inside.submit("first.sh", ["--output=first-%j.out"], "net", "x=1", **stub)
     assert job.wait().state == "COMPLETED", job.output
     assert words_in(job.output) == [["net"]] and "started by load_site" in job.output
     assert first.wait().state == "COMPLETED", first.output
     assert words_in(first.output) == [["net", "x=1"]]
+    assert side.wait().state == "COMPLETED", side.output
+    logs = [(tmp_path / f"asdf-side-{side.id}-run{number}.out").read_text() for number in (0, 1)]
+    gpus = re.findall(r"^GPUs (.*)$", "".join(logs), re.MULTILINE)
+    assert len(set(gpus)) == 2 and all(re.fullmatch("[0-3]", gpu) for gpu in gpus)
+
+
+def test_lumi_runs_python_in_its_container(lab, stub, tmp_path):
+    """With a stand-in for singularity, which says what it was started with."""
+    image = tmp_path / "image.sif"
+    image.touch()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "singularity").write_text('#!/bin/sh\necho "$1 $2 $3"\nshift 2\nexec "$@"\n')
+    (programs / "singularity").chmod(0o755)
+    variables = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "ASDF_CONTAINER": str(image),
+        **stub,
+    }
+    options = ["--partition=gpu", "--gpus-per-node=1"]
+    job = lab.submit("lumi_gpu_test.sh", options, "net", **variables)
+    venv = {"ASDF_VENV": str(Path(sys.prefix))}
+    inside = lab.submit("lumi_gpu_test.sh", options, "net", **variables, **venv)
+    missing = lab.submit("lumi_gpu_test.sh", options, "net", **{**variables, "ASDF_CONTAINER": "x"})
+    assert job.wait().state == "COMPLETED", job.output
+    assert words_in(job.output) == [["net"]] and f"run {image} python3" in job.output
+    assert inside.wait().state == "COMPLETED", inside.output
+    assert f"run {image} {sys.prefix}/bin/python3" in inside.output
+    assert missing.wait().status == 2 and "there is no container x" in missing.output
 
 
 def test_slurm_accepts_the_headers_for_puhti(lab):
