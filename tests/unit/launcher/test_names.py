@@ -20,7 +20,8 @@ def test_a_name_states_settings_and_values_and_ends_in_the_seed():
 
 
 def test_a_short_name_that_several_sections_have_is_written_in_full():
-    assert point_name({"rawboost.probability": 0.5}, NAMES) == "rawboost.probability_0.5"
+    assert point_name({"lora.dropout": 0.5}, NAMES) == "lora.dropout_0.5"
+    assert point_name({"network.max_epochs": 5}, NAMES) == "max_epochs_5"
 
 
 @pytest.mark.parametrize(
