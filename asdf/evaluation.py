@@ -10,6 +10,7 @@ from asdf.metrics.checks import Finding, check_scores, tied_proportion
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
 from asdf.metrics.decisions import Confusion, Decisions, Threshold, decide
 from asdf.metrics.detection import DetCurve, auc, det_curve, eer
+from asdf.metrics.localisation import LocatedRecording, localisation
 from asdf.metrics.results import (
     Result,
     Row,
@@ -60,6 +61,7 @@ __all__ = [
     "Finding",
     "Interval",
     "Intervals",
+    "LocatedRecording",
     "Result",
     "Row",
     "SasvFusion",
@@ -83,6 +85,7 @@ __all__ = [
     "eer",
     "evaluate",
     "fit_fusion",
+    "localisation",
     "min_a_dcf",
     "min_cllr",
     "min_dcf",

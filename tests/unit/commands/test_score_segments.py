@@ -182,6 +182,18 @@ def test_stopped_work_goes_on_to_the_same_bytes(folder, score, network, monkeypa
     assert not (folder / ".call.rttm.progress").exists()
 
 
+def test_results_without_frames_are_not_taken_for_some_with(folder, score, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Results, "finish", stop)
+        assert score("recordings", "--csv", "table.csv")[0] == 130
+    status, _, errors = score("recordings", "--csv", "table.csv", "--segments", "call")
+    assert status == 0 and "beginning anew" in errors
+    assert set(read_rttm("call.rttm")) == {"long", "short"}
+
+
 def test_without_a_frame_level_head_it_says_what_to_do(folder, score, tmp_path):
     plain = write_small_network(tmp_path / "plain.pt")
     status, _, errors = score("recordings", "--segments", "call", network=str(plain))
