@@ -11,6 +11,8 @@
     python -m asdf launch RUN.PY net --sweep ... --random 20     20 points of the grid
     python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
                                                                  as a job array of a cluster
+    python -m asdf launch RUN.PY a b --seeds 0-2 --report page.html --latex table.tex
+                                                                 a page and a table of all of them
 
 Every run has a system folder of its own, and what it prints goes to launch.log there. The same
 command again continues the unfinished runs; with more values or seeds it runs those that are new.
@@ -31,6 +33,7 @@ from asdf.commands.launch_jobs import (
     plain_job,
     refuse_launchers_settings,
 )
+from asdf.commands.launch_results import check_outputs, write_results
 from asdf.commands.options import command_parser
 from asdf.commands.outputs import show
 from asdf.distributed.launchers import Launch, read_launch
@@ -65,6 +68,7 @@ def main(arguments: list[str]) -> int:
     # Under srun every task would launch all the runs, in the same folders.
     _refuse_several_launchers(read_launch())
     launch_slurm.check_options(args, sbatch_options)
+    check_outputs(args.report, args.latex)
     command = parse_command_line(args.words, "")
     options = PointOptions(args.seeds, args.sweep, args.random, args.random_seed)
     if args.slurm is not None:
@@ -82,7 +86,10 @@ def main(arguments: list[str]) -> int:
         show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
     if plan.has_points:
         show(plan.describe())
-    return _run(jobs, slots, recipe)
+    status = _run(jobs, slots, recipe)
+    if args.report is not None or args.latex is not None:
+        write_results(jobs, args.report, args.latex)
+    return status
 
 
 def _split_options(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -153,6 +160,13 @@ def _parser() -> argparse.ArgumentParser:
         "sbatch",
     )
     slurm.add_argument("--max-running", type=int, metavar="N", help="at most N tasks at a time")
+    results = parser.add_argument_group("when all runs are done")
+    results.add_argument(
+        "--report", type=Path, metavar="PAGE", help="write a report of all of them"
+    )
+    results.add_argument(
+        "--latex", type=Path, metavar="OUT", help="write a table for a paper: configs by set"
+    )
     parser.add_argument(
         "--dry-run", action="store_true", help="check everything, list the runs, and stop"
     )

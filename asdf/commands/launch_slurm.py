@@ -36,6 +36,11 @@ def check_options(args: argparse.Namespace, sbatch_options: Sequence[str]) -> No
         if sbatch_options or args.max_running is not None:
             raise UsageError("options of sbatch behind --, and --max-running, are for --slurm.")
         return
+    if args.report is not None or args.latex is not None:
+        raise UsageError(
+            "--report and --latex need runs that are done, and --slurm only submits them: write "
+            "them with 'python -m asdf report' when the array has ended."
+        )
     for option in ("gpus", "slots", "processes_per_run"):
         if getattr(args, option) is not None:
             raise UsageError(

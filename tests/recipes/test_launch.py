@@ -2,6 +2,7 @@
 
 import json
 import signal
+import statistics
 import time
 from pathlib import Path
 
@@ -62,12 +63,16 @@ def wait_for(process, condition) -> None:
 
 
 def test_one_fails_and_the_others_finish_and_only_it_is_run_again(recipe):
-    command = launch(recipe, "debug", "broken", "normed", "network.max_epochs=2", "--slots", "2")
+    page = recipe.folder / "page.html"
+    words = ("debug", "broken", "normed", "network.max_epochs=2", "--report", str(page))
+    command = launch(recipe, *words, "--slots", "2")
     folders = {"debug": "system1", "broken": "broken", "normed": "normed"}
     systems = {name: recipe.system(folder) for name, folder in folders.items()}
     first = recipe.run_command(command)
     assert first.status == 1, first.output
     assert "3 runs: 2 done, 1 failed" in first.output
+    # A page without the third would be taken for all of them.
+    assert "no report yet: 1 of 3 runs are not done" in first.output and not page.exists()
     failed = first.output[first.output.index("broken failed: ") :].splitlines()
     assert "Missing" in failed[0]
     assert failed[1].strip() == f"log: {systems['broken'] / 'launch.log'}"
@@ -115,11 +120,25 @@ def test_configs_and_seeds_are_a_grid_of_runs_that_grows(recipe, capsys):
     # A run by hand is a run: the wider launch takes it over, as it does those that it made.
     by_hand = ("recipe.seed=2", "paths.system_folder='system1-seed2'", *words[2:])
     assert recipe.call(capsys, "debug", *by_hand).status == 0
-    wider = recipe.run_command(launch(recipe, *words, "--seeds", "0-2", "--slots", "1"))
+    page = recipe.folder / "study.html"
+    table = recipe.folder / "study.tex"
+    outputs = ("--report", str(page), "--latex", str(table))
+    wider = recipe.run_command(launch(recipe, *words, "--seeds", "0-2", "--slots", "1", *outputs))
     assert wider.status == 0 and "6 runs: 6 done" in wider.output, wider.output
     started = [name for name, system in systems.items() if (system / "launch.log").exists()]
     assert started == [name for name in systems if name != "debug-seed2"]
     assert {starts(systems[name]) for name in started} == {1}
+
+    for config in ("debug", "normed"):
+        percents = []
+        for seed in range(3):
+            results = systems[f"{config}-seed{seed}"] / "results" / "results.json"
+            (row,) = json.loads(results.read_text())
+            percents.append(100 * row["eer"])
+        mean = f"{statistics.mean(percents):.2f}"
+        deviation = f"{statistics.stdev(percents):.2f}"
+        assert mean in table.read_text() and deviation in table.read_text()
+        assert mean in page.read_text() and deviation in page.read_text()
 
 
 def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
