@@ -73,13 +73,36 @@ def main(arguments: list[str]) -> int:
     network, file = read_detector(args.network, args.network_folder, args.base)
     if args.format in _PUBLISHED:
         _check_no_loss(network, args.format)
+        _check_no_frames(network, args.format)
     remark = _WRITERS[args.format](args, network, file)
     kind = file.network_class or type(network).__name__
     parameters = summary(network).total
     show(f"written to {args.out}: {kind}, {parameters:,} parameters, as {args.format}")
     if remark:
         show(remark)
+    if args.format in GRAPHS and _scores_frames(network):
+        show("its graph scores utterances; the scores of frames are not in it")
     return 0
+
+
+def _scores_frames(network: nn.Module) -> bool:
+    from asdf.networks import frame_hop
+
+    return frame_hop(network) is not None
+
+
+def _check_no_frames(network: nn.Module, layout: str) -> None:
+    """Refuse a network with a frame-level head, for which no published layout has a layer.
+
+    Raises:
+        UsageError: the network is one.
+    """
+    if _scores_frames(network):
+        raise UsageError(
+            f"the network has a frame-level head (localisation.enabled = True), for which {layout} "
+            "has no layer. Export it as safetensors or hub; onnx and torchscript have the scores "
+            "of utterances alone."
+        )
 
 
 def _check_no_loss(network: nn.Module, layout: str) -> None:

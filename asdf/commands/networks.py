@@ -19,6 +19,7 @@ from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.settings import Sections
 from asdf.settings.class_path import find_class
+from asdf.settings.frame_heads import THAT_KEEP_TIME
 from asdf.settings.sections import BACK_ENDS, FRONT_ENDS
 from asdf.text import aligned
 
@@ -81,7 +82,9 @@ def main(arguments: list[str]) -> int:
     names = ", ".join(map(repr, BACK_ENDS))
     show(
         "\nChoose with front_end.front_end_class; any of them goes before asdf.networks."
-        f"ComposedDetector's back end, back_end.back_end_class = {names}."
+        f"ComposedDetector's back end, back_end.back_end_class = {names}.\n\nBack ends that keep "
+        "time, for scores of frames next to that of the utterance (localisation.enabled = True): "
+        f"{THAT_KEEP_TIME}."
     )
     return 0
 

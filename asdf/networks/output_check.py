@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.networks.interface import fixed_samples
+from asdf.networks.interface import fixed_samples, frame_hop
 from asdf.networks.outputs import Outputs, as_outputs
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Network
@@ -97,6 +97,7 @@ def _compute_logits(network: nn.Module, clips_BT: Tensor, settings: Network) -> 
     fault = _find_fault(outputs, len(clips_BT))
     if fault:
         raise _describe_mistake(settings, fault)
+    _check_frames(network, as_outputs(outputs), clips_BT.shape[1], settings)
     logits_B2: Tensor = outputs[1].float().cpu()
     if not logits_B2.isfinite().all():
         raise _describe_mistake(
@@ -104,6 +105,32 @@ def _compute_logits(network: nn.Module, clips_BT: Tensor, settings: Network) -> 
             f"gives the logits {_list_numbers(logits_B2[0])}, which are not all finite numbers",
         )
     return logits_B2
+
+
+def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: Network) -> None:
+    """Make sure that there are as many frames as the network's `frame_hop` says.
+
+    Raises:
+        AsdfError: there are more, or far less.
+    """
+    hop = frame_hop(network)
+    frames = outputs.frame_logits_BF2
+    if hop is None and frames is None:
+        return
+    if hop is None:
+        raise _describe_mistake(
+            settings,
+            "gives logits of frames, and has no attribute frame_hop, the samples per frame",
+        )
+    count = -(-samples // hop)
+    returned = 0 if frames is None else frames.shape[1]
+    # The last frames of a clip may have no whole window.
+    if not count / 2 <= returned <= count:
+        raise _describe_mistake(
+            settings,
+            f"gives logits of {returned} frames for {samples} samples, and its frame_hop = {hop} "
+            f"means {count}",
+        )
 
 
 def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any:

@@ -60,6 +60,10 @@ paths.system_folder = 'ssl-aasist'
 generalisation < net
 paths.system_folder = 'generalisation'
 
+demo-partial < net
+localisation.enabled = True
+paths.system_folder = 'demo-partial'
+
 mini-wav2vec < net
 paths.system_folder = 'mini-wav2vec'
 

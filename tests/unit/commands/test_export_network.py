@@ -192,6 +192,27 @@ def test_what_the_layouts_cannot_hold_is_reported(make, run, tmp_path):
         assert not (tmp_path / "out.pth").exists()
 
 
+def test_a_frame_level_head_is_exported_whole_or_not_at_all(make, run, tmp_path):
+    settings = settings_of("SSL_Linear")
+    settings.localisation.enabled = True
+    network, path = make("SSL_Linear", settings)
+    status, _, errors = run("export", path, "--format", "antideepfake", tmp_path / "out.pth")
+    assert status == 2 and "the network has a frame-level head" in errors
+    assert run("export", path, "--format", "safetensors", tmp_path / "out.safetensors")[0] == 0
+    again, _ = read_network(tmp_path / "out.safetensors")
+    waveforms_BT = torch.randn(1, CLIP)
+    with torch.no_grad():
+        expected = network.eval()(waveforms_BT).frame_logits_BF2
+        assert torch.equal(again.eval()(waveforms_BT).frame_logits_BF2, expected)
+    status, output, _ = run("export", path, "--format", "torchscript", tmp_path / "out.ts")
+    assert status == 0 and "the scores of frames are not in it" in output
+    with torch.no_grad():
+        graph = torch.jit.load(tmp_path / "out.ts")
+        torch.testing.assert_close(
+            graph(torch.ones(1, 64600))[1], network(torch.ones(1, 64600)).logits_B2
+        )
+
+
 @pytest.mark.parametrize("position", ["before", "layers", "after"])
 def test_the_published_layout_is_refused_for_adapters(position):
     """A published program would leave them out, and score differently without a word."""

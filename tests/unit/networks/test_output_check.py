@@ -11,6 +11,7 @@ from torch import nn
 from asdf.errors import AsdfError
 from asdf.networks.build import build_network
 from asdf.networks.output_check import check_outputs
+from asdf.networks.outputs import Outputs
 from asdf.settings.sections import Network, Sections
 from tests.unit.networks.inspection import copy_state, names_with_gradient
 
@@ -83,6 +84,26 @@ def refusal(network: nn.Module, settings: Network = SETTINGS) -> str:
 )
 def test_wrong_outputs_are_said_in_a_sentence(change, said):
     assert said in refusal(Net(change))
+
+
+@pytest.mark.parametrize(
+    ("hop", "frames", "said"),
+    [
+        (None, 5, "gives logits of frames, and has no attribute frame_hop"),
+        (160, 6, "gives logits of 6 frames for 800 samples, and its frame_hop = 160 means 5"),
+        (160, 2, "gives logits of 2 frames for 800 samples, and its frame_hop = 160 means 5"),
+    ],
+)
+def test_frames_of_another_length_are_said_in_a_sentence(hop, frames, said):
+    network = Net(lambda e, logits: Outputs(e, logits, torch.zeros(len(e), frames, 2)))
+    network.frame_hop = hop
+    assert said in refusal(network)
+
+
+def test_a_head_that_gives_no_frames_is_refused():
+    network = Net(lambda e, logits: (e, logits))
+    network.frame_hop = 160
+    assert "gives logits of 0 frames for 800 samples" in refusal(network)
 
 
 @pytest.mark.parametrize(
