@@ -28,6 +28,8 @@ COMMANDS = {
     "doctor": "what works on this machine, and how to mend what does not",
     "score": "score recordings with a network: files, folders, lists",
     "serve": "an HTTP service that scores recordings, with a page for people",
+    "embed": "write the embeddings of recordings, with pictures",
+    "distance": "whether recordings are far from a network's training set",
     "calibrate": "turn a network's scores into log-likelihood ratios with a threshold",
     "evaluate": "EER, minDCF, t-DCF and more of score files, by condition, with intervals; tables "
     "and submissions",

@@ -6,6 +6,7 @@
     python -m asdf report output/net --networks all             every network that has been scored
     python -m asdf report output/net --plots figures            every plot as PDF and PNG too
     python -m asdf report output/net-seed* --output page.html --latex table.tex
+    python -m asdf report output/net --embeddings dev.npz --by attack
 
 FOLDER is a system folder (paths.output_folder/paths.system_folder), or a folder with several of
 them. The page is a single file for any browser; it needs no network and no other file. Runs that
@@ -18,12 +19,23 @@ import argparse
 import shlex
 from pathlib import Path
 
+from asdf.commands.embed_picture import METHODS
 from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
-from asdf.report import Gathered, fold_findings, gather, report_page, runs_in, runs_to_latex
+from asdf.report import (
+    EmbeddingSection,
+    Gathered,
+    embedding_section,
+    fold_findings,
+    gather,
+    report_page,
+    runs_in,
+    runs_to_latex,
+)
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.trials.embeddings import read_embeddings
 
 PLOT_FORMATS = ("pdf", "png")
 
@@ -57,7 +69,7 @@ def main(arguments: list[str]) -> int:
     plots = _write_plots(args.plots, gathered) if args.plots else 0
     # The page shows how to make it again.
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
-    write_text(output, report_page(gathered, args.title, command))
+    write_text(output, report_page(gathered, args.title, command, _embeddings(args)))
     if args.latex:
         write_text(args.latex, runs_to_latex(gathered))
     for folded in fold_findings(gathered.findings):
@@ -69,6 +81,15 @@ def main(arguments: list[str]) -> int:
         formats = " and ".join(PLOT_FORMATS)
         show(f"written to {args.plots}: {plots} plots, each as {formats}", screen)
     return 0
+
+
+def _embeddings(args: argparse.Namespace) -> list[EmbeddingSection]:
+    """Return the pictures of the files that --embeddings names."""
+    sections = []
+    for path in args.embeddings or []:
+        section = embedding_section(path.stem, read_embeddings(path), args.by, args.method)
+        sections.append(section)
+    return sections
 
 
 def _write_plots(folder: Path, gathered: Gathered) -> int:
@@ -106,6 +127,22 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="OUT",
         help="write a table for a paper too (booktabs): systems by set, over seeds",
+    )
+    parser.add_argument(
+        "--embeddings",
+        type=Path,
+        nargs="+",
+        metavar="E.npz",
+        help="show a picture of these embeddings too, which `embed` writes",
+    )
+    parser.add_argument(
+        "--by",
+        default="label",
+        metavar="COLUMN",
+        help="the column that points differ by (label)",
+    )
+    parser.add_argument(
+        "--method", choices=METHODS, default="pca", help="how it is drawn, as of `embed` (pca)"
     )
     add_replicates(parser, "replicates of the bootstrap for intervals (1000); 0: no intervals")
     return parser

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
+    from asdf.report.embeddings import EmbeddingSection, embedding_picture, embedding_section
     from asdf.report.exports import to_csv, to_json
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
@@ -50,7 +51,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "Choice": "choosing",
     "Difference": "comparison",
+    "EmbeddingSection": "embeddings",
     "Gathered": "gathering",
+    "embedding_picture": "embeddings",
+    "embedding_section": "embeddings",
     "OverSeeds": "seed_results",
     "ResultDifference": "comparison",
     "SeedComparison": "seed_comparison",
@@ -94,6 +98,7 @@ _HOMES = {
 __all__ = [
     "Choice",
     "Difference",
+    "EmbeddingSection",
     "Gathered",
     "OverSeeds",
     "ResultDifference",
@@ -107,6 +112,8 @@ __all__ = [
     "different_environments",
     "different_results",
     "different_settings",
+    "embedding_picture",
+    "embedding_section",
     "file_configurations",
     "fold_findings",
     "gather",

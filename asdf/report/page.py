@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -20,6 +21,7 @@ from asdf.report.conditions import HeatMaps, heat_maps
 from asdf.report.data import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
 from asdf.report.effect_pictures import effect_section
+from asdf.report.embeddings import EmbeddingSection
 from asdf.report.folding import fold_findings
 from asdf.report.gathering import Gathered
 from asdf.report.generalisation_tables import generalisation_table
@@ -72,12 +74,18 @@ class SetSection:
     literature: Literature | None
 
 
-def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
+def report_page(
+    gathered: Gathered,
+    title: str = "",
+    command: str = "",
+    embeddings: Sequence[EmbeddingSection] = (),
+) -> str:
     """Return the report as HTML.
 
     Args:
         title: of the page; '' names the runs.
         command: what made the page, to be shown on it.
+        embeddings: pictures of embeddings, to be shown too.
     """
     style = _read_text("style.css")
     script = _join_scripts()
@@ -95,7 +103,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         command=command,
         sentences=results.main_sentences(gathered),
         findings=fold_findings(gathered.findings),
-        contents=_contents(sections),
+        contents=_contents(sections, bool(embeddings)),
         overview=results.overview(gathered),
         seeds=seeds_table(gathered),
         seed_sentences=seed_sentences(gathered),
@@ -104,6 +112,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         shows_several_networks_of_a_run=results.shows_several_networks_of_a_run(gathered),
         costs=ASVSPOOF5,
         sections=sections,
+        embeddings=embeddings,
         training=training_section(gathered),
         differences=setting_differences(gathered),
         settings=settings_of_runs(gathered),
@@ -152,10 +161,12 @@ def _generalisation(gathered: Gathered) -> Table | None:
     return None if known is None else generalisation_table(known)
 
 
-def _contents(sections: list[SetSection]) -> list[Link]:
+def _contents(sections: list[SetSection], has_embeddings: bool) -> list[Link]:
     links = [Link("results", "Results")]
     for section in sections:
         links.append(Link(section.anchor, section.name))
+    if has_embeddings:
+        links.append(Link("embeddings", "Embeddings"))
     for name in ("Training", "Settings", "Environment"):
         links.append(Link(name.lower(), name))
     return links

@@ -102,7 +102,7 @@ def score_and_trace(
     local = scorer.plan_batches(lengths)[world.rank :: world.size]
     dataset = WholeUtterances(utterances, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
-    keys = [_keys_of(batch) for batch in local]
+    keys = [keys_of(batch) for batch in local]
     list_frames = ListFrames(scorer, utterances, lengths) if frames else None
     tracked = track(
         loader.batches(keys),
@@ -148,8 +148,8 @@ def _rows_of(computed: Computed) -> Tensor:
     return torch.cat([scores_B1, computed.sources_BK], dim=1)
 
 
-def _keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
-    """The keys of a batch for `WholeUtterances`."""
+def keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
+    """Return the keys of a batch for `WholeUtterances`."""
     return [(trial, batch.samples) for trial in batch.trials.tolist()]
 
 

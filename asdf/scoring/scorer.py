@@ -183,9 +183,15 @@ class Scorer(WaveformScorer):
             AsdfError: as `score`.
             UsageError: the network returns no embeddings, or no logits of frames.
         """
+        return self.score_tensor(torch.from_numpy(waveforms_BT), embedding, frames)
+
+    def score_tensor(
+        self, waveforms_BT: Tensor, embedding: bool = False, frames: bool = False
+    ) -> Output:
+        """Score one batch on the device or the host, and wait for it. As `score_array`."""
         if frames:
             self.require_frames()
-        computed = self.compute(torch.from_numpy(waveforms_BT))
+        computed = self.compute(waveforms_BT)
         embeddings_BE = computed.embeddings
         fetch_scores = fetch_later(computed.scores_B)
         fetched = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from asdf.report.curves import ThinnedCurve, thinned_det
 from asdf.report.plots.confusion import confusion_plot, oscr_plot
 from asdf.report.plots.det import det_plot
+from asdf.report.plots.embeddings import embedding_plot, write_embedding_plot
 from asdf.report.plots.every import write_plots
 from asdf.report.plots.figures import FORMATS, save_figure
 from asdf.report.plots.heat_map import heat_map
@@ -19,11 +20,13 @@ __all__ = [
     "ThinnedCurve",
     "confusion_plot",
     "det_plot",
+    "embedding_plot",
     "heat_map",
     "oscr_plot",
     "save_figure",
     "score_histograms",
     "thinned_det",
     "training_curves",
+    "write_embedding_plot",
     "write_plots",
 ]

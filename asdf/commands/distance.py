@@ -1,0 +1,118 @@
+"""Say whether recordings are far from a network's training set, by their embeddings.
+
+    python -m asdf embed network.pt train_list.txt --output train.npz
+    python -m asdf embed network.pt recordings/ --output new.npz
+    python -m asdf distance train.npz new.npz
+
+The distance is that of Frechet between the embeddings of both, with a 95 % interval over recordings
+(over speakers where both files name them), next to what held-out recordings of the training set
+give. A detector that is far from home may be wrong more often than its error rates say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asdf.commands.options import command_parser
+from asdf.commands.outputs import show, text_stream
+from asdf.errors import AsdfError, UsageError
+from asdf.runs.files import write_text
+
+if TYPE_CHECKING:
+    from asdf.trials.embeddings import Embeddings
+
+_MIN_DRAWS = 40
+_CLASSES = {"bona-fide": "bona fide", "spoof": "spoof"}
+
+
+def main(arguments: list[str]) -> int:
+    """Show the distance; return 0, also if it is far: the sentence says it.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a file cannot be read, or the two do not belong together.
+    """
+    args = _parser().parse_args(arguments)
+    if args.draws < _MIN_DRAWS or args.seed < 0:
+        raise UsageError(f"--draws is {_MIN_DRAWS} or more, and --seed not negative.")
+    from asdf.metrics.home_distance import measure_distance
+
+    training = _read(args.training, args.only)
+    new = _read(args.new, args.only)
+    _check_same_network(args, training.how, new.how)
+    distance = measure_distance(
+        training.embeddings_NE,
+        new.embeddings_NE,
+        training_speakers=_speakers(training),
+        new_speakers=_speakers(new),
+        draws=args.draws,
+        seed=args.seed,
+    )
+    screen = text_stream([args.json])
+    if args.json:
+        record = {**asdict(distance), "is_far": distance.is_far}
+        write_text(args.json, json.dumps(record, indent=2) + "\n")
+    drawn = "speakers" if distance.by_speakers else "recordings"
+    show(f"{args.new} from {args.training}: {distance.value:.4g}", screen)
+    show(f"  95 %: {distance.low:.4g} .. {distance.high:.4g} over {drawn}", screen)
+    home = f"{distance.home:.4g}, 97.5 % below {distance.home_high:.4g}"
+    show(f"  held-out training recordings: {home}", screen)
+    show(f"  {distance.recordings} recordings at a time, {distance.axes} principal axes", screen)
+    show(distance.describe(), screen)
+    return 0
+
+
+def _read(path: Path, only: str | None) -> Embeddings:
+    from asdf.trials.embeddings import read_embeddings
+
+    embeddings = read_embeddings(path)
+    if only is None:
+        return embeddings
+    values = np.array(embeddings.values_of("label"))
+    chosen = np.flatnonzero(values == _CLASSES[only])
+    if not chosen.size:
+        raise AsdfError(f"{path}: no recording is {_CLASSES[only]}.")
+    return embeddings.select(chosen)
+
+
+def _speakers(embeddings: Embeddings) -> list[str] | None:
+    """Return the speaker of each recording; None unless all are known."""
+    speakers = embeddings.trials.columns.get("speaker")
+    if speakers is None or not all(speakers):
+        return None
+    return list(speakers)
+
+
+def _check_same_network(
+    args: argparse.Namespace, training: Mapping[str, Any], new: Mapping[str, Any]
+) -> None:
+    for name in ("sha256", "scored", "sad", "precision"):
+        if training.get(name) != new.get(name):
+            raise AsdfError(
+                f"{args.training} and {args.new} were not computed alike: they differ in "
+                f"{name!r}. Embed both lists with the same network and options."
+            )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("distance", __doc__, "TRAINING.npz NEW.npz [options]")
+    parser.add_argument(
+        "training", type=Path, metavar="TRAINING", help="embeddings of the training set"
+    )
+    parser.add_argument("new", type=Path, metavar="NEW", help="embeddings of other recordings")
+    parser.add_argument(
+        "--only", choices=tuple(_CLASSES), help="compare recordings of this class alone"
+    )
+    parser.add_argument("--draws", type=int, default=200, metavar="N", help="halves drawn (200)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the draws (0)")
+    parser.add_argument(
+        "--json", type=Path, metavar="OUT", help="write the numbers too; - is standard output"
+    )
+    return parser

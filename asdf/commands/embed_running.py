@@ -1,0 +1,166 @@
+"""`python -m asdf embed` at work: the processes, the network, the parts and the file.
+
+Invariant: parts that are saved next to the output belong to the same work, or are removed: the same
+network, recordings, lengths and arithmetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asdf
+from asdf.commands.embed_trials import read_recordings
+from asdf.data.lengths import measure_lengths
+from asdf.distributed.resources import smallest_gpu
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World, open_world
+from asdf.errors import AsdfError, UsageError
+from asdf.interchange import describe_source, find_network, read_detector
+from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice, write_text
+from asdf.runs.log import log_to_screen
+from asdf.scoring.embed_list import embed_list
+from asdf.scoring.precision import agree_on_precision
+from asdf.scoring.scorer import Scorer
+from asdf.settings.sections import Computing, Sections
+from asdf.trials.embeddings import Embeddings, write_embeddings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from asdf.trials.trial_list import TrialList
+
+_USE_GPU: dict[str, Any] = {"auto": True, "cpu": False, "cuda": "required"}
+
+
+def embed(args: argparse.Namespace) -> Embeddings | None:
+    """Compute and write the embeddings; return them on the main process.
+
+    Raises:
+        UsageError: another process writes the same output; or a mistake in the options.
+        AsdfError: something cannot be read or written.
+        Stopped: a stop was requested.
+    """
+    computing = Computing(use_gpu=_USE_GPU[args.device], threads=args.threads)
+    stop = StopRequest()
+    with open_world(computing) as world, stop.listening():
+        log_to_screen(world.is_main)
+        with _parts_folder(args.output, world) as folder:
+            return _embed(args, world, stop, folder)
+
+
+def _embed(
+    args: argparse.Namespace, world: World, stop: StopRequest, folder: Path
+) -> Embeddings | None:
+    utterances = read_recordings(args.list, args.folder, args.subset)
+    # The main process downloads first: the others then have it.
+    path = world.run_on_main(lambda: find_network(args.network))
+    network, file = read_detector(path, args.network_folder, args.base)
+    settings = file.to_sections(folder=args.network_folder)
+    settings.computing.network_dataloader_workers = args.workers
+    # As `Detector`: an embedding does not depend on the recordings that share its batch.
+    settings.network.max_cut_proportion = 0.0
+    precision = agree_on_precision(args.precision, world)
+    scorer = Scorer(network.eval(), settings.network, precision, smallest_gpu(world))
+    lengths = measure_lengths(utterances, settings.sad, folder / "lengths", world, stop)
+    how = world.run_on_main(
+        lambda: _describe_work(args, path, scorer, settings, utterances, lengths)
+    )
+    world.run_on_main(lambda: _begin_or_resume(folder, how))
+    computed = embed_list(scorer, utterances, lengths, settings, world, stop, folder)
+
+    def write() -> None:
+        assert computed is not None
+        # What only decides whether parts may be used is nobody's business afterwards.
+        public = {name: value for name, value in how.items() if name != "recordings"}
+        embeddings = Embeddings(utterances, *computed, public)
+        write_embeddings(args.output, embeddings)
+        written.append(embeddings)
+
+    written: list[Embeddings] = []
+    world.run_on_main(write)
+    return written[0] if written else None
+
+
+def _describe_work(
+    args: argparse.Namespace,
+    path: Path,
+    scorer: Scorer,
+    settings: Sections,
+    utterances: TrialList,
+    lengths: np.ndarray,
+) -> dict[str, Any]:
+    """Return all that the embeddings depend on, as plain values."""
+    digest = hashlib.sha256(utterances.digest().encode())
+    digest.update(lengths.tobytes())
+    return {
+        "asdf": asdf.__version__,
+        "network": Path(describe_source(args.network, path)).name,
+        # Of a file, what `sha256sum` prints.
+        "sha256": digest_of(path) if path.is_dir() else sha256_of(path),
+        "scored": asdict(scorer.length),
+        "sad": settings.sad.mode,
+        "precision": scorer.precision.name,
+        "device": scorer.device.type,
+        "threads": args.threads,
+        "list": utterances.name,
+        "trials": utterances.digest(),
+        "recordings": digest.hexdigest(),
+    }
+
+
+@contextmanager
+def _parts_folder(output: Path, world: World) -> Iterator[Path]:
+    """Yield the folder of parts next to an output; remove it when the block ends without error.
+
+    Raises:
+        UsageError: another command writes the same output.
+    """
+    output = output.resolve()
+    folder = output.parent / f".{output.name}.progress"
+    held: list[Any] = []
+    world.run_on_main(lambda: held.append(_lock(folder, output)))
+    yield folder
+    world.barrier()
+    if world.is_main:
+        shutil.rmtree(folder)
+    for lock in held:
+        lock.close()
+
+
+def _lock(folder: Path, output: Path) -> Any:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # A lock, not a file that says so: it ends with its process, however that ends.
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise AsdfError(write_advice(folder, error)) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise UsageError(
+            f"another process is writing {output}. Wait for it, or name another output."
+        ) from None
+    remove_unfinished(folder)
+    remove_unfinished(output.parent, output=output.name)
+    return lock
+
+
+def _begin_or_resume(folder: Path, how: dict[str, Any]) -> None:
+    """Remove the parts of other work."""
+    work = json.dumps(how, sort_keys=True)
+    path = folder / "work.json"
+    if path.exists() and path.read_text(encoding="utf-8") == work:
+        return
+    for part in folder.glob("*.npz"):
+        part.unlink()
+    write_text(path, work)

@@ -1,0 +1,97 @@
+"""The recordings that `python -m asdf embed` takes: lists, protocols, corpora, folders.
+
+Invariant: every trial has the path of its recording, whatever it was named by.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from asdf.commands.score_recordings import find_recordings
+from asdf.corpora import choose, find_tree, is_known, read_known, read_protocol
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import AUDIO_SUFFIXES
+from asdf.text import quoted_and_more
+from asdf.trials.lists import read_list
+from asdf.trials.trial_list import TrialList, bare_name
+
+_SHOWN = 5
+
+
+def read_recordings(named: str, folder: Path | None, subset: str | None = None) -> TrialList:
+    """Return the trials that are named, with paths.
+
+    Args:
+        named: a folder of recordings; a list or table of trials; a protocol of any corpus; or a
+            corpus by its name.
+        folder: what paths are relative to, or where the recordings of a protocol or corpus are.
+        subset: of a protocol.
+
+    Raises:
+        UsageError: there is no such file or corpus, or it needs a folder.
+        AsdfError: it cannot be read, or recordings are missing.
+    """
+    path = Path(named)
+    # A corpus's name means the corpus, even where a file has it.
+    if is_known(named):
+        if folder is None:
+            raise UsageError(f"{named}: --folder says where the corpus is.")
+        chosen = choose(named)
+        return read_known(chosen, find_tree(chosen.corpus, folder, itself=True))[0]
+    if path.is_dir():
+        return _folder_trials(path)
+    if not path.exists():
+        raise UsageError(
+            f"there is no list, folder or corpus {named}. See `python -m asdf corpora`."
+        )
+    if subset is None:
+        try:
+            return read_list(path, path.parent if folder is None else folder, path.stem)
+        except AsdfError as error:
+            if folder is None:
+                raise AsdfError(
+                    f"{error} If it is a protocol, name the folder of its recordings: --folder."
+                ) from None
+    if folder is None:
+        raise UsageError(f"{path}: --folder says where the recordings of the protocol are.")
+    return _locate(read_protocol(path, subset), path, folder)
+
+
+def _folder_trials(folder: Path) -> TrialList:
+    recordings = find_recordings([str(folder)])
+    ids = [Path(path).relative_to(folder).as_posix() for path in recordings.paths]
+    labels = np.full(len(ids), -1, np.int8)
+    return TrialList(ids, labels, name=folder.name or "recordings", folder=folder)
+
+
+def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
+    """Return the trials of a protocol with the paths of their recordings as ids."""
+    paths = _audio_by_name(folder)
+    names = [bare_name(utterance) for utterance in trials.ids]
+    missing = [name for name in names if name not in paths]
+    if missing:
+        raise AsdfError(
+            f"{len(missing)} of the {len(trials)} trials of {protocol} have no recording in "
+            f"{folder}: {quoted_and_more(missing, _SHOWN)}. Looked for files of these names with "
+            "a suffix of audio."
+        )
+    ids = [paths[name] for name in names]
+    return replace(trials, ids=ids, name=protocol.stem, folder=folder)
+
+
+def _audio_by_name(folder: Path) -> Mapping[str, str]:
+    """Return the path of each recording in a folder, relative to it, by its bare name."""
+    paths: dict[str, str] = {}
+    for parent, folders, files in os.walk(folder):
+        # The first of a name in this order, on every file system.
+        folders.sort()
+        for name in sorted(files):
+            if Path(name).suffix.lower() in AUDIO_SUFFIXES and not name.startswith("._"):
+                path = Path(parent, name).relative_to(folder).as_posix()
+                paths.setdefault(bare_name(name), path)
+    return paths

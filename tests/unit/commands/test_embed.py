@@ -1,0 +1,233 @@
+"""`python -m asdf embed`: exact, resumable, of every kind of list; pictures and distances."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import asdf
+from asdf.__main__ import main
+from asdf.trials.embeddings import Embeddings, read_embeddings, write_embeddings
+from asdf.trials.trial_list import TrialList
+from tests.conftest import PATIENCE_S
+from tests.unit.conftest import small_settings, sound, write_small_network
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("embed")
+    rows = ["utterance\tlabel\tspeaker\tattack\n"]
+    for index in range(30):
+        path = folder / "audio" / f"{index}.wav"
+        path.parent.mkdir(exist_ok=True)
+        soundfile.write(path, sound(3000 + 700 * (index % 9), index), 16000)
+        rows.append(f"audio/{index}.wav\t{index % 2}\ts{index % 5}\tA0{index % 3}\n")
+    (folder / "trials.txt").write_text("".join(rows))
+    settings = small_settings(
+        network_class="asdf.networks.ComposedDetector", minibatch_size=2, train_clip_size=4000
+    )
+    settings.front_end.front_end_class = "filter_bank"
+    settings.back_end.back_end_class = "linear"
+    write_small_network(folder / "network.pt", settings)
+    return folder
+
+
+def embed(folder: Path, out: Path, *words: object) -> int:
+    fixed = [folder / "network.pt", *words, "--output", out, "--device", "cpu", "--workers", 0]
+    return main(["embed", *map(str, fixed)])
+
+
+@pytest.fixture(scope="module")
+def whole(folder) -> Path:
+    out = folder / "whole.npz"
+    assert embed(folder, out, folder / "trials.txt") == 0
+    return out
+
+
+def test_they_are_those_of_the_detector(folder, whole):
+    embeddings = read_embeddings(whole)
+    detector = asdf.Detector(folder / "network.pt", "cpu", threads=1)
+    assert embeddings.embeddings_NE.dtype == np.float32
+    for index in (0, 7, 8, 29):
+        score = detector.score(folder / "audio" / f"{index}.wav", embedding=True)
+        np.testing.assert_allclose(embeddings.embeddings_NE[index], score.embedding, atol=1e-5)
+        assert embeddings.scores_N[index] == pytest.approx(float(score), abs=1e-5)
+    trials = embeddings.trials
+    assert trials.ids[3] == "audio/3.wav" and trials.labels[:3].tolist() == [0, 1, 0]
+    assert trials.columns["speaker"][6] == "s1" and embeddings.values_of("attack")[4] == "A01"
+    digest = hashlib.sha256((folder / "network.pt").read_bytes()).hexdigest()
+    assert embeddings.how["sha256"] == digest
+    assert embeddings.how["scored"] == {"min_samples": 4000, "max_samples": 8000}
+    assert embeddings.how["asdf"] == asdf.__version__
+    assert not list(folder.glob(".whole*"))
+
+
+def test_other_lists_of_the_same_recordings(folder, whole, tmp_path):
+    expected = read_embeddings(whole).embeddings_NE
+    assert embed(folder, tmp_path / "a.npz", folder / "audio") == 0
+    of_folder = read_embeddings(tmp_path / "a.npz")
+    order = [int(Path(name).stem) for name in of_folder.trials.ids]
+    np.testing.assert_allclose(of_folder.embeddings_NE, expected[order], atol=1e-5)
+    assert set(of_folder.trials.labels.tolist()) == {-1}
+    keys = {0: "spoof", 1: "bonafide"}
+    lines = [f"sp {index} - A01 {keys[index % 2]}\n" for index in range(30)]
+    (tmp_path / "protocol.txt").write_text("".join(lines))
+    assert embed(folder, tmp_path / "p.npz", tmp_path / "protocol.txt", "--folder", folder) == 0
+    of_protocol = read_embeddings(tmp_path / "p.npz")
+    np.testing.assert_allclose(of_protocol.embeddings_NE, expected, atol=1e-5)
+    assert of_protocol.trials.ids[4] == "audio/4.wav"
+    (tmp_path / "protocol.txt").write_text("".join([*lines, "sp 99 - A01 spoof\n"]))
+    assert embed(folder, tmp_path / "q.npz", tmp_path / "protocol.txt", "--folder", folder) == 1
+
+
+def start(warm, folder: Path, out: Path, *launcher: str) -> subprocess.Popen:
+    fixed = [folder / "network.pt", folder / "trials.txt", "--output", out, "--device", "cpu"]
+    words = [*launcher, "-m", "asdf", "embed", *map(str, fixed), "--workers", "0"]
+    return subprocess.Popen(
+        [warm(), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+    )
+
+
+def test_two_processes_write_the_bytes_of_one(warm, folder, whole, tmp_path):
+    out = tmp_path / "two.npz"
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
+    process = start(warm, folder, out, *launcher)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, output
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_killed_command_goes_on_to_the_same_bytes(folder, whole, tmp_path, monkeypatch, capsys):
+    """What `kill -9` leaves: parts of whole batches. They are not computed again."""
+    from asdf.scoring import embed_list as module
+
+    out = tmp_path / "killed.npz"
+    monkeypatch.setattr(module, "_SAVED_EVERY_S", -1)
+    computed = []
+    score_tensor = module.Scorer.score_tensor
+
+    def compute(scorer, waveforms, **options):
+        if len(computed) == 5:
+            raise KeyboardInterrupt
+        computed.append(len(waveforms))
+        return score_tensor(scorer, waveforms, **options)
+
+    monkeypatch.setattr(module.Scorer, "score_tensor", compute)
+    assert embed(folder, out, folder / "trials.txt") == 130
+    parts = list(tmp_path.glob(".killed.npz.progress/*.npz"))
+    assert len(parts) == 5 and not out.exists()
+    again = []
+
+    def compute_rest(scorer, waveforms, **options):
+        again.append(len(waveforms))
+        return score_tensor(scorer, waveforms, **options)
+
+    monkeypatch.setattr(module.Scorer, "score_tensor", compute_rest)
+    assert embed(folder, out, folder / "trials.txt") == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert sum(computed) + sum(again) == 30
+    assert not list(tmp_path.glob(".killed*"))
+
+
+def test_other_work_begins_anew(folder, whole, tmp_path):
+    progress = tmp_path / ".new.npz.progress"
+    progress.mkdir()
+    (progress / "work.json").write_text("{}")
+    wrong = {"trials": np.arange(30), "embeddings": np.zeros((30, 3)), "scores": np.zeros(30)}
+    np.savez(progress / "0.npz", **wrong)
+    assert embed(folder, tmp_path / "new.npz", folder / "trials.txt") == 0
+    assert (tmp_path / "new.npz").read_bytes() == whole.read_bytes()
+
+
+def test_pictures(folder, whole, tmp_path, capsys):
+    words = ["--picture", tmp_path / "points.svg", "--by", "attack"]
+    assert main(["embed", *map(str, [whole, *words])]) == 0
+    out = capsys.readouterr().out
+    assert "A00: 10 (circle)" in out and "A01: 10 (square)" in out
+    svg = (tmp_path / "points.svg").read_text()
+    assert "30 embeddings by attack, principal components" in svg
+    # Each of 30 points, and a mark per line of the legend.
+    assert svg.count("M") == 30 + 3
+    first = svg
+    assert main(["embed", *map(str, [whole, *words])]) == 0
+    assert (tmp_path / "points.svg").read_text() == first
+    assert main(["embed", str(whole), "--picture", str(tmp_path / "p.png")]) == 0
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["embed", str(whole), "--picture", str(tmp_path / "p.svg"), "--by", "codec"]) == 1
+    assert "There is label, speaker, attack" in capsys.readouterr().err
+
+
+def write_drawn(path: Path, count: int, shift: float, seed: int, **how) -> None:
+    rng = np.random.default_rng(seed)
+    embeddings = rng.normal(shift, 1, (count, 6)).astype(np.float32)
+    ids = [f"{seed}/{index}" for index in range(count)]
+    speakers = {"speaker": [f"s{index % 10}" for index in range(count)]}
+    trials = TrialList(ids, np.arange(count) % 2, columns=speakers)
+    write_embeddings(path, Embeddings(trials, embeddings, np.zeros(count, np.float32), how))
+
+
+def test_a_set_of_another_distribution_is_far_from_home(tmp_path, capsys):
+    train, same, other = (tmp_path / name for name in ("train.npz", "same.npz", "other.npz"))
+    write_drawn(train, 300, 0.0, 1)
+    write_drawn(same, 100, 0.0, 2)
+    write_drawn(other, 100, 1.0, 3)
+    assert main(["distance", str(train), str(same), "--json", str(tmp_path / "d.json")]) == 0
+    out = capsys.readouterr().out
+    assert "near home" in out and "over speakers" in out
+    assert json.loads((tmp_path / "d.json").read_text())["is_far"] is False
+    assert main(["distance", str(train), str(other)]) == 0
+    assert "far from home" in capsys.readouterr().out
+    write_drawn(other, 100, 1.0, 3, sha256="x")
+    assert main(["distance", str(train), str(other)]) == 1
+    assert "they differ in 'sha256'" in capsys.readouterr().err
+
+
+def test_mistakes_in_the_command(folder, tmp_path, capsys):
+    network = str(folder / "network.pt")
+    for words, message in (
+        ([network], "name a network and a list"),
+        ([network, "x.txt"], "--output OUT.npz"),
+        ([network, "x.txt", "--output", "x.txt"], "the file is an .npz file"),
+        ([network, "x.txt", "--output", str(tmp_path / "x.npz")], "there is no list, folder or"),
+        ([network, "asvspoof19-eval", "--output", str(tmp_path / "x.npz")], "--folder says where"),
+        (["e.npz"], "say what to write with --picture"),
+    ):
+        assert main(["embed", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])
+def test_other_files_are_refused(tmp_path, content, capsys):
+    (tmp_path / "e.npz").write_bytes(content)
+    assert main(["embed", str(tmp_path / "e.npz"), "--picture", str(tmp_path / "p.svg")]) == 1
+    assert "is no file of embeddings" in capsys.readouterr().err
+
+
+def test_sigkill_leaves_what_was_saved(warm, folder, whole, tmp_path):
+    """For real: the process is killed while it works, and another one ends the work."""
+    out = tmp_path / "e.npz"
+    process = start(warm, folder, out)
+    deadline = time.monotonic() + PATIENCE_S
+    while not (tmp_path / ".e.npz.progress" / "work.json").exists():
+        assert time.monotonic() < deadline
+        if process.poll() is not None:
+            break
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_S)
+    assert embed(folder, out, folder / "trials.txt") == 0
+    assert out.read_bytes() == whole.read_bytes()
