@@ -82,8 +82,8 @@ def test_decisions_of_at_add_have_the_names_of_its_list(tmp_path):
     trials = TrialList(["dev/E_1.wav", "dev/E_2.wav", "dev/E_3.wav"], np.array([1, 0, 0]))
     with pytest.raises(AsdfError, match="name the threshold"):
         write_submission(path, "at-add", SCORES, trials)
-    write_submission(path, "at-add", SCORES, trials, threshold=1e-7)
-    # float32 1e-7 is the threshold or more: real
+    # The score of E_2 itself: what lies at the threshold is real.
+    write_submission(path, "at-add", SCORES, trials, threshold=float(SCORES.scores[2]))
     assert path.read_text() == "name,predict\nE_1.wav,fake\nE_2.wav,real\nE_3.wav,real\n"
     assert check_submission(path, "at-add", trials.ids) == 3
 
