@@ -41,6 +41,7 @@ from asdf.corpora.known import KnownCorpus, Reading, first_there, is_there
 from asdf.corpora.llama_partial_spoof import LLAMA_PARTIAL_SPOOF
 from asdf.corpora.m_ailabs import M_AILABS
 from asdf.corpora.mlaad import MLAAD
+from asdf.corpora.mlaad_source_tracing import MLAAD_SOURCE_TRACING
 from asdf.corpora.parquet import ARENA, PARQUET
 from asdf.corpora.partial_spoof import PARTIAL_SPOOF
 from asdf.corpora.spoofceleb import SPOOFCELEB
@@ -63,6 +64,7 @@ KNOWN: dict[str, KnownCorpus] = {
     "for-original": FOR_ORIGINAL,
     "wavefake": WAVEFAKE,
     "mlaad": MLAAD,
+    "mlaad-source-tracing": MLAAD_SOURCE_TRACING,
     "m-ailabs": M_AILABS,
     "spoofceleb": SPOOFCELEB,
     "partial-spoof": PARTIAL_SPOOF,

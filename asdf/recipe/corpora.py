@@ -30,8 +30,8 @@ from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.leaving_out import training_lists, validation_lists
 from asdf.runs.log import LOG
+from asdf.settings.sections import SOURCE_METRICS, Sections
 from asdf.settings.sections import Recipe as RecipeSettings
-from asdf.settings.sections import Sections
 from asdf.text import did_you_mean
 from asdf.trials.collecting import same_recording
 from asdf.trials.lists import (
@@ -232,6 +232,11 @@ def is_checked(name: str, settings: Sections) -> bool:
     return name in recipe.training_sets
 
 
+def learns_detection(settings: Sections) -> bool:
+    """Whether training is to separate bona fide trials from spoofs, for which it needs both."""
+    return settings.source.column is None or settings.loss.detection_weight > 0
+
+
 def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     """Check that each of `lists` has the classes that the stages need, and is trained on once.
 
@@ -246,13 +251,19 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         if len(training) == len(recipe.training_sets):
             training = training_lists(settings, training)
         utterances = join_with_copies(training, settings)
-        check_both_classes(utterances, "training", WITHOUT_SPOOFS)
+        if learns_detection(settings):
+            check_both_classes(utterances, "training", WITHOUT_SPOOFS)
         _check_trained_once(training)
     validated = [by_name[name] for name in validation_sets(settings) if name in by_name]
     if recipe.execute_stage(1):
         validated = validation_lists(settings, validated)
     scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
-    for utterances in (*validated, *scored):
+    # Sources are traced in lists of spoofs alone as well.
+    traces = settings.source.column is not None
+    needs_eer = [] if traces else [*scored]
+    if not (traces and settings.network.validation_metric in SOURCE_METRICS):
+        needs_eer += validated
+    for utterances in needs_eer:
         check_both_classes(utterances, "an EER")
 
 

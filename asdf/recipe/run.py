@@ -16,6 +16,7 @@ from asdf.recipe.corpora import (
     check_classes,
     find_corpus,
     is_checked,
+    learns_detection,
     reaches_callbacks,
     scores_only,
     set_parts,
@@ -211,7 +212,8 @@ class Run:
             utterances, self.settings.vocoding, self.settings.recipe.seed
         )
         lengths = lengths[rows]
-        check_both_classes(utterances, "training", WITHOUT_SPOOFS)
+        if learns_detection(self.settings):
+            check_both_classes(utterances, "training", WITHOUT_SPOOFS)
         LOG.info(
             "training on %d utterances: %d bona fide, %d spoof",
             len(utterances),

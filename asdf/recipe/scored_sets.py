@@ -6,6 +6,7 @@ other ranks get it from there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -77,6 +78,8 @@ def score_lists(
         )
         eers[corpus] = result.eer
         shown = f"EER {100 * result.eer:.3f} %"
+        if math.isnan(result.eer):
+            shown = "no EER, as all trials are of one class"
         if metric is not None:
             values[corpus] = result.value
             shown += f", {metric.name} {result.value:.4f}"
@@ -125,7 +128,9 @@ def _write_scores(
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]
     spoof = scores[utterances.labels == 0]
-    rate = eer(bona_fide, spoof)[0]
+    # Sources are traced in lists of one class as well.
+    is_whole = classes is None or (len(bona_fide) and len(spoof))
+    rate = eer(bona_fide, spoof)[0] if is_whole else math.nan
     traced = None
     if classes is not None and computed.sources is not None:
         traced = trace(utterances, classes, computed.sources)

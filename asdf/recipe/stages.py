@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
+    from asdf.metrics.results import Row
+    from asdf.metrics.validation import ChosenMetric
     from asdf.report import Gathered
     from asdf.training.loop import Trainer
     from asdf.training.step import Step
@@ -174,35 +176,21 @@ def evaluate_network(
 
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     """Compute the metrics of the score files; log them as a table, and write them and a page."""
-    from asdf.metrics.results import Row, evaluate, results_table, write_results
+    from asdf.metrics.results import results_table, write_results
     from asdf.metrics.validation import ChosenMetric
     from asdf.report import gather, report_page
     from asdf.runs.files import write_text
     from asdf.trials.run_folder import open_run_folder
-    from asdf.trials.score_file import read_scores
-    from asdf.trials.scored_files import how_scored
 
     networks = list(networks)
     sets = list(sets)
-    # From the score files, not from memory: stage 3 may run on another day.
     rows = []
     metric = ChosenMetric(run.settings, run.recipe_folder)
     for network in networks:
         for corpus in sets:
-            path = run.folders.scores(network, corpus)
-            if not path.exists():
-                raise AsdfError(
-                    f"there is no score file {path}: run stage 2 first (recipe.start_stage=2)."
-                )
-            scores = read_scores(path)
-            row = Row(
-                epoch=str(NetworkName.parse(network)),
-                set=corpus,
-                result=evaluate(scores),
-                scored=how_scored(path),
-                chosen_by=value_of(metric, scores, corpus, read_traced(path)),
-            )
-            rows.append(row)
+            row = _result_row(run, network, corpus, metric)
+            if row is not None:
+                rows.append(row)
     LOG.info("%s", results_table(rows))
     report_sources(run, networks, sets)
     report_localisation(run, networks, sets)
@@ -215,6 +203,35 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     run.callbacks().call_alone("on_results", records)
     LOG.info(
         "written to %s; report.html there shows them with curves and settings", run.folders.results
+    )
+
+
+def _result_row(run: Run, network: str, corpus: str, metric: ChosenMetric) -> Row | None:
+    """Return the results of a network on a set; None where all trials are of one class.
+
+    They are of the score file, not from memory: stage 3 may run on another day.
+
+    Raises:
+        AsdfError: there is no score file.
+    """
+    from asdf.metrics.results import Row, evaluate
+    from asdf.trials.score_file import missing_class, read_scores
+    from asdf.trials.scored_files import how_scored
+
+    path = run.folders.scores(network, corpus)
+    if not path.exists():
+        raise AsdfError(f"there is no score file {path}: run stage 2 first (recipe.start_stage=2).")
+    traced = read_traced(path)
+    scores = read_scores(path, both_classes=traced is None)
+    if missing_class(scores.labels):
+        LOG.info("%s has trials of one class: sources alone are reported", corpus)
+        return None
+    return Row(
+        epoch=str(NetworkName.parse(network)),
+        set=corpus,
+        result=evaluate(scores),
+        scored=how_scored(path),
+        chosen_by=value_of(metric, scores, corpus, traced),
     )
 
 

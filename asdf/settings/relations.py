@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from asdf.settings.contradiction import Contradiction
 from asdf.settings.frame_heads import frames_contradictions, frames_training_contradictions
-from asdf.settings.sections import BACK_ENDS, Sections
+from asdf.settings.sections import BACK_ENDS, SOURCE_METRICS, Sections
 
 # The first of each two may not be above the second.
 ORDERED = (
@@ -71,6 +71,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
         yield from _end_contradictions(sections)
         yield from _clip_contradictions(sections)
         yield from _score_contradictions(sections)
+        yield from _source_contradictions(sections)
         yield from _vocoding_contradictions(sections)
         if sections.localisation.enabled:
             yield from frames_training_contradictions(sections)
@@ -188,6 +189,18 @@ def _vocoding_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
         relation = "leaves no spoofs to train on, since no vocoder is named in"
         yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
+
+
+def _source_contradictions(sections: Sections) -> Iterator[Contradiction]:
+    network = sections.network
+    if sections.source.column is None and network.validation_metric in SOURCE_METRICS:
+        relation = "is of traced sources, and none are traced by"
+        yield Contradiction("network.validation_metric", relation, "source.column")
+    if sections.source.column is None and not (
+        sections.loss.detection_weight or sections.localisation.enabled
+    ):
+        relation = "leaves nothing to learn without"
+        yield Contradiction("loss.detection_weight", relation, "source.column")
 
 
 def _score_contradictions(sections: Sections) -> Iterator[Contradiction]:

@@ -23,6 +23,7 @@ from asdf.networks import AASIST, build_network
 from asdf.segments import Segment, Timed, format_spoofed, write_rttm
 from asdf.settings.sections import Sections
 from asdf.trials.embeddings import Embeddings, write_embeddings
+from asdf.trials.source_scores import SourceScores, write_source_scores
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S, RECIPE, ROOT
 
@@ -68,6 +69,10 @@ paths.system_folder = 'demo-partial'
 
 mini-wav2vec < net
 paths.system_folder = 'mini-wav2vec'
+
+demo-sources < net
+paths.system_folder = 'demo_sources'
+source.column = 'attack'
 
 # What is divided over processes.
 divided < net
@@ -146,6 +151,7 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
     # The commands of the README name the output both from the recipe's folder and from a run's.
     (folder / "output").symlink_to(output)
     write_scores(folder, output, corpus)
+    write_sources(folder, corpus)
     write_recordings(folder, corpus)
     write_networks(folder, output)
     write_frames(folder)
@@ -228,6 +234,20 @@ def write_verification(folder: Path) -> None:
             keys.append(f"{trial}\tF\t{'A01' if kind == 'spoof' else 'bonafide'}\t{kind}\n")
         (folder / f"{scores_name}.tsv").write_text("".join(scores))
         (folder / f"{prefix}keys.tsv").write_text("".join(keys))
+
+
+def write_sources(folder: Path, corpus: Path) -> None:
+    """Write traced sources of the evaluation set, by the names that the documents have."""
+    lines = (corpus / "LA" / "ASVspoof2019_LA_cm_protocols").glob("*.eval.trl.txt")
+    rows = [line.split() for path in lines for line in path.read_text().splitlines()]
+    attacks = [row[3] for row in rows]
+    logits = np.random.default_rng(0).normal(size=(len(rows), 3))
+    classes = ("A01", "A02", "A03")
+    scores = SourceScores.of_logits([row[1] for row in rows], "attack", classes, attacks, logits)
+    for name in ("scores/epoch.30/demo-eval", "demo-eval", "first", "second"):
+        path = folder / f"{name}.sources.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_source_scores(path, scores)
 
 
 def write_recordings(folder: Path, corpus: Path) -> None:

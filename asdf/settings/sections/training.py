@@ -50,6 +50,10 @@ VALIDATION_METRICS = {
 }
 
 
+SOURCE_METRICS = ("source_accuracy", "source_macro_f1")
+"""Those of the metrics that are of traced sources."""
+
+
 LOSSES = {
     "cross_entropy": "asdf.training.losses.CrossEntropy",
     "focal": "asdf.training.losses.Focal",

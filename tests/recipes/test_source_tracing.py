@@ -1,0 +1,117 @@
+"""Runs that trace sources: what they write, on any number of processes, and what reads it."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from asdf.__main__ import main
+from asdf.interchange import read_network
+from asdf.trials.source_scores import read_source_scores
+
+CONFIG = """
+traced < normed
+paths.system_folder = 'traced'
+source.column = 'attack'
+network.max_epochs = 1
+network.validation_metric = 'source_accuracy'
+
+alone < traced
+paths.system_folder = 'alone'
+loss.detection_weight = 0.0
+source.head = 'cosine'
+recipe.training_sets = ('demo-train',)
+"""
+
+
+def test_a_run_traces_attacks_and_measures_it(recipe, capsys, monkeypatch) -> None:
+    recipe.add_configs(CONFIG)
+    outcome = recipe.call(capsys, "traced", "network.max_epochs=2")
+    assert outcome.status == 0, outcome.output
+    assert "source tracing: 3 classes of the column attack: A01 " in outcome.output
+    assert "13 of 26 training utterances are of none" in outcome.output
+    system = recipe.system("traced")
+    monkeypatch.syspath_prepend(recipe.folder)
+    network, file = read_network(system / "networks" / "epoch.2.pt", recipe.folder)
+    assert file.sources["classes"] == ["A01", "A02", "A03"]
+    assert network.class_head.names == ("A01", "A02", "A03")
+    path = system / "scores" / "epoch.2" / "demo-eval.sources.tsv"
+    traced = read_source_scores(path)
+    assert len(traced) == 8 and "A04" in traced.truths and traced.truths.count("-") == 4
+    records = json.loads((system / "results" / "sources.json").read_text())
+    of_eval = next(r for r in records if r["set"] == "demo-eval" and r["system"] == "epoch.2")
+    assert (of_eval["known"], of_eval["unknown"], of_eval["of_no_class"]) == (3, 1, 4)
+    assert sum(map(sum, of_eval["confusion"])) == 3 and 0 <= of_eval["oscr"] <= 1
+    assert "EER of known against unknown %" in (system / "results" / "sources.txt").read_text()
+    svg = system / "results" / "sources - epoch.2 on demo-eval.svg"
+    root = ElementTree.fromstring(svg.read_text())
+    described = [child.text for child in root if child.tag.endswith(("title", "desc"))]
+    assert described[0] == "epoch.2 on demo-eval" and "A01: called " in described[1]
+    # The same bytes of three processes.
+    expected = {name: name.read_bytes() for name in path.parent.glob("*.tsv")}
+    for name in expected:
+        name.unlink()
+    words = ("traced", "network.max_epochs=2", "recipe.start_stage=2", "recipe.end_stage=2")
+    outcome = recipe.run(*words, processes=3)
+    assert outcome.status == 0, outcome.output
+    assert {name: name.read_bytes() for name in expected} == expected
+    check_command(path, system, capsys)
+
+
+def check_command(path, system, capsys) -> None:
+    out = system / "out.json"
+    picture = system / "matrix.svg"
+    words = ["trace", f"net={path}", "--replicates", "20", "--json", str(out)]
+    assert main([*words, "--picture", str(picture), "--reject", "energy"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("net: 3 classes of the column attack; 3 trials of known sources, 1 of")
+    record = json.loads(out.read_text())[0]
+    assert record["rejection"] == "energy" and set(record["intervals"]) >= {"accuracy", "oscr"}
+    assert picture.read_text().startswith("<svg")
+    # By the table of trials that stage 2 has written, which says the same.
+    table = system / "trials" / "demo-eval.tsv"
+    words = ["trace", str(path), "--replicates", "0", "--json", str(out)]
+    assert main([*words, "--protocol", str(table), "--column", "attack"]) == 0
+    again = json.loads(out.read_text())[0]
+    assert again["confusion"] == record["confusion"] and "intervals" not in again
+    assert main([*words, "--column", "attack"]) == 2
+    assert "give --protocol too" in capsys.readouterr().err
+
+
+def test_sources_are_learnt_and_measured_without_bona_fide_trials(recipe, capsys, corpus) -> None:
+    recipe.add_configs(CONFIG)
+    lines = (corpus / "eval_list.txt").read_text().splitlines(keepends=True)
+    (corpus / "spoofs_list.txt").write_text("".join(line for line in lines if line[-2] == "0"))
+    script = (recipe.folder / "run.py").read_text()
+    # As the evaluation set, by another list.
+    added = 'CORPORA["spoofs"] = replace(CORPORA["demo-eval"], list="spoofs_list.txt")\n'
+    script = script.replace("import sys\n", "import sys\nfrom dataclasses import replace\n")
+    (recipe.folder / "run.py").write_text(
+        script.replace("\n\ndef measure", f"\n{added}\n\ndef measure")
+    )
+    sets = "('spoofs',)"
+    outcome = recipe.call(
+        capsys,
+        "alone",
+        f"recipe.training_sets={sets}",
+        f"recipe.validation_sets={sets}",
+        f"recipe.evaluation_sets={sets}",
+    )
+    assert outcome.status == 0, outcome.output
+    assert "no EER, as all trials are of one class" in outcome.output
+    assert "spoofs has trials of one class: sources alone are reported" in outcome.output
+    records = json.loads((recipe.system("alone") / "results" / "sources.json").read_text())
+    assert (records[0]["known"], records[0]["unknown"]) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("source.column=vocoder",), "needs the column 'vocoder'"),
+        (("source.column=None",), "is of traced sources, and none are traced by source.column"),
+    ],
+)
+def test_what_cannot_be_traced_is_an_error_before_training(recipe, capsys, words, message) -> None:
+    recipe.add_configs(CONFIG)
+    outcome = recipe.call(capsys, "traced", *words)
+    assert outcome.status and message in outcome.output
