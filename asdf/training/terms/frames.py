@@ -58,7 +58,9 @@ class FrameTerm(Term):
         # The last frames of a clip may have no window of the front end.
         labels_BF = targets[:, :count].long()
         values_BF = cross_entropy(logits_BF2.to(kind).transpose(1, 2), labels_BF, reduction="none")
-        weights_BF = torch.where(labels_BF == 1, self._class_weights[1], self._class_weights[0])
+        spoofed, bona_fide = self._class_weights
+        # Of numbers, not of tensors made here: a captured pass may send none to the device.
+        weights_BF = spoofed + (bona_fide - spoofed) * labels_BF.to(kind)
         means_B: Tensor = (weights_BF * values_BF).mean(dim=1)
         return means_B
 

@@ -83,6 +83,16 @@ def test_features_are_taken_up_in_float32(tiny, waveforms):
     assert embeddings.dtype == torch.float32
 
 
+def test_a_frame_level_head_takes_cached_features(tiny, waveforms):
+    tiny.localisation.enabled = True
+    network = build(tiny, "SSL_ASP").eval()
+    with torch.no_grad():
+        expected = network(waveforms)
+        outputs = FromFeatures(network)(stacked(network.front_end_features(waveforms)))
+    assert torch.equal(outputs.frame_logits_BF2, expected.frame_logits_BF2)
+    assert torch.equal(outputs.logits_B2, expected.logits_B2)
+
+
 def test_clips_shorter_or_longer_than_the_network_takes_are_fitted_in_the_first_part(
     tiny, waveforms
 ):
