@@ -64,6 +64,17 @@ class SeedDifference:
     seeds: tuple[int, int]
     eer_welch_p: float | None = None
 
+    def reverse(self) -> SeedDifference:
+        """Return the same test as first - second."""
+        difference = Intervals(
+            eer=_negative(self.difference.eer), min_dcf=_negative(self.difference.min_dcf)
+        )
+        return SeedDifference(difference, self.is_paired, self.seeds[::-1], self.eer_welch_p)
+
+
+def _negative(interval: Interval) -> Interval:
+    return Interval(-interval.value, -interval.high, -interval.low, interval.p_value)
+
 
 def spread_of(values: Sequence[float] | Floats) -> Spread:
     """Return mean and standard deviation of the values of a metric, one per seed."""

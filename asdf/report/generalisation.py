@@ -190,6 +190,9 @@ class _Table:
         spoof = sum(size[1] for size in sizes)
         rows = []
         for kind, by_name in (("Average", averages), ("Pooled", pools)):
+            # No configuration was scored on all of them.
+            if not by_name:
+                continue
             eers = {name: spreads(draws)[0] for name, draws in by_name.items()}
             title = f"{kind}, {len(set_names)} sets{of_which}"
             leader = _leader(by_name)

@@ -153,7 +153,8 @@ def generalisation_to_latex(
     notes = [f"trained on {', '.join(known.trained_on)}; EER in per cent"]
     if any(row.is_own for row in known.sets):
         notes.append("sets with a dagger are of the corpus that was trained on")
-    notes.append(f"bold: {SEEDS_LEAD}")
+    if any("textbf" in cell for column in columns for cell in column):
+        notes.append(f"bold: {SEEDS_LEAD}")
     labels = map(latex_text, labels_of(known.configurations, _LABEL))
     return "% generalisation\n" + tabulars(["System", *labels], columns, notes)
 

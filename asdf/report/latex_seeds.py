@@ -55,6 +55,9 @@ def _sets_table(gathered: Gathered) -> str:
             column.append(seed_cell(over, by_name.get(name)))
         columns.append(column)
     notes = [*_scored_notes(gathered), _MEANS]
+    on_sets = [result for results in over.by_set.values() for result in results]
+    if any(len(result.seeds) < len(result.configuration.systems) for result in on_sets):
+        notes.append("[n]: of n seeds alone")
     if any(over.is_leading(results[0]) for results in over.by_set.values() if results):
         notes.append(f"bold: {SEEDS_LEAD}")
     return _document(names, columns, notes)
@@ -103,7 +106,11 @@ def seed_cell(over: OverSeeds, result: SeedResult | None) -> str:
     """Return '4.10 ± 0.32' in LaTeX, bold where the result leads."""
     if result is None:
         return "--"
-    return spread_cell(result.eer, is_best=over.is_leading(result))
+    cell = spread_cell(result.eer, is_best=over.is_leading(result))
+    if len(result.seeds) < len(result.configuration.systems):
+        # The column of seeds has the number of all.
+        return f"{cell} [{len(result.seeds)}]"
+    return cell
 
 
 def spread_cell(spread: Spread, *, is_best: bool, unit: float = 100, digits: int = 2) -> str:

@@ -155,7 +155,7 @@ def _compare_set(first: Side, second: Side, set_name: str, replicates: int) -> S
     ordered = tested
     if tested.difference.eer.value < 0:
         lower, higher = higher, lower
-        ordered = compare_seeds(b, a)
+        ordered = tested.reverse()
     sentence = difference_sentence(ordered, describe_mean(*lower), describe_mean(*higher))
     return SetDifference(
         set_name, eer_a, eer_b, cost_a, cost_b, tested, a.by_speakers and b.by_speakers, sentence

@@ -88,6 +88,8 @@ def _mean_cell(over: OverSeeds, result: SeedResult | None) -> Cell:
         return Cell(ABSENT)
     text = f"{percent(result.eer.mean)} ± {percent(result.eer.deviation)}"
     cell = _marked(over, result, Cell(text, 100 * result.eer.mean))
+    if len(result.seeds) < len(result.configuration.systems):
+        cell = replace(cell, remark=f" ({len(result.seeds)} seeds)")
     if result.eer.interval is None:
         return cell
     return replace(cell, interval=interval_text(result.eer.interval))

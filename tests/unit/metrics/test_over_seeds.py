@@ -125,6 +125,14 @@ def test_other_seeds_are_drawn_independently():
     assert tested.difference.eer.p_value > 0.05
 
 
+def test_a_test_can_be_read_in_the_other_direction():
+    tested = compare_seeds(drawn_of(0.8), drawn_of(2.0, seeds=(0, 1)))
+    turned = tested.reverse()
+    eer, other = tested.difference.eer, turned.difference.eer
+    assert (other.value, other.low, other.high) == (-eer.value, -eer.high, -eer.low)
+    assert (other.p_value, turned.seeds) == (eer.p_value, (2, 3))
+
+
 def test_a_configuration_does_not_differ_from_itself():
     tested = compare_seeds(drawn_of(0.8), drawn_of(0.8))
     assert tested.difference.eer.p_value == 1

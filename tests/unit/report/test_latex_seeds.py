@@ -76,3 +76,13 @@ def test_a_set_that_a_configuration_lacks_is_a_dash(folders, tmp_path):
     assert rows[0] == ["System", "Seeds", "eval", "dev"]
     assert rows[2][1:3] == ["1", "--"]
     assert rows[1][3] == "--"
+
+
+def test_a_set_that_some_seeds_lack_says_of_how_many_its_mean_is(folders, tmp_path):
+    more = make_seeded_run(tmp_path / "good_net-seed7", 7, sets=("eval", "dev"), own__shift=3)
+    latex = runs_to_latex(gather(runs_in([*folders[:3], more]), replicates=0))
+    head, row = cells_of(latex)
+    assert head == ["System", "Seeds", "eval", "dev"]
+    assert row[1] == "4"
+    assert row[3].endswith(" [1]")
+    assert "[n]: of n seeds alone" in latex
