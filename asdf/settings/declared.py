@@ -53,11 +53,11 @@ RESERVED = (
     "apply_each",
     "explain",
     "load_settings",
-    "own",
     "plain",
     "read_configs",
     "read_points",
     "save",
+    "section_of",
     "snapshot",
 )
 """Methods of `Settings` and `Sections`, which a section of their name would hide."""

@@ -46,7 +46,7 @@ class Part(ABC):
     def read_probability(self, settings: Sections) -> None:
         """Take the probability from the section that the class declares, if it has one there."""
         if self.own_settings is not None:
-            section = settings.own(self.own_settings)
+            section = settings.section_of(self.own_settings)
             self.probability = getattr(section, "probability", self.probability)
 
     @abstractmethod

@@ -149,7 +149,7 @@ class Sections(KnownNames):
     """The sections that classes of the user's declare, by their names: `settings.my_section.x`
     reads them like the others."""
 
-    def own(self, kind: type[Declared]) -> Declared:
+    def section_of(self, kind: type[Declared]) -> Declared:
         """Return the section of a class that a user's class declares, `settings.my_section`."""
         section: Declared = getattr(self, kind.section_name)  # type: ignore[attr-defined]
         return section

@@ -159,7 +159,7 @@ def test_a_module_that_fails_is_a_mistake_at_its_line(here: Path, module: Path) 
     ("before", "after", "message"),
     [
         ('section_name="head"', 'section_name="network"', "is called 'network', as a section of"),
-        ('section_name="head"', 'section_name="own"', "is called 'own', as a method of the"),
+        ('section_name="head"', 'section_name="save"', "is called 'save', as a method of the"),
         (', section_name="head"', "", "has no name for its section"),
         ("setting(64,", "setting(0,", "the default of hidden of my_network.HeadSettings does not"),
         ('= setting("mean", "the pooling")', '= "mean"', "is not made by setting(default"),
@@ -227,11 +227,18 @@ def test_the_arguments_of_a_constructor_are_a_section() -> None:
         check_value(settings["optimizer.betas"], 0.5)
 
 
+def test_a_section_may_be_called_own(here: Path, module: Path) -> None:
+    module.write_text(MODULE.replace('section_name="head"', 'section_name="own"'))
+    sections = read(here, f"{CLASS}own.hidden = 5").sections()
+    assert sections.own.hidden == 5
+    assert sections.plain()["own"]["hidden"] == 5
+
+
 def test_sections_are_copied_pickled_and_plain(here: Path, module: Path) -> None:
     sections = read(here, f"{CLASS}head.hidden = 5").sections()
     import my_network  # read above
 
-    assert sections.own(my_network.HeadSettings).hidden == 5
+    assert sections.section_of(my_network.HeadSettings).hidden == 5
     assert sections.plain()["head"] == {
         "hidden": 5,
         "kind": "mean",
