@@ -48,7 +48,11 @@ def _validated(settings: Sections) -> tuple[str, ...]:
 def _known(names: Sequence[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:
     """Return which corpora of the field the names mean; others are left out."""
     chosen = []
+    parts: list[str] = []
     for name in names:
+        # A set may be several, as in 'mlaad+m-ailabs'.
+        parts += [name] if name in corpora else name.split("+")
+    for name in parts:
         reader = corpora[name].reader if name in corpora else name
         try:
             if reader and is_known(reader):

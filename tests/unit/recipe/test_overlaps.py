@@ -44,7 +44,7 @@ def test_recordings_in_both(tmp_path: Path) -> None:
 def test_corpora_that_share_speech(tmp_path: Path) -> None:
     """Also where a recipe has a name of its own for one, and although no list was read."""
     corpora = {"mine": Corpus(reader="wavefake", folder="x"), "v": Corpus("v.txt")}
-    chosen = settings(("mine", "asvspoof19"), ("diffssd:test", "asvspoof21-la:eval", "in-the-wild"))
+    chosen = settings(("mine", "asvspoof19"), ("in-the-wild+diffssd:test", "asvspoof21-la:eval"))
     (sentence,) = find_overlaps([], chosen, corpora)
     assert sentence == (
         "diffssd:test shares speech with the training set wavefake: both have that of LJSpeech "
