@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from asdf.networks.linear import LinearBackEnd, SSL_Linear
     from asdf.networks.mhfa import SSL_MHFA, MHFABackEnd
     from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
+    from asdf.networks.outputs import Outputs
     from asdf.networks.pooling import SSL_ASP, ASPBackEnd
     from asdf.networks.raw_samples import RawFrontEnd
     from asdf.networks.rawnet2 import RawNet2

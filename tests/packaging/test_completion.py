@@ -63,7 +63,9 @@ def test_every_command_states_its_options(name):
 
 def test_options_are_those_of_the_help():
     options = read_options("asdf.commands.launch")
-    assert options == ["--help", "--gpus", "--slots", "--processes-per-run"]
+    points = {"--seeds", "--sweep", "--random", "--random-seed"}
+    where = {"--gpus", "--slots", "--processes-per-run", "--slurm", "--max-running"}
+    assert set(options) == {"--help", "--dry-run", "--report", "--latex"} | points | where
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -38,7 +38,8 @@ def test_the_main_process_records_the_end_for_all(tmp_path, caplog, monkeypatch)
     with end_recorded(run_in(tmp_path)):
         pass
     *_, last = records(tmp_path)
-    assert list(last) == ["started", "ended", "peak_memory_mb"]
+    assert list(last) == ["started", "ended", "finished", "peak_memory_mb"]
+    assert last["finished"] is True
     assert list(last["peak_memory_mb"]) == ["rank 0"]
     host = last["peak_memory_mb"]["rank 0"]["host"]
     assert caplog.messages == [f"peak memory: host {host / 1000:.2f} GB"]
