@@ -55,7 +55,8 @@ def test_every_file_of_the_page_is_run() -> None:
     assert set(EXAMPLES) == set(re.findall(r"^# (my_\w+)\.py$", PAGE, re.MULTILINE))
     assert list(EXAMPLES) == [
         *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
-        *("my_front_end", "my_back_end", "my_network", "my_metric", "my_callbacks"),
+        *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
+        *("my_network", "my_metric", "my_callbacks"),
     ]
 
 
@@ -114,6 +115,22 @@ def test_the_front_end(recipe, capsys):
     run(recipe, capsys, EXAMPLES["my_front_end"], *words)
     state = network_of(recipe)["model_state_dict"]
     assert state["back_end.LL.weight"].shape == (128, 40)
+
+
+def test_the_back_end_with_scores_per_frame(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_timed_back_end"], "recipe.end_stage=2")
+    state = network_of(recipe)["model_state_dict"]
+    assert state["back_end.smooth.weight"].shape == (32, 60, 5)
+    assert (recipe.system() / "scores" / "epoch.1" / "demo-dev.frames.npz").exists()
+
+
+def test_the_head_for_sources(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_head"], "recipe.end_stage=2")
+    state = network_of(recipe)["model_state_dict"]
+    (weights,) = [state[name] for name in state if name.endswith("layers.2.weight")]
+    sources = recipe.system() / "scores" / "epoch.1" / "demo-dev.sources.tsv"
+    header = sources.read_text().splitlines()[0].split("\t")
+    assert header[-3:] == ["A01", "A02", "A03"] and weights.shape == (3, 16)
 
 
 def test_the_back_end(recipe, capsys):
