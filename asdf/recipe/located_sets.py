@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from asdf.metrics.localisation import Localisation, LocatedRecording
+    from asdf.metrics.localisation_intervals import LocalisationIntervals
     from asdf.segments import FrameTable
     from asdf.trials.trial_list import TrialList
+
+# Of intervals that a run reports by itself; `python -m asdf localise` draws more.
+_REPLICATES = 200
 
 
 class FramesByClass(NamedTuple):
@@ -64,6 +68,7 @@ def divide_frames(table: FrameTable, trials: TrialList) -> FramesByClass:
 
 def report_localisation(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     """Log and write how well frame scores locate what is spoofed, where a set's parts are known."""
+    from asdf.report import located_record
     from asdf.runs.files import write_text
 
     names = list(sets)
@@ -74,12 +79,15 @@ def report_localisation(run: Run, networks: Iterable[str], sets: Iterable[str]) 
     for network in networks:
         chosen = _choose_threshold(run, network)
         for corpus in names:
-            result = _measure(run, network, corpus, chosen.threshold)
-            if result is None:
+            located = _read_set(run, network, corpus)
+            result = _measure(located, chosen.threshold)
+            if located is None or result is None:
                 continue
             origin = chosen.corpus or corpus
-            entries.append(_entry(network, corpus, origin, result))
-            rows.append(_row(network, corpus, origin, result))
+            name = str(NetworkName.parse(network))
+            intervals = _intervals(located, result.threshold)
+            entries.append(located_record(name, corpus, origin, result, intervals, located.drawn))
+            rows.append(_row(name, corpus, origin, result))
     if not entries:
         return
     lines = aligned(rows, right=(2, 3, 4, 5))
@@ -100,15 +108,27 @@ class _Threshold:
 
 def _choose_threshold(run: Run, network: str) -> _Threshold:
     for corpus in run.validation_sets:
-        result = _measure(run, network, corpus, None)
+        result = _measure(_read_set(run, network, corpus), None)
         if result is not None:
             return _Threshold(result.threshold, corpus)
     return _Threshold()
 
 
-def _measure(run: Run, network: str, corpus: str, threshold: float | None) -> Localisation | None:
-    """Return the result on a set; None where it has no frame scores, or no parts are known."""
-    from asdf.metrics.localisation import localisation
+class _LocatedSet(NamedTuple):
+    """The frame scores of a set with its spoofed parts; `speakers` is None where one is unknown."""
+
+    corpus: str
+    recordings: list[LocatedRecording]
+    speakers: list[str] | None
+
+    @property
+    def drawn(self) -> str:
+        """What intervals are over."""
+        return "speakers" if self.speakers else "recordings"
+
+
+def _read_set(run: Run, network: str, corpus: str) -> _LocatedSet | None:
+    """Return a set; None where it has no frame scores, or its parts are not known."""
     from asdf.segments import COLUMN, read_frame_table
     from asdf.trials.table import read_trials
 
@@ -121,10 +141,43 @@ def _measure(run: Run, network: str, corpus: str, threshold: float | None) -> Lo
         return None
     table = read_frame_table(path)
     _check_same(path, table, trials)
+    speakers = list(trials.columns.get("speaker", []))
     try:
-        return localisation(_locate(table, trials), threshold=threshold)
+        recordings = _locate(table, trials)
     except AsdfError as error:
-        LOG.warning("warning: the frames of %s are not evaluated: %s", corpus, error)
+        _warn(corpus, error)
+        return None
+    return _LocatedSet(corpus, recordings, speakers if speakers and all(speakers) else None)
+
+
+def _measure(located: _LocatedSet | None, threshold: float | None) -> Localisation | None:
+    """Return the result on a set; None where there is none."""
+    from asdf.metrics.localisation import localisation
+
+    if located is None:
+        return None
+    try:
+        return localisation(located.recordings, threshold=threshold)
+    except AsdfError as error:
+        _warn(located.corpus, error)
+        return None
+
+
+def _warn(corpus: str, error: AsdfError) -> None:
+    LOG.warning("warning: the frames of %s are not evaluated: %s", corpus, error)
+
+
+def _intervals(located: _LocatedSet, threshold: float) -> LocalisationIntervals | None:
+    """Return the intervals of a set; None where it is too small for them."""
+    from asdf.metrics.localisation import pooled_stretches
+    from asdf.metrics.localisation_intervals import localisation_intervals
+
+    stretches = pooled_stretches(located.recordings)
+    try:
+        return localisation_intervals(
+            stretches, threshold, speakers=located.speakers, replicates=_REPLICATES
+        )
+    except AsdfError:
         return None
 
 
@@ -149,27 +202,9 @@ def _check_same(path: Path, table: FrameTable, trials: TrialList) -> None:
         )
 
 
-def _entry(network: str, corpus: str, origin: str, result: Localisation) -> dict[str, Any]:
-    point = result.points[0]
-    return {
-        "network": str(NetworkName.parse(network)),
-        "set": corpus,
-        "range_eer": result.range_eer.rate,
-        "point_eer": point.eer,
-        "hop_s": point.hop_s,
-        "threshold": result.threshold,
-        "threshold_of": origin,
-        "f1": result.agreement.f1,
-        "iou": result.agreement.iou,
-        "precision": result.agreement.precision,
-        "recall": result.agreement.recall,
-        "seconds": asdict(result.agreement),
-    }
-
-
 def _row(network: str, corpus: str, origin: str, result: Localisation) -> tuple[str, ...]:
     return (
-        str(NetworkName.parse(network)),
+        network,
         corpus,
         f"{100 * result.range_eer.rate:.3f}",
         f"{100 * result.points[0].eer:.3f}",

@@ -52,7 +52,7 @@ def report_sources(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
             write_text(folder / f"sources - {title}.svg", confusion_svg(title, result))
     if not records:
         return
-    write_text(folder / "sources.txt", "\n\n".join(texts) + "\n")
+    write_text(run.folders.layout.sources_text, "\n\n".join(texts) + "\n")
     content = json.dumps(records, indent=1, ensure_ascii=False)
-    write_text(folder / "sources.json", content + "\n")
+    write_text(run.folders.layout.sources_json, content + "\n")
     LOG.info("sources\n%s", "\n\n".join(texts))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from asdf.report.generalisation_tables import generalisation_json, generalisation_text
     from asdf.report.latex import to_latex
     from asdf.report.latex_seeds import runs_to_latex
+    from asdf.report.located import located_record
     from asdf.report.names import names_of, numbered
     from asdf.report.page import report_page
     from asdf.report.sasv import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
@@ -73,6 +74,7 @@ _HOMES = {
     "generalisation_json": "generalisation_tables",
     "generalisation_text": "generalisation_tables",
     "json_with_seeds": "seed_files",
+    "located_record": "located",
     "names_of": "names",
     "numbered": "names",
     "over_seeds_of": "seed_files",
@@ -120,6 +122,7 @@ __all__ = [
     "generalisation_json",
     "generalisation_text",
     "json_with_seeds",
+    "located_record",
     "names_of",
     "numbered",
     "over_seeds_of",

@@ -27,6 +27,7 @@ from asdf.report.folding import ReportFinding
 from asdf.report.generalisation import Generalisation, measure_generalisation
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, measure_over_seeds
+from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
@@ -77,6 +78,7 @@ class Gathered:
         leading: set -> metric -> the system that is significantly the best by it (see `leaders`).
         over_seeds: the results of systems that differ by their seed alone, put together.
         generalisation: None where all sets are of the corpus that was trained on.
+        tasks: what was measured beyond detection.
     """
 
     runs: list[RunFolder]
@@ -86,6 +88,7 @@ class Gathered:
     leading: dict[str, dict[str, str]] = field(default_factory=dict)
     over_seeds: OverSeeds = field(default_factory=OverSeeds)
     generalisation: Generalisation | None = None
+    tasks: TaskResults = field(default_factory=TaskResults)
 
     @property
     def sets(self) -> list[str]:
@@ -169,8 +172,9 @@ def gather(
             f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; "
             "all are in the tables.",
         )
+    tasks = _read_tasks(runs, names, choice)
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
-    findings = [*collection.findings, *over_seeds.findings]
+    findings = [*collection.findings, *tasks.findings, *over_seeds.findings]
     generalisation = None
     # Of all networks of a training, averages over sets say nothing and take long.
     if choice != "all":
@@ -184,10 +188,20 @@ def gather(
         findings,
         over_seeds=over_seeds,
         generalisation=generalisation,
+        tasks=tasks,
     )
     for set_name in gathered.sets:
         _compare_systems(gathered, set_name, replicates)
     return gathered
+
+
+def _read_tasks(runs: Sequence[RunFolder], names: Sequence[str], choice: Choice) -> TaskResults:
+    """Return what the runs measured beyond detection, of the networks that are shown."""
+    tasks = TaskResults()
+    for name, run in zip(names, runs, strict=True):
+        networks = None if choice == "reported" else dict(chosen(run, choice))
+        tasks.add_run(name, run, networks)
+    return tasks
 
 
 class _Collection:
@@ -218,6 +232,8 @@ class _Collection:
             where = f"{system} on {set_name}"
             self._on_start(where)
             try:
+                if has_sources_alone(run, network, set_name):
+                    continue
                 summary = self._summarise(system, run, network, set_name)
             except AsdfError as error:
                 # The message begins with the system's name, which `where` says already.

@@ -13,6 +13,7 @@ from asdf.metrics.summary import Summary
 from asdf.report.cells import interval_text
 from asdf.report.gathering import Gathered
 from asdf.report.latex import latex_text, tabulars
+from asdf.report.latex_tasks import task_tables
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, SeedResult
 from asdf.report.tables import LEADS
@@ -30,8 +31,16 @@ def runs_to_latex(gathered: Gathered) -> str:
     """Return a table of all systems by set; seeds of one configuration are one row.
 
     Systems in no group have their interval over trials instead of a deviation. Sets of other
-    corpora than the training's have a second table, with averages.
+    corpora than the training's have a second table, with averages. Tables of source tracing and of
+    localisation follow.
     """
+    tasks = task_tables(gathered.tasks)
+    if tasks and not gathered.measurements:
+        return "% \\usepackage{booktabs}\n" + "\n".join(tasks)
+    return "\n".join([_detection_tables(gathered), *tasks])
+
+
+def _detection_tables(gathered: Gathered) -> str:
     latex = _sets_table(gathered)
     if gathered.generalisation is None:
         return latex

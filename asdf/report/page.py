@@ -29,6 +29,7 @@ from asdf.report.literature import Literature, published_results
 from asdf.report.names import labels_of
 from asdf.report.run_settings import setting_differences, settings_of_runs
 from asdf.report.seeds import seed_results_table, seed_sentences, seeds_table
+from asdf.report.task_sections import SourceSection, localisation_tables, source_sections
 from asdf.report.trainings import training_section
 from asdf.text import and_more
 
@@ -87,11 +88,11 @@ def report_page(
         command: what made the page, to be shown on it.
         embeddings: pictures of embeddings, to be shown too.
     """
-    style = _read_text("style.css")
+    sources = source_sections(gathered.tasks.traced)
+    localisation = localisation_tables(gathered.tasks.located)
+    style = _style(has_matrices=bool(sources))
     script = _join_scripts()
-    sections = []
-    for index, set_name in enumerate(gathered.sets):
-        sections.append(_set_section(gathered, index, set_name))
+    sections = [_set_section(gathered, *entry) for entry in enumerate(gathered.sets)]
     page = render(
         "page.html",
         # blob: a plot becomes a PNG by way of an image that the page has made itself.
@@ -103,15 +104,11 @@ def report_page(
         command=command,
         sentences=results.main_sentences(gathered),
         findings=fold_findings(gathered.findings),
-        contents=_contents(sections, bool(embeddings)),
-        overview=results.overview(gathered),
-        seeds=seeds_table(gathered),
-        seed_sentences=seed_sentences(gathered),
-        generalisation=_generalisation(gathered),
-        effects=effect_section(gathered),
-        shows_several_networks_of_a_run=results.shows_several_networks_of_a_run(gathered),
-        costs=ASVSPOOF5,
+        contents=_contents(sections, sources, localisation, embeddings),
+        **_results_of_all_sets(gathered),
         sections=sections,
+        sources=sources,
+        localisation=localisation,
         embeddings=embeddings,
         training=training_section(gathered),
         differences=setting_differences(gathered),
@@ -156,17 +153,37 @@ def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
     )
 
 
-def _generalisation(gathered: Gathered) -> Table | None:
+def _results_of_all_sets(gathered: Gathered) -> dict[str, Any]:
+    """Return the values of results.html."""
     known = gathered.generalisation
-    return None if known is None else generalisation_table(known)
+    return {
+        "overview": results.overview(gathered),
+        "seeds": seeds_table(gathered),
+        "seed_sentences": seed_sentences(gathered),
+        "generalisation": None if known is None else generalisation_table(known),
+        "effects": effect_section(gathered),
+        "shows_several_networks_of_a_run": results.shows_several_networks_of_a_run(gathered),
+        "costs": ASVSPOOF5,
+    }
 
 
-def _contents(sections: list[SetSection], has_embeddings: bool) -> list[Link]:
+def _contents(
+    sections: list[SetSection],
+    sources: Sequence[SourceSection],
+    localisation: Sequence[Table],
+    embeddings: Sequence[EmbeddingSection],
+) -> list[Link]:
+    further = {
+        "Source tracing": sources,
+        "Localisation": localisation,
+        "Embeddings": embeddings,
+    }
     links = [Link("results", "Results")]
     for section in sections:
         links.append(Link(section.anchor, section.name))
-    if has_embeddings:
-        links.append(Link("embeddings", "Embeddings"))
+    for name, shown in further.items():
+        if shown:
+            links.append(Link(name.lower().replace(" ", "-"), name))
     for name in ("Training", "Settings", "Environment"):
         links.append(Link(name.lower(), name))
     return links
@@ -174,6 +191,11 @@ def _contents(sections: list[SetSection], has_embeddings: bool) -> list[Link]:
 
 def _default_title(gathered: Gathered) -> str:
     return f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}"
+
+
+def _style(*, has_matrices: bool) -> str:
+    style = _read_text("style.css")
+    return style + _read_text("matrix.css") if has_matrices else style
 
 
 def _join_scripts() -> str:

@@ -39,7 +39,7 @@ def sources_text(title: str, result: SourceResult) -> str:
         "",
         *aligned(_class_rows(result), right={1, 2, 3, 4}),
     ]
-    if len(result.classes) <= _MOST_COLUMNS:
+    if has_matrix_table(result):
         rows = _matrix_rows(result)
         lines += ["", *aligned(rows, right=set(range(1, len(rows[0]))))]
     return "\n".join(lines)
@@ -81,8 +81,17 @@ def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, 
     return record
 
 
-def confusion_svg(title: str, result: SourceResult) -> str:
-    """Return the confusion matrix as an SVG: rows are the trials' classes, columns their calls."""
+def has_matrix_table(result: SourceResult) -> bool:
+    """Whether the confusion matrix has few enough columns for a table."""
+    return len(result.classes) <= _MOST_COLUMNS
+
+
+def confusion_svg(title: str, result: SourceResult, prefix: str = "") -> str:
+    """Return the confusion matrix as an SVG: rows are the trials' classes, columns their calls.
+
+    Args:
+        prefix: of the ids in it, which are unique on a page only if the prefixes are.
+    """
     names = [shorten(name, _LABEL) for name in result.classes]
     counts = result.confusion_KK
     side = _CELL * len(names)
@@ -91,10 +100,11 @@ def confusion_svg(title: str, result: SourceResult) -> str:
     described = "; ".join(_describe_row(result, row) for row in range(len(names)))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" aria-labelledby="title text" '
+        f'width="{width}" height="{height}" role="img" '
+        f'aria-labelledby="{prefix}title {prefix}text" '
         'font-family="sans-serif" font-size="10">',
-        f'<title id="title">{escape(title)}</title>',
-        f'<desc id="text">Rows are the classes of the trials. {escape(described)}</desc>',
+        f'<title id="{prefix}title">{escape(title)}</title>',
+        f'<desc id="{prefix}text">Rows are the classes of the trials. {escape(described)}</desc>',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
     for row, name in enumerate(names):

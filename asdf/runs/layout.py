@@ -117,6 +117,15 @@ class Layout:
         return self.results / "report.html"
 
     @property
+    def sources_json(self) -> Path:
+        """How well sources are traced."""
+        return self.results / "sources.json"
+
+    @property
+    def sources_text(self) -> Path:
+        return self.results / "sources.txt"
+
+    @property
     def localisation_json(self) -> Path:
         """How well frame scores locate what is spoofed."""
         return self.results / "localisation.json"

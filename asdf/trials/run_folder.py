@@ -131,6 +131,19 @@ def open_run_folder(path: Path) -> RunFolder:
     return RunFolder(path.resolve())
 
 
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a JSON list in the results of a run; none where it was not written.
+
+    Raises:
+        ValueError: it is no such list.
+        AsdfError: it cannot be read.
+    """
+    records = json.loads(_read_text(path) or "[]")
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise ValueError("not a list of objects")
+    return records
+
+
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")

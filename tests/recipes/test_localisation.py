@@ -97,6 +97,10 @@ def test_a_run_locates_what_is_spoofed(located, capsys, partial_corpus):
     assert result["f1"] > 0.85
     assert (result["set"], result["threshold_of"]) == ("demo-partial-eval", "demo-partial-dev")
     assert f"{100 * result['range_eer']:.3f}" in outcome.output
+    low, high = result["intervals"]["f1"]
+    assert low <= result["f1"] <= high and result["intervals_over"] == "6 recordings"
+    page = (system / "results" / "report.html").read_text()
+    assert "Localisation on demo-partial-eval, with 95 % intervals over 6 recordings" in page
     # The metric that chose the network.
     evaluations = json.loads((system / "networks" / "evaluations.json").read_text())
     best = min(evaluations, key=lambda entry: entry["frame_eer"]["demo-partial-dev"])

@@ -102,6 +102,9 @@ def test_sources_are_learnt_and_measured_without_bona_fide_trials(recipe, capsys
     assert "spoofs has trials of one class: sources alone are reported" in outcome.output
     records = json.loads((recipe.system("alone") / "results" / "sources.json").read_text())
     assert (records[0]["known"], records[0]["unknown"]) == (4, 0)
+    page = (recipe.system("alone") / "results" / "report.html").read_text()
+    assert '<section id="source-tracing">' in page
+    assert "<strong>error</strong>" not in page and "No scores yet" not in page
 
 
 @pytest.mark.parametrize(

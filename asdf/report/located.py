@@ -1,0 +1,113 @@
+"""How well a network locates what is spoofed: the record of stage 3, written and read here alone.
+
+Invariant: reading a record gives the numbers that were written, with all digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from asdf.metrics.bootstrap import Interval
+
+if TYPE_CHECKING:
+    from asdf.metrics.localisation import Localisation
+    from asdf.metrics.localisation_intervals import LocalisationIntervals
+
+_METRICS = ("range_eer", "f1", "iou")
+
+
+@dataclass(frozen=True)
+class LocatedResult:
+    """The results of a network's frame scores on a set, as fractions.
+
+    Attributes:
+        hop_s: the length of the frames of the point EER.
+        threshold_of: the set that the threshold was chosen on.
+        f1, iou, precision, recall: of seconds, at the threshold.
+        intervals: of 'range_eer', 'f1' and 'iou'; empty where none were drawn.
+        drawn: what the intervals are over, such as '6 speakers'.
+    """
+
+    range_eer: float
+    point_eer: float
+    hop_s: float
+    threshold: float
+    threshold_of: str
+    f1: float
+    iou: float
+    precision: float
+    recall: float
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    drawn: str = ""
+
+
+def located_record(
+    network: str,
+    set_name: str,
+    threshold_of: str,
+    result: Localisation,
+    intervals: LocalisationIntervals | None = None,
+    drawn: str = "",
+) -> dict[str, Any]:
+    """Return everything as plain values, for JSON.
+
+    Args:
+        drawn: what the intervals are over: 'speakers' or 'recordings'.
+    """
+    point = result.points[0]
+    record: dict[str, Any] = {
+        "network": network,
+        "set": set_name,
+        "range_eer": result.range_eer.rate,
+        "point_eer": point.eer,
+        "hop_s": point.hop_s,
+        "threshold": result.threshold,
+        "threshold_of": threshold_of,
+        "f1": result.agreement.f1,
+        "iou": result.agreement.iou,
+        "precision": result.agreement.precision,
+        "recall": result.agreement.recall,
+        "seconds": asdict(result.agreement),
+    }
+    if intervals is not None:
+        bounds = {}
+        for name in _METRICS:
+            interval = getattr(intervals, name)
+            bounds[name] = [interval.low, interval.high]
+        record["intervals"] = bounds
+        record["intervals_over"] = f"{intervals.groups} {drawn}"
+    return record
+
+
+def located_result(record: Mapping[str, Any]) -> LocatedResult:
+    """Return the result of a record; those of earlier versions have no intervals.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is not what `located_record` writes.
+    """
+    return LocatedResult(
+        range_eer=float(record["range_eer"]),
+        point_eer=float(record["point_eer"]),
+        hop_s=float(record["hop_s"]),
+        threshold=float(record["threshold"]),
+        threshold_of=str(record["threshold_of"]),
+        f1=float(record["f1"]),
+        iou=float(record["iou"]),
+        precision=float(record["precision"]),
+        recall=float(record["recall"]),
+        intervals=read_intervals(record),
+        drawn=str(record.get("intervals_over", "")),
+    )
+
+
+def read_intervals(record: Mapping[str, Any]) -> dict[str, Interval]:
+    """Return the intervals of a record by metric, around the values next to them. Raises as above.
+
+    A record without intervals gives none.
+    """
+    intervals = {}
+    for name, (low, high) in record.get("intervals", {}).items():
+        intervals[name] = Interval(float(record[name]), float(low), float(high))
+    return intervals

@@ -1,0 +1,160 @@
+"""What runs measured beyond detection: traced sources, and where recordings are spoofed.
+
+Invariant: the numbers are those that stage 3 wrote to the results of the run; a network that has
+lost its scores since has no result. A damaged file is a finding, and the rest is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from asdf.metrics.sources import (
+    CLOSED_METRICS,
+    FALSE_POSITIVE_RATES,
+    ClassResult,
+    OpenSet,
+    SourceResult,
+)
+from asdf.report.folding import ReportFinding
+from asdf.report.located import LocatedResult, located_result, read_intervals
+from asdf.runs.network_names import NetworkName
+from asdf.trials.run_folder import RunFolder, read_records
+from asdf.trials.score_file import missing_class
+from asdf.trials.source_scores import sources_file
+
+Value = TypeVar("Value", SourceResult, LocatedResult)
+
+
+@dataclass(frozen=True)
+class TaskResult(Generic[Value]):
+    """A network of a run on a set.
+
+    Attributes:
+        system: the name that it has in the report.
+        network: 'epoch.20'.
+    """
+
+    system: str
+    network: str
+    set: str
+    result: Value
+
+
+@dataclass
+class TaskResults:
+    """The results of all runs, in the order in which the runs were named."""
+
+    traced: list[TaskResult[SourceResult]] = field(default_factory=list)
+    located: list[TaskResult[LocatedResult]] = field(default_factory=list)
+    findings: list[ReportFinding] = field(default_factory=list)
+
+    def add_run(self, name: str, run: RunFolder, networks: Collection[str] | None) -> None:
+        """Add the results of a run.
+
+        Args:
+            networks: those to be shown; None: all of the last report.
+        """
+        traced = self._read(name, run.layout.sources_json, _traced_result)
+        located = self._read(name, run.layout.localisation_json, _located_result)
+        traced = [entry for entry in traced if _has_sources(run, entry)]
+        located = [entry for entry in located if _has_frames(run, entry)]
+        if networks is not None:
+            traced = [entry for entry in traced if entry.network in networks]
+            located = [entry for entry in located if entry.network in networks]
+        shown = {entry.network for entry in traced} | {entry.network for entry in located}
+        # As in the tables of detection: several networks of a run need their own names.
+        is_system = len(shown) < 2 and len(networks or ()) < 2
+        self.traced += [_named(entry, name, is_system) for entry in traced]
+        self.located += [_named(entry, name, is_system) for entry in located]
+
+    def _read(
+        self, name: str, path: Path, reader: Callable[[Mapping[str, Any]], TaskResult[Value]]
+    ) -> list[TaskResult[Value]]:
+        try:
+            return list(map(reader, read_records(path)))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            message = f"{path.name} is damaged ({error!r}): run stage 3 again."
+            self.findings.append(ReportFinding(name, "error", message))
+            return []
+
+
+def sets_of(results: Sequence[TaskResult[Value]]) -> list[str]:
+    """Return the sets that have results, in the order of the first run."""
+    return list(dict.fromkeys(entry.set for entry in results))
+
+
+def has_sources_alone(run: RunFolder, network: str, set_name: str) -> bool:
+    """Whether a set is of traced sources and has trials of one class, so that no EER exists.
+
+    Raises:
+        AsdfError: the score file is malformed.
+    """
+    if not sources_file(run.score_file(network, set_name)).exists():
+        return False
+    return bool(missing_class(run.scores(network, set_name).labels))
+
+
+def source_result(record: Mapping[str, Any]) -> SourceResult:
+    """Return the result that `sources_record` wrote; its OSCR curve has the points of the record.
+
+    Raises:
+        ValueError, TypeError, KeyError: the record is something else.
+    """
+    classes = tuple(map(str, record["classes"]))
+    confusion_KK = np.array(record["confusion"], np.int64)
+    if confusion_KK.shape != (len(classes), len(classes)):
+        raise ValueError(f"a matrix of shape {confusion_KK.shape} for {len(classes)} classes")
+    return SourceResult(
+        classes=classes,
+        column=str(record["column"]),
+        confusion_KK=confusion_KK,
+        known=int(record["known"]),
+        unknown=int(record["unknown"]),
+        of_no_class=int(record["of_no_class"]),
+        closed={name: float(record[name]) for name in CLOSED_METRICS},
+        by_class=[ClassResult(**entry) for entry in record["by_class"]],
+        open=_open_set(record) if "rejection" in record else None,
+        intervals=read_intervals(record),
+    )
+
+
+def _open_set(record: Mapping[str, Any]) -> OpenSet:
+    curve = np.array(record["oscr_curve"], np.float64)
+    correct_at = record["correct_at_false_positives"]
+    return OpenSet(
+        rejection=str(record["rejection"]),
+        eer=float(record["unknown_eer"]),
+        threshold=float(record["threshold"]),
+        oscr=float(record["oscr"]),
+        false_positive_rates=curve[:, 0],
+        correct_rates=curve[:, 1],
+        correct_at=tuple(float(correct_at[str(rate)]) for rate in FALSE_POSITIVE_RATES),
+    )
+
+
+def _traced_result(record: Mapping[str, Any]) -> TaskResult[SourceResult]:
+    network = str(record["system"])
+    return TaskResult(network, network, str(record["set"]), source_result(record))
+
+
+def _located_result(record: Mapping[str, Any]) -> TaskResult[LocatedResult]:
+    network = str(record["network"])
+    return TaskResult(network, network, str(record["set"]), located_result(record))
+
+
+def _has_sources(run: RunFolder, entry: TaskResult[SourceResult]) -> bool:
+    return sources_file(run.score_file(entry.network, entry.set)).exists()
+
+
+def _has_frames(run: RunFolder, entry: TaskResult[LocatedResult]) -> bool:
+    return run.layout.frames_file(NetworkName(entry.network), entry.set).exists()
+
+
+def _named(entry: TaskResult[Value], name: str, is_system: bool) -> TaskResult[Value]:
+    system = name if is_system else f"{name} {entry.network}"
+    return TaskResult(system, entry.network, entry.set, entry.result)

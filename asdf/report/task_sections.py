@@ -1,0 +1,191 @@
+"""What the page shows of source tracing and of localisation: tables, and confusion matrices.
+
+Invariant: as in `results`: numbers are rounded for the eye only. No value is called the best, as no
+test says so; systems are in the order of accuracy, or of the range EER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from asdf.metrics.bootstrap import Interval
+from asdf.metrics.sources import SourceResult
+from asdf.report.cells import (
+    ABSENT,
+    Cell,
+    Table,
+    count_cell,
+    head_cells,
+    interval_text,
+    name_cell,
+    percent,
+)
+from asdf.report.located import LocatedResult
+from asdf.report.names import labels_of
+from asdf.report.sources import confusion_svg, has_matrix_table, metric_values
+from asdf.report.task_results import TaskResult, Value, sets_of
+
+_LABEL = 28
+# A page of more and larger pictures is one that no browser shows quickly.
+_MAX_PICTURES = 8
+_MAX_PICTURE_CLASSES = 40
+_CLOSED = {"accuracy": "Accuracy %", "balanced_accuracy": "Balanced %", "macro_f1": "Macro-F1 %"}
+_OPEN = {"unknown_eer": "Unknown EER %", "oscr": "OSCR area %"}
+
+
+@dataclass(frozen=True)
+class ConfusionSection:
+    """The confusion matrix of a system on a set.
+
+    Attributes:
+        svg: '' where it has too many classes.
+        matrix: None where it has too many columns to be read.
+    """
+
+    name: str
+    svg: str
+    matrix: Table | None
+    classes: Table
+
+
+@dataclass(frozen=True)
+class SourceSection:
+    """A set whose sources were traced.
+
+    Attributes:
+        left_out: the number of systems without a matrix.
+    """
+
+    name: str
+    results: Table
+    confusions: list[ConfusionSection]
+    left_out: int
+
+
+def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSection]:
+    """Return a section per set, its systems by accuracy."""
+    labels = _labels(traced)
+    sections = []
+    for number, set_name in enumerate(sets_of(traced)):
+        on_set = [entry for entry in traced if entry.set == set_name]
+        on_set.sort(key=lambda entry: -entry.result.closed["accuracy"])
+        confusions = []
+        for index, entry in enumerate(on_set[:_MAX_PICTURES]):
+            confusions.append(_confusion(entry, f"confusion-{number}-{index}-"))
+        left_out = len(on_set) - len(confusions)
+        table = _sources_table(set_name, on_set, labels)
+        sections.append(SourceSection(set_name, table, confusions, left_out))
+    return sections
+
+
+def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[Table]:
+    """Return a table per set, its systems by range EER."""
+    labels = _labels(located)
+    tables = []
+    for set_name in sets_of(located):
+        on_set = [entry for entry in located if entry.set == set_name]
+        on_set.sort(key=lambda entry: entry.result.range_eer)
+        head = ["System", "Network", "Range EER %", "Point EER %", "Frames of", "F1", "IoU"]
+        head += ["Precision", "Recall", "Threshold", "Chosen on"]
+        rows = [[*_name_cells(entry, labels), *_located_cells(entry)] for entry in on_set]
+        caption = f"Localisation on {set_name}{_drawn(on_set)}"
+        tables.append(Table(caption, head_cells(head), rows, "metrics"))
+    return tables
+
+
+def _labels(entries: Sequence[TaskResult[Value]]) -> dict[str, str]:
+    systems = list(dict.fromkeys(entry.system for entry in entries))
+    return dict(zip(systems, labels_of(systems, _LABEL), strict=True)) if systems else {}
+
+
+def _name_cells(entry: TaskResult[Value], labels: Mapping[str, str]) -> list[Cell]:
+    return [name_cell(entry.system, labels[entry.system]), Cell(entry.network)]
+
+
+def _sources_table(
+    set_name: str, on_set: Sequence[TaskResult[SourceResult]], labels: Mapping[str, str]
+) -> Table:
+    has_open = any(entry.result.open for entry in on_set)
+    metrics = _CLOSED | _OPEN if has_open else _CLOSED
+    head = ["System", "Network", "Column", "Classes", "Known", "Unknown", *metrics.values()]
+    if has_open:
+        head.append("Rejected by")
+    rows = []
+    for entry in on_set:
+        result = entry.result
+        row = [*_name_cells(entry, labels), Cell(result.column)]
+        row += map(count_cell, (len(result.classes), result.known, result.unknown))
+        values = metric_values(result)
+        for name in metrics:
+            row.append(_value_cell(values.get(name), result.intervals.get(name)))
+        if has_open:
+            row.append(Cell(result.open.rejection if result.open else ABSENT))
+        rows.append(row)
+    has_intervals = any(entry.result.intervals for entry in on_set)
+    caption = f"Sources on {set_name}"
+    if has_intervals:
+        caption += ", with 95 % intervals over trials"
+    return Table(caption, head_cells(head), rows, "metrics")
+
+
+def _confusion(entry: TaskResult[SourceResult], prefix: str) -> ConfusionSection:
+    result = entry.result
+    title = f"{entry.system} on {entry.set}"
+    svg = ""
+    if len(result.classes) <= _MAX_PICTURE_CLASSES:
+        svg = confusion_svg(title, result, prefix)
+    matrix = None
+    if has_matrix_table(result):
+        rows = []
+        for name, counts in zip(result.classes, result.confusion_KK.tolist(), strict=True):
+            rows.append([Cell(name), *map(count_cell, counts)])
+        head = head_cells(("Trials of, called", *result.classes))
+        matrix = Table(f"Confusion matrix of {title}", head, rows)
+    return ConfusionSection(title, svg, matrix, _class_table(title, result))
+
+
+def _class_table(title: str, result: SourceResult) -> Table:
+    rows = []
+    for entry in result.by_class:
+        row = [Cell(entry.name), count_cell(entry.trials)]
+        row += map(_value_cell, (entry.precision, entry.recall, entry.f1))
+        rows.append(row)
+    head = head_cells(("Class", "Trials", "Precision %", "Recall %", "F1 %"))
+    return Table(f"Classes of {title}", head, rows)
+
+
+def _located_cells(entry: TaskResult[LocatedResult]) -> list[Cell]:
+    result = entry.result
+    intervals = result.intervals
+    chosen_on = result.threshold_of
+    if chosen_on == entry.set:
+        chosen_on = "this set itself"
+    return [
+        _value_cell(result.range_eer, intervals.get("range_eer")),
+        _value_cell(result.point_eer),
+        Cell(f"{1000 * result.hop_s:g} ms", result.hop_s),
+        _fraction_cell(result.f1, intervals.get("f1")),
+        _fraction_cell(result.iou, intervals.get("iou")),
+        _fraction_cell(result.precision),
+        _fraction_cell(result.recall),
+        _fraction_cell(result.threshold),
+        Cell(chosen_on),
+    ]
+
+
+def _drawn(on_set: Sequence[TaskResult[LocatedResult]]) -> str:
+    drawn = dict.fromkeys(entry.result.drawn for entry in on_set if entry.result.drawn)
+    return f", with 95 % intervals over {' or '.join(drawn)}" if drawn else ""
+
+
+def _value_cell(rate: float | None, interval: Interval | None = None) -> Cell:
+    if rate is None:
+        return Cell(ABSENT)
+    shown = interval_text(interval) if interval is not None else ""
+    return Cell(percent(rate), 100 * rate, interval=shown)
+
+
+def _fraction_cell(value: float, interval: Interval | None = None) -> Cell:
+    shown = interval_text(interval, scale=1, digits=4) if interval is not None else ""
+    return Cell(f"{value:.4f}".replace("-", "−"), value, interval=shown)
