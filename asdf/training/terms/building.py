@@ -37,7 +37,7 @@ def build_terms(
     """
     terms: list[Term] = []
     if settings.source.column is not None:
-        terms.append(build_source_term(network, utterances, settings, folder))
+        terms.append(build_source_term(network, utterances, settings, folder, frames))
     of_frames = build_frame_term(network, settings.localisation, frames)
     if of_frames is not None:
         terms.append(of_frames)

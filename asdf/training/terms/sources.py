@@ -1,7 +1,8 @@
 """Source tracing as a term of the loss: the classes of a column of the training list.
 
-Invariant: which class an utterance is of follows from the list and the settings alone; one of no
-class counts for nothing.
+Invariant: which class a clip is of follows from the list, the settings and the clip's key alone;
+one of no class counts for nothing. A clip of bona fide frames alone is what bona fide utterances
+are (`source.bona_fide`), also one of an utterance that is spoofed elsewhere.
 
 Shapes: B utterances, K classes.
 """
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.class_heads import ClassHead, attach_class_head
 from asdf.networks.output_check import compute_on_noise, left_unchanged
@@ -28,7 +30,12 @@ from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.terms.base import ClipKey, Term
-from asdf.trials.sources import SourceClasses, classes_of_list, classes_of_trials
+from asdf.trials.sources import (
+    BONA_FIDE_CLASS,
+    SourceClasses,
+    classes_of_list,
+    classes_of_trials,
+)
 from asdf.trials.trial_list import TrialList
 
 HEAD = "source.head"
@@ -40,15 +47,31 @@ class SourceTerm(Term):
 
     name = "sources"
 
-    def __init__(self, head: ClassHead, classes: np.ndarray, weight: float) -> None:
-        """Learn `classes`, the class of each utterance of the list; -1 for none."""
+    def __init__(
+        self,
+        head: ClassHead,
+        classes: np.ndarray,
+        weight: float,
+        frames: ClipFrames | None = None,
+    ) -> None:
+        """Learn `classes`, the class of each utterance of the list; -1 for none.
+
+        Args:
+            frames: of the clips, where a clip may be bona fide and its utterance a spoof.
+        """
         self._head = head
         self._classes = torch.from_numpy(classes)
+        self._frames = frames
         self.weight = weight
 
     def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
-        """Return the classes of the utterances."""
-        return self._classes[[index for _, index in keys]]
+        """Return the classes of the clips."""
+        classes = self._classes[[index for _, index in keys]]
+        # A language, say, is that of the whole utterance.
+        if self._frames is None or self._head.bona_fide == "by_column":
+            return classes
+        is_bona_fide = torch.from_numpy(self._frames.of_clips(keys)) == 1
+        return torch.where(is_bona_fide, self._bona_fide_class(), classes)
 
     def counts(self, targets: Tensor) -> Tensor:
         """Return 1 for utterances of a class, and 0 for others."""
@@ -62,6 +85,12 @@ class SourceTerm(Term):
         logits_BK = self._head.training_logits(outputs.class_logits_BK.to(kind), classes_B)
         entropies_B = F.cross_entropy(logits_BK, classes_B, reduction="none")
         return torch.where(targets >= 0, entropies_B, 0.0)
+
+    def _bona_fide_class(self) -> int:
+        names = self._head.names
+        if self._head.bona_fide != "class" or BONA_FIDE_CLASS not in names:
+            return -1
+        return names.index(BONA_FIDE_CLASS)
 
 
 def find_head_class(settings: Sections, folder: Path | None) -> type[ClassHead]:
@@ -79,9 +108,16 @@ def find_head_class(settings: Sections, folder: Path | None) -> type[ClassHead]:
 
 
 def build_source_term(
-    network: nn.Module, utterances: TrialList, settings: Sections, folder: Path | None = None
+    network: nn.Module,
+    utterances: TrialList,
+    settings: Sections,
+    folder: Path | None = None,
+    frames: ClipFrames | None = None,
 ) -> SourceTerm:
     """Build the term of `source.column`; its head becomes a part of `network`.
+
+    Args:
+        frames: the labels of the frames of training clips, for a network with a frame-level head.
 
     Raises:
         UsageError: the list lacks the column or classes, or the network returns no embeddings.
@@ -89,18 +125,31 @@ def build_source_term(
     """
     classes = classes_of_list(utterances, settings.source)
     indices = classes_of_trials(utterances, classes)
+    head = build_head(network, len(classes.names), settings, folder)
+    attach_class_head(network, head, classes)
+    _log_classes(classes, indices)
+    return SourceTerm(head, indices, settings.source.weight, frames)
+
+
+def build_head(
+    network: nn.Module, classes: int, settings: Sections, folder: Path | None
+) -> ClassHead:
+    """Build a head for the embeddings of `network`, and try it on those of noise.
+
+    Raises:
+        UsageError: the network returns no embeddings.
+        AsdfError: the head cannot be built, or its logits are not finite numbers.
+    """
     parameter = next(network.parameters())
     # Parts of a divided network have one number format.
     form = torch.promote_types(parameter.dtype, torch.float32)
     with left_unchanged(network):
         embeddings = compute_on_noise(network, settings.network, parameter.device).embeddings
-    head = construct_head(settings, _dimension_of(embeddings, settings), len(classes.names), folder)
+    head = construct_head(settings, _dimension_of(embeddings, settings), classes, folder)
     head = head.to(parameter.device, form)
     with torch.no_grad():
-        _check_logits(head, embeddings, len(classes.names), settings)
-    attach_class_head(network, head, classes)
-    _log_classes(classes, indices)
-    return SourceTerm(head, indices, settings.source.weight)
+        _check_logits(head, embeddings, classes, settings)
+    return head
 
 
 def construct_head(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import NetworkFile, fill_network, read_network
 from asdf.interchange.network_file import write_network_file
@@ -76,6 +77,30 @@ def test_the_values_are_cross_entropies_of_utterances_of_a_class() -> None:
     torch.testing.assert_close(values, expected, rtol=0, atol=0)
     outputs = network(torch.randn(2, 400))
     assert outputs.class_logits_BK.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "bona_fide, classes",
+    # Of spoofs: of a bona fide crop, of a spoofed crop, of a whole spoof; then of bona fide speech.
+    [
+        ("left_out", [-1, 1, 0, -1]),
+        ("class", [2, 1, 0, 2]),
+        ("by_column", [1, 1, 0, 2]),
+    ],
+)
+def test_a_bona_fide_crop_of_a_spoof_is_of_no_attack(bona_fide: str, classes: list[int]) -> None:
+    parts = ["0.5-1", "0-0.1", "", "-"]
+    attacks = ["A02", "A02", "A01", "bona fide" if bona_fide == "class" else "none"]
+    trials = TrialList(
+        ["a.wav", "b.wav", "c.wav", "d.wav"],
+        np.array([0, 0, 0, 1], np.int8),
+        columns={"attack": attacks, "spoofed_s": parts},
+    )
+    settings = settings_of(bona_fide=bona_fide)
+    settings.network.clip_position = "start"
+    frames = ClipFrames(trials, np.full(4, 16_000), settings, 100)
+    term = build_source_term(Plain(settings), trials, settings, frames=frames)
+    assert term.targets_of([(1, index) for index in range(4)]).tolist() == classes
 
 
 def test_cosines_have_a_margin_in_training_alone() -> None:
