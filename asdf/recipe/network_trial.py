@@ -1,4 +1,4 @@
-"""A network and a loss of the user's own, tried on noise in a dry run as before training.
+"""A network, a loss and a head of the user's own, tried on noise in a dry run as before training.
 
 Invariant: what a trial refuses, stage 1 refuses with the same words, and nothing is written.
 """
@@ -13,37 +13,44 @@ from asdf.settings.class_path import is_ours
 from asdf.settings.sections import Sections
 
 _LOSS = "network.loss"
+_HEAD = "source.head"
+# Of a head that is tried before the training list is known.
+_CLASSES = 3
 # Larger networks are outlined only: a dry run is to take seconds, on a login node as well.
 MAX_PARAMETERS = 50_000_000
 
 
 def names_own_code(settings: Sections) -> bool:
-    """Whether the network, one of its ends or the loss is a class of the user's own."""
+    """Whether the network, one of its ends, the loss or a head is a class of the user's own."""
     values = {
         "network.network_class": settings.network.network_class,
         "front_end.front_end_class": settings.front_end.front_end_class,
         "back_end.back_end_class": settings.back_end.back_end_class,
         _LOSS: settings.network.loss,
     }
+    if settings.source.column is not None:
+        values[_HEAD] = settings.source.head
     named = [class_path_of(name, value) for name, value in values.items() if value is not None]
     return not all(is_ours(class_path) for class_path in named)
 
 
 def try_network(settings: Sections, architecture: str, folder: Path) -> None:
-    """Build the network with random weights, run it and the loss on noise, and check the results.
+    """Build the network with random weights; run it, the loss and the head for source tracing on
+    noise, and check the results.
 
     Args:
         architecture: of the front end.
         folder: the recipe's.
 
     Raises:
-        AsdfError: as `build_network`, `check_outputs` and `build_loss`.
+        AsdfError: as `build_network`, `check_outputs`, `build_loss` and `build_head`.
     """
     import torch
 
     from asdf.networks.build import build_network
     from asdf.networks.output_check import check_outputs
     from asdf.training.losses.building import build_loss, find_loss_class, list_of_two
+    from asdf.training.terms.sources import build_head
 
     front_end = replace(settings.front_end, architecture=architecture, weights=None)
     tried = replace(settings, front_end=front_end)
@@ -51,3 +58,7 @@ def try_network(settings: Sections, architecture: str, folder: Path) -> None:
         network = build_network(tried, folder)
         check_outputs(network, settings.network, torch.device("cpu"))
         build_loss(network, list_of_two(find_loss_class(tried, folder)), tried, folder)
+        if settings.source.column is not None:
+            # Without names, how many there are is known from the training list alone.
+            classes = len(settings.source.classes or ()) or _CLASSES
+            build_head(network, classes, tried, folder)

@@ -177,6 +177,7 @@ OWN = """
 import torch
 from torch import nn
 
+from asdf.networks import LinearClassHead
 from asdf.training.losses import Loss
 from tests.small_networks import Plain
 
@@ -211,6 +212,11 @@ class Joined(Loss):
 
     def per_utterance(self, embeddings_BE, logits_B2, labels_B, columns):
         return embeddings_BE.mean(dim=0)
+
+
+class Short(LinearClassHead):
+    def logits(self, embeddings_BE):
+        return super().logits(embeddings_BE)[:, 1:]
 """
 
 
@@ -225,12 +231,17 @@ class Joined(Loss):
             "network.loss=my_code.Joined",
             "my_code.Joined gives a tensor (48,) as per_utterance of 2",
         ),
+        ("source.head=my_code.Short", "my_code.Short gives (2, 2) as the logits of 2 utterances"),
     ],
 )
-def test_a_network_or_a_loss_that_fails_on_noise_is_a_problem(recipe, capsys, setting, problem):
+def test_a_network_a_loss_or_a_head_that_fails_on_noise_is_a_problem(
+    recipe, capsys, setting, problem
+):
     (recipe.folder / "my_code.py").write_text(OWN)
     words = [setting, "network.train_clip_size=16000"]
-    if setting.startswith("network.loss"):
+    if setting.startswith("source.head"):
+        words.append("source.column=attack")
+    if not setting.startswith("network.network_class"):
         words.append("network.network_class=tests.small_networks.Plain")
     outcome = recipe.call(capsys, "debug", "--dry-run", *words)
     assert outcome.status == 1, outcome.output
