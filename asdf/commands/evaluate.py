@@ -29,7 +29,14 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.options import add_replicates, check_replicates, command_parser
-from asdf.commands.outputs import check_inputs, output_name, show, text_stream, write_outputs
+from asdf.commands.outputs import (
+    check_inputs,
+    check_overwriting,
+    output_name,
+    show,
+    text_stream,
+    write_outputs,
+)
 from asdf.commands.score_files import (
     UNDIVIDED,
     Protocol,
@@ -65,7 +72,7 @@ from asdf.report import (
     to_latex,
 )
 from asdf.runs.files import write_text
-from asdf.runs.streams import STREAM, is_stdout, show_error
+from asdf.runs.streams import show_error
 from asdf.trials.asv_scores import read_asv_scores
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
@@ -298,13 +305,7 @@ def _check(args: argparse.Namespace, systems: Sequence[System]) -> None:
     inputs += [path for path in others if path]
     inputs += map(Path, args.threshold_from or ())
     check_inputs(inputs)
-    read = {path.resolve() for path in inputs if str(path) != STREAM}
-    written = [path.resolve() for path in _outputs(args) if path and not is_stdout(path)]
-    # Compared resolved: two spellings of one path are one file.
-    if len(set(written)) < len(written) or read.intersection(written):
-        raise UsageError(
-            "an output would overwrite another output or an input: give each a file of its own."
-        )
+    check_overwriting(inputs, _outputs(args))
 
 
 def _outputs(args: argparse.Namespace) -> list[Path | None]:

@@ -49,6 +49,21 @@ def check_inputs(inputs: Iterable[Path | None]) -> None:
         )
 
 
+def check_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
+    """Refuse to write over what is read, or two outputs to one file.
+
+    Raises:
+        UsageError: an output is an input, or another output.
+    """
+    # Compared resolved: two spellings of one path are one file.
+    read = {path.resolve() for path in inputs if str(path) != STREAM}
+    written = [path.resolve() for path in outputs if path and not is_stdout(path)]
+    if len(set(written)) < len(written) or read.intersection(written):
+        raise UsageError(
+            "an output would overwrite another output or an input: give each a file of its own."
+        )
+
+
 def check_file(path: Path) -> None:
     """Refuse standard output for an output that is no text.
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from asdf.commands.options import add_replicates, check_replicates, command_parser
 from asdf.commands.outputs import (
     check_inputs,
+    check_overwriting,
     input_name,
     output_name,
     show,
@@ -37,7 +38,7 @@ from asdf.metrics.sasv_fusion import FUSIONS, fit_fusion
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.report import sasv_csv, sasv_json, sasv_latex, sasv_systems_text, sasv_text
 from asdf.runs.files import atomic_write, write_text
-from asdf.runs.streams import STREAM, is_stdout, show_error
+from asdf.runs.streams import show_error
 from asdf.trials.sasv_files import (
     SasvScores,
     SasvTrials,
@@ -293,12 +294,7 @@ def _check_files(args: argparse.Namespace) -> None:
     named = (args.keys, args.cm, args.asv, args.on, args.on_keys, args.on_cm, args.on_asv)
     inputs = [system.path for system in systems] + [path for path in named if path]
     check_inputs(inputs)
-    read = {path.resolve() for path in inputs if str(path) != STREAM}
-    written = [path.resolve() for path in _outputs(args) if path and not is_stdout(path)]
-    if len(set(written)) < len(written) or read.intersection(written):
-        raise UsageError(
-            "an output would overwrite another output or an input: give each a file of its own."
-        )
+    check_overwriting(inputs, _outputs(args))
 
 
 def _outputs(args: argparse.Namespace) -> list[Path | None]:
