@@ -73,11 +73,16 @@ def queued_runs() -> dict[Path, str]:
     """
     command = ["squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i|%k"]
     queued: dict[Path, str] = {}
+    # Each task of an array is a line of its own.
+    files: dict[Path, list[str]] = {}
     for line in _run(command, Path.cwd()).splitlines():
         task, _, comment = line.strip().partition("|")
         number = task.rpartition("_")[2]
         if comment.startswith(_COMMENT) and number.isdecimal():
-            system = _system_of(Path(comment.removeprefix(_COMMENT)), int(number))
+            file = Path(comment.removeprefix(_COMMENT))
+            if file not in files:
+                files[file] = _read_lines(file)
+            system = _system_of(files[file], int(number))
             if system is not None:
                 queued[system] = task
     return queued
@@ -130,12 +135,19 @@ def _write_runs(runs: Sequence[PlannedRun], recipe: Path) -> Path:
     return file
 
 
-def _system_of(file: Path, line: int) -> Path | None:
-    """Return the system folder of a line of a file of runs; None where it cannot be read."""
+def _read_lines(file: Path) -> list[str]:
+    """Return the lines of a file of runs; none where it cannot be read."""
     try:
-        text = file.read_text(encoding="utf-8").splitlines()[line]
-        return Path(json.loads(text)["system"])
-    except (OSError, ValueError, IndexError, KeyError, TypeError):
+        return file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+
+
+def _system_of(lines: Sequence[str], line: int) -> Path | None:
+    """Return the system folder of a line of a file of runs; None where it has none."""
+    try:
+        return Path(json.loads(lines[line])["system"])
+    except (ValueError, IndexError, KeyError, TypeError):
         return None
 
 
