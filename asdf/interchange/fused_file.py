@@ -97,7 +97,8 @@ def read_fused_file(path: Path) -> FusedSystem:
         )
     if content.get("version") != VERSION:
         raise AsdfError(f"{path}: a newer ASDF wrote this fused system. Update ASDF.")
-    networks = tuple(map(_parse_network, content.get("networks") or ()))
+    entries = content.get("networks")
+    networks = tuple(map(_parse_network, entries)) if isinstance(entries, list) else ()
     fusion = read_fusion(content.get("fusion"), path)
     if None in networks or len(networks) != len(fusion.weights):
         raise AsdfError(

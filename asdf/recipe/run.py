@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -365,9 +365,7 @@ class Run:
         whole = [self.utterances(part) for part in dict.fromkeys(parts)]
         self.world.run_on_main(partial(check_files, whole))
         check_classes(lists, self.settings)
-        if self.world.is_main:
-            for overlap in find_overlaps(lists, self.settings, self.corpora):
-                LOG.warning("%s", overlap)
+        self.world.run_on_main(partial(self._warn_of_overlaps, lists))
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self.world.run_on_main(self._check_sampler)
 
@@ -383,6 +381,7 @@ class Run:
         from asdf.training.losses.building import find_loss_class
         from asdf.training.optimisers import check_named_optimiser
         from asdf.training.schedules import find_schedule
+        from asdf.training.terms.sources import find_head_class
 
         network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
         if self.settings.front_end.cache_features:
@@ -391,6 +390,8 @@ class Run:
                 find_front_end_class(self.settings.front_end, self.recipe_folder),
             )
         find_loss_class(self.settings, self.recipe_folder)
+        if self.settings.source.column is not None:
+            find_head_class(self.settings, self.recipe_folder)
         find_sampler(self.settings, self.recipe_folder)
         check_named_optimiser(self.settings, self.recipe_folder)
         find_schedule(self.settings, self.recipe_folder)
@@ -399,6 +400,10 @@ class Run:
             self.world.run_on_main(
                 partial(check_network_divisible, self.settings, self.recipe_folder)
             )
+
+    def _warn_of_overlaps(self, lists: Sequence[TrialList]) -> None:
+        for overlap in find_overlaps(lists, self.settings, self.corpora):
+            LOG.warning("%s", overlap)
 
     def _check_sampler(self) -> None:
         """Request an order of the training sets from the sampler, before any measuring."""

@@ -22,6 +22,7 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
+from asdf.scoring.frames import check_whole_time
 from asdf.scoring.list_frames import ListFrames
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer
@@ -95,10 +96,13 @@ def score_and_trace(
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
             fit into the device's memory.
-        UsageError: frames are requested of a network that scores none.
+        UsageError: frames are requested of a network that scores none, or that does not hear whole
+            recordings.
         Stopped: a stop was requested; no score is returned.
     """
     what = f"scoring {utterances.name}"
+    if frames:
+        check_whole_time(settings.sad)
     local = scorer.plan_batches(lengths)[world.rank :: world.size]
     dataset = WholeUtterances(utterances, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)

@@ -31,14 +31,14 @@ def frames_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if sections.network.max_cut_proportion:
         relation = "cuts the last frames of recordings off, and contradicts"
         yield Contradiction("network.max_cut_proportion", relation, _ENABLED)
+    if sections.sad.mode != "off":
+        relation = "cuts parts out of recordings, so that frames would be at other times, against"
+        yield Contradiction("sad.mode", relation, _ENABLED)
 
 
 def frames_training_contradictions(sections: Sections) -> Iterator[Contradiction]:
     """Yield what contradicts `localisation.enabled` in training."""
     yield from _contradictions_of_ends(sections)
-    if sections.sad.mode != "off":
-        relation = "cuts parts out of recordings, so that frames would be at other times, against"
-        yield Contradiction("sad.mode", relation, _ENABLED)
     if "silence" in sections.augmentation.chain:
         relation = (
             "names 'silence', which cuts off lengths that are known only when a clip is read, and "

@@ -200,6 +200,7 @@ def test_a_fused_system_is_calibrated_in_its_file(moved, folder, capsys):
     ("change", "message"),
     [
         ({"format": "other"}, "is no network and no fused system"),
+        ({"networks": 2}, "cannot be used"),
         ({"version": 2}, "a newer ASDF wrote this"),
         ({"networks": []}, "the networks in"),
         ({"networks": [{"path": "a.pt"}, 1]}, "the networks in"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -98,3 +100,10 @@ def read(utterances, index: int) -> np.ndarray:
 def test_a_network_without_frames_is_refused(utterances, settings):
     with pytest.raises(UsageError, match="Plain scores no frames"):
         work(Plain(settings), utterances, settings)
+
+
+def test_frames_of_speech_whose_times_are_not_known_are_refused(network, utterances, settings):
+    cut = deepcopy(settings)
+    cut.sad.mode = "endpoint"
+    with pytest.raises(UsageError, match=r"sad\.mode = 'endpoint' leaves parts of them out"):
+        work(network, utterances, cut)
