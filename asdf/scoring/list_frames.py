@@ -20,9 +20,10 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.facts import SAMPLE_RATE
-from asdf.scoring.frames import FrameScoring
+from asdf.scoring.frames import FrameScoring, check_whole_time
 from asdf.scoring.scorer import Scorer
 from asdf.segments import FrameTable, frame_table
+from asdf.settings.sections import SpeechActivity
 from asdf.trials.trial_list import TrialList
 
 _Pending = tuple[ScoringBatch, Callable[[], Tensor]]
@@ -37,10 +38,13 @@ class ListFrames:
         lengths: of all trials, in samples.
 
     Raises:
-        UsageError: the network has no frame-level head.
+        UsageError: the network has no frame-level head, or does not hear whole recordings.
     """
 
-    def __init__(self, scorer: Scorer, utterances: TrialList, lengths: np.ndarray) -> None:
+    def __init__(
+        self, scorer: Scorer, utterances: TrialList, lengths: np.ndarray, sad: SpeechActivity
+    ) -> None:
+        check_whole_time(sad)
         max_samples = scorer.length.max_samples
         assert max_samples is not None  # settings always have a limit
         self._scoring = FrameScoring(scorer, max_samples)

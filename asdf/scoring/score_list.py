@@ -22,7 +22,6 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
-from asdf.scoring.frames import check_whole_time
 from asdf.scoring.list_frames import ListFrames
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer
@@ -101,13 +100,11 @@ def score_and_trace(
         Stopped: a stop was requested; no score is returned.
     """
     what = f"scoring {utterances.name}"
-    if frames:
-        check_whole_time(settings.sad)
     local = scorer.plan_batches(lengths)[world.rank :: world.size]
     dataset = WholeUtterances(utterances, settings.sad)
     loader = BatchLoader(dataset, settings.computing.network_dataloader_workers, world, stop=stop)
     keys = [keys_of(batch) for batch in local]
-    list_frames = ListFrames(scorer, utterances, lengths) if frames else None
+    list_frames = ListFrames(scorer, utterances, lengths, settings.sad) if frames else None
     tracked = track(
         loader.batches(keys),
         len(local),

@@ -82,7 +82,7 @@ def test_a_share_of_the_batches_gives_the_same_bits(network, utterances, setting
     scorer = build_list_scorer(network, settings, World())
     lengths = np.array(LENGTHS)
     for rank in range(2):
-        part = ListFrames(scorer, utterances, lengths)
+        part = ListFrames(scorer, utterances, lengths, settings.sad)
         for batch in scorer.plan_batches(lengths)[rank::2]:
             waveforms = [np.resize(read(utterances, i), batch.samples) for i in batch.trials]
             part.add(batch, scorer.compute(torch.from_numpy(np.stack(waveforms))).frames_BF)
