@@ -73,35 +73,42 @@ def main(arguments: list[str]) -> int:
     network, file = read_detector(args.network, args.network_folder, args.base)
     if args.format in _PUBLISHED:
         _check_no_loss(network, args.format)
-        _check_no_frames(network, args.format)
+        _check_no_heads(network, args.format)
     remark = _WRITERS[args.format](args, network, file)
     kind = file.network_class or type(network).__name__
     parameters = summary(network).total
     show(f"written to {args.out}: {kind}, {parameters:,} parameters, as {args.format}")
     if remark:
         show(remark)
-    if args.format in GRAPHS and _scores_frames(network):
-        show("its graph scores utterances; the scores of frames are not in it")
+    if args.format in GRAPHS:
+        for output in _heads_of(network).values():
+            show(f"its graph scores utterances; {output} are not in it")
     return 0
 
 
-def _scores_frames(network: nn.Module) -> bool:
+def _heads_of(network: nn.Module) -> dict[str, str]:
+    """Return what the network's heads give besides the scores of utterances, by the heads."""
     from asdf.networks import frame_hop
+    from asdf.networks.class_heads import class_head_of
 
-    return frame_hop(network) is not None
+    heads = {}
+    if frame_hop(network) is not None:
+        heads["a frame-level head (localisation.enabled = True)"] = "the scores of frames"
+    if class_head_of(network) is not None:
+        heads["a head for source tracing (source.column)"] = "the classes of sources"
+    return heads
 
 
-def _check_no_frames(network: nn.Module, layout: str) -> None:
-    """Refuse a network with a frame-level head, for which no published layout has a layer.
+def _check_no_heads(network: nn.Module, layout: str) -> None:
+    """Refuse a network with a head for frames or sources: no published layout has a layer for it.
 
     Raises:
         UsageError: the network is one.
     """
-    if _scores_frames(network):
+    for head in _heads_of(network):
         raise UsageError(
-            f"the network has a frame-level head (localisation.enabled = True), for which {layout} "
-            "has no layer. Export it as safetensors or hub; onnx and torchscript have the scores "
-            "of utterances alone."
+            f"the network has {head}, for which {layout} has no layer. Export it as safetensors or "
+            "hub; onnx and torchscript have the scores of utterances alone."
         )
 
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -23,6 +24,8 @@ from asdf.interchange.safetensors import read_safetensors
 from asdf.networks.architectures import KNOWN
 from asdf.networks.build import build_network
 from asdf.settings.sections import Adapter, Lora, Sections
+from asdf.training.terms.sources import build_source_term
+from asdf.trials.trial_list import TrialList
 from tests.unit.networks.official import official_case
 
 CLIP = 16000
@@ -211,6 +214,37 @@ def test_a_frame_level_head_is_exported_whole_or_not_at_all(make, run, tmp_path)
         torch.testing.assert_close(
             graph(torch.ones(1, 64600))[1], network(torch.ones(1, 64600)).logits_B2
         )
+
+
+def test_a_network_that_traces_sources_has_no_published_layout_and_a_graph_without_them(
+    run, tmp_path
+):
+    pytest.importorskip("onnx", reason="in the test extra")
+    runtime = pytest.importorskip("onnxruntime", reason="in the test extra")
+    settings = settings_of("SSL_Linear")
+    settings.source.column = "attack"
+    settings.localisation.enabled = True
+    network = asdf.networks.SSL_Linear(settings)
+    columns = {"attack": ["A01", "A02"]}
+    trials = TrialList(["a", "b"], np.zeros(2, np.int8), columns=columns)
+    build_source_term(network, trials, settings)
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    words = ("--format", "onnx", tmp_path / "net.onnx", "--samples", CLIP)
+    status, output, _ = run("export", tmp_path / "net.pt", *words)
+    assert status == 0 and "the classes of sources are not in it" in output
+    waveforms_BT = 0.1 * torch.randn(2, CLIP)
+    session = runtime.InferenceSession(tmp_path / "net.onnx")
+    (logits,) = session.run(["logits"], {"waveforms": waveforms_BT.numpy()})
+    with torch.no_grad():
+        expected = network.eval()(waveforms_BT).logits_B2
+    torch.testing.assert_close(torch.from_numpy(logits), expected, atol=1e-4, rtol=1e-4)
+    settings.localisation.enabled = False
+    network = asdf.networks.SSL_Linear(settings)
+    build_source_term(network, trials, settings)
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    words = ("--format", "antideepfake", tmp_path / "net.pth")
+    status, _, errors = run("export", tmp_path / "net.pt", *words)
+    assert status == 2 and "has a head for source tracing" in errors
 
 
 @pytest.mark.parametrize("position", ["before", "layers", "after"])
