@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from asdf.data.batches import Batch
+from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.sharding import is_sharded
@@ -21,7 +22,7 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.interchange import NetworkFile, fill_network
-from asdf.networks import build_network
+from asdf.networks import build_network, frame_hop
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections, assign
 from asdf.training.checkpoints import collect_checkpoint
@@ -89,6 +90,13 @@ DRAWN_NOWHERE: dict[str, dict[str, object]] = {
         "network.gradient_clip_norm": 1.0,
         "network.ema_decay": 0.7,
     },
+    # The clips of some spoofs have no spoofed frame.
+    "heads for frames and for sources": {
+        "network.network_class": "asdf.networks.SSL_ASP",
+        "localisation.enabled": True,
+        "source.column": "attack",
+        "source.head": "cosine",
+    },
 }
 DRAWN: dict[str, dict[str, object]] = {
     "masks, dropout, recomputed layers": {
@@ -143,8 +151,17 @@ def make_step(
     if world.size > 1:
         network = synchronise_batch_norm(network)
     labels = np.arange(SIZE, dtype=np.int8) % 2
-    utterances = TrialList([f"{i}.wav" for i in range(SIZE)], labels, name="noise")
-    step = Step(network.train(), utterances, settings, world)
+    attacks = ["-" if label else f"A0{i % 3}" for i, label in enumerate(labels)]
+    parts = ["-" if label else "0.1-0.2" for label in labels]
+    columns = {"attack": attacks, "spoofed_s": parts}
+    names = [f"{i}.wav" for i in range(SIZE)]
+    utterances = TrialList(names, labels, columns=columns, name="noise")
+    frames = None
+    if settings.localisation.enabled:
+        hop = frame_hop(network)
+        assert hop is not None
+        frames = ClipFrames(utterances, np.full(SIZE, 2 * SAMPLES), settings, hop)
+    step = Step(network.train(), utterances, settings, world, frames=frames)
     if start is not None:
         # Training would change the tensors that it got.
         checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
