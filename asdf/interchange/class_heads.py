@@ -8,15 +8,15 @@ names, is imported, and ours is built only if the file brings its numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from asdf.errors import AsdfError
+from asdf.interchange.attached_parts import build_part, check_numbers
 from asdf.interchange.building import check_folder
-from asdf.interchange.fitting import check_layers
 from asdf.networks.class_heads import PREFIX, ClassHead, attach_class_head, class_head_of
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
@@ -82,15 +82,10 @@ def add_class_head(
     kind = find_class(class_path, folder, f"in {source}: source.head", ClassHead)  # type: ignore[type-abstract]
     dimension = entry["dimension"]
     names = tuple(entry["classes"])
+    build = partial(_build, kind, settings, dimension, len(names), source)
     if is_ours:
-        with torch.device("meta"):
-            outline = _build(kind, settings, dimension, len(names), source)
-        shapes = {f"{PREFIX}{name}": part.shape for name, part in outline.state_dict().items()}
-        layers = {name: value for name, value in state.items() if name.startswith(PREFIX)}
-        check_layers(shapes, layers, class_path, source, _ADVICE)
-    # Reading a file must not advance the caller's random state.
-    with torch.random.fork_rng(devices=[]):
-        head = _build(kind, settings, dimension, len(names), source)
+        check_numbers(build, PREFIX, state, class_path, source, _ADVICE)
+    head = build_part(build)
     classes = SourceClasses(entry["column"], names, entry["bona_fide"])
     attach_class_head(network, head, classes)
 

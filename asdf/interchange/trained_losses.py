@@ -8,15 +8,15 @@ the caller names, is imported, and ours is built only if the file brings its num
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from asdf.errors import AsdfError
+from asdf.interchange.attached_parts import build_part, check_numbers
 from asdf.interchange.building import check_folder
-from asdf.interchange.fitting import check_layers
 from asdf.networks.trained_loss import PREFIX, ScoringLoss, attach_loss, loss_of
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
@@ -78,16 +78,10 @@ def add_loss(
     if not is_ours:
         check_folder(class_path, folder, source)
     kind = find_class(class_path, folder, f"in {source}: network.loss", ScoringLoss)
+    build = partial(_build, kind, settings, dimension, source)
     if is_ours:
-        with torch.device("meta"):
-            outline = _build(kind, settings, dimension, source)
-        shapes = {f"{PREFIX}{name}": part.shape for name, part in outline.state_dict().items()}
-        layers = {name: value for name, value in state.items() if name.startswith(PREFIX)}
-        check_layers(shapes, layers, class_path, source, _ADVICE)
-    # Reading a file must not advance the caller's random state.
-    with torch.random.fork_rng(devices=[]):
-        loss = _build(kind, settings, dimension, source)
-    attach_loss(network, loss)
+        check_numbers(build, PREFIX, state, class_path, source, _ADVICE)
+    attach_loss(network, build_part(build))
     return True
 
 
