@@ -83,12 +83,14 @@ def code_below(heading: str, page: str = YOUR_OWN) -> str:
 def test_the_corpora_of_the_documents_are_made(tmp_path: Path) -> None:
     entries = code_below("## A corpus")
     corpora = eval(f"{{{entries}}}", {"Corpus": Corpus})  # the file is our own
-    assert list(corpora) == ["my-corpus", "my-itw"]
+    assert list(corpora) == ["my-corpus", "my-itw", "my-shards", "my-kaldi"]
     (tmp_path / "my_corpus" / "lists").mkdir(parents=True)
     (tmp_path / "my_corpus" / "lists" / "train.txt").write_text("a.flac 1\nb.flac 0\n")
     utterances = corpora["my-corpus"].read("my-corpus", tmp_path)
     assert utterances.path(1) == tmp_path / "my_corpus" / "b.flac"
     assert corpora["my-itw"].reader == "in-the-wild"
+    shards = corpora["my-shards"]
+    assert (shards.reader, shards.columns) == ("parquet:test", {"label": "is_fake"})
 
 
 def test_a_list_of_the_documents_is_made() -> None:
