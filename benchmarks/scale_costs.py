@@ -181,7 +181,11 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
     places, size = np.arange(1, clips + 1, dtype=np.int64), len(text) // clips
     headers = np.full(clips, zlib.crc32(bytes(block)), np.uint32)
     made = archive_index.Index(
-        places * 2 * block, np.full(clips, block), headers, places * size, text
+        ends=places * size,
+        names=text,
+        offsets=places * 2 * block,
+        sizes=np.full(clips, block),
+        headers=headers,
     )
     archive_index.save_index(hole, made, hole.stat())
     del made, text, places, headers

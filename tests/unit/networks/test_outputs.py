@@ -100,6 +100,7 @@ def refusal(change) -> str:
 def test_more_outputs_are_checked_as_well() -> None:
     settings = Network(network_class="mine.Net", train_clip_size=800)
     right = Net(lambda e, logits: Outputs(e, logits, torch.zeros(len(e), 5, 2), e))
+    right.frame_hop = 160
     check_outputs(right, settings, torch.device("cpu"))
     frames = refusal(lambda e, logits: Outputs(e, logits, torch.zeros(len(e), 2)))
     assert "gives a tensor (2, 2) as the logits of the frames of 2 utterances" in frames

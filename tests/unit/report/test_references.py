@@ -62,9 +62,13 @@ def test_every_number_is_that_of_its_paper(name):
     assert (known.trials.bona_fide, known.trials.spoof) == COUNTS[name]
 
 
-def test_both_names_of_asvspoof_2019_are_the_same_set():
+def test_both_names_of_a_set_are_the_same_set():
     assert KNOWN_SETS["asvspoof19:eval"] is KNOWN_SETS["asvspoof19-eval"]
-    assert set(KNOWN_SETS) == {*TABLE, "asvspoof19:eval"}
+    assert KNOWN_SETS["asvspoof21-la:eval"] is KNOWN_SETS["asvspoof21-la-eval"]
+    assert KNOWN_SETS["asvspoof21-df:eval"] is KNOWN_SETS["asvspoof21-df-eval"]
+    assert KNOWN_SETS["in-the-wild"] is KNOWN_SETS["itw"]
+    others = {"asvspoof19:eval", "asvspoof21-la-eval", "asvspoof21-df-eval", "itw"}
+    assert set(KNOWN_SETS) == {*TABLE, *others}
 
 
 def test_only_results_of_the_same_length_are_next_to_ours():
