@@ -16,6 +16,7 @@ from asdf.report.latex import latex_text, tabulars
 from asdf.report.latex_tasks import task_tables
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, SeedResult
+from asdf.report.seeds import seed_sentences
 from asdf.report.tables import LEADS
 
 PLUS_MINUS = r"$\pm$"
@@ -69,7 +70,23 @@ def _sets_table(gathered: Gathered) -> str:
         notes.append("[n]: of n seeds alone")
     if any(over.is_leading(results[0]) for results in over.by_set.values() if results):
         notes.append(f"bold: {SEEDS_LEAD}")
+    notes += _interval_notes(over, gathered.sets)
+    notes += seed_sentences(gathered)
     return _document(names, columns, notes)
+
+
+def _interval_notes(over: OverSeeds, sets: Sequence[str]) -> list[str]:
+    """Return the intervals of the means on each set, where they are known."""
+    notes = []
+    for set_name in sets:
+        intervals = []
+        for result in over.by_set[set_name]:
+            if result.eer.interval is not None:
+                shown = _with_dashes(interval_text(result.eer.interval))
+                intervals.append(f"{result.name} {shown}")
+        if intervals:
+            notes.append(f"95 % intervals of the means on {set_name}: {'; '.join(intervals)}")
+    return notes
 
 
 def _systems_table(gathered: Gathered) -> str:

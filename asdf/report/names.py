@@ -71,18 +71,25 @@ def _by_themselves(names: Sequence[str]) -> dict[str, str]:
 
 
 def _without_common_parts(names: Sequence[str], max_length: int) -> dict[str, str]:
-    """Return name -> label: long names without what all long names begin or end with."""
+    """Return name -> label: long names without what they share with all, or all long ones."""
     short = _by_themselves(names)
     long = [name for name in names if len(name) > max_length]
     # A single long name has nothing in common with another: it is cut.
     if len(set(long)) < 2:
         return short
-    tokens = list(map(_tokens, long))
-    different = _without_common_ends(tokens)
-    for name, remaining in zip(long, different, strict=True):
+    # Next to whole short names, what is left of long ones would be read as another kind of name.
+    reduced = names if _share_an_end(names) else long
+    different = _without_common_ends(list(map(_tokens, reduced)))
+    for name, remaining in zip(reduced, different, strict=True):
         label = "".join(remaining)
         short[name] = label.strip(_SEPARATORS)
     return short
+
+
+def _share_an_end(names: Sequence[str]) -> bool:
+    """Whether all names begin or end with the same part."""
+    tokens = list(map(_tokens, names))
+    return _part_is_equal(tokens, 0) or _part_is_equal(tokens, -1)
 
 
 def _without_common_ends(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:

@@ -8,6 +8,8 @@ import pytest
 from asdf.__main__ import main
 from asdf.evaluation import evaluate, read_scores
 from asdf.report import gather, runs_in, runs_to_latex
+from asdf.report.latex import latex_text
+from asdf.report.seeds import seed_sentences
 from tests.unit.report.seeded import make_seeded_run
 
 
@@ -56,6 +58,13 @@ def test_the_command_writes_a_row_per_configuration(folders, tmp_path, capsys):
         assert latex.count(f"\\{word}") == latex.count("\\begin{tabular}{lrr}") == 1
     assert "{\\footnotesize bona fide + spoof trials: eval 40 + 60}" in latex
     assert "Welch's test over seeds" in latex
+    gathered = gather(runs_in(folders), replicates=100)
+    (first, second) = gathered.over_seeds.by_set["eval"]
+    low, high = 100 * first.eer.interval.low, 100 * first.eer.interval.high
+    means = r"95 \% intervals of the means on eval: good\_net-seed* "
+    assert f"{means}{low:.2f}--{high:.2f}; bad\\_net-seed* " in latex
+    (sentence,) = seed_sentences(gathered)
+    assert latex_text(sentence) in latex and "p = " in sentence and second.name in sentence
     assert main(["report", str(folders[0]), "--output", "a.html", "--latex", "./a.html"]) == 2
     assert "name the same file" in capsys.readouterr().err
 

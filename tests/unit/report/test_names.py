@@ -61,6 +61,17 @@ def test_short_names_stay_whole_next_to_long_ones():
     assert clash == ["seed1", "xlsr300m-x…y/epoch.4", "xlsr300m-x…y/epoch.4 #2"]
 
 
+def test_short_names_that_share_an_end_with_long_ones_are_reduced_as_well():
+    names = [f"quickstart-loss_{loss}-seed0" for loss in ("cross_entropy", "focal")]
+    names += [name.replace("seed0", "seed1") for name in names]
+    assert labels_of(names, 28) == [
+        "cross_entropy-seed0",
+        "focal-seed0",
+        "cross_entropy-seed1",
+        "focal-seed1",
+    ]
+
+
 def test_labels_that_would_be_alike_get_numbers():
     names = [f"{'x' * 40}{letter}{'y' * 40}" for letter in "abc"]
     labels = labels_of(names, 24)
