@@ -79,8 +79,15 @@ class BackEnd(nn.Module, ABC):
         """
 
     def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the same and frames (batch, frames, frame_dimension); see `TimedBackEnd`."""
-        raise NotImplementedError(f"{type(self).__qualname__} keeps no time")
+        """Return the same and frames (batch, frames, frame_dimension); see `TimedBackEnd`.
+
+        Raises:
+            UsageError: it has no features of frames.
+        """
+        raise UsageError(
+            f"{type(self).__qualname__} has no features of frames. Choose a back end that is a "
+            "TimedBackEnd, such as 'asp', or set localisation.enabled = False."
+        )
 
 
 class SizedBackEnd(BackEnd):
