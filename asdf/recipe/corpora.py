@@ -28,7 +28,8 @@ from asdf.corpora import (
 )
 from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.leaving_out import training_lists, validation_lists
+from asdf.recipe.leaving_out import training_lists
+from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
 from asdf.runs.log import LOG
 from asdf.settings.sections import SOURCE_METRICS, Sections
 from asdf.settings.sections import Recipe as RecipeSettings
@@ -220,6 +221,9 @@ def sets_in_use(settings: Sections) -> list[str]:
         names += validation_sets(settings)
     if measures or scores:
         names += recipe.evaluation_sets
+    # Not for their recordings: what is left out depends on their lists.
+    if names and needs_training_lists(settings):
+        names += recipe.training_sets
     return list(dict.fromkeys(names))
 
 
@@ -246,18 +250,24 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     recipe = settings.recipe
     by_name = {utterances.name: utterances for utterances in lists}
     training = [by_name[name] for name in recipe.training_sets if name in by_name]
+    has_training = len(training) == len(recipe.training_sets)
+    whole = tuple(training)
     if training and recipe.execute_stage(1) and not scores_only(settings):
         # Of a dry run, which may lack some of them, the values in the others are not known.
-        if len(training) == len(recipe.training_sets):
+        if has_training:
             training = training_lists(settings, training)
         utterances = join_with_copies(training, settings)
         if learns_detection(settings):
             check_both_classes(utterances, "training", WITHOUT_SPOOFS)
         _check_trained_once(training)
     validated = [by_name[name] for name in validation_sets(settings) if name in by_name]
-    if recipe.execute_stage(1):
-        validated = validation_lists(settings, validated)
     scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
+    if needs_training_lists(settings) and not has_training:
+        return
+    if recipe.execute_stage(1):
+        validated = validation_lists(settings, validated, whole)
+    if recipe.execute_stage(2):
+        scored = evaluation_lists(settings, scored, whole)
     # Sources are traced in lists of spoofs alone as well.
     traces = settings.source.column is not None
     needs_eer = [] if traces else [*scored]

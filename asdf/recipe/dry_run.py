@@ -34,7 +34,8 @@ from asdf.recipe.corpora import (
     validation_sets,
 )
 from asdf.recipe.folders import Folders, folders_of
-from asdf.recipe.leaving_out import left_out_of, training_lists, validation_lists
+from asdf.recipe.leaving_out import left_out_of, training_lists
+from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
 from asdf.recipe.memory import describe_memory, takes_memory
 from asdf.recipe.overlaps import find_overlaps
 from asdf.recipe.selection import select_networks
@@ -119,7 +120,7 @@ def plan_run(
     lists = _add_corpora(plan, settings, folders, corpora)
     overlaps = find_overlaps(list(lists.values()), settings, corpora)
     plan.lines += [f"  warning: {overlap}" for overlap in overlaps]
-    if settings.recipe.leave_out and settings.recipe.execute_stage(1):
+    if _leaves_out(settings):
         _add(plan, "left out", lambda: _describe_left_out(settings, lists))
     _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
     if takes_memory(settings):
@@ -238,21 +239,39 @@ def _describe_batches(
     return lines
 
 
+def _leaves_out(settings: Sections) -> bool:
+    """Whether lists are restricted in the chosen stages."""
+    recipe = settings.recipe
+    if recipe.evaluate_left_out and recipe.execute_stage(2):
+        return True
+    return bool(recipe.leave_out or recipe.leave_out_speakers) and recipe.execute_stage(1)
+
+
 def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> list[str]:
-    """Describe what `recipe.leave_out` makes of the training and validation sets."""
+    """Describe what is left out of the training sets, and what is validated and evaluated on."""
     lines = []
-    training_sets = settings.recipe.training_sets
+    recipe = settings.recipe
+    training = [lists[name] for name in recipe.training_sets if name in lists]
     # What is left out of one that cannot be read is not known.
-    if not scores_only(settings) and all(name in lists for name in training_sets):
-        trained = [lists[name] for name in training_sets]
-        for whole, part in zip(trained, training_lists(settings, trained), strict=True):
+    has_training = len(training) == len(recipe.training_sets)
+    trains = recipe.execute_stage(1)
+    if trains and not scores_only(settings) and has_training:
+        for whole, part in zip(training, training_lists(settings, training), strict=True):
             removed = len(whole) - len(part)
             lines.append(f"{whole.name}: trained on without {removed} of {len(whole)} utterances")
         left_out = left_out_of(settings)
         if left_out is not None:
-            lines += left_out.whole_parts(trained)
-    validated = [lists[name] for name in validation_sets(settings) if name in lists]
-    for part in validation_lists(settings, validated):
+            lines += left_out.whole_parts(training)
+    if needs_training_lists(settings) and not has_training:
+        return lines
+    scored: list[TrialList] = []
+    if trains:
+        validated = [lists[name] for name in validation_sets(settings) if name in lists]
+        scored += validation_lists(settings, validated, training)
+    if recipe.evaluate_left_out and recipe.execute_stage(2):
+        evaluated = [lists[name] for name in recipe.evaluation_sets if name in lists]
+        scored += evaluation_lists(settings, evaluated, training)
+    for part in scored:
         bona_fide = int(part.labels.sum())
         lines.append(f"{part.name}: {bona_fide} bona fide, {len(part) - bona_fide} spoof")
     return lines

@@ -1,23 +1,24 @@
-"""`recipe.leave_out`: what training does without, and validation is then restricted to.
+"""`recipe.leave_out` and `recipe.leave_out_speakers`: what training does without.
 
-Invariant: no utterance with one of the left-out values is trained on, and the EER by which networks
-are chosen says how they do on what they have not seen:
+Invariant: no utterance with one of the left-out values, and none of a left-out speaker, is trained
+on. What is left out of a list for validation:
 
-- the training sets lose the rows whose column has one of the values;
-- a validation set retains the rows that have one of them. Where its bona fide trials have no value
-  in the column (an attack), all of them stay;
-- evaluation sets stay whole.
+- the rows that have one of the values. Where bona fide trials have no value in the column (an
+  attack), all of them count;
+- of these, with speakers, the bona fide trials of the speakers, and the spoofs by them or by a
+  speaker without a bona fide utterance in the training sets, such as a voice of a synthesiser.
 
-A restricted list has a name of its own, such as 'asvspoof19-dev.attack=A07,A08', in the log, in
-score files and in records, so that its EER is never taken for that of the whole set.
+Which lists are restricted to what is left out is said in `left_out_sets.py`. A restricted list has
+a name of its own, such as 'asvspoof19-dev.attack=A07,A08', in the log, in score files and in
+records, so that its EER is never taken for that of the whole set.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,8 @@ from asdf.text import and_more, did_you_mean
 from asdf.trials.trial_list import TrialList
 
 SETTING = "recipe.leave_out"
+SPEAKERS_SETTING = "recipe.leave_out_speakers"
+SPEAKER = "speaker"
 # What a column has for trials that it says nothing of.
 _NO_VALUES = frozenset(("", "-"))
 _SHOWN = 20
@@ -37,74 +40,86 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True)
 class LeaveOut:
-    """The values of a column that training does without."""
+    """The values of a column that training does without, and the speakers.
+
+    Attributes:
+        setting: which one names the values, for messages.
+    """
 
     column: str
     values: tuple[str, ...]
+    speakers: tuple[str, ...] = ()
+    setting: str = SETTING
 
     def describe(self) -> str:
-        """Return 'attack A07, A08'."""
-        return f"{self.column} {and_more(self.values, _SHOWN)}"
+        """Return 'attack A07, A08', or 'attack A07, A08 and speaker s1, s2'."""
+        words = f"{self.column} {and_more(self.values, _SHOWN)}"
+        if self.speakers:
+            words += f" and {SPEAKER} {and_more(self.speakers, _SHOWN)}"
+        return words
+
+    @property
+    def short_name(self) -> str:
+        """'attack=A07,A08', or 'attack=A07.speaker=s', of characters that files' names have."""
+        text = f"{self.column}={','.join(self.values)}"
+        if self.speakers:
+            text += f".{SPEAKER}={','.join(self.speakers)}"
+        name = re.sub(r"[^\w.,=+-]", "_", text)
+        if name == text and len(name) <= _LONGEST_NAME:
+            return name
+        # Values that look alike so written, or are too many, differ in the digest.
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return f"{name[:_LONGEST_NAME]}-{digest}"
 
     def training_rows(self, utterances: TrialList) -> npt.NDArray[np.intp]:
         """Return the indices of the rows that are trained on."""
-        return np.flatnonzero(~self._has_value(utterances))
+        left_out = self._has_value(utterances) | _has(utterances, SPEAKER, self.speakers)
+        return np.flatnonzero(~left_out)
 
     def for_training(self, utterances: TrialList) -> TrialList:
         """Return the rows that are trained on, under the name of the corpus."""
         return utterances.select(self.training_rows(utterances))
 
-    def validation_rows(self, utterances: TrialList) -> npt.NDArray[np.intp]:
-        """Return the indices of the rows that are validated on.
+    def left_out_rows(
+        self, utterances: TrialList, heard: Collection[str] = (), kind: str = "validation"
+    ) -> npt.NDArray[np.intp]:
+        """Return the indices of the rows that are left out.
+
+        Args:
+            heard: the speakers of bona fide utterances of the whole training sets.
+            kind: of the set, for the message.
 
         Raises:
             UsageError: no trial has one of the values.
         """
-        has_value = self._has_value(utterances)
-        if not has_value.any():
+        rows = self._has_value(utterances)
+        if not rows.any():
             raise UsageError(
-                f"{SETTING}: the validation set {utterances.name} has no trial of "
-                f"{self.describe()}, so it says nothing of what is left out."
-                f"{self._known_in([utterances])} Choose values that it has, or another of "
-                "recipe.validation_sets."
+                f"{self.setting}: the {kind} set {utterances.name} has no trial of "
+                f"{self.column} {and_more(self.values, _SHOWN)}, so it says nothing of what is "
+                f"left out.{self._known_in([utterances])} Choose values that it has, or another "
+                f"of recipe.{kind}_sets."
             )
         is_bona_fide = utterances.labels == 1
-        column = self._column_of(utterances)
+        column = _column_of(utterances, self.column)
         values_of_bona_fide = {column[index] for index in np.flatnonzero(is_bona_fide).tolist()}
         if values_of_bona_fide <= _NO_VALUES:
-            return np.flatnonzero(has_value | is_bona_fide)
-        return np.flatnonzero(has_value)
-
-    def for_validation(self, utterances: TrialList) -> TrialList:
-        """Return the rows that are validated on, under a name that says so.
-
-        Raises:
-            UsageError: no trial has one of the values.
-        """
-        restricted = utterances.select(self.validation_rows(utterances))
-        return replace(restricted, name=f"{utterances.name}.{self._short_name()}")
+            rows |= is_bona_fide
+        if self.speakers:
+            by_heard = _has(utterances, SPEAKER, heard)
+            by_left_out = _has(utterances, SPEAKER, self.speakers)
+            rows &= by_left_out | (~is_bona_fide & ~by_heard)
+        return np.flatnonzero(rows)
 
     def check_training(self, training: Sequence[TrialList]) -> None:
-        """Check that the column and all values exist in the training sets.
+        """Check that the columns, all values and all speakers exist in the training sets.
 
         Raises:
             UsageError: names the nearest ones, or those that exist.
         """
-        columns = list(dict.fromkeys(name for part in training for name in part.columns))
-        if self.column not in columns:
-            hint = did_you_mean(self.column, columns)
-            known = f"They have {', '.join(columns)}." if columns else "They have none."
-            raise UsageError(
-                f"{SETTING}: the training sets have no column {self.column!r}.{hint} {known} A "
-                "list of your own gets columns from Corpus(protocol=...), or has them itself."
-            )
-        known_values = _values_in(training, self.column)
-        for value in self.values:
-            if value not in known_values:
-                raise UsageError(
-                    f"{SETTING}: no utterance of the training sets has the {self.column} "
-                    f"{value!r}.{did_you_mean(value, known_values)}{self._known_in(training)}"
-                )
+        _check_values(self.setting, self.column, self.values, training)
+        if self.speakers:
+            _check_values(SPEAKERS_SETTING, SPEAKER, self.speakers, training)
 
     def whole_parts(self, training: Sequence[TrialList]) -> list[str]:
         """Return a line on each training set without the column, of which nothing is left out."""
@@ -115,53 +130,51 @@ class LeaveOut:
         return lines
 
     def _has_value(self, utterances: TrialList) -> npt.NDArray[np.bool_]:
-        left_out = frozenset(self.values)
-        has_value = (value in left_out for value in self._column_of(utterances))
-        return np.fromiter(has_value, np.bool_, len(utterances))
-
-    def _column_of(self, utterances: TrialList) -> Sequence[str]:
-        """Return the column; '' throughout where the list has none: none of its rows is known."""
-        return utterances.columns.get(self.column, [""] * len(utterances))
+        return _has(utterances, self.column, self.values)
 
     def _known_in(self, lists: Sequence[TrialList]) -> str:
-        values = _values_in(lists, self.column)
-        if not values:
-            return f" It has no column {self.column!r}, or nothing in it."
-        return f" The values of {self.column} there: {and_more(values, _SHOWN)}."
-
-    def _short_name(self) -> str:
-        """Return 'attack=A07,A08', of characters that the names of files have."""
-        text = f"{self.column}={','.join(self.values)}"
-        name = re.sub(r"[^\w.,=+-]", "_", text)
-        if name == text and len(name) <= _LONGEST_NAME:
-            return name
-        # Values that look alike so written, or are too many, differ in the digest.
-        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-        return f"{name[:_LONGEST_NAME]}-{digest}"
+        return _known_values(lists, self.column)
 
 
 def left_out_of(settings: Sections) -> LeaveOut | None:
-    """Return what `recipe.leave_out` says; None where nothing is left out.
+    """Return what the settings leave out; None where nothing is.
+
+    Speakers alone are the values of the column 'speaker'.
 
     Raises:
-        UsageError: it names a column and no value of it.
+        UsageError: `recipe.leave_out` names a column and no value of it, or speakers are named
+            twice; or nothing is left out and `recipe.evaluate_left_out` is set.
     """
-    words = settings.recipe.leave_out
+    recipe = settings.recipe
+    words = recipe.leave_out
+    speakers = recipe.leave_out_speakers
     if words is None:
+        if speakers:
+            return LeaveOut(SPEAKER, speakers, setting=SPEAKERS_SETTING)
+        if recipe.evaluate_left_out:
+            raise UsageError(
+                f"recipe.evaluate_left_out = True, but nothing is left out: set {SETTING}, "
+                f"{SPEAKERS_SETTING} or both."
+            )
         return None
     if len(words) < 2:
         raise UsageError(
             f"{SETTING} = {words!r} is a column and its values, such as ('attack', 'A07', 'A08'), "
             "or None."
         )
-    return LeaveOut(words[0], words[1:])
+    if speakers and words[0] == SPEAKER:
+        raise UsageError(
+            f"{SETTING} = {words!r} and {SPEAKERS_SETTING} = {speakers!r} both name speakers: name "
+            f"all of them in {SPEAKERS_SETTING}."
+        )
+    return LeaveOut(words[0], words[1:], speakers)
 
 
 def training_lists(settings: Sections, training: Sequence[TrialList]) -> list[TrialList]:
     """Return what is trained on of the training sets.
 
     Raises:
-        UsageError: `recipe.leave_out` names a column or a value that they do not have.
+        UsageError: a column, a value or a speaker that they do not have is left out.
     """
     left_out = left_out_of(settings)
     if left_out is None:
@@ -170,21 +183,63 @@ def training_lists(settings: Sections, training: Sequence[TrialList]) -> list[Tr
     return [left_out.for_training(part) for part in training]
 
 
-def validation_lists(settings: Sections, validation: Iterable[TrialList]) -> list[TrialList]:
-    """Return what is validated on of the validation sets.
-
-    Raises:
-        UsageError: a set has none of the values that `recipe.leave_out` names.
-    """
-    left_out = left_out_of(settings)
-    if left_out is None:
-        return list(validation)
-    return [left_out.for_validation(part) for part in validation]
+def bona_fide_speakers(lists: Sequence[TrialList]) -> dict[str, int]:
+    """Return the number of bona fide utterances of each speaker, in the order of the lists."""
+    counts: dict[str, int] = {}
+    for part in lists:
+        column = _column_of(part, SPEAKER)
+        for index in np.flatnonzero(part.labels == 1).tolist():
+            counts[column[index]] = counts.get(column[index], 0) + 1
+    return counts
 
 
-def _values_in(lists: Sequence[TrialList], column: str) -> list[str]:
+def values_in(lists: Sequence[TrialList], column: str) -> list[str]:
     """Return the values of a column, sorted, without those that say nothing."""
     values: set[str] = set()
     for part in lists:
         values.update(part.columns.get(column, ()))
     return sorted(values - _NO_VALUES)
+
+
+def _column_of(utterances: TrialList, column: str) -> Sequence[str]:
+    """Return the column; '' throughout where the list has none: none of its rows is known."""
+    return utterances.columns.get(column, [""] * len(utterances))
+
+
+def _has(utterances: TrialList, column: str, values: Collection[str]) -> npt.NDArray[np.bool_]:
+    """Return which rows have one of the values."""
+    wanted = frozenset(values)
+    has_value = (value in wanted for value in _column_of(utterances, column))
+    return np.fromiter(has_value, np.bool_, len(utterances))
+
+
+def _known_values(lists: Sequence[TrialList], column: str) -> str:
+    values = values_in(lists, column)
+    if not values:
+        return f" It has no column {column!r}, or nothing in it."
+    return f" The values of {column} there: {and_more(values, _SHOWN)}."
+
+
+def _check_values(
+    setting: str, column: str, values: Sequence[str], training: Sequence[TrialList]
+) -> None:
+    """Check that the column and all values exist in the training sets.
+
+    Raises:
+        UsageError: names the nearest ones, or those that exist.
+    """
+    columns = list(dict.fromkeys(name for part in training for name in part.columns))
+    if column not in columns:
+        hint = did_you_mean(column, columns)
+        known = f"They have {', '.join(columns)}." if columns else "They have none."
+        raise UsageError(
+            f"{setting}: the training sets have no column {column!r}.{hint} {known} A "
+            "list of your own gets columns from Corpus(protocol=...), or has them itself."
+        )
+    known_values = values_in(training, column)
+    for value in values:
+        if value not in known_values:
+            raise UsageError(
+                f"{setting}: no utterance of the training sets has the {column} "
+                f"{value!r}.{did_you_mean(value, known_values)}{_known_values(training, column)}"
+            )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from asdf.corpora import Chosen, choose, describe_overlaps, is_known
 from asdf.errors import UsageError
 from asdf.recipe.corpora import Corpus, count_shared, validation_sets
+from asdf.recipe.leaving_out import left_out_of
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
@@ -23,7 +24,7 @@ def find_overlaps(
     recipe = settings.recipe
     by_name = {utterances.name: utterances for utterances in lists}
     training = [name for name in recipe.training_sets if name in by_name]
-    scored = list(dict.fromkeys([*recipe.evaluation_sets, *_validated(settings)]))
+    scored = list(dict.fromkeys([*_evaluated(settings), *_validated(settings)]))
     sentences: list[str] = []
     for name in scored:
         for trained in training:
@@ -42,7 +43,12 @@ def find_overlaps(
 
 def _validated(settings: Sections) -> tuple[str, ...]:
     # With recipe.leave_out a validation set may be the other part of a training set.
-    return () if settings.recipe.leave_out else validation_sets(settings)
+    return () if left_out_of(settings) else validation_sets(settings)
+
+
+def _evaluated(settings: Sections) -> tuple[str, ...]:
+    # Of those that are restricted nothing that is trained on is scored.
+    return () if settings.recipe.evaluate_left_out else settings.recipe.evaluation_sets
 
 
 def _known(names: Sequence[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:

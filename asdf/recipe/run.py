@@ -25,6 +25,13 @@ from asdf.recipe.corpora import (
 )
 from asdf.recipe.folders import Folders
 from asdf.recipe.leaving_out import left_out_of, training_lists
+from asdf.recipe.left_out_sets import (
+    Part,
+    SetParts,
+    evaluated_name,
+    needs_training_lists,
+    set_parts_of,
+)
 from asdf.recipe.overlaps import find_overlaps
 from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
@@ -68,6 +75,7 @@ class Run:
     _lists: dict[str, TrialList] = field(default_factory=dict)
     _measured: dict[str, _Measured] = field(default_factory=dict)
     _validation: dict[str, _Measured] = field(default_factory=dict)
+    _evaluation: dict[str, _Measured] = field(default_factory=dict)
     _augmentation: Chain | None = None
     _callbacks: CallbackGroup | None = None
     _pinned_weights: str | None = None
@@ -261,25 +269,48 @@ class Run:
         """
         if name not in self._validation:
             utterances = self.utterances(name)
-            lengths = self.lengths(utterances)
-            left_out = left_out_of(self.settings)
-            if left_out is not None:
-                lengths = lengths[left_out.validation_rows(utterances)]
-                utterances = left_out.for_validation(utterances)
-                self._log_validation(name, utterances)
-            self._validation[name] = _Measured(utterances, lengths)
+            measured = _Measured(utterances, self.lengths(utterances))
+            parts = self._set_parts()
+            if parts is not None:
+                measured = _restrict(measured, parts.of_validation(utterances))
+                self._log_validation(name, measured.utterances, parts.evaluates)
+            self._validation[name] = measured
         return self._validation[name]
 
-    def _log_validation(self, name: str, restricted: TrialList) -> None:
+    def evaluation_utterances(self, name: str) -> tuple[TrialList, np.ndarray]:
+        """Return what of an evaluation set is scored, and the lengths in samples.
+
+        That is all of it, unless recipe.evaluate_left_out restricts it; the list then has another
+        name.
+        """
+        if name not in self._evaluation:
+            utterances = self.utterances(name)
+            measured = _Measured(utterances, self.lengths(utterances))
+            if self.settings.recipe.evaluate_left_out:
+                parts = self._set_parts()
+                assert parts is not None  # checked with the settings
+                measured = _restrict(measured, parts.of_evaluation(utterances))
+                _log_counts("evaluating", measured.utterances)
+            self._evaluation[name] = measured
+        return self._evaluation[name]
+
+    def evaluated_name(self, name: str) -> str:
+        """Return the name in files of what of an evaluation set is scored."""
+        return evaluated_name(self.settings, name)
+
+    def _set_parts(self) -> SetParts | None:
+        """Return how lists are restricted; None where nothing is left out."""
+        training: list[TrialList] = []
+        if needs_training_lists(self.settings):
+            training += map(self.utterances, self.settings.recipe.training_sets)
+        return set_parts_of(self.settings, training)
+
+    def _log_validation(self, name: str, restricted: TrialList, evaluates: bool) -> None:
         """Log what of the validation set `name` is validated on."""
-        labels = restricted.labels
-        LOG.info(
-            "validating on %s: %d bona fide, %d spoof",
-            restricted.name,
-            (labels == 1).sum(),
-            (labels == 0).sum(),
-        )
-        if name in self.settings.recipe.training_sets:
+        _log_counts("validating", restricted)
+        recipe = self.settings.recipe
+        # With speakers, or without what is trained on, the bona fide trials are apart as well.
+        if name in recipe.training_sets and not (evaluates or recipe.leave_out_speakers):
             LOG.info(
                 "warning: %s is a training set as well: those of its bona fide trials that are not "
                 "left out are trained on",
@@ -440,3 +471,18 @@ class Run:
             AsdfError: one of them does not exist.
         """
         return select_networks(self.settings, self.folders.layout)
+
+
+def _restrict(measured: _Measured, part: Part) -> _Measured:
+    return _Measured(part.utterances, measured.lengths[part.rows])
+
+
+def _log_counts(doing: str, restricted: TrialList) -> None:
+    labels = restricted.labels
+    LOG.info(
+        "%s on %s: %d bona fide, %d spoof",
+        doing,
+        restricted.name,
+        (labels == 1).sum(),
+        (labels == 0).sum(),
+    )

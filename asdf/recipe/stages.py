@@ -164,9 +164,7 @@ def evaluate_network(
     run: Run, network: nn.Module, name: str, sets: Iterable[str]
 ) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
-    lists = (run.utterances(corpus) for corpus in sets)
-    measured = ((utterances, run.lengths(utterances)) for utterances in lists)
-    eers = score_lists(run, network, name, measured).eers
+    eers = score_lists(run, network, name, map(run.evaluation_utterances, sets)).eers
     for corpus, eer in eers.items():
         path = run.folders.scores(name, corpus)
         record = {"network": name, "set": corpus, "eer": eer, "path": path}
@@ -183,7 +181,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     from asdf.trials.run_folder import open_run_folder
 
     networks = list(networks)
-    sets = list(sets)
+    sets = list(map(run.evaluated_name, sets))
     rows = []
     metric = ChosenMetric(run.settings, run.recipe_folder)
     for network in networks:

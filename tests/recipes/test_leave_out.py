@@ -1,9 +1,11 @@
 """A run that leaves attacks out: what it trains on, what it is validated on, what it says."""
 
 import json
+from pathlib import Path
 
 from asdf.evaluation import eer, read_scores
 from asdf.trials.table import read_trials
+from tests.recipes.voices import make_voices, trials_of
 
 WORDS = ("debug", "recipe.leave_out=('attack', 'A01', 'A03')", "network.max_epochs=1")
 SET = "demo-dev.attack=A01,A03"
@@ -70,3 +72,58 @@ def test_a_validation_set_that_is_trained_on_is_remarked(recipe, capsys):
         capsys, *WORDS, "recipe.validation_sets=('demo-train',)", "recipe.end_stage=1"
     )
     assert outcome.status == 0 and "demo-train is a training set as well" in outcome.output
+
+
+LEFT_OUT = (
+    "recipe.leave_out=('attack', 'A01', 'A02')",
+    "recipe.leave_out_speakers=('anna',)",
+    "recipe.evaluate_left_out=True",
+    "recipe.evaluation_sets=('demo-train+demo-dev',)",
+    "recipe.selected_epochs=('best',)",
+    "network.max_epochs=1",
+)
+NAME = "attack=A01,A02.speaker=anna"
+
+
+def names_of(ids) -> list[str]:
+    return [Path(utterance).stem for utterance in ids]
+
+
+def test_what_is_left_out_is_evaluated_and_nothing_else(recipe, corpus, tmp_path, capsys):
+    folder = make_voices(corpus, tmp_path / "voices")
+    words = ("debug", f"paths.database_folder={folder}", *LEFT_OUT)
+    outcome = recipe.call(capsys, *words)
+    assert outcome.status == 0, outcome.output
+    trained, validated, evaluated = [], [], []
+    for part in ("train", "dev"):
+        for speaker, utterance, attack in trials_of(folder, part):
+            is_left_out = attack in ("A01", "A02")
+            if speaker == "anna" or is_left_out:
+                if (attack == "-" or is_left_out) and speaker != "bert":
+                    evaluated.append(utterance)
+            elif part == "train":
+                trained.append(utterance)
+            else:
+                validated.append(utterance)
+    assert len(evaluated) > 8 and validated and len(trained) > 8
+    assert f"training on {len(trained)} utterances" in outcome.output
+    scores = recipe.system() / "scores" / "epoch.1"
+    assert names_of(read_scores(scores / f"demo-dev.without-{NAME}.txt").ids) == validated
+    file = read_scores(scores / f"demo-train+demo-dev.{NAME}.txt")
+    assert names_of(file.ids) == evaluated and not set(evaluated) & {*trained, *validated}
+    [row] = json.loads((recipe.system() / "results" / "results.json").read_text())
+    assert row["set"] == f"demo-train+demo-dev.{NAME}"
+    assert row["eer"] == eer(file.bona_fide, file.spoof)[0]
+    assert "are also in the training set" not in outcome.output
+    assert "is a training set as well" not in outcome.output
+
+    # Scoring alone, on another day, scores the same.
+    (scores / f"demo-train+demo-dev.{NAME}.txt").unlink()
+    again = recipe.call(capsys, *words, "recipe.start_stage=2")
+    assert again.status == 0, again.output
+    rescored = read_scores(scores / f"demo-train+demo-dev.{NAME}.txt")
+    assert rescored.scores.tolist() == file.scores.tolist()
+    dry = recipe.call(capsys, *words, "--dry-run")
+    spoofs = len(evaluated) - len(file.bona_fide)
+    counts = f"{len(file.bona_fide)} bona fide, {spoofs} spoof"
+    assert f"  demo-train+demo-dev.{NAME}: {counts}" in dry.output

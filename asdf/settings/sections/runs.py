@@ -164,6 +164,17 @@ class Recipe(KnownNames):
         "a column and values, such as ('attack', 'A07', 'A08'): training does without them, and "
         "validation is restricted to them; evaluation sets stay whole",
     )
+    leave_out_speakers: tuple[str, ...] = setting(
+        (),
+        "speakers that training does without as well; validation then has their bona fide trials, "
+        "and of the spoofs those by them or by voices without bona fide utterances in training",
+        check="unique",
+    )
+    evaluate_left_out: bool = setting(
+        False,
+        "restrict the evaluation sets to what is left out, less what is trained on, and validation "
+        "to the rest; an evaluation set may then be a training set",
+    )
     sampler: str = setting(
         "shuffled",
         "the turns of training utterances in an epoch; shuffled: each has one; balanced: classes, "

@@ -5,9 +5,15 @@ import pytest
 
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.corpora import check_classes
-from asdf.recipe.leaving_out import LeaveOut, left_out_of, training_lists, validation_lists
+from asdf.recipe.leaving_out import LeaveOut, left_out_of, training_lists
+from asdf.recipe.left_out_sets import (
+    check_unheard,
+    evaluated_name,
+    evaluation_lists,
+    validation_lists,
+)
 from asdf.settings.sections import Sections
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, join
 
 LABELS = [1, 1, 0, 0, 0, 0]
 ATTACKS = ["-", "-", "A01", "A02", "A03", "A01"]
@@ -34,8 +40,8 @@ def rows(indices: np.ndarray) -> list[int]:
 def test_attacks_are_trained_without_and_validated_with_all_bona_fide_trials():
     left_out = LeaveOut("attack", ("A01", "A03"))
     assert rows(left_out.training_rows(corpus())) == [0, 1, 3]
-    assert rows(left_out.validation_rows(corpus())) == [0, 1, 2, 4, 5]
-    restricted = left_out.for_validation(corpus())
+    assert rows(left_out.left_out_rows(corpus())) == [0, 1, 2, 4, 5]
+    (restricted,) = validation_lists(settings("attack", "A01", "A03"), [corpus()])
     assert restricted.name == "dev.attack=A01,A03"
     assert restricted.columns["attack"] == ["-", "-", "A01", "A03", "A01"]
     trained = left_out.for_training(corpus())
@@ -45,12 +51,12 @@ def test_attacks_are_trained_without_and_validated_with_all_bona_fide_trials():
 def test_a_column_of_bona_fide_trials_restricts_them_as_well():
     left_out = LeaveOut("speaker", ("s",))
     assert rows(left_out.training_rows(corpus())) == [1, 3, 4, 5]
-    assert rows(left_out.validation_rows(corpus())) == [0, 2]
+    assert rows(left_out.left_out_rows(corpus())) == [0, 2]
     # Not even where the value is one of spoofs alone.
-    assert rows(LeaveOut("speaker", ("u",)).validation_rows(corpus())) == [4, 5]
+    assert rows(LeaveOut("speaker", ("u",)).left_out_rows(corpus())) == [4, 5]
     # A codec that a corpus does not know of its bona fide trials is a matter of the spoofs.
     codecs = corpus(codec=["", "-", "mp3", "", "mp3", "gsm"])
-    assert rows(LeaveOut("codec", ("mp3",)).validation_rows(codecs)) == [0, 1, 2, 4]
+    assert rows(LeaveOut("codec", ("mp3",)).left_out_rows(codecs)) == [0, 1, 2, 4]
 
 
 def test_a_list_that_does_not_know_the_column_is_trained_on_whole():
@@ -126,11 +132,149 @@ def test_both_classes_must_be_left():
 
 def test_the_name_of_a_restricted_set_is_one_of_a_file():
     odd = corpus(language=["de", "fr/ca", "de", "fr ca", "fr/ca", "x"])
-    names = [
-        LeaveOut("language", (value,)).for_validation(odd).name for value in ("fr/ca", "fr ca")
-    ]
+    names = []
+    for value in ("fr/ca", "fr ca"):
+        names += [part.name for part in validation_lists(settings("language", value), [odd])]
     assert all(name.startswith("dev.language=fr_ca-") for name in names)
     assert len(set(names)) == 2
     many = LeaveOut("speaker", ("s", *(f"speaker{i}" for i in range(500))))
-    name = many.for_validation(corpus()).name
-    assert len(name) < 80 and name.startswith("dev.speaker=s,speaker0,speaker1,")
+    name = many.short_name
+    assert len(name) < 80 and name.startswith("speaker=s,speaker0,speaker1,")
+
+
+# Speakers apart: s1 and s2 are genuine, s2 is copied by A02, and v speaks for a synthesiser.
+KINDS = [
+    ("s1", "-", 1),
+    ("s2", "-", 1),
+    ("s1", "A01", 0),
+    ("s2", "A02", 0),
+    ("v", "A01", 0),
+    ("v", "A02", 0),
+    ("s1", "A02", 0),
+]
+
+
+def apart(name: str, kinds=KINDS, folder: str = "") -> TrialList:
+    speakers, attacks, labels = zip(*kinds, strict=True)
+    ids = [f"{folder or name}/{index}.wav" for index in range(len(kinds))]
+    return TrialList(ids, labels, columns={"speaker": speakers, "attack": attacks}, name=name)
+
+
+def by_speakers(*leave_out, speakers=("s1",), evaluate=False) -> Sections:
+    made = settings(*leave_out)
+    made.recipe.leave_out_speakers = speakers
+    made.recipe.evaluate_left_out = evaluate
+    return made
+
+
+def ids(lists) -> list[str]:
+    return [utterance for part in lists for utterance in part.ids]
+
+
+def test_speakers_are_left_out_with_all_that_they_say():
+    chosen = by_speakers("attack", "A02")
+    train = apart("train")
+    assert ids(training_lists(chosen, [train])) == ["train/1.wav", "train/4.wav"]
+    # The genuine speech of s1; of A02 the copies of s1 and the voice that speaks for itself.
+    (restricted,) = validation_lists(chosen, [apart("dev")], [train])
+    assert restricted.ids == ["dev/0.wav", "dev/5.wav", "dev/6.wav"]
+    assert restricted.name == "dev.attack=A02.speaker=s1"
+    # A voice that speaks for itself in validation, and is genuine in training, is a speaker there.
+    heard = apart("train", [*KINDS, ("v", "-", 1)])
+    (restricted,) = validation_lists(chosen, [apart("dev")], [heard])
+    assert restricted.ids == ["dev/0.wav", "dev/6.wav"]
+    assert left_out_of(chosen).describe() == "attack A02 and speaker s1"
+
+
+def test_speakers_alone_are_the_values_of_their_column():
+    chosen = by_speakers()
+    train, dev = apart("train"), apart("dev")
+    assert ids(training_lists(chosen, [train])) == [f"train/{row}.wav" for row in (1, 3, 4, 5)]
+    named = settings("speaker", "s1")
+    for lists in (chosen, named):
+        (restricted,) = validation_lists(lists, [dev], [train])
+        assert restricted.ids == ["dev/0.wav", "dev/2.wav", "dev/6.wav"]
+        assert restricted.name == "dev.speaker=s1"
+
+
+def test_what_is_left_out_is_evaluated_and_the_rest_validated():
+    chosen = by_speakers("attack", "A02", evaluate=True)
+    train, dev = apart("train"), apart("dev")
+    (rest,) = validation_lists(chosen, [dev], [train])
+    assert rest.ids == ["dev/1.wav", "dev/4.wav"]
+    assert rest.name == "dev.without-attack=A02.speaker=s1"
+    joined = join([train, dev])
+    (evaluated,) = evaluation_lists(chosen, [joined], [train])
+    assert list(evaluated.ids) == [
+        *(f"train:train/{row}.wav" for row in (0, 5, 6)),
+        *(f"dev:dev/{row}.wav" for row in (0, 5, 6)),
+    ]
+    assert evaluated.name == "train+dev.attack=A02.speaker=s1"
+    assert evaluated.name == evaluated_name(chosen, joined.name)
+    # Without the setting evaluation sets stay whole.
+    assert evaluation_lists(by_speakers("attack", "A02"), [joined], [train]) == [joined]
+    assert evaluated_name(by_speakers("attack", "A02"), "dev") == "dev"
+
+
+def test_nothing_is_evaluated_that_is_trained_on():
+    # Of attacks alone all genuine speech is trained on: what is left is that of other sets.
+    chosen = by_speakers("attack", "A02", speakers=(), evaluate=True)
+    train, dev = apart("train"), apart("dev")
+    (evaluated,) = evaluation_lists(chosen, [join([train, dev])], [train])
+    assert list(evaluated.ids) == [
+        *(f"train:train/{row}.wav" for row in (3, 5, 6)),
+        *(f"dev:dev/{row}.wav" for row in (0, 1, 3, 5, 6)),
+    ]
+    # The same recordings under another name, and spelled otherwise.
+    other = apart("other", folder="x/../train")
+    (evaluated,) = evaluation_lists(chosen, [other], [train])
+    assert evaluated.ids == [f"x/../train/{row}.wav" for row in (3, 5, 6)]
+    # Each recording counts once, and validation has none that is trained on.
+    (evaluated,) = evaluation_lists(chosen, [join([dev, apart("again", folder="dev")])], [train])
+    assert list(evaluated.ids) == [f"dev:dev/{row}.wav" for row in (0, 1, 3, 5, 6)]
+    (rest,) = validation_lists(chosen, [train], [train])
+    assert rest.ids == []
+    with pytest.raises(AsdfError, match=r"2 recordings of dev are trained on, such as dev/1\.wav"):
+        check_unheard(dev, [train, dev.select(np.array([1, 4]))])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (
+            by_speakers("attack", "A02", speakers=("s3",)),
+            "recipe.leave_out_speakers: no utterance of the training sets has the speaker 's3'. "
+            "The values of speaker there: s1, s2, v.",
+        ),
+        (
+            by_speakers(speakers=("s3",)),
+            "recipe.leave_out_speakers: no utterance of the training sets has the speaker 's3'.",
+        ),
+        (
+            by_speakers("speaker", "s2"),
+            "recipe.leave_out = ('speaker', 's2') and recipe.leave_out_speakers = ('s1',) both "
+            "name speakers: name all of them in recipe.leave_out_speakers.",
+        ),
+        (
+            by_speakers(speakers=(), evaluate=True),
+            "recipe.evaluate_left_out = True, but nothing is left out: set recipe.leave_out, "
+            "recipe.leave_out_speakers or both.",
+        ),
+    ],
+)
+def test_speakers_that_cannot_be_left_out_are_refused(chosen, message):
+    with pytest.raises(UsageError) as caught:
+        training_lists(chosen, [apart("train")])
+    assert str(caught.value).startswith(message)
+
+
+def test_the_nearest_speaker_is_named():
+    train = apart("train", [("allison", "-", 1), *KINDS])
+    with pytest.raises(UsageError, match=r"the speaker 'alison'. Did you mean 'allison'\?"):
+        training_lists(by_speakers("attack", "A02", speakers=("alison",)), [train])
+
+
+def test_an_evaluation_set_without_what_is_left_out_is_refused():
+    chosen = by_speakers("attack", "A02", evaluate=True)
+    with pytest.raises(UsageError, match=r"the evaluation set dev has no trial of attack A02"):
+        evaluation_lists(chosen, [apart("dev", KINDS[:3])], [apart("train")])

@@ -1,0 +1,193 @@
+"""What validation and evaluation have of their sets when training does without something.
+
+Invariant: nothing is evaluated that was trained on, and no network is chosen by it:
+
+- with `recipe.leave_out` validation sets are restricted to what is left out, and evaluation sets
+  stay whole;
+- with `recipe.evaluate_left_out` evaluation sets are, and validation sets to the rest: the rows
+  that training would have used. Both lose the recordings that training did use, since they may be
+  the training sets themselves, and those that they have twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from asdf.errors import AsdfError
+from asdf.recipe.leaving_out import (
+    LeaveOut,
+    bona_fide_speakers,
+    left_out_of,
+    training_lists,
+)
+from asdf.settings.sections import Sections
+from asdf.trials.collecting import same_recording
+from asdf.trials.trial_list import TrialList
+
+Rows = npt.NDArray[np.intp]
+
+
+class Part(NamedTuple):
+    """A part of a list, under a name that says so, and its rows in the list."""
+
+    utterances: TrialList
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class SetParts:
+    """How lists are restricted.
+
+    Attributes:
+        training: the whole training sets.
+    """
+
+    settings: Sections
+    left_out: LeaveOut
+    training: tuple[TrialList, ...]
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether evaluation sets are restricted to what is left out, or else validation sets."""
+        return self.settings.recipe.evaluate_left_out
+
+    def of_validation(self, utterances: TrialList) -> Part:
+        """Return what is validated on of a set.
+
+        Raises:
+            UsageError: nothing of it is left out.
+        """
+        if not self.evaluates:
+            rows = self.left_out.left_out_rows(utterances, self._heard)
+            return _part(utterances, rows, self.left_out.short_name)
+        rows = self._unheard(utterances, self.left_out.training_rows(utterances))
+        return _part(utterances, rows, f"without-{self.left_out.short_name}")
+
+    def of_evaluation(self, utterances: TrialList) -> Part:
+        """Return what is evaluated on of a set: all of it, or what is left out.
+
+        Raises:
+            UsageError: nothing of it is left out.
+        """
+        if not self.evaluates:
+            return Part(utterances, np.arange(len(utterances)))
+        rows = self.left_out.left_out_rows(utterances, self._heard, "evaluation")
+        part = _part(utterances, self._unheard(utterances, rows), self.left_out.short_name)
+        check_unheard(part.utterances, training_lists(self.settings, self.training))
+        return part
+
+    @cached_property
+    def _heard(self) -> Collection[str]:
+        """The speakers of bona fide utterances of the whole training sets."""
+        return bona_fide_speakers(self.training) if self.left_out.speakers else ()
+
+    @cached_property
+    def _trained(self) -> frozenset[str]:
+        """The paths of the recordings that are trained on."""
+        paths: list[str] = []
+        for part in training_lists(self.settings, self.training):
+            paths += recordings(part)
+        return frozenset(paths)
+
+    def _unheard(self, utterances: TrialList, rows: Rows) -> Rows:
+        """Return those of `rows` whose recordings are not trained on, each recording once."""
+        passed = set(self._trained)
+        chosen = []
+        paths = list(recordings(utterances))
+        for row in rows.tolist():
+            if paths[row] not in passed:
+                chosen.append(row)
+                passed.add(paths[row])
+        return np.array(chosen, np.intp)
+
+
+def set_parts_of(settings: Sections, training: Sequence[TrialList]) -> SetParts | None:
+    """Return how lists are restricted; None where nothing is left out.
+
+    Args:
+        training: the whole training sets.
+
+    Raises:
+        UsageError: the settings contradict each other.
+    """
+    left_out = left_out_of(settings)
+    return None if left_out is None else SetParts(settings, left_out, tuple(training))
+
+
+def validation_lists(
+    settings: Sections, validation: Iterable[TrialList], training: Sequence[TrialList] = ()
+) -> list[TrialList]:
+    """Return what is validated on of the validation sets.
+
+    Args:
+        training: the whole training sets.
+
+    Raises:
+        UsageError: a set has nothing of what is left out.
+    """
+    parts = set_parts_of(settings, training)
+    if parts is None:
+        return list(validation)
+    return [parts.of_validation(whole).utterances for whole in validation]
+
+
+def evaluation_lists(
+    settings: Sections, evaluation: Iterable[TrialList], training: Sequence[TrialList]
+) -> list[TrialList]:
+    """Return what is evaluated on of the evaluation sets; errors and arguments as above."""
+    parts = set_parts_of(settings, training)
+    if parts is None:
+        return list(evaluation)
+    return [parts.of_evaluation(whole).utterances for whole in evaluation]
+
+
+def evaluated_name(settings: Sections, name: str) -> str:
+    """Return the name that what is evaluated on of an evaluation set has in files and tables."""
+    left_out = left_out_of(settings)
+    if left_out is None or not settings.recipe.evaluate_left_out:
+        return name
+    return f"{name}.{left_out.short_name}"
+
+
+def needs_training_lists(settings: Sections) -> bool:
+    """Whether what is left out of a list depends on the training sets."""
+    recipe = settings.recipe
+    return recipe.evaluate_left_out or bool(recipe.leave_out and recipe.leave_out_speakers)
+
+
+def recordings(utterances: TrialList) -> Iterator[str]:
+    """Yield the paths of a list's recordings, each spelled in one way."""
+    for index in range(len(utterances)):
+        yield same_recording(os.fspath(utterances.path(index)))
+
+
+def check_unheard(evaluated: TrialList, training: Sequence[TrialList]) -> None:
+    """Make sure that nothing is evaluated that is trained on.
+
+    Args:
+        training: what is trained on.
+
+    Raises:
+        AsdfError: a recording is in both.
+    """
+    trained: set[str] = set()
+    for part in training:
+        trained.update(recordings(part))
+    shared = trained.intersection(recordings(evaluated))
+    if shared:
+        raise AsdfError(
+            f"{len(shared)} recordings of {evaluated.name} are trained on, such as {min(shared)}: "
+            "results on them are no test of what is left out."
+        )
+
+
+def _part(utterances: TrialList, rows: Rows, short_name: str) -> Part:
+    part = replace(utterances.select(rows), name=f"{utterances.name}.{short_name}")
+    return Part(part, rows)
