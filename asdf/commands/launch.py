@@ -9,6 +9,7 @@
     python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
                                                                  a run per value; several: the grid
     python -m asdf launch RUN.PY net --sweep ... --random 20     20 points of the grid
+    python -m asdf launch RUN.PY net --folds attack:2            each attack left out once
     python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
                                                                  as a job array of a cluster
     python -m asdf launch RUN.PY a b --seeds 0-2 --report page.html --latex table.tex
@@ -70,7 +71,7 @@ def main(arguments: list[str]) -> int:
     launch_slurm.check_options(args, sbatch_options)
     check_outputs(args.report, args.latex)
     command = parse_command_line(args.words, "")
-    options = PointOptions(args.seeds, args.sweep, args.random, args.random_seed)
+    options = PointOptions(args.seeds, args.sweep, args.random, args.random_seed, args.folds)
     if args.slurm is not None:
         launchers: Sequence[str] = launch_slurm.LAUNCHER_OVERRIDES
         plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
@@ -192,6 +193,12 @@ def _add_points(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="S",
         help="which ones are drawn; the same S draws the same ones (0)",
+    )
+    points.add_argument(
+        "--folds",
+        metavar="COLUMN:K",
+        help="a run for every K values of a column of the training sets, such as attack:2, which "
+        "leaves them out, and a share of the speakers, and is scored on what it left out",
     )
 
 

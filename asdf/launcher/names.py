@@ -23,12 +23,13 @@ _MAX_NAME = 150
 _UNSAFE = re.compile(r"[^A-Za-z0-9.+_]+")
 
 
-def point_name(values: Mapping[str, Any], catalogue: Catalogue) -> str:
+def point_name(values: Mapping[str, Any], catalogue: Catalogue, fold: str = "") -> str:
     """Return the name of a point such as 'hidden_64-initial_learning_rate_1e-05-seed3'.
 
     Args:
         values: of the settings of the point by their full names, in the form of their settings.
         catalogue: all settings of the config, of which a short name may be that of several.
+        fold: the name of the fold that the point is of, which stands before the seed.
     """
     sharing = Counter(known.name for known in catalogue.settings.values())
     parts = []
@@ -41,10 +42,8 @@ def point_name(values: Mapping[str, Any], catalogue: Catalogue) -> str:
     name = "-".join(parts)
     if len(name) > _MAX_NAME:
         name = f"{name[: _MAX_NAME - 9]}-{_digest(name)}"
-    if SEED not in values:
-        return name
-    seed = f"seed{values[SEED]}"
-    return f"{name}-{seed}" if name else seed
+    seed = f"seed{values[SEED]}" if SEED in values else ""
+    return "-".join(filter(None, (name, fold, seed)))
 
 
 def value_name(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""From a command line to the runs of a launch: every config with every point on top.
+"""From a command line to the runs of a launch: every config with every point and fold on top.
 
 Invariant: all runs are known, and free of mistakes, before the first one starts; no two of them
 have the same system folder.
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from asdf.errors import UsageError
+from asdf.launcher.fold_points import FoldCounts, PlannedPoint, count_of, fold_points
 from asdf.launcher.names import point_name
-from asdf.launcher.points import SYSTEM_FOLDER, Point, PointOptions, Points, read_points_options
+from asdf.launcher.points import SYSTEM_FOLDER, PointOptions, Points, read_points_options
 from asdf.recipe.command_line import from_current_folder
 from asdf.recipe.folders import folders_of
 from asdf.settings import Sections, Settings
-from asdf.settings.layers import Config
 from asdf.settings.mistakes import Collector
 
 
@@ -45,32 +45,33 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     points: Points
     draw_seed: int = 0
+    folds: FoldCounts | None = None
 
     @property
     def has_points(self) -> bool:
         """Whether the runs are more than configs as they are."""
-        return self.points != Points()
+        return self.points != Points() or self.folds is not None
 
     def describe(self) -> str:
         """Return the number of runs and what it is made of, in words."""
         points = len(self.points.swept)
         seeds = max(len(self.points.seeds), 1)
         configs = len(self.runs) // (points * seeds)
-        factors = [_count(configs, "config")]
+        if self.folds is not None:
+            configs = self.folds.configs
+        factors = [count_of(configs, "config")]
         if points < self.points.grid_size:
             factors.append(
                 f"{points} of the {self.points.grid_size:,} points of the grid (drawn with "
                 f"--random-seed {self.draw_seed})"
             )
         elif points > 1:
-            factors.append(_count(points, "point"))
+            factors.append(count_of(points, "point"))
+        if self.folds is not None:
+            factors.append(self.folds.describe())
         if self.points.seeds:
-            factors.append(_count(seeds, "seed"))
-        return f"{_count(len(self.runs), 'run')}: {' x '.join(factors)}"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + "s" * (number != 1)
+            factors.append(count_of(seeds, "seed"))
+        return f"{count_of(len(self.runs), 'run')}: {' x '.join(factors)}"
 
 
 def plan_runs(
@@ -102,21 +103,31 @@ def plan_runs(
         requests.append([*common, *(choice.override for choice in point)])
     folder = recipe.parent / "configs"
     initial = Settings(folder / "init_config.py")
-    groups = initial.read_points(folder / "run_configs.py", configs, requests, collector.mistakes)
-    runs: dict[Path, PlannedRun] = {}
+    run_configs = folder / "run_configs.py"
+    groups = initial.read_points(run_configs, configs, requests, collector.mistakes)
+    planned = []
     for group in groups:
         for config, point, request in zip(group, all_points, requests, strict=True):
-            run = _plan_run(recipe, config, point, request)
-            _check_folder(run, runs.setdefault(run.system, run))
-    return Plan(tuple(runs.values()), points, options.draw_seed)
+            planned.append(PlannedPoint(config, point, request))
+    folds = None
+    if options.folds is not None:
+        counts, planned = fold_points(recipe, options.folds, planned, initial)
+        folds = FoldCounts(len(groups), tuple(counts))
+    runs: dict[Path, PlannedRun] = {}
+    for entry in planned:
+        run = _plan_run(recipe, entry)
+        _check_folder(run, runs.setdefault(run.system, run))
+    return Plan(tuple(runs.values()), points, options.draw_seed, folds)
 
 
-def _plan_run(recipe: Path, config: Config, point: Point, overrides: list[str]) -> PlannedRun:
+def _plan_run(recipe: Path, planned: PlannedPoint) -> PlannedRun:
+    config = planned.config
     settings = config.sections()
     name = config.name
-    if point:
-        values = {choice.setting: config.values[choice.setting] for choice in point}
-        suffix = point_name(values, config.catalogue)
+    overrides = planned.overrides
+    if planned.point or planned.fold:
+        values = {choice.setting: config.values[choice.setting] for choice in planned.point}
+        suffix = point_name(values, config.catalogue, planned.fold)
         name = f"{config.name}-{suffix}"
         system = f"{settings.paths.system_folder.rstrip('/')}-{suffix}"
         settings = replace(settings, paths=replace(settings.paths, system_folder=system))

@@ -18,6 +18,7 @@ from heapq import nsmallest
 from itertools import product
 from math import prod
 
+from asdf.recipe.folds import FOLD_SETTINGS
 from asdf.runs.seeds import derived_seed
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, shortened
@@ -56,12 +57,14 @@ class PointOptions:
         sweeps: texts 'section.name=value,value'.
         draws: how many points of the grid; None for all.
         draw_seed: what the draw follows from.
+        folds: 'attack:2'; each point is then a run per fold (see `asdf.recipe.folds`).
     """
 
     seeds: str | None = None
     sweeps: Sequence[str] = ()
     draws: int | None = None
     draw_seed: int = 0
+    folds: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ def read_points_options(
     grid = _Grid(collector, typed)
     for override in overrides:
         grid.taken[override.partition("=")[0].strip()] = "set for all runs"
+    if options.folds is not None:
+        grid.reserve(FOLD_SETTINGS, "--folds")
     if options.seeds is not None:
         grid.add(SEED, "--seeds", _read_seeds(options.seeds, collector))
     for sweep in options.sweeps:
@@ -123,6 +128,17 @@ class _Grid:
         self.taken: dict[str, str] = {}
         self._collector = collector
         self._typed = typed
+
+    def reserve(self, settings: Iterable[str], option: str) -> None:
+        """Note what an option decides, so that nothing else can."""
+        for setting in settings:
+            if setting in self.taken:
+                self._refuse(setting, option)
+            self.taken[setting] = f"named by {option}"
+
+    def _refuse(self, setting: str, option: str) -> None:
+        problem = f"{setting} is {self.taken[setting]} and named by {option}: leave one out"
+        self._collector.add(COMMAND_LINE, problem)
 
     def add_sweep(self, sweep: str) -> None:
         """Add the setting of a --sweep; note what is wrong with it."""
@@ -152,8 +168,7 @@ class _Grid:
         if not values:
             return
         if setting in self.taken:
-            problem = f"{setting} is {self.taken[setting]} and named by {option}: leave one out"
-            self._collector.add(COMMAND_LINE, problem)
+            self._refuse(setting, option)
             return
         self.taken[setting] = f"named by {option}"
         choices = []

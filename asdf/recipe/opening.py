@@ -18,6 +18,7 @@ from types import TracebackType
 from asdf.distributed.determinism import workspace
 from asdf.distributed.launchers import check_local_rank, read_launch
 from asdf.distributed.stopping import StopRequest
+from asdf.recipe.asking import answer_with
 from asdf.recipe.checks import find_problems, raise_problems
 from asdf.recipe.command_line import parse_command_line
 from asdf.recipe.corpora import Corpus
@@ -132,6 +133,7 @@ def open_recipe(
     Args:
         next_config: is named at the end of a run whose corpora the recipe made itself.
     """
+    answer_with(corpora)
     with ExitStack() as ending, exit_status() as statuses:
         open_streams()
         # Before the arguments: a launcher whose variables contradict each other is refused first.

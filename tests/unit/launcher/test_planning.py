@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.launcher import PointOptions, plan_runs
+from tests.recipes.voices import make_voices, trials_of
 
 OWN = '''
 from dataclasses import dataclass
@@ -117,3 +118,71 @@ def test_a_draw_states_its_seed(recipe):
     assert made.describe() == (
         "2 runs: 1 config x 2 of the 4 points of the grid (drawn with --random-seed 5)"
     )
+
+
+def plan_folds(recipe, corpus, tmp_path, *overrides, **options):
+    folder = make_voices(corpus, tmp_path / "voices")
+    words = (f"paths.database_folder={folder}", *overrides)
+    return plan(recipe, ["debug"], *words, folds="attack:2", **options)
+
+
+def test_each_fold_of_a_point_is_a_run(recipe, corpus, tmp_path):
+    made = plan_folds(recipe, corpus, tmp_path, seeds="0-1", sweeps=["network.max_epochs=1,2"])
+    assert made.describe() == "8 runs: 1 config x 2 points x 2 folds x 2 seeds"
+    assert [run.system.name for run in made.runs][:3] == [
+        "system1-max_epochs_1-attack_A01_A02-fold1of2-seed0",
+        "system1-max_epochs_1-attack_A03-fold2of2-seed0",
+        "system1-max_epochs_1-attack_A01_A02-fold1of2-seed1",
+    ]
+    first = made.runs[0]
+    assert first.name == "debug-max_epochs_1-attack_A01_A02-fold1of2-seed0"
+    recipes = [run.settings.recipe for run in made.runs[:2]]
+    genuine = [trial for trial in trials_of(tmp_path / "voices", "train") if trial[2] == "-"]
+    counts = {name: sum(trial[0] == name for trial in genuine) for name in ("anna", "bert")}
+    largest = max(counts, key=lambda name: counts[name])
+    smallest = ({"anna", "bert"} - {largest}).pop()
+    assert [settings.leave_out_speakers for settings in recipes] == [(largest,), (smallest,)]
+    assert recipes[0].leave_out == ("attack", "A01", "A02")
+    assert recipes[1].leave_out == ("attack", "A03")
+    for settings in recipes:
+        assert settings.evaluate_left_out
+        assert settings.evaluation_sets == ("demo-train+demo-dev",)
+        assert settings.validation_sets == ("demo-dev",)
+    assert first.overrides[-1] == f"paths.system_folder='{first.system.name}'"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "options", "message"),
+    [
+        (
+            ("recipe.leave_out=('attack', 'A01')",),
+            {},
+            "recipe.leave_out is set for all runs and named by --folds: leave one out",
+        ),
+        (
+            (),
+            {"sweeps": ["recipe.evaluate_left_out=True,False"]},
+            "recipe.evaluate_left_out is named by --folds and named by --sweep: leave one out",
+        ),
+    ],
+)
+def test_folds_that_cannot_be_run_are_refused(
+    recipe, corpus, tmp_path, overrides, options, message
+):
+    with pytest.raises(UsageError) as caught:
+        plan_folds(recipe, corpus, tmp_path, *overrides, **options)
+    assert message in str(caught.value)
+
+
+def test_a_fold_that_leaves_nothing_to_choose_by_is_refused(recipe, corpus, tmp_path):
+    folder = make_voices(corpus, tmp_path / "voices")
+    attacks = {utterance: attack for _, utterance, attack in trials_of(folder, "dev")}
+    lines = (corpus / "dev_list.txt").read_text().splitlines(keepends=True)
+    (folder / "dev_list.txt").unlink()
+    with (folder / "dev_list.txt").open("w") as file:
+        file.writelines(line for line in lines if attacks[Path(line.split()[0]).stem] != "A03")
+    with pytest.raises(AsdfError) as caught:
+        plan(recipe, ["debug"], f"paths.database_folder={folder}", folds="attack:2", seeds="0-2")
+    message = str(caught.value)
+    assert message.startswith("the list demo-dev.without-attack=A01,A02.speaker=")
+    assert message.count("none of them spoof: an EER needs both classes") == 1

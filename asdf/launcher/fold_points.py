@@ -1,0 +1,136 @@
+"""The points of a launch with the folds of each: `--folds attack:2`.
+
+Invariant: the folds of a point are those of its training sets, read as its runs will read them; all
+folds have what their runs need, or the launch ends before any starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from asdf.launcher.points import SEED, Point
+from asdf.recipe.asking import corpora_of
+from asdf.recipe.checks import Problem, failures, raise_problems
+from asdf.recipe.corpora import Corpus
+from asdf.recipe.folders import folders_of
+from asdf.recipe.folds import (
+    CorpusLists,
+    Fold,
+    FoldRequest,
+    check_fold,
+    divide_into_folds,
+    fold_overrides,
+)
+from asdf.settings import Settings
+from asdf.settings.layers import Config
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    """A config with a point on top of it.
+
+    Attributes:
+        overrides: of the point, and those for all runs.
+        fold: the name of the fold that it is; '' for none.
+    """
+
+    config: Config
+    point: Point
+    overrides: list[str]
+    fold: str = ""
+
+
+@dataclass(frozen=True)
+class FoldCounts:
+    """How many configs there are, and how many folds of each point."""
+
+    configs: int
+    counts: tuple[int, ...]
+
+    def describe(self) -> str:
+        """Return '4 folds', or '3 to 4 folds'."""
+        low = min(self.counts)
+        high = max(self.counts)
+        return count_of(low, "fold") if low == high else f"{low} to {high} folds"
+
+
+def count_of(number: int, thing: str) -> str:
+    """Return '1 run' or '2 runs'."""
+    return f"{number:,} {thing}" + "s" * (number != 1)
+
+
+def fold_points(
+    recipe: Path, folds: str, planned: Sequence[PlannedPoint], initial: Settings
+) -> tuple[list[int], list[PlannedPoint]]:
+    """Return the number of folds of each point, and a point per fold, those of one seed together.
+
+    Args:
+        recipe: its run.py.
+        folds: 'attack:2'.
+
+    Raises:
+        UsageError, AsdfError: the lists of a point cannot be read or divided, or a fold of it
+            lacks what its run needs.
+    """
+    request = FoldRequest.parse(folds)
+    maker = _FoldMaker(recipe, request, initial, corpora_of(recipe))
+    counts = []
+    folded = []
+    for point in planned:
+        points = maker.fold(point)
+        counts.append(len(points))
+        folded += points
+    raise_problems(maker.problems, list(dict.fromkeys(point.config.name for point in planned)))
+    return counts, folded
+
+
+class _FoldMaker:
+    """Makes the folds of points, and collects what is wrong with them."""
+
+    def __init__(
+        self,
+        recipe: Path,
+        request: FoldRequest,
+        initial: Settings,
+        corpora: Mapping[str, Corpus],
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._recipe = recipe
+        self._request = request
+        self._initial = initial
+        self._corpora = corpora
+        self._lists: dict[Path, CorpusLists] = {}
+        self._checked: set[tuple[str, Point, str]] = set()
+
+    def fold(self, planned: PlannedPoint) -> list[PlannedPoint]:
+        """Return the folds of a point."""
+        config = planned.config
+        settings = config.sections()
+        database = folders_of(settings.paths, self._recipe.parent).database
+        lists = self._lists.setdefault(database, CorpusLists(self._corpora, database))
+        training = [lists.read(name) for name in settings.recipe.training_sets]
+        folds = divide_into_folds(training, self._request)
+        requests = []
+        for fold in folds:
+            overrides = fold_overrides(fold, settings, self._corpora)
+            requests.append([*planned.overrides, *overrides])
+        run_configs = self._recipe.parent / "configs" / "run_configs.py"
+        (configs,) = self._initial.read_points(run_configs, [config.name], requests)
+        points = []
+        for folded, fold, overrides in zip(configs, folds, requests, strict=True):
+            self._check(folded, planned.point, fold, lists)
+            points.append(PlannedPoint(folded, planned.point, overrides, fold.name))
+        return points
+
+    def _check(self, config: Config, point: Point, fold: Fold, lists: CorpusLists) -> None:
+        """Note what is wrong with a fold; once for all seeds, which change nothing of it."""
+        unseeded = tuple(choice for choice in point if choice.setting != SEED)
+        key = (config.name, unseeded, fold.name)
+        if key in self._checked:
+            return
+        self._checked.add(key)
+        for error in failures([partial(check_fold, config.sections(), lists)]):
+            self.problems.append(Problem(config.name, error))
