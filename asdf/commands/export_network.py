@@ -5,14 +5,17 @@
     python -m asdf export net.pt --format rawnet2 RawNet2.pth         ASVspoof 2021's RawNet2
     python -m asdf export net.pt --format antideepfake net.ckpt       AntiDeepfake; or .safetensors
     python -m asdf export net.pt --format onnx net.onnx               ONNX, for any language
+    python -m asdf export net.pt --format onnx small.onnx --int8      with weights of 8 bits
     python -m asdf export net.pt --format torchscript net.ts          TorchScript, for C++
     python -m asdf export net.pt --format torchscript net.ts --samples 48000    of 3 s
     python -m asdf export net.pt --format safetensors net.safetensors ASDF loads it as well
     python -m asdf export net.pt --format hub folder/                 for Hugging Face's uploader
 
-ONNX and TorchScript take waveforms (batch, samples) of exactly --samples samples at 16 kHz and
-return embeddings and logits (spoof, bona fide): cut or repeat recordings to that length.
-Calibration is not in them. ONNX needs the package onnx.
+ONNX and TorchScript take waveforms (batch, samples) at 16 kHz and return embeddings and logits
+(spoof, bona fide); calibration is not in them. ONNX takes any length, where the network's graph
+gives its numbers at all lengths that are checked; TorchScript, and ONNX with --samples, take
+exactly --samples samples: cut or repeat recordings to that length. ONNX needs the packages onnx
+and onnxruntime.
 
 A hub folder holds model.safetensors, config.json and README.md, a model card with the corpora, the
 settings and the error rates that the network's file, or the results of its run, state.
@@ -62,6 +65,8 @@ def main(arguments: list[str]) -> int:
         raise UsageError(
             f"--samples is for {' and '.join(GRAPHS)}; {args.format} has no fixed length."
         )
+    if args.int8 and args.format != "onnx":
+        raise UsageError(f"--int8 is for onnx; {args.format} has weights as the network has them.")
     if args.samples is not None and args.samples < FRAME_SAMPLES:
         raise UsageError(f"--samples: at least {FRAME_SAMPLES}, which is one frame.")
     # Before the network is read, which takes the longest.
@@ -132,7 +137,10 @@ def _check_no_loss(network: nn.Module, layout: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    usage = "NETWORK --format FORMAT OUT [--samples N] [--base WEIGHTS] [--network-folder FOLDER]"
+    usage = (
+        "NETWORK --format FORMAT OUT [--samples N] [--int8] [--base WEIGHTS] "
+        "[--network-folder FOLDER]"
+    )
     parser = command_parser("export", __doc__, usage)
     parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
     parser.add_argument(
@@ -142,7 +150,13 @@ def _parser() -> argparse.ArgumentParser:
         "out", type=Path, metavar="OUT", help="the file to write; for hub the folder"
     )
     parser.add_argument(
-        "--samples", type=int, metavar="N", help="onnx, torchscript: length of waveforms (64600)"
+        "--samples",
+        type=int,
+        metavar="N",
+        help="onnx, torchscript: the only length of waveforms (onnx: any; torchscript: 64600)",
+    )
+    parser.add_argument(
+        "--int8", action="store_true", help="onnx: quantise the weights of large linear layers"
     )
     parser.add_argument(
         "--base",
@@ -206,13 +220,9 @@ def _write_rawnet2(args: argparse.Namespace, network: nn.Module, file: NetworkFi
 def _write_graph(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:
     from asdf.interchange import samples_for, write_onnx, write_torchscript
 
-    samples = samples_for(network, args.samples)
-    write = write_onnx if args.format == "onnx" else write_torchscript
-    checked = write(network, args.out, samples)
-    return (
-        f"takes waveforms (batch, {samples}) at 16 kHz, gives embeddings and logits (spoof, bona "
-        f"fide)\n{checked}"
-    )
+    if args.format == "onnx":
+        return write_onnx(network, args.out, args.samples, args.int8)
+    return write_torchscript(network, args.out, samples_for(network, args.samples))
 
 
 def _write_safetensors(args: argparse.Namespace, network: nn.Module, file: NetworkFile) -> str:

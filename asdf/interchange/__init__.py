@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         read_fused_file,
         write_fused_file,
     )
-    from asdf.interchange.graphs import samples_for, write_onnx, write_torchscript
+    from asdf.interchange.graphs import samples_for, write_torchscript
     from asdf.interchange.hub import write_hub_folder, write_safetensors_network
     from asdf.interchange.importing import Imported, import_detector
     from asdf.interchange.model_card import measured_eers, model_card_text
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         read_network,
         read_network_file,
     )
+    from asdf.interchange.onnx_graphs import onnx_graph, write_onnx
     from asdf.interchange.opening import describe_source, find_network, note_source, read_detector
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
     from asdf.interchange.published import (
@@ -66,13 +67,14 @@ _HOMES = {
         "read_fused_file",
         "write_fused_file",
     ),
-    "graphs": ("samples_for", "write_onnx", "write_torchscript"),
+    "graphs": ("samples_for", "write_torchscript"),
     "hub": ("write_hub_folder", "write_safetensors_network"),
     "importing": ("Imported", "import_detector"),
     "model_card": ("measured_eers", "model_card_text"),
     "named_weights": ("bytes_to_fetch", "names_path", "pin_weights"),
     "network_file": ("NETWORK_SECTIONS", "NetworkFile", "write_network_file"),
     "network_reading": ("fill_for_scoring", "fill_network", "read_network", "read_network_file"),
+    "onnx_graphs": ("onnx_graph", "write_onnx"),
     "opening": ("describe_source", "find_network", "note_source", "read_detector"),
     "pretrained": ("build_front_end", "build_pretrained", "load_pretrained"),
     "published": ("aasist_state", "load_detector_weights", "published_state", "rawnet2_state"),
@@ -117,6 +119,7 @@ __all__ = [
     "model_card_text",
     "names_path",
     "note_source",
+    "onnx_graph",
     "pin_weights",
     "published_state",
     "rawnet2_state",

@@ -1,9 +1,8 @@
-"""Networks as graphs that run without ASDF: TorchScript and ONNX.
+"""Networks as graphs that run without ASDF: what TorchScript and ONNX share, and TorchScript.
 
-Invariant: a graph takes one number of samples, which it checks, and any number of utterances; its
-results are compared with the network's before the file is written. A graph fixes what a network
-decides from a recording's length, such as how many graph nodes it pools, so another length would
-give other scores in silence.
+Invariant: a graph's results are compared with the network's before the file is written, and a graph
+that was compared at one number of samples takes no other, which it checks. It takes any number of
+utterances.
 
 Shapes: B utterances, T samples, E embedding values.
 """
@@ -11,10 +10,9 @@ Shapes: B utterances, T samples, E embedding values.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -30,11 +28,17 @@ SAMPLES = 64600
 TOLERANCE = 1e-4
 """By how much numbers up to 1 may differ; larger ones by as much more."""
 
-_OPSET = 17
-_INPUT = "waveforms"
-_OUTPUTS = ["embeddings", "logits"]
+TRACED = 2
+"""Waveforms that a graph is made with."""
+
+CHECKED = 3
+"""Waveforms that it is checked with; another number shows whether the first became a constant."""
 
 Forward = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+class GraphError(AsdfError):
+    """A network that cannot be made a graph, or whose graph gives other numbers."""
 
 
 class _OneLength(nn.Module):
@@ -56,7 +60,7 @@ class _OneLength(nn.Module):
 
 
 @contextmanager
-def _returning_a_pair(network: nn.Module) -> Iterator[None]:
+def returning_a_pair(network: nn.Module) -> Iterator[None]:
     """Let `network` return a tuple in the block, which tracers know: embeddings and logits."""
     # Not a module around it: a tracer leaves out the hooks of inner modules.
     handle = network.register_forward_hook(_as_pair)
@@ -90,104 +94,68 @@ def write_torchscript(network: nn.Module, path: Path, samples: int) -> str:
     """Write `network`, in eval mode, as TorchScript; return what was checked, in words.
 
     Raises:
-        AsdfError: the network cannot be traced, or its graph gives other numbers.
+        GraphError: the network cannot be traced, or its graph gives other numbers.
     """
     # Silence tracer warnings about constant shapes (intended: the length is fixed) and
     # TorchScript's deprecation.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with torch.no_grad(), _returning_a_pair(network):
-                # `_compare` checks more than check_trace, which traces a second time.
-                traced = torch.jit.trace(network, _noise(2, samples), check_trace=False)
+            with torch.no_grad(), returning_a_pair(network):
+                # `compare` checks more than check_trace, which traces a second time.
+                traced = torch.jit.trace(network, noise(TRACED, samples), check_trace=False)
                 # Scripted: a tracer would turn the check of the length into a constant.
                 graph = torch.jit.script(_OneLength(traced, samples))
         except Exception as error:  # of any kind, from a network that may be the user's
-            raise _export_error(network, "TorchScript", error) from error
-        checked = _compare(network, samples, graph)
+            raise export_error(network, "TorchScript", error) from error
+        checked = compare(network, [(CHECKED, samples)], graph)
         with atomic_write(path, "wb") as file:
             torch.jit.save(graph, file)
-    return checked
+    return f"{describe_input(samples)}\n{checked}"
 
 
-def write_onnx(network: nn.Module, path: Path, samples: int) -> str:
-    """Write `network`, in eval mode, as ONNX; return what was checked, in words.
-
-    Raises:
-        AsdfError: the package onnx is missing, the network cannot be exported, or its graph gives
-            other numbers.
-    """
-    try:
-        import onnx  # noqa: F401
-    except ImportError as error:
-        raise AsdfError(
-            "exporting to ONNX needs the package onnx: pip install 'asdf-antispoofing[onnx]'"
-        ) from error
-    content = _export_onnx(network, samples)
-    checked = _check_onnx(network, samples, content)
-    with atomic_write(path, "wb") as file:
-        file.write(content)
-    return checked
-
-
-def _export_onnx(network: nn.Module, samples: int) -> bytes:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "net.onnx"
-        try:
-            with torch.no_grad(), _returning_a_pair(network), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                torch.onnx.export(
-                    network,
-                    (_noise(2, samples),),
-                    path,
-                    input_names=[_INPUT],
-                    output_names=_OUTPUTS,
-                    dynamic_axes={name: {0: "batch"} for name in (_INPUT, *_OUTPUTS)},
-                    opset_version=_OPSET,
-                    # The newer exporter needs further packages, and stops at WavLM's relative
-                    # positions.
-                    dynamo=False,
-                )
-        except Exception as error:  # of any kind, from a network that may be the user's
-            raise _export_error(network, "ONNX", error) from error
-        # The exporter writes the weights of a larger network to files of their own.
-        if len(list(Path(folder).iterdir())) > 1:
-            raise AsdfError(
-                f"{type(network).__name__} is larger than 2 GB, the most that an ONNX file holds; "
-                "nothing was written. Export it as torchscript."
-            )
-        return path.read_bytes()
-
-
-def _check_onnx(network: nn.Module, samples: int, content: bytes) -> str:
-    try:
-        import onnxruntime
-    except ImportError:
-        # The check alone needs it, and the file can be written without one.
-        return "not run: the package onnxruntime is not installed"
-    # From memory: what does not pass is never at its path.
-    session: Any = onnxruntime.InferenceSession(content)
-
-    def run(waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-        embeddings, logits = session.run(None, {_INPUT: waveforms_BT.numpy()})
-        return torch.from_numpy(embeddings), torch.from_numpy(logits)
-
-    return _compare(network, samples, run)
-
-
-def _noise(batch: int, samples: int) -> Tensor:
+def noise(batch: int, samples: int) -> Tensor:
     """Return noise at about the level of speech, (batch, samples); the same in each export."""
     generator = torch.Generator().manual_seed(batch)
     return 0.1 * torch.randn(batch, samples, generator=generator)
 
 
-def _compare(network: nn.Module, samples: int, graph: Forward) -> str:
-    """Run the graph on another batch than it was traced with; return the difference, in words."""
-    # Another number of utterances shows whether the tracer took that number for a constant.
-    waveforms_BT = _noise(3, samples)
+def compare(network: nn.Module, batches: Sequence[tuple[int, int]], graph: Forward) -> str:
+    """Run the graph as the network; return the largest difference, in words.
+
+    Args:
+        batches: number of waveforms, and their number of samples.
+
+    Raises:
+        GraphError: the graph gives other numbers, or fails.
+    """
+    largest = 0.0
+    for batch, samples in batches:
+        waveforms_BT = noise(batch, samples)
+        largest = max(largest, _compare_batch(network, waveforms_BT, graph))
+    count = sum(batch for batch, _ in batches)
+    lengths = sorted({samples for _, samples in batches})
+    of_lengths = ""
+    if len(lengths) > 1:
+        shown = ", ".join(f"{samples:,}" for samples in lengths[:-1])
+        of_lengths = f" of {shown} and {lengths[-1]:,} samples"
+    return (
+        f"run on {count} waveforms{of_lengths}: differs from the network by {largest:.1e} at most"
+    )
+
+
+def _compare_batch(network: nn.Module, waveforms_BT: Tensor, graph: Forward) -> float:
+    """Return the largest difference of the outputs for one batch."""
+    kind = type(network).__name__
     with torch.no_grad():
         expected = network(waveforms_BT)
-        results = graph(waveforms_BT)
+        try:
+            results = graph(waveforms_BT)
+        except Exception as error:  # of any kind: the runtimes have their own
+            raise GraphError(
+                f"the exported graph of {kind} fails for waveforms of {waveforms_BT.shape[1]:,} "
+                f"samples; nothing was written. {_first_line(error)}"
+            ) from error
     differences = []
     allowed = TOLERANCE
     for expected_BX, result_BX in zip(expected, results, strict=True):
@@ -196,20 +164,32 @@ def _compare(network: nn.Module, samples: int, graph: Forward) -> str:
     largest = max(differences)
     # Each of them: NaN is neither the largest nor within the limit.
     if not all(difference <= allowed for difference in differences):
-        raise AsdfError(
-            f"the exported graph of {type(network).__name__} gives other numbers than the network, "
-            f"by {largest:.2g}; nothing was written. Its forward may do what a graph cannot "
-            "follow, such as branch on values."
+        raise GraphError(
+            f"the exported graph of {kind} gives other numbers than the network for waveforms of "
+            f"{waveforms_BT.shape[1]:,} samples, by {largest:.2g}; nothing was written. Its "
+            "forward may do what a graph cannot follow, such as branch on values."
         )
+    return largest
+
+
+def describe_input(samples: int | None) -> str:
+    """Return what a graph takes and gives, in words; None: waveforms of any length."""
+    lengths = "samples), of any length," if samples is None else f"{samples})"
     return (
-        f"run on {len(waveforms_BT)} waveforms: differs from the network by {largest:.1e} at most"
+        f"takes waveforms (batch, {lengths} at 16 kHz, gives embeddings and logits (spoof, bona "
+        "fide)"
     )
 
 
-def _export_error(network: nn.Module, layout: str, error: Exception) -> AsdfError:
-    # torch's messages go on for pages about its internals.
-    reason = next((line for line in str(error).splitlines() if line.strip()), "")
-    return AsdfError(
+def export_error(network: nn.Module, layout: str, error: Exception) -> GraphError:
+    """Return the message of a failed export."""
+    return GraphError(
         f"{type(network).__name__} cannot be exported as {layout}: {type(error).__name__}: "
-        f"{reason.strip()}"
+        f"{_first_line(error)}"
     )
+
+
+def _first_line(error: Exception) -> str:
+    # torch's messages go on for pages about its internals.
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line for line in lines if line), "")

@@ -27,6 +27,7 @@ from asdf.networks.conformer_blocks import (
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.ssl_detector import BackEnd, SizedBackEnd, SSLDetector
 from asdf.networks.timed_back_end import TimedBackEnd
+from asdf.networks.traced_sizes import Size
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import Sections
 
@@ -72,11 +73,11 @@ class TCMEncoder(ConformerEncoder):
     attention_class = HeadTokenAttention
 
     def forward(self, x_BLE: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        positions_LE = sinusoids(int(x_BLE.shape[1]), int(x_BLE.shape[2]), x_BLE.device)
+        positions_LE = sinusoids(x_BLE.shape[1], int(x_BLE.shape[2]), x_BLE.device)
         return super().forward(x_BLE + positions_LE)
 
 
-def sinusoids(frames: int, dimension: int, device: torch.device | None = None) -> Tensor:
+def sinusoids(frames: Size, dimension: int, device: torch.device | None = None) -> Tensor:
     """Return sines (even values) and cosines (odd ones) of positions, (frames, dimension).
 
     Angles are rounded to float32 before, as in the published code.

@@ -21,6 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.traced_sizes import at_most
+
 MAX_DISTANCE = 512
 """In frames; larger distances have the embedding of this one."""
 FEED_FORWARD = 4
@@ -58,8 +60,8 @@ class RelativeAttention(nn.Module):
         Each distance that occurs is computed once per query: an embedding for each pair of frames
         would take L times as much memory.
         """
-        frames = int(queries_BHLD.shape[2])
-        reach = min(frames - 1, MAX_DISTANCE)
+        frames = queries_BHLD.shape[2]
+        reach = at_most(frames - 1, MAX_DISTANCE)
         first = MAX_DISTANCE - reach
         embeddings_RD = self.rel_pos_emb.weight[first : first + 2 * reach + 1]
         by_distance_BHLR = queries_BHLD @ embeddings_RD.transpose(0, 1)
@@ -117,7 +119,7 @@ class HeadTokenAttention(nn.Module):
 def split_heads(x_BLC: Tensor, heads: int) -> Tensor:
     """Return (batch, heads, frames, values of a head)."""
     # Not unflatten: ONNX's exporter takes its batch size for a constant.
-    heads_BLHD = x_BLC.reshape(x_BLC.shape[0], int(x_BLC.shape[1]), heads, -1)
+    heads_BLHD = x_BLC.reshape(x_BLC.shape[0], x_BLC.shape[1], heads, -1)
     return heads_BLHD.transpose(1, 2)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.architectures import ConvLayers, first_inputs
 from asdf.networks.spectral import power_spectrum
+from asdf.networks.traced_sizes import windows
 
 WINDOW = 400
 HOP = 160
@@ -76,7 +77,7 @@ class StackedFilterBank(nn.Module):
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         """Return (batch, frames, 2 * bands)."""
-        frames_BLW = (waveforms_BT.double() * 2**15).unfold(1, WINDOW, HOP)
+        frames_BLW = windows(waveforms_BT.double() * 2**15, WINDOW, HOP)
         frames_BLW = frames_BLW - frames_BLW.mean(dim=2, keepdim=True)
         # A window's first sample has no other before it.
         before_BLW = torch.cat([frames_BLW[:, :, :1], frames_BLW[:, :, :-1]], dim=2)
@@ -118,12 +119,11 @@ class WhisperLogMel(nn.Module):
         """Return (batch, bands, frames of 10 ms)."""
         half = WINDOW // 2
         # Written out: ONNX does not know the length of what torch mirrors.
-        # int: ONNX wants a constant.
-        waveforms_BT = waveforms_BT[:, : self.used_samples(int(waveforms_BT.shape[1]))].double()
+        waveforms_BT = waveforms_BT[:, : self.used_samples(waveforms_BT.shape[1])].double()
         before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
         after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
         mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
-        frames_BLW = mirrored_BT.unfold(1, WINDOW, HOP)[:, :-1]
+        frames_BLW = windows(mirrored_BT, WINDOW, HOP)[:, :-1]
         powers_BLF = power_spectrum(frames_BLW * self.taper.double(), WINDOW, range(201))
         x_BLN = (powers_BLF @ self.bands.double()).clamp(min=1e-10).log10()
         x_BLN = torch.maximum(x_BLN, x_BLN.amax(dim=(1, 2), keepdim=True) - 8)

@@ -16,7 +16,6 @@ from inspect import signature
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
@@ -24,6 +23,7 @@ from asdf.networks.interface import repeat_short
 from asdf.networks.layers import WeightedSum
 from asdf.networks.masking import Masking
 from asdf.networks.parts import all_parameters, resting_names
+from asdf.networks.traced_sizes import normalize_rows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
@@ -286,9 +286,8 @@ class FrontEnd(nn.Module, ABC):
         self.check_loaded()
         waveforms_BT = repeat_short(waveforms_BT, self.window)
         if self.normalize_waveforms:
-            samples = int(waveforms_BT.shape[-1])  # int: ONNX wants a constant
             # Each row by itself: torchaudio's bundles normalise a batch as a whole.
-            waveforms_BT = F.layer_norm(waveforms_BT, [samples])
+            waveforms_BT = normalize_rows(waveforms_BT)
         return self.states(waveforms_BT)
 
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.full_precision import without_autocast
+from asdf.networks.traced_sizes import at_least, share
 
 INPUT_DROPOUT = 0.2
 POOL_DROPOUT = 0.3
@@ -146,7 +147,7 @@ class GraphPool(nn.Module):
             dropped_BNC = self.drop(x_BNC.float())
             scores_BN1 = torch.sigmoid(self.proj(dropped_BNC))
         nodes, values = x_BNC.shape[1:]
-        count = max(int(nodes * self.ratio), 1)
+        count = at_least(share(nodes, self.ratio), 1)
         best_BK1 = scores_BN1.topk(count, dim=1).indices
         scored_BNC = x_BNC * scores_BN1.to(x_BNC.dtype)
         best_BKC = best_BK1.expand(-1, -1, values)

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from asdf.errors import AsdfError
 from asdf.networks.layers import WeightedSum
+from asdf.networks.traced_sizes import at_least, is_traced
 from asdf.settings.sections import Sections
 
 
@@ -178,7 +179,7 @@ def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
         AsdfError: the waveforms have no samples.
     """
     samples = waveforms_BT.shape[-1]
-    if samples >= min_samples:
+    if not is_traced() and samples >= min_samples:
         return waveforms_BT
     if samples == 0:
         raise AsdfError(
@@ -186,7 +187,8 @@ def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
             "activity detection left nothing of it. Take it off the list."
         )
     repeats = (min_samples + samples - 1) // samples  # rounded up
-    return waveforms_BT.repeat(1, repeats)[:, :min_samples]
+    # A graph takes this way for longer ones, too, which it repeats once.
+    return waveforms_BT.repeat(1, repeats)[:, : at_least(samples, min_samples)]
 
 
 def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:

@@ -32,8 +32,8 @@ class MaxFeatureMap(nn.Module):
 
     def forward(self, x_BCLF: Tensor) -> Tensor:
         # Not unflatten: ONNX's exporter takes its batch size for a constant.
-        sizes = [int(size) for size in x_BCLF.shape[1:]]
-        halves_B2CLF = x_BCLF.reshape(x_BCLF.shape[0], 2, sizes[0] // 2, *sizes[1:])
+        batch, channels, *others = x_BCLF.shape
+        halves_B2CLF = x_BCLF.reshape(batch, 2, int(channels) // 2, *others)
         return halves_B2CLF.amax(dim=1)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from asdf.networks.front_end import FrontEnd
+from asdf.networks.traced_sizes import windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
@@ -34,7 +35,7 @@ class RawFrontEnd(FrontEnd):
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the samples, (batch, frames, window)."""
-        yield self.mask(waveforms_BT.unfold(1, self.window, self.hop))
+        yield self.mask(windows(waveforms_BT, self.window, self.hop))
 
     def feature_settings(self) -> dict[str, Any]:
         """Return the settings of the base class without an architecture, and the frames'."""

@@ -33,6 +33,7 @@ from asdf.networks.spectral_matrices import (
     linear_filters,
     mel_filters,
 )
+from asdf.networks.traced_sizes import windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Spectrum
 
@@ -206,7 +207,7 @@ class StaticFeatures(nn.Module):
         """Return the powers (batch, frames, bins of the band)."""
         later_BT = waveforms_BT[:, 1:] - self.pre_emphasis * waveforms_BT[:, :-1]
         emphasized_BT = torch.cat([waveforms_BT[:, :1], later_BT], dim=1)
-        frames_BLW = emphasized_BT.unfold(1, self.sizes.window, self.sizes.hop) * self.taper
+        frames_BLW = windows(emphasized_BT, self.sizes.window, self.sizes.hop) * self.taper
         return power_spectrum(frames_BLW, self.sizes.n_fft, self.sizes.bins)
 
 
@@ -214,7 +215,7 @@ def power_spectrum(frames_BLW: Tensor, n_fft: int, bins: range) -> Tensor:
     """Return the powers (batch, frames, bins) of windows (batch, frames, window)."""
     if torch.onnx.is_in_onnx_export():
         # ONNX as torch writes it has no Fourier transform.
-        matrix_WF = fourier_matrix(frames_BLW.shape[2], n_fft, bins)
+        matrix_WF = fourier_matrix(int(frames_BLW.shape[2]), n_fft, bins)
         parts_BLF = frames_BLW @ torch.tensor(matrix_WF, dtype=frames_BLW.dtype)
         real_BLF, imaginary_BLF = parts_BLF.chunk(2, dim=2)
         return real_BLF.square() + imaginary_BLF.square()

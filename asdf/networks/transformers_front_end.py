@@ -36,6 +36,7 @@ from asdf.networks.extractors import make_inputs
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.full_precision import without_autocast
 from asdf.networks.layers import choose_dropped
+from asdf.networks.traced_sizes import is_traced
 from asdf.networks.transformers_config import (
     EXTRACTOR,
     check_layer_counts,
@@ -197,12 +198,8 @@ class TransformersFrontEnd(FrontEnd):
 
         Written out, since transformers' loop takes exactly 30 s.
         """
-        # int: ONNX wants a constant.
-        whole = self.used_samples(int(waveforms_BT.shape[1]))
-        longest = self.hop * self.model.embed_positions.num_embeddings
         parts = []
-        for start in range(0, whole, longest):
-            part_BT = waveforms_BT[:, start : min(start + longest, whole)]
+        for part_BT in self._divide_for_whisper(waveforms_BT):
             with without_autocast(part_BT):
                 bands_BNL = self.inputs(part_BT.float())
             parts.append(self.mask(whisper_stem(self.model, bands_BNL)))
@@ -212,6 +209,20 @@ class TransformersFrontEnd(FrontEnd):
         for layer, is_dropped in zip(layers, dropped, strict=True):
             parts = [_run_layer(layer, part_BLC, is_dropped) for part_BLC in parts]
             yield torch.cat(parts, dim=1)
+
+    def _divide_for_whisper(self, waveforms_BT: Tensor) -> list[Tensor]:
+        """Return parts (batch, up to 30 s of samples), without what the frames do not look at."""
+        whole = self.used_samples(waveforms_BT.shape[1])
+        longest = self.hop * self.model.embed_positions.num_embeddings
+        # A graph has a constant number of parts: with one, it takes any length up to 30 s, and
+        # more positions than there are make it fail.
+        if is_traced() and int(whole) <= longest:
+            return [waveforms_BT[:, :whole]]
+        whole = int(whole)
+        parts = []
+        for start in range(0, whole, longest):
+            parts.append(waveforms_BT[:, start : min(start + longest, whole)])
+        return parts
 
 
 class _Watch:

@@ -402,27 +402,126 @@ def test_torchscript_runs_without_asdf(kind, make, run, tmp_path):
             graph(0.1 * torch.randn(3, samples + 320))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_onnx_runs_without_torch(kind, make, run, tmp_path):
+@pytest.fixture
+def onnx_session():
+    """Open an ONNX graph, as a program without torch does."""
     pytest.importorskip("onnx", reason="in the test extra")
     runtime = pytest.importorskip("onnxruntime", reason="in the test extra")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    return lambda path: runtime.InferenceSession(path, options)
+
+
+def check_onnx(session, network, batch: int, samples: int) -> None:
+    generator = torch.Generator().manual_seed(samples)
+    waveforms = 0.1 * torch.randn(batch, samples, generator=generator)
+    with torch.no_grad():
+        expected = network(waveforms)
+    got = session.run(["embeddings", "logits"], {"waveforms": waveforms.numpy()})
+    torch.testing.assert_close(tuple(map(torch.from_numpy, got)), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_onnx_runs_without_torch_on_any_length(kind, make, run, tmp_path, onnx_session):
+    """At lengths that the export does not check: other numbers of nodes, repeats, one frame."""
     network, path = graph_network(kind, make)
-    words = [] if kind == "SSL_SLS" else ["--samples", CLIP]
-    status, said, err = run("export", path, "--format", "onnx", tmp_path / "net.onnx", *words)
+    status, said, err = run("export", path, "--format", "onnx", tmp_path / "net.onnx")
     assert (status, err) == (0, ""), err
+    assert "takes waveforms (batch, samples), of any length, at 16 kHz" in said
+    assert "9,001, 20,011, 64,600 and 70,001 samples: differs from the network by" in said
+    session = onnx_session(tmp_path / "net.onnx")
+    for batch, samples in ((4, 16000), (1, 50), (2, 700), (1, 2316), (1, 19999)):
+        check_onnx(session, network, batch, samples)
+    if kind == "SSL_Conformer":
+        # More than 512 frames, from which on distances are alike.
+        check_onnx(session, network, 1, 180_000)
+
+
+@pytest.mark.parametrize("kind", ["SSL_AASIST", "SSL_SLS"])
+def test_onnx_of_one_length_takes_no_other(kind, make, run, tmp_path, onnx_session):
+    network, path = graph_network(kind, make)
+    words = ["--format", "onnx", tmp_path / "net.onnx", "--samples", 6000]
+    status, said, err = run("export", path, *words)
+    assert (status, err) == (0, ""), err
+    assert "takes waveforms (batch, 6000) at 16 kHz" in said
     assert "run on 3 waveforms: differs from the network by" in said
-    session = runtime.InferenceSession(tmp_path / "net.onnx")
-    samples = 6000 if kind == "SSL_SLS" else CLIP
+    session = onnx_session(tmp_path / "net.onnx")
     for batch in (1, 4):
-        waveforms = 0.1 * torch.randn(batch, samples)
-        with torch.no_grad():
-            expected = network(waveforms)
-        got = session.run(["embeddings", "logits"], {"waveforms": waveforms.numpy()})
-        torch.testing.assert_close(
-            tuple(map(torch.from_numpy, got)), expected, atol=1e-4, rtol=1e-4
-        )
+        check_onnx(session, network, batch, 6000)
     with pytest.raises(Exception, match="invalid dimensions"):
-        session.run(None, {"waveforms": torch.zeros(1, samples + 320).numpy()})
+        session.run(None, {"waveforms": torch.zeros(1, 6320).numpy()})
+
+
+BY_LENGTH = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 2)
+
+    def forward(self, waveforms):
+        first = waveforms[:, : int(0.5 * waveforms.shape[1])]
+        means = first.square().mean(1, keepdim=True)
+        return means, self.layer(means)
+"""
+
+
+def write_halving_network(folder: Path, module: str) -> None:
+    (folder / f"{module}.py").write_text(BY_LENGTH)
+    settings = Sections()
+    settings.network.network_class = f"{module}.Net"
+    own = nn.ModuleDict({"layer": nn.Linear(1, 2)})
+    write_network_file(folder / "net.pt", NetworkFile.from_network(own, settings))
+
+
+def test_a_graph_that_is_wrong_at_other_lengths_is_written_for_one(run, tmp_path, onnx_session):
+    """A tracer takes half of the length that it sees for a constant."""
+    write_halving_network(tmp_path, "halving_network_of_a_test")
+    words = ["--format", "onnx", tmp_path / "net.onnx", "--network-folder", tmp_path]
+    status, said, _ = run("export", tmp_path / "net.pt", *words)
+    assert status == 0
+    assert "takes waveforms (batch, 64600) at 16 kHz" in said
+    assert "of one length: the exported graph of Net gives other numbers" in said
+    with pytest.raises(Exception, match="invalid dimensions"):
+        onnx_session(tmp_path / "net.onnx").run(None, {"waveforms": torch.zeros(1, 9001).numpy()})
+
+
+def test_int8_makes_large_matrices_small_and_changes_scores_a_little(
+    make, run, tmp_path, onnx_session
+):
+    onnx = pytest.importorskip("onnx", reason="in the test extra")
+    settings = settings_of("SSL_Linear")
+    wide = replace(KNOWN["tiny"], dimension=64, feed_forward=256)
+    settings.front_end.architecture = wide.to_text()
+    network, path = make("SSL_Linear", settings)
+    words = ["--format", "onnx", tmp_path / "net.onnx", "--int8"]
+    status, said, err = run("export", path, *words)
+    assert (status, err) == (0, ""), err
+    assert "Score one recording at a time" in said and "18 waveforms of noise" in said
+    weights = onnx.load(tmp_path / "net.onnx").graph.initializer
+    kinds = [(each.data_type, tuple(each.dims)) for each in weights]
+    int8 = onnx.TensorProto.INT8
+    assert kinds.count((int8, (64, 256))) == kinds.count((int8, (256, 64))) == wide.layers
+    # The logits' matrix stays as it is.
+    assert (onnx.TensorProto.FLOAT, (64, 2)) in kinds
+    waveform = 0.1 * torch.randn(1, CLIP)
+    with torch.no_grad():
+        _, expected = network(waveform)
+    (got,) = onnx_session(tmp_path / "net.onnx").run(["logits"], {"waveforms": waveform.numpy()})
+    difference = float((torch.from_numpy(got) - expected).abs().max())
+    assert 0 < difference < 0.05
+    words = ["--format", "torchscript", tmp_path / "net.ts", "--int8"]
+    status, _, errors = run("export", path, *words)
+    assert status == 2 and "--int8 is for onnx" in errors
+
+
+def test_int8_of_a_network_without_large_matrices_is_refused(run, tmp_path):
+    pytest.importorskip("onnxruntime", reason="in the test extra")
+    write_halving_network(tmp_path, "network_without_matrices_of_a_test")
+    words = ["--format", "onnx", tmp_path / "net.onnx", "--int8", "--network-folder", tmp_path]
+    status, _, errors = run("export", tmp_path / "net.pt", *words)
+    assert status == 1 and "no linear layer that is large enough" in errors
+    assert not (tmp_path / "net.onnx").exists()
 
 
 def test_a_length_that_the_network_does_not_take_is_reported(make, run, tmp_path):

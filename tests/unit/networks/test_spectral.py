@@ -288,5 +288,5 @@ def test_it_is_exported_as_a_graph(kind, tmp_path):
     network = detector(kind).eval()
     # Both compare the graph with the network.
     write_torchscript(network, tmp_path / "net.ts", 4000)
-    write_onnx(network, tmp_path / "net.onnx", 4000)
+    assert "of any length" in write_onnx(network, tmp_path / "net.onnx")
     assert (tmp_path / "net.onnx").stat().st_size > 1000

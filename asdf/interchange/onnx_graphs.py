@@ -1,0 +1,189 @@
+"""Networks as ONNX graphs, for waveforms of any length wherever that gives the network's numbers.
+
+Invariant: what is written was compared with the network, at several lengths where it takes any. A
+graph that differs or fails at one of them is written for a single length instead, with the reason;
+so is one that cannot be compared.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asdf.errors import AsdfError
+from asdf.interchange.graphs import (
+    CHECKED,
+    SAMPLES,
+    TRACED,
+    Forward,
+    GraphError,
+    compare,
+    describe_input,
+    export_error,
+    noise,
+    returning_a_pair,
+    samples_for,
+)
+from asdf.interchange.int8 import describe_effect, quantize
+from asdf.runs.files import atomic_write
+from asdf.settings.sections import FRAME_SAMPLES
+
+INPUT = "waveforms"
+OUTPUTS = ["embeddings", "logits"]
+_OPSET = 17
+# Odd ones, with odd and even numbers of graph nodes, next to the field's length.
+_LENGTHS = (9001, 20011, 70001)
+# Of the runtime's log: it writes what it raises, too.
+_FATAL = 4
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """A graph that was compared with its network.
+
+    Attributes:
+        content: the file.
+        lengths: the numbers of samples that it was compared at; those that it takes, where `any`
+            is False.
+        words: what it takes, and what was compared.
+    """
+
+    content: bytes
+    lengths: tuple[int, ...]
+    words: str
+
+
+def write_onnx(
+    network: nn.Module, path: Path, samples: int | None = None, int8: bool = False
+) -> str:
+    """Write `network`, in eval mode, as ONNX; return what was written and checked, in words.
+
+    Args:
+        samples: the only length that it takes; None: any, or the field's where that fails.
+        int8: quantise its large linear layers.
+
+    Raises:
+        AsdfError: a package is missing, or the network is too large for a file.
+        GraphError: it cannot be exported, or its graph gives other numbers.
+    """
+    graph = _make_compared(network, samples)
+    content = graph.content
+    words = graph.words
+    if int8:
+        content = quantize(graph.content)
+        sizes = (len(graph.content), len(content))
+        effect = describe_effect(runner(graph.content), runner(content), sizes, graph.lengths)
+        words = f"{words}\n{effect}"
+    with atomic_write(path, "wb") as file:
+        file.write(content)
+    return words
+
+
+def onnx_graph(network: nn.Module, samples: int | None = None) -> bytes:
+    """Return `network`, in eval mode, as the content of an ONNX file; nothing is compared.
+
+    The graph has the input `waveforms`, (batch, samples), and the outputs `embeddings` and
+    `logits`.
+
+    Args:
+        samples: the only length of waveforms that it takes; None: any.
+
+    Raises:
+        AsdfError: the package onnx is missing, or the network is too large for a file.
+        GraphError: the network cannot be exported.
+    """
+    if find_spec("onnx") is None:
+        raise AsdfError(
+            "exporting to ONNX needs the package onnx: pip install 'asdf-antispoofing[onnx]'"
+        )
+    axes = {name: {0: "batch"} for name in (INPUT, *OUTPUTS)}
+    if samples is None:
+        axes[INPUT][1] = "samples"
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        try:
+            with torch.no_grad(), returning_a_pair(network), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.onnx.export(
+                    network,
+                    (noise(TRACED, samples or SAMPLES),),
+                    path,
+                    input_names=[INPUT],
+                    output_names=OUTPUTS,
+                    dynamic_axes=axes,
+                    opset_version=_OPSET,
+                    # The newer exporter needs further packages, and stops at WavLM's relative
+                    # positions.
+                    dynamo=False,
+                )
+        except Exception as error:  # of any kind, from a network that may be the user's
+            raise export_error(network, "ONNX", error) from error
+        # The exporter writes the weights of a larger network to files of their own.
+        if len(list(Path(folder).iterdir())) > 1:
+            raise AsdfError(
+                f"{type(network).__name__} is larger than 2 GB, the most that an ONNX file holds; "
+                "nothing was written. Export it as torchscript."
+            )
+        return path.read_bytes()
+
+
+def runner(content: bytes) -> Forward:
+    """Return what runs an ONNX graph: waveforms (batch, samples) in, embeddings and logits out.
+
+    Raises:
+        ImportError: onnxruntime is missing.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL
+    # From memory: what does not pass is never at its path.
+    session: Any = onnxruntime.InferenceSession(content, options)
+
+    def run(waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
+        embeddings, logits = session.run(OUTPUTS, {INPUT: waveforms_BT.numpy()})
+        return torch.from_numpy(embeddings), torch.from_numpy(logits)
+
+    return run
+
+
+def _make_compared(network: nn.Module, samples: int | None) -> _Graph:
+    """Export a graph and compare it: of any length, or else of one."""
+    only = samples_for(network, samples)
+    if samples is not None:
+        return _compare_one_length(network, only, "")
+    if find_spec("onnxruntime") is None:
+        remark = "of one length: without the package onnxruntime no other is compared"
+        return _compare_one_length(network, only, remark)
+    try:
+        content = onnx_graph(network)
+        lengths = _lengths_to_compare(network)
+        batches = [(CHECKED, SAMPLES), *((1, length) for length in lengths)]
+        checked = compare(network, batches, runner(content))
+    except GraphError as error:
+        # Of any length it may be wrong in silence; of one it may be right.
+        return _compare_one_length(network, only, f"of one length: {error}")
+    return _Graph(content, (SAMPLES, *lengths), f"{describe_input(None)}\n{checked}")
+
+
+def _compare_one_length(network: nn.Module, samples: int, remark: str) -> _Graph:
+    content = onnx_graph(network, samples)
+    # The check alone needs it, and the file can be written without one.
+    checked = "not run: the package onnxruntime is not installed"
+    if find_spec("onnxruntime") is not None:
+        checked = compare(network, [(CHECKED, samples)], runner(content))
+    lines = [describe_input(samples), remark, checked]
+    return _Graph(content, (samples,), "\n".join(line for line in lines if line))
+
+
+def _lengths_to_compare(network: nn.Module) -> list[int]:
+    """Return numbers of samples, of which the first are repeated by most networks."""
+    shortest = int(getattr(network, "shortest_input", FRAME_SAMPLES))
+    return [max(shortest // 3, 1), shortest, *_LENGTHS]

@@ -1,0 +1,60 @@
+"""Arithmetic on sizes that a recording's length decides, also while a network becomes a graph.
+
+Invariant: numbers outside a tracer are those of Python's operators. In a tracer a size is a tensor,
+and `int`, `min`, `max`, a comparison or `unfold` would make a constant of it: the graph would score
+another length wrongly, in silence. What is computed here becomes a part of the graph instead.
+
+Shapes: B utterances, T samples, L frames, W samples of a window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# A size: an int, or in a tracer a tensor that stands for one, which torch's types do not say.
+Size = Any
+
+
+def is_traced() -> bool:
+    """Return whether a tracer is writing down what is computed."""
+    traced: bool = torch.jit.is_tracing()  # type: ignore[attr-defined]
+    return traced
+
+
+def at_least(size: Size, lowest: int) -> Size:
+    """Return the larger one of two sizes."""
+    return size.clamp(min=lowest) if isinstance(size, Tensor) else max(size, lowest)
+
+
+def at_most(size: Size, highest: int) -> Size:
+    """Return the smaller one of two sizes."""
+    return size.clamp(max=highest) if isinstance(size, Tensor) else min(size, highest)
+
+
+def share(size: Size, ratio: float) -> Size:
+    """Return ratio * size, rounded down."""
+    # float64, as Python's numbers are: float32 would round other products up to whole numbers.
+    return (size.double() * ratio).long() if isinstance(size, Tensor) else int(size * ratio)
+
+
+def windows(x_BT: Tensor, window: int, hop: int) -> Tensor:
+    """Return the windows that begin every `hop` samples and are whole: (batch, frames, window)."""
+    if not is_traced():
+        return x_BT.unfold(1, window, hop)
+    starts_L = torch.arange(0, x_BT.shape[1] - window + 1, hop, device=x_BT.device)
+    index_LW = starts_L.unsqueeze(1) + torch.arange(window, device=x_BT.device)
+    return x_BT[:, index_LW]
+
+
+def normalize_rows(x_BT: Tensor) -> Tensor:
+    """Return each row with mean 0 and variance 1, as a layer norm over all its values."""
+    if not is_traced():
+        return F.layer_norm(x_BT, [x_BT.shape[1]])
+    # A layer norm of a graph has a constant size.
+    centred_BT = x_BT - x_BT.mean(dim=1, keepdim=True)
+    variance_B1 = centred_BT.square().mean(dim=1, keepdim=True)
+    return centred_BT / (variance_B1 + 1e-5).sqrt()
