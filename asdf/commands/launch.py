@@ -34,7 +34,7 @@ from asdf.commands.launch_jobs import (
     plain_job,
     refuse_launchers_settings,
 )
-from asdf.commands.launch_results import check_outputs, write_results
+from asdf.commands.launch_results import check_outputs, show_left_out, write_results
 from asdf.commands.options import command_parser
 from asdf.commands.outputs import show
 from asdf.distributed.launchers import Launch, read_launch
@@ -88,8 +88,11 @@ def main(arguments: list[str]) -> int:
     if plan.has_points:
         show(plan.describe())
     status = _run(jobs, slots, recipe)
-    if args.report is not None or args.latex is not None:
-        write_results(jobs, args.report, args.latex)
+    wants_report = args.report is not None or args.latex is not None
+    is_written = wants_report and write_results(jobs, args.report, args.latex)
+    # With a report, its command shows the table of the folds.
+    if plan.folds is not None and not is_written:
+        show_left_out(jobs)
     return status
 
 

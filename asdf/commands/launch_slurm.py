@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asdf.commands.launch_jobs import plain_job
+from asdf.commands.launch_results import show_left_out
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.launcher import (
@@ -77,6 +78,8 @@ def submit(
         show(list_runs(jobs))
         return 0
     _show_others(jobs)
+    if plan.folds is not None:
+        show_left_out(jobs)
     if not waiting:
         show("nothing to submit")
         return 0

@@ -29,6 +29,7 @@ from asdf.report import (
     embedding_section,
     fold_findings,
     gather,
+    left_out_text,
     report_page,
     runs_in,
     runs_to_latex,
@@ -74,6 +75,8 @@ def main(arguments: list[str]) -> int:
         write_text(args.latex, runs_to_latex(gathered))
     for folded in fold_findings(gathered.findings):
         show_error(folded.as_line())
+    if gathered.left_out:
+        show(left_out_text(gathered.left_out), screen)
     show(f"written to {output_name(output)}", screen)
     if args.latex:
         show(f"written to {output_name(args.latex)}", screen)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from asdf.report.generalisation_tables import generalisation_json, generalisation_text
     from asdf.report.latex import to_latex
     from asdf.report.latex_seeds import runs_to_latex
+    from asdf.report.left_out_tables import left_out_text
     from asdf.report.located import located_record
     from asdf.report.names import names_of, numbered
     from asdf.report.page import report_page
@@ -74,6 +75,7 @@ _HOMES = {
     "generalisation_json": "generalisation_tables",
     "generalisation_text": "generalisation_tables",
     "json_with_seeds": "seed_files",
+    "left_out_text": "left_out_tables",
     "located_record": "located",
     "names_of": "names",
     "numbered": "names",
@@ -122,6 +124,7 @@ __all__ = [
     "generalisation_json",
     "generalisation_text",
     "json_with_seeds",
+    "left_out_text",
     "located_record",
     "names_of",
     "numbered",

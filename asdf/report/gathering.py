@@ -25,6 +25,7 @@ from asdf.report.choosing import Choice, chosen, distinct_names
 from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
 from asdf.report.folding import ReportFinding
 from asdf.report.generalisation import Generalisation, measure_generalisation
+from asdf.report.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, measure_over_seeds
 from asdf.report.task_results import TaskResults, has_sources_alone
@@ -79,6 +80,7 @@ class Gathered:
         over_seeds: the results of systems that differ by their seed alone, put together.
         generalisation: None where all sets are of the corpus that was trained on.
         tasks: what was measured beyond detection.
+        left_out: the systems whose runs evaluated what they left out of training.
     """
 
     runs: list[RunFolder]
@@ -89,11 +91,17 @@ class Gathered:
     over_seeds: OverSeeds = field(default_factory=OverSeeds)
     generalisation: Generalisation | None = None
     tasks: TaskResults = field(default_factory=TaskResults)
+    left_out: list[LeftOutSystem] = field(default_factory=list)
 
     @property
     def sets(self) -> list[str]:
         """The sets that something was measured on, in the order of the first run."""
         return list(dict.fromkeys(measured.summary.set for measured in self.measurements))
+
+    @property
+    def has_folds_alone(self) -> bool:
+        """Whether every run evaluated what it left out."""
+        return bool(self.left_out) and all(map(evaluates_left_out, self.runs))
 
     @cached_property
     def systems(self) -> list[str]:
@@ -189,6 +197,7 @@ def gather(
         over_seeds=over_seeds,
         generalisation=generalisation,
         tasks=tasks,
+        left_out=measure_left_out(runs, names, collection.measurements),
     )
     for set_name in gathered.sets:
         _compare_systems(gathered, set_name, replicates)

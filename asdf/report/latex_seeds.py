@@ -32,13 +32,19 @@ def runs_to_latex(gathered: Gathered) -> str:
     """Return a table of all systems by set; seeds of one configuration are one row.
 
     Systems in no group have their interval over trials instead of a deviation. Sets of other
-    corpora than the training's have a second table, with averages. Tables of source tracing and of
-    localisation follow.
+    corpora than the training's have a second table, with averages. Tables of what was left out of
+    training, of source tracing and of localisation follow.
     """
-    tasks = task_tables(gathered.tasks)
-    if tasks and not gathered.measurements:
-        return "% \\usepackage{booktabs}\n" + "\n".join(tasks)
-    return "\n".join([_detection_tables(gathered), *tasks])
+    tables = task_tables(gathered.tasks)
+    if gathered.left_out:
+        # Imported here: it draws on this module.
+        from asdf.report.left_out_tables import left_out_latex
+
+        tables.insert(0, left_out_latex(gathered.left_out))
+    # Folds have a set each: by set, their table would be empty but for its diagonal.
+    if tables and (gathered.has_folds_alone or not gathered.measurements):
+        return "% \\usepackage{booktabs}\n" + "\n".join(tables)
+    return "\n".join([_detection_tables(gathered), *tables])
 
 
 def _detection_tables(gathered: Gathered) -> str:

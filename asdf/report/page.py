@@ -25,6 +25,7 @@ from asdf.report.embeddings import EmbeddingSection
 from asdf.report.folding import fold_findings
 from asdf.report.gathering import Gathered
 from asdf.report.generalisation_tables import generalisation_table
+from asdf.report.left_out_tables import LeftOutSection, left_out_sections
 from asdf.report.literature import Literature, published_results
 from asdf.report.names import labels_of
 from asdf.report.run_settings import setting_differences, settings_of_runs
@@ -88,6 +89,7 @@ def report_page(
         command: what made the page, to be shown on it.
         embeddings: pictures of embeddings, to be shown too.
     """
+    left_out = left_out_sections(gathered.left_out)
     sources = source_sections(gathered.tasks.traced)
     localisation = localisation_tables(gathered.tasks.located)
     style = _style(has_matrices=bool(sources))
@@ -104,7 +106,8 @@ def report_page(
         command=command,
         sentences=results.main_sentences(gathered),
         findings=fold_findings(gathered.findings),
-        contents=_contents(sections, sources, localisation, embeddings),
+        contents=_contents(left_out, sections, sources, localisation, embeddings),
+        left_out=left_out,
         **_results_of_all_sets(gathered),
         sections=sections,
         sources=sources,
@@ -168,6 +171,7 @@ def _results_of_all_sets(gathered: Gathered) -> dict[str, Any]:
 
 
 def _contents(
+    left_out: Sequence[LeftOutSection],
     sections: list[SetSection],
     sources: Sequence[SourceSection],
     localisation: Sequence[Table],
@@ -179,6 +183,8 @@ def _contents(
         "Embeddings": embeddings,
     }
     links = [Link("results", "Results")]
+    if left_out:
+        links.append(Link("left-out", "Left out"))
     for section in sections:
         links.append(Link(section.anchor, section.name))
     for name, shown in further.items():

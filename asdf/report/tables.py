@@ -97,13 +97,13 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
     # What all systems have in common is a line below the table.
     if len(set(lengths)) > 1:
         columns.append(["scored", *lengths])
-    parts = _column_blocks(names, columns)
+    parts = column_blocks(names, columns)
     if len(set(lengths)) == 1:
         parts.append(f"scored: {lengths[0]}")
     soft = [summary for summary in summaries if not summary.is_hard]
     for column in columns_of(soft):
         eers = _eer_columns(summaries, column)
-        blocks = [f"EER % by {column}", *_column_blocks(names, eers)]
+        blocks = [f"EER % by {column}", *column_blocks(names, eers)]
         parts.append("\n\n".join(blocks))
     if leading:
         parts.append(f"{BEST} {LEADS}")
@@ -165,7 +165,7 @@ def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
     return columns
 
 
-def _column_blocks(names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
+def column_blocks(names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
     """Return columns as blocks of lines of at most 80 characters; the names begin each block."""
     widths = []
     for column in columns:
