@@ -28,6 +28,7 @@ from asdf.interchange import describe_source, find_network, read_detector
 from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice, write_text
 from asdf.runs.log import log_to_screen
 from asdf.scoring.embed_list import embed_list
+from asdf.scoring.engine import PACKED, agree_on_engine
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Computing, Sections
@@ -69,7 +70,15 @@ def _embed(
     # As `Detector`: an embedding does not depend on the recordings that share its batch.
     settings.network.max_cut_proportion = 0.0
     precision = agree_on_precision(args.precision, world)
-    scorer = Scorer(network.eval(), settings.network, precision, smallest_gpu(world))
+    engine = agree_on_engine(PACKED, precision, world)
+    scorer = Scorer(
+        network.eval(),
+        settings.network,
+        precision,
+        smallest_gpu(world),
+        engine=engine,
+        owns_network=True,
+    )
     lengths = measure_lengths(utterances, settings.sad, folder / "lengths", world, stop)
     how = world.run_on_main(
         lambda: _describe_work(args, path, scorer, settings, utterances, lengths)
@@ -109,6 +118,7 @@ def _describe_work(
         "scored": asdict(scorer.length),
         "sad": settings.sad.mode,
         "precision": scorer.precision.name,
+        "engine": scorer.engine,
         "device": scorer.device.type,
         "threads": args.threads,
         "list": utterances.name,

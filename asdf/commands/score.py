@@ -116,7 +116,7 @@ def _score(
         try:
             with _termination_is_an_interrupt():
                 _score_all(detector, recordings, results, not are_trials, window)
-                results.finish(HowScored(detector.length, detector.precision))
+                results.finish(HowScored(detector.length, detector.precision, detector.engine))
         except KeyboardInterrupt as stop:
             return _report_stop(results, len(recordings), stop)
         decoded = fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings))
@@ -137,6 +137,7 @@ def _describe_work(
         "length": [detector.length.min_samples, detector.length.max_samples],
         "window": window,
         "network_folder": args.network_folder,
+        "engine": detector.engine,
     }
     if args.segments is not None:
         # Entries of a journal without it have no frames.
@@ -163,6 +164,7 @@ def open_detector(args: argparse.Namespace, window: tuple[float, float] | None =
         args.precision,
         args.base,
         threshold=args.threshold,
+        engine=args.engine,
     )
     if window:
         # A window that is longer than the network's input is refused before anything is scored.

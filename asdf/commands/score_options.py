@@ -87,6 +87,13 @@ def add_detector_options(parser: argparse.ArgumentParser) -> None:
         "them, with fewer digits",
     )
     parser.add_argument(
+        "--engine",
+        choices=("packed", "plain"),
+        default="packed",
+        help="how a CPU computes fp32 (packed): with weights laid out for it, or as in training, "
+        "which is slower, with scores within 1e-5",
+    )
+    parser.add_argument(
         "--threads",
         type=int,
         metavar="N",

@@ -19,8 +19,8 @@ import sys
 # Of glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-# Blocks up to this size, the largest that glibc allows, come from its heap.
-_MMAP_THRESHOLD = 32 << 20
+# Blocks up to this size come from its heap: what some versions allow, and what all do.
+_MMAP_THRESHOLDS = (1 << 30, 32 << 20)
 # A heap shrinks above this much unused memory.
 _TRIM_THRESHOLD = 1 << 30
 
@@ -37,6 +37,6 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another C library, such as musl
         return False
-    if not mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD):
+    if not any(mallopt(_M_MMAP_THRESHOLD, threshold) for threshold in _MMAP_THRESHOLDS):
         return False
     return bool(mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD))

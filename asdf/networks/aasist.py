@@ -53,7 +53,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         x_BFT = self.conv_time(waveforms_BT, mask=masks_filters)
         x_B1FT = x_BFT.abs().unsqueeze(1)
         x_B1FT = self.first_bn(F.max_pool2d(x_B1FT, POOL))
-        x_BCFT = self.encoder(F.selu(x_B1FT)).abs()
+        x_BCFT = self.encoder(self.selu(x_B1FT)).abs()
         spectral_BFC = x_BCFT.amax(dim=3).transpose(1, 2)
         temporal_BTC = x_BCFT.amax(dim=2).transpose(1, 2)
         return self.readout(spectral_BFC, temporal_BTC)

@@ -37,17 +37,21 @@ class GraphAttention(nn.Module):
         self.proj_without_att = nn.Linear(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
+        self.tanh = nn.Tanh()
+        self.selu = nn.SELU()
         self.temperature = temperature
 
     def forward(self, x_BNC: Tensor) -> Tensor:
         """Map (batch, nodes, dim_in) to (batch, nodes, dim_out)."""
         x_BNC = self.input_drop(x_BNC)
         # The edges have no name: they take the most memory, and are freed at once when scoring.
-        scores_BNN = (_compute_edges(x_BNC, self.att_proj) @ self.att_weight).squeeze(-1)
+        scores_BNN1 = self.tanh(_project_edges(x_BNC, self.att_proj)) @ self.att_weight
+        scores_BNN = scores_BNN1.squeeze(-1)
         attention_BNN = F.softmax(scores_BNN / self.temperature, dim=-1)
         gathered_BNC = attention_BNN @ x_BNC
         x_BND = self.proj_with_att(gathered_BNC) + self.proj_without_att(x_BNC)
-        return F.selu(_normalize(self.bn, x_BND))
+        selu_BND: Tensor = self.selu(_normalize(self.bn, x_BND))
+        return selu_BND
 
 
 class HeterogeneousGraphAttention(nn.Module):
@@ -72,6 +76,8 @@ class HeterogeneousGraphAttention(nn.Module):
         self.proj_without_attM = nn.Linear(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
+        self.tanh = nn.Tanh()
+        self.selu = nn.SELU()
         self.temperature = temperature
 
     def forward(
@@ -87,14 +93,14 @@ class HeterogeneousGraphAttention(nn.Module):
         master_B1D = self._gather_into_master(x_BJC, master_B1C)
         gathered_BJC = attention_BJJ @ x_BJC
         x_BJD = self.proj_with_att(gathered_BJC) + self.proj_without_att(x_BJC)
-        x_BJD = F.selu(_normalize(self.bn, x_BJD))
+        x_BJD = self.selu(_normalize(self.bn, x_BJD))
         first_BND = x_BJD[:, :nodes]
         second_BMD = x_BJD[:, nodes:]
         return first_BND, second_BMD, master_B1D
 
     def _score_edges(self, x_BJC: Tensor, nodes: int) -> Tensor:
         """Return the score of each edge, by the weight of its kind."""
-        edges_BJJD = _compute_edges(x_BJC, self.att_proj)
+        edges_BJJD = self.tanh(_project_edges(x_BJC, self.att_proj))
         sizes = [nodes, x_BJC.shape[1] - nodes]
         edges_BNJD = edges_BJJD[:, :nodes]
         edges_BMJD = edges_BJJD[:, nodes:]
@@ -119,7 +125,7 @@ class HeterogeneousGraphAttention(nn.Module):
 
     def _gather_into_master(self, x_BJC: Tensor, master_B1C: Tensor) -> Tensor:
         products_BJC = x_BJC * master_B1C
-        edges_BJD = torch.tanh(self.att_projM(products_BJC))
+        edges_BJD = self.tanh(self.att_projM(products_BJC))
         scores_BJ1 = edges_BJD @ self.att_weightM
         attention_BJ1 = F.softmax(scores_BJ1 / self.temperature, dim=1)
         # Written out: the backward pass of a matrix product is an outer product here, which torch
@@ -154,11 +160,11 @@ class GraphPool(nn.Module):
         return scored_BNC.gather(1, best_BKC)
 
 
-def _compute_edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:
+def _project_edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:
     """Return the projected product of every pair of nodes: (batch, nodes, nodes, values)."""
     # The products have no name: without gradients they are freed before the last step.
-    projected_BNND = projection(x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1))
-    return torch.tanh(projected_BNND)
+    projected_BNND: Tensor = projection(x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1))
+    return projected_BNND
 
 
 def _normalize(norm: nn.Module, x_BND: Tensor) -> Tensor:

@@ -58,6 +58,7 @@ class GraphBackEnd(nn.Module):
         spectral_ratio, temporal_ratio, joint_ratio = sizes.pool_ratios
         spectral_temperature, temporal_temperature, joint_temperature = sizes.temperatures
         self.first_bn = nn.BatchNorm2d(1)
+        self.selu = nn.SELU()
         self.encoder = residual_encoder(sizes.encoder_channels, pool=pool_time)
         self.pos_S = nn.Parameter(torch.randn(1, sizes.spectral_nodes, channels))
         self.master1 = nn.Parameter(torch.randn(1, 1, wide))

@@ -54,8 +54,8 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         """Return embeddings (batch, 160) and logits (batch, 2)."""
         x_BPL = self.LL(features_BLF).transpose(1, 2)
         pooled_B1SN = F.max_pool2d(x_BPL.unsqueeze(1), POOL)
-        x_B1SN = F.selu(self.first_bn(pooled_B1SN))
-        x_BCSN = F.selu(self.first_bn1(self.encoder(x_B1SN)))
+        x_B1SN = self.selu(self.first_bn(pooled_B1SN))
+        x_BCSN = self.selu(self.first_bn1(self.encoder(x_B1SN)))
         scores_BCSN = self.attention(x_BCSN)
         # One attention serves both graphs: over time for spectral nodes, over bands for temporal.
         # The softmaxes have no names: without gradients each is freed before the next is made.

@@ -35,6 +35,7 @@ class FusedScorer(WaveformScorer):
         first = self._scorers[0]
         self.device = first.device
         self.precision = first.precision
+        self.engine = first.engine
         shortest = min(scorer.length.min_samples for scorer in scorers)
         self._longest = max(scorer.window_samples for scorer in scorers)
         self.length = ScoredLength(shortest, self._longest)

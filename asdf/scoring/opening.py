@@ -16,6 +16,7 @@ import torch
 
 from asdf.audio.sources import Limits
 from asdf.audio.speech_activity import check_detector
+from asdf.distributed.allocator import keep_freed_memory
 from asdf.distributed.resources import gpu_memory
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import (
@@ -32,6 +33,7 @@ from asdf.networks import fixed_samples
 from asdf.runs.log import LOG
 from asdf.scoring.copies import FileStates, Origin, read_state
 from asdf.scoring.device import find_device, set_threads
+from asdf.scoring.engine import PACKED, choose_engine
 from asdf.scoring.fused import FusedScorer
 from asdf.scoring.precision import ScoringPrecision, choose_scoring_precision
 from asdf.scoring.scorer import Scorer
@@ -51,6 +53,7 @@ class Options:
     base: str | os.PathLike[str] | None
     threshold: float | None
     limits: Limits
+    engine: str = PACKED
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,9 @@ def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwo
     path = find_network(named)
     device = find_device(options.device)
     precision = choose_scoring_precision(options.precision, device)
+    choose_engine(options.engine, precision)
+    if device.type == "cpu":
+        keep_freed_memory()
     if is_fused_file(path):
         opened = _open_fused(path, options, precision)
     else:
@@ -99,6 +105,7 @@ def open_network(named: str | os.PathLike[str], options: Options) -> OpenedNetwo
         "threads": threads,
         "full_length": options.full_length,
         "precision": options.precision,
+        "engine": options.engine,
         "base": _base(options),
         "threshold": options.threshold,
         "max_seconds": options.limits.max_seconds,
@@ -176,7 +183,15 @@ def _read_scorer(
     rules = _adapt_rules(settings.network, network, options.full_length)
     check_detector(settings.sad)
     threads = None if options.threads is None else torch.get_num_threads()
-    scorer = Scorer(network, rules, precision, gpu_memory(precision.device), threads)
+    scorer = Scorer(
+        network,
+        rules,
+        precision,
+        gpu_memory(precision.device),
+        threads,
+        options.engine,
+        owns_network=True,
+    )
     return scorer, settings, file.calibration
 
 

@@ -22,6 +22,7 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
+from asdf.scoring.engine import agree_on_engine
 from asdf.scoring.list_frames import ListFrames
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer
@@ -42,7 +43,8 @@ def build_list_scorer(network: nn.Module, settings: Sections, world: World) -> S
         UsageError: a device does not have the requested precision.
     """
     precision = agree_on_precision(settings.computing.scoring_precision, world)
-    return Scorer(network, settings.network, precision, smallest_gpu(world))
+    engine = agree_on_engine(settings.computing.scoring_engine, precision, world)
+    return Scorer(network, settings.network, precision, smallest_gpu(world), engine=engine)
 
 
 class ScoredList(NamedTuple):

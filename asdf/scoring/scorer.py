@@ -25,6 +25,7 @@ from asdf.networks import fixed_samples, frame_hop, scoring_length
 from asdf.networks.class_heads import source_classes_of
 from asdf.networks.outputs import as_outputs
 from asdf.networks.trained_loss import loss_of
+from asdf.scoring.engine import PACKED, Engine, choose_engine
 from asdf.scoring.frame_scores import fit_frames
 from asdf.scoring.memory_errors import memory_errors_as_messages
 from asdf.scoring.precision import ScoringPrecision
@@ -76,18 +77,24 @@ class Scorer(WaveformScorer):
         precision: ScoringPrecision,
         gpu_bytes: int = 0,
         threads: int | None = None,
+        engine: str = PACKED,
+        owns_network: bool = False,
     ) -> None:
         """Score with `network`, which is moved to the precision's device.
 
         Args:
             gpu_bytes: the whole memory of the GPU, which the size of a batch follows; 0 on a CPU.
             threads: that torch computes with on a CPU; None: as the program has set it.
+            engine: 'packed' or 'plain'; the former is used where it can be.
+            owns_network: nobody else uses the network, whose weights may be laid out otherwise.
         """
         self.device = precision.device
         self.precision = precision
         self.length = scored_length_of(network, settings)
         self.frame_hop = frame_hop(network)
         self._network = network.to(self.device)
+        self.engine = choose_engine(engine, precision)
+        self._engine = Engine(self.engine, self._network, owns_network)
         self.source_classes = source_classes_of(network)
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = threading.Lock()
@@ -104,7 +111,7 @@ class Scorer(WaveformScorer):
     @property
     def how_scored(self) -> HowScored:
         """How the scores come about, to be saved with them."""
-        return HowScored(self.length, self.precision.name)
+        return HowScored(self.length, self.precision.name, self.engine)
 
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
         """Cut recordings of `lengths` (samples, after speech activity detection) into batches.
@@ -141,6 +148,7 @@ class Scorer(WaveformScorer):
             self._lock,
             self.precision.computing(),
             _in_evaluation_mode(self._network),
+            self._engine.computing(),
             memory_errors_as_messages(waveforms_BT, self._settings, self.length, self.device),
         ):
             if waveforms_BT.device.type != self.device.type:

@@ -50,12 +50,14 @@ class WaveformScorer(ABC):
     Attributes:
         device: that is computed on.
         precision: what scores are computed in, and why.
+        engine: how networks are computed: 'packed' or 'plain'.
         length: how much of a recording counts; shorter ones are repeated, longer ones cut.
         source_classes: that are traced; None: no sources are.
     """
 
     device: torch.device
     precision: ScoringPrecision
+    engine: str
     length: ScoredLength
     source_classes: SourceClasses | None = None
 

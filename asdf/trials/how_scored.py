@@ -7,7 +7,7 @@ different ways are never compared without saying so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from asdf.trials.scored_length import UNKNOWN, ScoredLength, described
@@ -24,10 +24,13 @@ class HowScored:
         length: how much of each recording was scored; None where it is not known.
         precision: 'fp32', 'tf32' or 'bf16'; None where it is not known, as of files of other
             programs and of the first versions.
+        engine: 'packed' or 'plain'; None where it is not known. Scores of both are within 1e-5, so
+            they are compared without a word.
     """
 
     length: ScoredLength | None = None
     precision: str | None = None
+    engine: str | None = field(default=None, compare=False)
 
     def describe(self) -> str:
         """Describe it for a table or a log; the precision only if it is known not to be fp32."""

@@ -29,6 +29,8 @@ def write_how_scored(score_file: Path, scored: HowScored) -> None:
         "max_samples": scored.length.max_samples,
         "precision": scored.precision,
     }
+    if scored.engine is not None:
+        entry["engine"] = scored.engine
     write_text(_path(score_file), json.dumps(entry) + "\n")
 
 
@@ -43,11 +45,14 @@ def read_how_scored(score_file: Path) -> HowScored | None:
             max_samples = int(max_samples)
         # The second version wrote no precision.
         precision = entry.get("precision")
+        engine = entry.get("engine")
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if not isinstance(precision, str):
         precision = None
-    return HowScored(ScoredLength(min_samples, max_samples), precision)
+    if not isinstance(engine, str):
+        engine = None
+    return HowScored(ScoredLength(min_samples, max_samples), precision, engine)
 
 
 def remove_how_scored(score_file: Path) -> None:

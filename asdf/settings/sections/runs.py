@@ -95,6 +95,12 @@ class Computing(KnownNames):
         "A100 on, with scores of about 3 and 2 digits; reports name it; `asdf.Detector` has its "
         "own `precision`",
     )
+    scoring_engine: Literal["packed", "plain"] = setting(
+        "packed",
+        "how validation and stage 2 compute on a CPU in fp32; packed: with weights laid out for "
+        "it, faster, with scores within 1e-5; plain: as in training; `asdf.Detector` has its own "
+        "`engine`",
+    )
     compile: bool = setting(
         False,
         "compile the network for training: faster steps after a first one of minutes; scoring is "

@@ -1,0 +1,161 @@
+"""oneDNN's products with weights that it has laid out before: linear maps and convolutions.
+
+Invariant: a row's result does not depend on the number of rows, and weights are laid out the same
+on all processes of a machine, so that a score is the same in each of them.
+
+Shapes: N rows, I values of a row coming in, O going out; B utterances, C channels, F frequencies,
+T times, K values of a kernel.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_OPERATIONS = (
+    "_linear_pointwise",
+    "_reorder_linear_weight",
+    "_convolution_pointwise",
+    "_convolution_pointwise_",
+    "_reorder_convolution_weight",
+)
+# What was measured; on others torch has other libraries.
+_PROCESSORS = ("x86_64", "AMD64")
+# A layout that suits as many rows suits others too.
+_ROWS = 512
+_CHECK_TOLERANCE = 1e-5
+
+Pair = tuple[int, int]
+
+
+@cache
+def is_available() -> bool:
+    """Return whether torch has these products here, and they give the right numbers."""
+    if platform.machine() not in _PROCESSORS or not torch.backends.mkldnn.is_available():
+        return False
+    if not all(hasattr(torch.ops.mkldnn, name) for name in _OPERATIONS):
+        return False
+    try:
+        # Private operations of torch: another version may want other arguments.
+        return _gives_right_numbers()
+    except Exception:
+        return False
+
+
+class LinearWeight:
+    """The weight of a linear map, laid out for oneDNN.
+
+    Attributes:
+        bytes: that it takes.
+    """
+
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
+        weight_OI = weight_OI.detach().contiguous()
+        self._packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI, _ROWS)
+        # A copy: the network's may change.
+        self.bias_O = None if bias_O is None else bias_O.detach().clone()
+        self.bytes = weight_OI.numel() * weight_OI.element_size()
+
+    def apply(self, x: Tensor, activation: str = "none") -> Tensor:
+        """Map (..., I) to (..., O).
+
+        Args:
+            activation: 'none', or 'gelu', which costs less here than afterwards.
+        """
+        algorithm = "none" if activation == "gelu" else ""
+        # In float32 also where a user's network computes a part in bfloat16.
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x.float(), self._packed, self.bias_O, activation, [], algorithm
+        )
+        return result
+
+    def unpacked(self) -> Tensor:
+        """Return the weight (O, I) as it was."""
+        weight_OI: Tensor = self._packed.to_dense()
+        return weight_OI
+
+
+class ConvolutionWeight:
+    """The weight of a convolution of (B, C, F, T), laid out for oneDNN.
+
+    Attributes:
+        bytes: that it takes.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        padding: Pair,
+        input_size: tuple[int, int, int, int],
+        groups: int = 1,
+    ) -> None:
+        """Lay out `weight` (out, C / groups, F, T) for inputs about as large as `input_size`."""
+        weight = weight.detach().contiguous(memory_format=torch.channels_last)
+        self._padding = list(padding)
+        self._groups = groups
+        self._packed: Tensor = torch.ops.mkldnn._reorder_convolution_weight(
+            weight, self._padding, [1, 1], [1, 1], groups, list(input_size)
+        )
+        self._bias = None if bias is None else bias.detach().clone()
+        self.bytes = weight.numel() * weight.element_size()
+
+    def apply(self, x_BCFT: Tensor, activation: str = "none") -> Tensor:
+        """Return (B, out, F', T') with its channels last in memory."""
+        algorithm = "none" if activation == "gelu" else ""
+        result: Tensor = torch.ops.mkldnn._convolution_pointwise(
+            x_BCFT.float(),
+            self._packed,
+            self._bias,
+            *self._geometry(),
+            activation,
+            [],
+            algorithm,
+        )
+        return result
+
+    def add_to(self, sum_BCFT: Tensor, x_BCFT: Tensor) -> Tensor:
+        """Add the result to `sum_BCFT`, which is changed, and return that."""
+        result: Tensor = torch.ops.mkldnn._convolution_pointwise_(
+            sum_BCFT,
+            x_BCFT,
+            self._packed,
+            self._bias,
+            *self._geometry(),
+            "add",
+            1.0,
+            None,
+            [],
+            None,
+        )
+        return result
+
+    def _geometry(self) -> tuple[Any, ...]:
+        """Return padding, stride, dilation and groups."""
+        return self._padding, [1, 1], [1, 1], self._groups
+
+
+def _gives_right_numbers() -> bool:
+    with torch.inference_mode():
+        draw = torch.Generator().manual_seed(0)
+        weight_OI = torch.randn(32, 16, generator=draw)
+        bias_O = torch.randn(32, generator=draw)
+        x_NI = torch.randn(5, 16, generator=draw)
+        linear_NO = torch.nn.functional.linear(x_NI, weight_OI, bias_O)
+        is_right = _agree(LinearWeight(weight_OI, bias_O).apply(x_NI), linear_NO)
+        kernel = weight_OI.view(32, 8, 1, 2)
+        x_BCFT = torch.randn(1, 8, 3, 7, generator=draw)
+        expected = torch.nn.functional.conv2d(x_BCFT, kernel, bias_O, padding=(0, 1))
+        packed = ConvolutionWeight(kernel, bias_O, (0, 1), (1, 8, 3, 7))
+        last = x_BCFT.contiguous(memory_format=torch.channels_last)
+        is_right = is_right and _agree(packed.apply(last), expected)
+        zeros = torch.zeros_like(expected, memory_format=torch.channels_last)
+        return is_right and _agree(packed.add_to(zeros, last), expected)
+
+
+def _agree(result: Tensor, expected: Tensor) -> bool:
+    return bool(torch.allclose(result, expected, atol=_CHECK_TOLERANCE, rtol=_CHECK_TOLERANCE))

@@ -1,0 +1,200 @@
+"""A network whose layers are exchanged for packed ones, while it scores.
+
+Invariant: outside `in_use` the network is as it was: it can learn, be saved and be copied. Packed
+weights are made anew where the network's have changed. A layer of a kind that is not known, one
+that hooks watch and one whose weight is computed stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+from torch import nn
+from torchaudio.models.wav2vec2.components import (
+    ConvolutionalPositionalEmbedding,
+    FeatureExtractor,
+    FeedForward,
+)
+
+from asdf.networks.packed.linear import PackedLinear, is_large
+from asdf.networks.packed.residual import PackedEncoder, is_known_encoder
+from asdf.networks.packed.selu import PackedSelu, PackedTanh
+from asdf.networks.packed.wav2vec2 import (
+    PackedFeedForward,
+    PackedPositions,
+    PackedStem,
+    is_known_stem,
+)
+from asdf.networks.residual_blocks import ResidualEncoder
+
+Make = Callable[[nn.Module], nn.Module | None]
+
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """A layer of a network and what takes its position."""
+
+    parent: nn.Module
+    name: str
+    layer: nn.Module
+    packed: nn.Module
+
+
+class PackedNetwork:
+    """The packed layers of a network on the CPU, in float32."""
+
+    def __init__(self, network: nn.Module, replace: bool = False) -> None:
+        """Pack `network` when it is first used.
+
+        Args:
+            replace: leave the packed layers in it, and forget the others: the network then takes
+                no more memory than before, and can do nothing but score.
+        """
+        self._network = network
+        self._replace = replace
+        self._exchanges: list[_Exchange] = []
+        self._state: list[tuple[int, int]] | None = None
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Let the network compute with packed layers in the block; in `eval()` mode alone."""
+        self._refresh()
+        try:
+            for each in self._exchanges:
+                each.parent._modules[each.name] = each.packed
+            yield
+        finally:
+            for each in self._exchanges:
+                each.parent._modules[each.name] = each.layer
+
+    def _refresh(self) -> None:
+        """Pack the weights if the network's are not those that were packed."""
+        if self._replace:
+            self._replace_once()
+            return
+        state = _read_state(self._network)
+        if state == self._state:
+            return
+        # First: the memory of the old ones is then free.
+        self._exchanges = []
+        with torch.no_grad():
+            self._exchanges = list(_exchange_layers(self._network))
+        self._state = state
+
+    def _replace_once(self) -> None:
+        if self._state is not None:
+            return
+        with torch.no_grad():
+            for each in _exchange_layers(self._network):
+                # At once: its weights are then freed before the next ones are packed.
+                each.parent._modules[each.name] = each.packed
+        self._state = []
+
+
+def _read_state(network: nn.Module) -> list[tuple[int, int]]:
+    """Return which tensors the network has, and how often each was changed."""
+    tensors = chain(network.parameters(), network.buffers())
+    # Tensors that were made for inference count no changes, and may not change.
+    return [(id(tensor), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
+
+
+def _exchange_layers(network: nn.Module) -> Iterator[_Exchange]:
+    """Yield what is exchanged below `network`; nothing within a layer that is exchanged."""
+    made: dict[int, nn.Module | None] = {}
+    if _looks_at_weights(network):
+        return
+    for name, layer in list(network._modules.items()):
+        if layer is None:
+            continue
+        # The same one may stand in several positions.
+        if id(layer) not in made:
+            made[id(layer)] = _pack_layer(layer)
+        packed = made[id(layer)]
+        if packed is None:
+            yield from _exchange_layers(layer)
+        else:
+            yield _Exchange(network, name, layer, packed.eval())
+
+
+def _looks_at_weights(module: nn.Module) -> bool:
+    """Return whether a module is one of torch's that may compute with its layers' weights."""
+    is_torchs = type(module).__module__.startswith("torch.nn.modules.")
+    return is_torchs and not isinstance(module, _CONTAINERS)
+
+
+def _pack_layer(layer: nn.Module) -> nn.Module | None:
+    """Return a packed layer; None where it is of another kind, or cannot be packed."""
+    make = _MAKERS.get(type(layer))
+    if make is None or not all(_is_plain(module) for module in layer.modules()):
+        return None
+    for tensor in chain(layer.parameters(), layer.buffers()):
+        is_whole = type(tensor) in (nn.Parameter, torch.Tensor)
+        is_number = tensor.is_floating_point()
+        if not is_whole or tensor.device.type != "cpu":
+            return None
+        if is_number and tensor.dtype is not torch.float32:
+            return None
+    return make(layer)
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Return whether nobody watches or changes what a module computes."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks)
+    return not any(hooks) and "forward" not in vars(module)
+
+
+def _pack_linear(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, nn.Linear)
+    return PackedLinear(layer) if is_large(layer) else None
+
+
+def _pack_stem(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, FeatureExtractor)
+    return PackedStem(layer) if is_known_stem(layer) else None
+
+
+def _pack_feed_forward(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, FeedForward)
+    parts = (layer.intermediate_dense, layer.output_dense)
+    # Low-rank updates are linear layers of another kind.
+    if any(type(part) is not nn.Linear for part in parts):
+        return None
+    return PackedFeedForward(layer) if is_large(layer.intermediate_dense) else None
+
+
+def _pack_positions(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, ConvolutionalPositionalEmbedding)
+    return PackedPositions(layer)
+
+
+def _pack_encoder(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, ResidualEncoder)
+    return PackedEncoder(layer) if is_known_encoder(layer) else None
+
+
+def _pack_selu(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, nn.SELU)
+    # One that overwrites what comes in may be relied on for that.
+    return None if layer.inplace else PackedSelu()
+
+
+def _pack_tanh(layer: nn.Module) -> nn.Module | None:
+    return PackedTanh()
+
+
+# By the very class: a derived one may compute something else.
+_MAKERS: dict[type[nn.Module], Make] = {
+    nn.Linear: _pack_linear,
+    FeatureExtractor: _pack_stem,
+    FeedForward: _pack_feed_forward,
+    ConvolutionalPositionalEmbedding: _pack_positions,
+    ResidualEncoder: _pack_encoder,
+    nn.SELU: _pack_selu,
+    nn.Tanh: _pack_tanh,
+}

@@ -1,0 +1,144 @@
+"""The layers of wav2vec 2.0 that are faster in another order of their numbers, or together.
+
+Invariant: what torchaudio's layers compute in `eval()` mode. Frames come first in memory and
+channels last, so that a convolution is one product of windows with a matrix, and a layer norm looks
+at neighbouring numbers.
+
+Shapes: B utterances, T samples, L frames, C channels, K values of a window.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torchaudio.models.wav2vec2.components import (
+    ConvLayerBlock,
+    ConvolutionalPositionalEmbedding,
+    FeatureExtractor,
+    FeedForward,
+    LayerNorm,
+)
+
+from asdf.networks.packed.arithmetic import ConvolutionWeight, LinearWeight
+
+# For which a layout is chosen: 4 s.
+_FRAMES = 200
+
+
+class PackedStem(nn.Module):
+    """The convolutions from samples to frames; one utterance after the other."""
+
+    def __init__(self, stem: FeatureExtractor) -> None:
+        super().__init__()
+        layers = [_StemLayer(layer) for layer in stem.conv_layers]
+        self._layers = layers
+
+    def forward(self, x_BT: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return frames (batch, frames, channels), and how many of them are of each utterance."""
+        utterances = [self._convolve(x_T) for x_T in x_BT]
+        if lengths_B is not None:
+            for layer in self._layers:
+                lengths_B = layer.frames(lengths_B)
+        return torch.stack(utterances), lengths_B
+
+    def _convolve(self, x_T: Tensor) -> Tensor:
+        x_LC = x_T.unsqueeze(1)
+        for layer in self._layers:
+            x_LC = layer.apply(x_LC)
+        return x_LC
+
+
+class PackedPositions(nn.Module):
+    """The convolution that encodes positions, with its weight norm computed once."""
+
+    def __init__(self, positions: ConvolutionalPositionalEmbedding) -> None:
+        super().__init__()
+        conv = positions.conv
+        self._removed = positions.num_remove
+        self._weight = ConvolutionWeight(
+            conv.weight.unsqueeze(2),
+            conv.bias,
+            (0, conv.padding[0]),
+            (1, conv.in_channels, 1, _FRAMES),
+            conv.groups,
+        )
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        """Map (batch, frames, channels) to the same shape."""
+        # In memory this is the order that the convolution wants.
+        x_BC1L = x_BLC.transpose(1, 2).unsqueeze(2)
+        y_BC1L = self._weight.apply(x_BC1L, "gelu")
+        y_BLC = y_BC1L.squeeze(2).transpose(1, 2)
+        return y_BLC[:, : y_BLC.shape[1] - self._removed]
+
+
+class PackedFeedForward(nn.Module):
+    """Two linear maps around a GELU, which the first of them computes."""
+
+    def __init__(self, layer: FeedForward) -> None:
+        super().__init__()
+        self._first = LinearWeight(layer.intermediate_dense.weight, layer.intermediate_dense.bias)
+        self._second = LinearWeight(layer.output_dense.weight, layer.output_dense.bias)
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        """Map (batch, frames, channels) to the same shape."""
+        return self._second.apply(self._first.apply(x_BLC, "gelu"))
+
+
+class _StemLayer:
+    """A convolution over time as a product of windows, its norm, and GELU."""
+
+    def __init__(self, layer: ConvLayerBlock) -> None:
+        weight_OIK = layer.conv.weight
+        self._norm = layer.layer_norm
+        self._kernel = layer.kernel_size
+        self._stride = layer.stride
+        # In a window, the channels of a frame stand together.
+        weight_OW = weight_OIK.permute(0, 2, 1).flatten(1)
+        self._weight = LinearWeight(weight_OW, layer.conv.bias)
+
+    def apply(self, x_LC: Tensor) -> Tensor:
+        """Map (frames, channels) to fewer frames."""
+        windows_LW = self._cut_windows(x_LC)
+        if self._norm is None:
+            return self._weight.apply(windows_LW, "gelu")
+        y_LC = _normalize(self._norm, self._weight.apply(windows_LW))
+        torch.ops.aten.gelu_(y_LC)
+        return y_LC
+
+    def frames(self, inputs: Tensor) -> Tensor:
+        """Return how many frames are made of `inputs` ones."""
+        outputs = torch.div(inputs - self._kernel, self._stride, rounding_mode="floor") + 1
+        return outputs.clamp(min=0)
+
+    def _cut_windows(self, x_LC: Tensor) -> Tensor:
+        length, channels = x_LC.shape
+        count = (length - self._kernel) // self._stride + 1
+        step = self._stride * channels
+        windows_LW = x_LC.as_strided((count, self._kernel * channels), (step, 1))
+        # Overlapping ones are copied, which takes a twentieth of the product.
+        return windows_LW.contiguous()
+
+
+def _normalize(norm: nn.Module, x_LC: Tensor) -> Tensor:
+    """Apply the norm of a layer of the stem to one utterance; it may overwrite `x_LC`."""
+    if isinstance(norm, LayerNorm):
+        return nn.functional.layer_norm(
+            x_LC, list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
+        )
+    assert isinstance(norm, nn.GroupNorm)
+    # One group per channel: the mean and the deviation over time.
+    x_LC -= x_LC.mean(dim=0)
+    variance_C = torch.linalg.vecdot(x_LC, x_LC, dim=0) / len(x_LC)
+    factor_C = norm.weight * torch.rsqrt(variance_C + norm.eps)
+    return torch.addcmul(norm.bias, x_LC, factor_C, out=x_LC)
+
+
+def is_known_stem(stem: FeatureExtractor) -> bool:
+    """Return whether all norms of a stem are of a kind that `PackedStem` knows."""
+    for layer in stem.conv_layers:
+        norm = layer.layer_norm
+        is_group_norm = type(norm) is nn.GroupNorm and norm.num_groups == norm.num_channels
+        if not (norm is None or type(norm) is LayerNorm or is_group_norm):
+            return False
+    return True
