@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
         show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
     if plan.has_points:
         show(plan.describe())
-    status = _run(jobs, slots, recipe)
+    status = _run(jobs, slots, recipe, with_results=plan.folds is None)
     wants_report = args.report is not None or args.latex is not None
     is_written = wants_report and write_results(jobs, args.report, args.latex)
     # With a report, its command shows the table of the folds.
@@ -114,8 +114,8 @@ def _show_plan(plan: Plan, recipe: Path) -> int:
     return 0
 
 
-def _run(jobs: Sequence[Job], slots: Slots, recipe: Path) -> int:
-    """Run the jobs that are not done; return the exit status."""
+def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool) -> int:
+    """Run the jobs that are not done and show how they ended; return the exit status."""
     for job in jobs:
         job.restore_state()
     interrupted = False
@@ -125,7 +125,7 @@ def _run(jobs: Sequence[Job], slots: Slots, recipe: Path) -> int:
             run_queue(jobs, slots, recipe, Table(sys.stdout), stop)
         except KeyboardInterrupt:
             interrupted = True
-    show(summary(jobs))
+    show(summary(jobs, with_results))
     if interrupted:
         return 130
     # A requested stop is no failure: the same command goes on.

@@ -86,19 +86,17 @@ class Table:
         self._drawn = rows
 
 
-def summary(jobs: Sequence[Job]) -> str:
+def summary(jobs: Sequence[Job], with_results: bool = True) -> str:
     """Return the end of a launch: results by config and set, what failed and what is unfinished.
 
     Results are EERs and, where runs chose networks by other metrics, a table of each.
+
+    Args:
+        with_results: False for folds, of which each has a set of its own: their table is another.
     """
-    rates = [_Value(job.label, row.network, row.set, 100 * row.eer) for job, row in _rows(jobs)]
-    lines = [_counts(jobs), *_value_lines("EER %", rates, digits=3)]
-    for metric in dict.fromkeys(row.metric for _, row in _rows(jobs) if row.metric):
-        values = []
-        for job, row in _rows(jobs):
-            if row.metric == metric and row.value is not None:
-                values.append(_Value(job.label, row.network, row.set, row.value))
-        lines += _value_lines(metric, values, digits=4)
+    lines = [_counts(jobs)]
+    if with_results:
+        lines += _result_lines(jobs)
     for job in jobs:
         if job.state == "failed":
             lines.append(f"{job.label} failed: {job.detail}\n  log: {job.log}")
@@ -106,6 +104,19 @@ def summary(jobs: Sequence[Job]) -> str:
     if unfinished:
         lines.append(f"unfinished: {', '.join(unfinished)}. The same command goes on with them.")
     return "\n".join(lines)
+
+
+def _result_lines(jobs: Sequence[Job]) -> list[str]:
+    """Return the tables of EERs and of other metrics that networks were chosen by."""
+    rates = [_Value(job.label, row.network, row.set, 100 * row.eer) for job, row in _rows(jobs)]
+    lines = _value_lines("EER %", rates, digits=3)
+    for metric in dict.fromkeys(row.metric for _, row in _rows(jobs) if row.metric):
+        values = []
+        for job, row in _rows(jobs):
+            if row.metric == metric and row.value is not None:
+                values.append(_Value(job.label, row.network, row.set, row.value))
+        lines += _value_lines(metric, values, digits=4)
+    return lines
 
 
 def list_runs(jobs: Sequence[Job]) -> str:

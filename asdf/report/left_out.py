@@ -28,7 +28,6 @@ _EVALUATE = "recipe.evaluate_left_out"
 _LEAVE_OUT = "recipe.leave_out"
 _SPEAKERS = "recipe.leave_out_speakers"
 _SELECTED = "recipe.selected_epochs"
-_FOLD_IN_NAME = re.compile(r"-[^/]*?-fold\d+of\d+")
 _SEED_IN_NAME = re.compile(r"[-_]?seed\*")
 _NETWORKS = {
     "best": "the best epoch by the rest of the validation sets",
@@ -121,7 +120,7 @@ def measure_left_out(
         key = _configuration(run, words[0])
         if key not in systems:
             systems[key] = LeftOutSystem("", words[0], _network(run, measured))
-        members.setdefault(key, []).append(_name_without_fold(names[index]))
+        members.setdefault(key, []).append(_name_without_fold(names[index], words[0]))
         _add(systems[key], words[1:], recorded_seed(run) or "", measured)
     distinct = numbered([group_name(list(dict.fromkeys(members[key]))) for key in systems])
     for name, system in zip(distinct, systems.values(), strict=True):
@@ -188,9 +187,10 @@ def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Me
     system.folds.setdefault(values, summary.result.bona_fide)
 
 
-def _name_without_fold(name: str) -> str:
-    """Return 'net' for 'net-attack_A01_A02-fold1of4-seed0'."""
-    without_fold = _FOLD_IN_NAME.sub("", name)
+def _name_without_fold(name: str, column: str) -> str:
+    """Return 'my-net' for 'my-net-attack_A01_A02-fold1of4-seed0'."""
+    start = rf"-{re.escape(column)}_"
+    without_fold = re.sub(rf"{start}(?:(?!{start})[^/])*-fold\d+of\d+", "", name)
     if without_fold == name:
         return name
     return _SEED_IN_NAME.sub("", name_without_seed(without_fold))

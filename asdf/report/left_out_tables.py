@@ -99,13 +99,12 @@ def _sentence(system: LeftOutSystem) -> str:
     values = len(system.values)
     seeds = len(system.seeds)
     over_seeds = "of one seed" if seeds == 1 else f"means over {seeds} seeds"
-    spoofs = 0
-    for by_seed in system.results.values():
-        spoofs += next(iter(by_seed.values())).spoof
+    bona_fide = _range(list(system.folds.values()))
+    spoofs = [next(iter(by_seed.values())).spoof for by_seed in system.results.values()]
     sentence = (
         f"Each of {values} values of {system.column} is left out of training in one of "
-        f"{len(system.folds)} folds, and its spoofs ({spoofs} in all) are scored against the bona "
-        f"fide trials that the fold left out ({_range(list(system.folds.values()))} per fold), "
+        f"{len(system.folds)} folds, and its spoofs ({_range(spoofs)} per value) are "
+        f"scored against the bona fide trials that the fold left out ({bona_fide} per fold), "
         f"with {system.network}. EERs are {over_seeds}; mean: of the EERs of the {values} "
         "values, ± the standard deviation over seeds; worst: the highest EER."
     )

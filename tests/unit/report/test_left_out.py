@@ -48,7 +48,7 @@ def measure(folders):
     return gather(runs_in(folders), replicates=0)
 
 
-def two_seeds(tmp_path, name="net", **settings):
+def two_seeds(tmp_path, name="my-net", **settings):
     harder = {"A01": [0, 0, 0, 5], "A02": [0, 0, 5, 5]}
     return [
         make_fold(tmp_path / f"{name}-attack_A01_A02-fold1of2-seed0", EASY, 0, **settings),
@@ -60,7 +60,7 @@ def two_seeds(tmp_path, name="net", **settings):
 
 def test_folds_are_one_system_with_a_mean_per_attack(tmp_path):
     (system,) = measure(two_seeds(tmp_path)).left_out
-    assert (system.name, system.column, system.seeds) == ("net", "attack", ["0", "1"])
+    assert (system.name, system.column, system.seeds) == ("my-net", "attack", ["0", "1"])
     # One of 4 spoofs above all bona fide trials is an EER of a quarter.
     assert {value: system.eer(value) for value in system.values} == pytest.approx(
         {"A01": 0.125, "A02": 0.375, "A03": 0.5, "A04": 0.0}
@@ -80,18 +80,18 @@ def test_the_tables_have_the_same_digits(tmp_path):
     assert lines[0] == "EER % by attack, left out of training"
     assert lines[2].split() == ["seeds", "mean", "worst", "A01", "A02", "A03", "A04"]
     digits = "2 25.00 ± 8.84 50.00 (A03) 12.50 37.50 50.00 0.00"
-    assert lines[3].split() == ["net", *digits.split()]
+    assert lines[3].split() == ["my-net", *digits.split()]
     assert lines[4].split() == ["mild", *digits.split()]
     assert lines[6] == (
-        "Each of 4 values of attack is left out of training in one of 2 folds, and its spoofs (16 "
-        "in all) are scored against the bona fide trials that the fold left out (4 per fold), with "
-        "the last epoch. EERs are means over 2 seeds; mean: of the EERs of the 4 values, ± the "
-        "standard deviation over seeds; worst: the highest EER."
+        "Each of 4 values of attack is left out of training in one of 2 folds, and its spoofs (4 "
+        "per value) are scored against the bona fide trials that the fold left out (4 per fold), "
+        "with the last epoch. EERs are means over 2 seeds; mean: of the EERs of the 4 values, ± "
+        "the standard deviation over seeds; worst: the highest EER."
     )
     (section,) = left_out_sections(gathered.left_out)
     cells = [cell.shown for cell in section.table.rows[0]]
     assert cells == [
-        "net",
+        "my-net",
         "2",
         "25.00 ± 8.84",
         "50.00",
@@ -103,9 +103,9 @@ def test_the_tables_have_the_same_digits(tmp_path):
     ]
     latex = left_out_latex(gathered.left_out)
     rows = latex.splitlines()
-    assert r"net & 2 & 25.00 $\pm$ 8.84 & 50.00 (A03) & 12.50 & 37.50 \\" in rows
+    assert r"my-net & 2 & 25.00 $\pm$ 8.84 & 50.00 (A03) & 12.50 & 37.50 \\" in rows
     # A page is no wider.
-    assert r"net & 50.00 & 0.00 \\" in rows
+    assert r"my-net & 50.00 & 0.00 \\" in rows
 
 
 def test_a_seed_that_lacks_a_fold_has_no_part_in_the_mean(tmp_path):
@@ -125,7 +125,7 @@ def test_other_runs_and_other_settings_are_no_folds_of_a_system(tmp_path):
     folders.append(make_fold(tmp_path / "again", EASY, 0))
     whole = make_fold(tmp_path / "whole", EASY, 0, recipe__evaluate_left_out=False)
     gathered = measure([*folders, whole])
-    assert [system.name for system in gathered.left_out] == ["net, again", "other"]
+    assert [system.name for system in gathered.left_out] == ["my-net, again", "other"]
     assert [system.folds for system in gathered.left_out] == [
         {("A01", "A02"): 4, ("A03", "A04"): 4},
         {("A01", "A02"): 4},
