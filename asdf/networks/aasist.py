@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from asdf.networks.graph_back_end import GraphBackEnd, Sizes
 from asdf.networks.interface import DetectorNetwork, repeat_short
@@ -25,6 +25,14 @@ FILTERS = 70
 FILTER_LENGTH = 128
 POOL = 3
 SPECTRAL_NODES = FILTERS // POOL
+
+
+class MagnitudePool(nn.Module):
+    """The largest magnitude of each `POOL` filters and times."""
+
+    def forward(self, x_BFT: Tensor) -> Tensor:
+        """Return (batch, 1, filters // POOL, times // POOL) of (batch, filters, times)."""
+        return F.max_pool2d(x_BFT.abs().unsqueeze(1), POOL)
 
 
 class AASIST(GraphBackEnd, DetectorNetwork):
@@ -40,6 +48,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
     def __init__(self, settings: Sections) -> None:
         super().__init__(self.sizes, pool_time=True)
         self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)
+        self.pool_magnitudes = MagnitudePool()
         # The encoder pools time by 3 in each block; its last block must be left with one frame.
         self.shortest_input = self._min_samples(POOL ** len(self.encoder))
 
@@ -51,8 +60,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         waveforms_BT = repeat_short(waveforms_BT, self.shortest_input)
         masks_filters = self.training and self.frequency_masking
         x_BFT = self.conv_time(waveforms_BT, mask=masks_filters)
-        x_B1FT = x_BFT.abs().unsqueeze(1)
-        x_B1FT = self.first_bn(F.max_pool2d(x_B1FT, POOL))
+        x_B1FT = self.first_bn(self.pool_magnitudes(x_BFT))
         x_BCFT = self.encoder(self.selu(x_B1FT)).abs()
         spectral_BFC = x_BCFT.amax(dim=3).transpose(1, 2)
         temporal_BTC = x_BCFT.amax(dim=2).transpose(1, 2)

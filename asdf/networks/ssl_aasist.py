@@ -28,6 +28,10 @@ PROJECTED = 128
 POOL = 3
 
 
+class NodeAttention(nn.Sequential):
+    """Scores of a map's positions, (batch, C, S, N) as its input; a class so that it is known."""
+
+
 class AASISTBackEnd(GraphBackEnd, BackEnd):
     """AASIST on features (batch, frames, dimension) of any dimension and of 3 frames or more."""
 
@@ -39,7 +43,7 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         channels = self.pos_S.shape[-1]
         self.LL = nn.Linear(dimension, PROJECTED)
         self.first_bn1 = nn.BatchNorm2d(channels)
-        self.attention = nn.Sequential(
+        self.attention = NodeAttention(
             nn.Conv2d(channels, 128, kernel_size=1),
             nn.SELU(),
             nn.BatchNorm2d(128),

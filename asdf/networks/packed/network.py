@@ -18,18 +18,25 @@ from torchaudio.models.wav2vec2.components import (
     ConvolutionalPositionalEmbedding,
     FeatureExtractor,
     FeedForward,
+    SelfAttention,
 )
 
+from asdf.networks.aasist import MagnitudePool
+from asdf.networks.packed.attention import PackedNodeAttention
 from asdf.networks.packed.linear import PackedLinear, is_large
+from asdf.networks.packed.raw import PackedFilters, PackedMagnitudePool, is_symmetric
 from asdf.networks.packed.residual import PackedEncoder, is_known_encoder
 from asdf.networks.packed.selu import PackedSelu, PackedTanh
 from asdf.networks.packed.wav2vec2 import (
     PackedFeedForward,
     PackedPositions,
+    PackedSelfAttention,
     PackedStem,
     is_known_stem,
 )
 from asdf.networks.residual_blocks import ResidualEncoder
+from asdf.networks.sinc import SincFilters
+from asdf.networks.ssl_aasist import NodeAttention
 
 Make = Callable[[nn.Module], nn.Module | None]
 
@@ -168,6 +175,14 @@ def _pack_feed_forward(layer: nn.Module) -> nn.Module | None:
     return PackedFeedForward(layer) if is_large(layer.intermediate_dense) else None
 
 
+def _pack_self_attention(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, SelfAttention)
+    parts = (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)
+    if any(type(part) is not nn.Linear for part in parts):
+        return None
+    return PackedSelfAttention(layer) if is_large(layer.out_proj) else None
+
+
 def _pack_positions(layer: nn.Module) -> nn.Module | None:
     assert isinstance(layer, ConvolutionalPositionalEmbedding)
     return PackedPositions(layer)
@@ -176,6 +191,20 @@ def _pack_positions(layer: nn.Module) -> nn.Module | None:
 def _pack_encoder(layer: nn.Module) -> nn.Module | None:
     assert isinstance(layer, ResidualEncoder)
     return PackedEncoder(layer) if is_known_encoder(layer) else None
+
+
+def _pack_attention(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, NodeAttention)
+    return PackedNodeAttention(layer)
+
+
+def _pack_filters(layer: nn.Module) -> nn.Module | None:
+    assert isinstance(layer, SincFilters)
+    return PackedFilters(layer) if is_symmetric(layer) else None
+
+
+def _pack_pool(layer: nn.Module) -> nn.Module | None:
+    return PackedMagnitudePool()
 
 
 def _pack_selu(layer: nn.Module) -> nn.Module | None:
@@ -193,8 +222,12 @@ _MAKERS: dict[type[nn.Module], Make] = {
     nn.Linear: _pack_linear,
     FeatureExtractor: _pack_stem,
     FeedForward: _pack_feed_forward,
+    SelfAttention: _pack_self_attention,
     ConvolutionalPositionalEmbedding: _pack_positions,
     ResidualEncoder: _pack_encoder,
+    NodeAttention: _pack_attention,
+    SincFilters: _pack_filters,
+    MagnitudePool: _pack_pool,
     nn.SELU: _pack_selu,
     nn.Tanh: _pack_tanh,
 }

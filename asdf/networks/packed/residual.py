@@ -132,8 +132,9 @@ def _cut_times(x_1CFT: Tensor, start: int, end: int) -> Tensor:
 
 def _pool_times(x_1CFT: Tensor, target_1CFT: Tensor) -> None:
     """Write the maximum of each `_POOL` times to `target_1CFT`."""
-    torch.maximum(x_1CFT[..., 0::_POOL], x_1CFT[..., 1::_POOL], out=target_1CFT)
-    torch.maximum(target_1CFT, x_1CFT[..., 2::_POOL], out=target_1CFT)
+    # In the order in memory, in which a maximum is twice as fast.
+    x_1FTC = x_1CFT.permute(0, 2, 3, 1)
+    target_1CFT.permute(0, 2, 3, 1).copy_(x_1FTC.unflatten(2, (-1, _POOL)).amax(dim=3))
 
 
 def is_known_encoder(encoder: ResidualEncoder) -> bool:

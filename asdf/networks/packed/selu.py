@@ -31,8 +31,8 @@ class PackedSelu(nn.Module):
         """Return SELU of a tensor of any shape, which stays as it is."""
         if x.dtype is not torch.float32:
             return nn.functional.selu(x)
-        # A new tensor is dense, whatever `x` is.
-        y = unscaled_selu_(torch.mul(x, LOG2_E).contiguous())
+        # A new tensor is dense, in the order of `x`.
+        y = unscaled_selu_(torch.mul(x, LOG2_E))
         return y.sub_(1).mul_(SCALE * ALPHA)
 
 

@@ -4,7 +4,7 @@ Invariant: what torchaudio's layers compute in `eval()` mode. Frames come first 
 channels last, so that a convolution is one product of windows with a matrix, and a layer norm looks
 at neighbouring numbers.
 
-Shapes: B utterances, T samples, L frames, C channels, K values of a window.
+Shapes: B utterances, T samples, L frames, C channels, K values of a window; H heads of D values.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torchaudio.models.wav2vec2.components import (
     FeatureExtractor,
     FeedForward,
     LayerNorm,
+    SelfAttention,
 )
 
 from asdf.networks.packed.arithmetic import ConvolutionWeight, LinearWeight
@@ -70,6 +71,34 @@ class PackedPositions(nn.Module):
         y_BC1L = self._weight.apply(x_BC1L, "gelu")
         y_BLC = y_BC1L.squeeze(2).transpose(1, 2)
         return y_BLC[:, : y_BLC.shape[1] - self._removed]
+
+
+class PackedSelfAttention(nn.Module):
+    """Attention whose queries, keys and values are one product."""
+
+    def __init__(self, attention: SelfAttention) -> None:
+        super().__init__()
+        self._heads = attention.num_heads
+        parts = (attention.q_proj, attention.k_proj, attention.v_proj)
+        self._joined = LinearWeight(
+            torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+        )
+        self._output = LinearWeight(attention.out_proj.weight, attention.out_proj.bias)
+
+    def forward(
+        self,
+        x_BLC: Tensor,
+        attention_mask: Tensor | None = None,
+        position_bias: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Map (batch, frames, channels) to the same shape; torchaudio ignores the last two."""
+        joined_BL3HD = self._joined.apply(x_BLC).unflatten(2, (3, self._heads, -1))
+        queries, keys, values = joined_BL3HD.permute(2, 0, 3, 1, 4)
+        attended_BHLD = nn.functional.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=attention_mask
+        )
+        return self._output.apply(attended_BHLD.transpose(1, 2).flatten(2)), None
 
 
 class PackedFeedForward(nn.Module):
