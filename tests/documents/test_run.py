@@ -77,6 +77,8 @@ IN_PLACE = {
     "=('asvspoof21-la:eval',)": "=('demo-eval',)",
     "=('in-the-wild', 'for:testing', 'mlaad+m-ailabs')": "=('demo-dev+demo-eval', 'demo-eval')",
     "CONFIG": "divided",
+    # The folder has one already, for the Python of the page.
+    "--format onnx net.onnx": "--format onnx again.onnx",
     "dev.txt --protocol P ": "dev.txt --protocol dev_protocol.txt ",
     " P ": " protocol.txt ",
     "=/data/mini": "={data}",

@@ -18,7 +18,7 @@ import numpy as np
 import soundfile
 import torch
 
-from asdf.interchange import NetworkFile, write_network_file
+from asdf.interchange import NetworkFile, read_network, write_network_file, write_onnx
 from asdf.networks import AASIST, build_network
 from asdf.segments import Segment, Timed, format_spoofed, write_rttm
 from asdf.settings.sections import Sections
@@ -279,6 +279,8 @@ def write_networks(folder: Path, output: Path) -> None:
     """Write a network of ASDF and a published one."""
     for name in ("network.pt", "net.pt"):
         shutil.copy(output / "net" / "networks" / "epoch.1.pt", folder / name)
+    network, _ = read_network(folder / "net.pt")
+    write_onnx(network, folder / "net.onnx")
     torch.manual_seed(0)
     torch.save(AASIST(Sections()).state_dict(), folder / "AASIST.pth")
     settings = Sections()
