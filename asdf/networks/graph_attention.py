@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.cpu_gradients import LearningSELU, Pairs, learns_on_cpu
 from asdf.networks.full_precision import without_autocast
 from asdf.networks.traced_sizes import at_least, share
 
@@ -38,20 +39,28 @@ class GraphAttention(nn.Module):
         self.bn = nn.BatchNorm1d(dim_out)
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
         self.tanh = nn.Tanh()
-        self.selu = nn.SELU()
+        self.selu = LearningSELU()
         self.temperature = temperature
 
     def forward(self, x_BNC: Tensor) -> Tensor:
         """Map (batch, nodes, dim_in) to (batch, nodes, dim_out)."""
         x_BNC = self.input_drop(x_BNC)
-        # The edges have no name: they take the most memory, and are freed at once when scoring.
-        scores_BNN1 = self.tanh(_project_edges(x_BNC, self.att_proj)) @ self.att_weight
-        scores_BNN = scores_BNN1.squeeze(-1)
+        scores_BNN = self._score_edges(x_BNC)
         attention_BNN = F.softmax(scores_BNN / self.temperature, dim=-1)
         gathered_BNC = attention_BNN @ x_BNC
         x_BND = self.proj_with_att(gathered_BNC) + self.proj_without_att(x_BNC)
         selu_BND: Tensor = self.selu(_normalize(self.bn, x_BND))
         return selu_BND
+
+    def _score_edges(self, x_BNC: Tensor) -> Tensor:
+        """Return the score of each edge, which is the same in both directions."""
+        if learns_on_cpu(x_BNC):
+            pairs = Pairs.of(x_BNC.shape[1])
+            edges_BPD = self.tanh(self.att_proj(pairs.multiply(x_BNC)))
+            return pairs.spread((edges_BPD @ self.att_weight).squeeze(-1))
+        # The edges have no name: they take the most memory, and are freed at once when scoring.
+        scores_BNN1: Tensor = self.tanh(_project_edges(x_BNC, self.att_proj)) @ self.att_weight
+        return scores_BNN1.squeeze(-1)
 
 
 class HeterogeneousGraphAttention(nn.Module):
@@ -77,7 +86,7 @@ class HeterogeneousGraphAttention(nn.Module):
         self.bn = nn.BatchNorm1d(dim_out)
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
         self.tanh = nn.Tanh()
-        self.selu = nn.SELU()
+        self.selu = LearningSELU()
         self.temperature = temperature
 
     def forward(
@@ -100,6 +109,8 @@ class HeterogeneousGraphAttention(nn.Module):
 
     def _score_edges(self, x_BJC: Tensor, nodes: int) -> Tensor:
         """Return the score of each edge, by the weight of its kind."""
+        if learns_on_cpu(x_BJC):
+            return self._score_pairs(x_BJC, nodes)
         edges_BJJD = self.tanh(_project_edges(x_BJC, self.att_proj))
         sizes = [nodes, x_BJC.shape[1] - nodes]
         edges_BNJD = edges_BJJD[:, :nodes]
@@ -122,6 +133,17 @@ class HeterogeneousGraphAttention(nn.Module):
         )
         scores_BJJ1 = torch.cat([scores_BNJ1, scores_BMJ1], dim=1)
         return scores_BJJ1.squeeze(-1)
+
+    def _score_pairs(self, x_BJC: Tensor, nodes: int) -> Tensor:
+        """Return the same from the edges of one direction."""
+        pairs = Pairs.of(x_BJC.shape[1])
+        edges_BPD = self.tanh(self.att_proj(pairs.multiply(x_BJC)))
+        weights_D3 = torch.cat([self.att_weight11, self.att_weight12, self.att_weight22], dim=1)
+        scores_BP3 = edges_BPD @ weights_D3
+        # How many of a pair's nodes are of the second graph.
+        kind_P = (pairs.first_P >= nodes).long() + (pairs.second_P >= nodes).long()
+        kind_BP1 = kind_P.expand(len(x_BJC), -1).unsqueeze(2)
+        return pairs.spread(scores_BP3.gather(2, kind_BP1).squeeze(2))
 
     def _gather_into_master(self, x_BJC: Tensor, master_B1C: Tensor) -> Tensor:
         products_BJC = x_BJC * master_B1C

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.cpu_gradients import LearningSELU
 from asdf.networks.full_precision import in_full_precision
 from asdf.networks.graph_attention import GraphAttention, GraphPool, HeterogeneousGraphAttention
 from asdf.networks.residual_blocks import ResidualBlock, residual_encoder
@@ -58,7 +59,7 @@ class GraphBackEnd(nn.Module):
         spectral_ratio, temporal_ratio, joint_ratio = sizes.pool_ratios
         spectral_temperature, temporal_temperature, joint_temperature = sizes.temperatures
         self.first_bn = nn.BatchNorm2d(1)
-        self.selu = nn.SELU()
+        self.selu = LearningSELU()
         self.encoder = residual_encoder(sizes.encoder_channels, pool=pool_time)
         self.pos_S = nn.Parameter(torch.randn(1, sizes.spectral_nodes, channels))
         self.master1 = nn.Parameter(torch.randn(1, 1, wide))

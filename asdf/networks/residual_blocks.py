@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.casting import weights_cast_together
+from asdf.networks.cpu_gradients import LearningSELU, learns_on_cpu
 
 
 class ResidualBlock(nn.Module):
@@ -53,15 +55,16 @@ class ResidualBlock(nn.Module):
                 kernel_size=(1, 3),
                 padding=(0, 1),
             )
+        self.selu = LearningSELU()
         self.pool = pool
 
     def forward(self, x_BCFT: Tensor) -> Tensor:
         """Map (batch, channels_in, F, T) to (batch, channels_out, F, T or T // 3)."""
         # What comes between has no name: without gradients it is then freed at once, which saves
         # scoring a quarter of its memory.
-        out_BCFT: Tensor = self.conv2(F.selu(self.bn2(self.conv1(x_BCFT))))
+        out_BCFT: Tensor = self.conv2(self.selu(self.bn2(_order(self.conv1(x_BCFT)))))
         if self.changes_channels:
-            x_BCFT = self.conv_downsample(x_BCFT)
+            x_BCFT = _order(self.conv_downsample(x_BCFT))
         out_BCFT = out_BCFT + x_BCFT
         if self.pool:
             out_BCFT = F.max_pool2d(out_BCFT, (1, 3))
@@ -71,6 +74,13 @@ class ResidualBlock(nn.Module):
         """Yield the first batch norm's."""
         if hasattr(self, "bn1"):
             yield from self.bn1.parameters()
+
+
+def _order(x_BCFT: Tensor) -> Tensor:
+    """Return a map in the order in memory that suits what follows: channels last on a CPU."""
+    if not learns_on_cpu(x_BCFT):
+        return x_BCFT
+    return x_BCFT.contiguous(memory_format=torch.channels_last)
 
 
 class ResidualEncoder(nn.Sequential):

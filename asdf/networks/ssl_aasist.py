@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.aasist import AASIST_L
+from asdf.networks.cpu_gradients import LearningSELU, softmax_mean
 from asdf.networks.front_end import FrontEnd
 from asdf.networks.graph_back_end import GraphBackEnd, Sizes
 from asdf.networks.ssl_detector import BackEnd, SSLDetector
@@ -45,7 +46,7 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         self.first_bn1 = nn.BatchNorm2d(channels)
         self.attention = NodeAttention(
             nn.Conv2d(channels, 128, kernel_size=1),
-            nn.SELU(),
+            LearningSELU(),
             nn.BatchNorm2d(128),
             nn.Conv2d(128, channels, kernel_size=1),
         )
@@ -62,9 +63,8 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         x_BCSN = self.selu(self.first_bn1(self.encoder(x_B1SN)))
         scores_BCSN = self.attention(x_BCSN)
         # One attention serves both graphs: over time for spectral nodes, over bands for temporal.
-        # The softmaxes have no names: without gradients each is freed before the next is made.
-        spectral_BCS = (x_BCSN * scores_BCSN.softmax(dim=-1)).sum(dim=-1)
-        temporal_BCN = (x_BCSN * scores_BCSN.softmax(dim=-2)).sum(dim=-2)
+        spectral_BCS = softmax_mean(x_BCSN, scores_BCSN, -1)
+        temporal_BCN = softmax_mean(x_BCSN, scores_BCSN, -2)
         spectral_BSC = spectral_BCS.transpose(1, 2)
         temporal_BNC = temporal_BCN.transpose(1, 2)
         return self.readout(spectral_BSC, temporal_BNC)

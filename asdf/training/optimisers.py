@@ -51,6 +51,9 @@ OPTIMISERS: dict[str, BuildOptimiser] = {
 }
 
 
+_FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
+
+
 def check_named_optimiser(settings: Sections, folder: Path | None) -> StateShape | None:
     """Find the class that `network.optimizer` names and try it out; None for a short name.
 
@@ -87,16 +90,33 @@ def build_optimiser(
             "the front end?"
         )
     trained = [parameter for group in groups for parameter in group["params"]]
-    can_be_fused = all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained)
-    # One kernel updates all parameters. On the CPU the choice is torch's, which takes them one by
-    # one.
-    fused = True if can_be_fused else None
     named = find_optimiser(settings, folder)
     if named is None:
+        fused = _choose_fused(trained, on_cpu=True)
         return OPTIMISERS[settings.network.optimizer](groups, settings.network, fused)
+    fused = _choose_fused(trained, on_cpu=named.kind in _FUSED_ON_CPU)
     state = check_optimiser(named)
     if any(is_part(parameter) for parameter in trained):
         check_divided(named, state)
     if settings.network.weight_decay and not named.takes("weight_decay"):
         LOG.warning("%s takes no weight decay: network.weight_decay has no effect", named.path)
     return named.build(groups, fused)
+
+
+def _choose_fused(trained: list[nn.Parameter], on_cpu: bool) -> bool | None:
+    """Return whether one kernel updates all parameters; None: torch decides.
+
+    By itself torch takes a dozen operations per parameter on a CPU.
+
+    Args:
+        on_cpu: whether the optimiser has such a kernel for the CPU.
+    """
+    if all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained):
+        return True
+    if not on_cpu:
+        return None
+    for parameter in trained:
+        is_whole = parameter.device.type == "cpu" and not is_part(parameter)
+        if not is_whole or parameter.dtype is not torch.float32:
+            return None
+    return True

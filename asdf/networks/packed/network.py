@@ -22,11 +22,12 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.aasist import MagnitudePool
+from asdf.networks.cpu_gradients import LearningSELU
+from asdf.networks.fast_selu import PackedSelu, PackedTanh
 from asdf.networks.packed.attention import PackedNodeAttention
 from asdf.networks.packed.linear import PackedLinear, is_large
 from asdf.networks.packed.raw import PackedFilters, PackedMagnitudePool, is_symmetric
 from asdf.networks.packed.residual import PackedEncoder, is_known_encoder
-from asdf.networks.packed.selu import PackedSelu, PackedTanh
 from asdf.networks.packed.wav2vec2 import (
     PackedFeedForward,
     PackedPositions,
@@ -229,5 +230,6 @@ _MAKERS: dict[type[nn.Module], Make] = {
     SincFilters: _pack_filters,
     MagnitudePool: _pack_pool,
     nn.SELU: _pack_selu,
+    LearningSELU: _pack_selu,
     nn.Tanh: _pack_tanh,
 }

@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import ConvolutionWeight
-from asdf.networks.packed.selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.residual_blocks import ResidualBlock, ResidualEncoder
 
 # Two convolutions of three times each.

@@ -31,9 +31,7 @@ class PackedSelu(nn.Module):
         """Return SELU of a tensor of any shape, which stays as it is."""
         if x.dtype is not torch.float32:
             return nn.functional.selu(x)
-        # A new tensor is dense, in the order of `x`.
-        y = unscaled_selu_(torch.mul(x, LOG2_E))
-        return y.sub_(1).mul_(SCALE * ALPHA)
+        return selu(x)
 
 
 class PackedTanh(nn.Module):
@@ -44,6 +42,13 @@ class PackedTanh(nn.Module):
         if x.dtype is not torch.float32:
             return torch.tanh(x)
         return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
+
+
+def selu(x: Tensor) -> Tensor:
+    """Return SELU of a tensor of float32, which stays as it is, in the order that it has."""
+    # A new tensor is dense, whatever `x` is.
+    y = unscaled_selu_(torch.mul(x, LOG2_E))
+    return y.sub_(1).mul_(SCALE * ALPHA)
 
 
 def unscaled_selu_(x: Tensor) -> Tensor:

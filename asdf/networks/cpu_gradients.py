@@ -1,0 +1,97 @@
+"""What a CPU learns through faster: the same functions by other operations, with their gradients.
+
+Invariant: equal to torch's operations up to the rounding of float32, and to themselves in each run.
+Chosen only where a graph of gradients is built on a CPU: a GPU has a kernel for each of these, and
+scoring its packed layers (`asdf.networks.packed`).
+
+Shapes: B utterances, N nodes of a graph, P pairs of them, C values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from asdf.networks.fast_selu import ALPHA, SCALE, selu
+from asdf.networks.traced_sizes import is_traced
+
+
+def learns_on_cpu(x: Tensor) -> bool:
+    """Return whether gradients of what follows `x` will be computed on a CPU, in float32."""
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_traced():
+        return False
+    return x.device.type == "cpu" and x.dtype is torch.float32
+
+
+class LearningSELU(nn.SELU):
+    """SELU whose exponential is not exact near 0 to the last digit, and takes a fifth of the time.
+
+    So it does where it learns; elsewhere it is torch's.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return SELU of a tensor of any shape."""
+        if not learns_on_cpu(x):
+            return super().forward(x)
+        result: Tensor = _Selu.apply(x)
+        return result
+
+
+class _Selu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = selu(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        # The slope follows from the result: SCALE, or below 0 the result and SCALE * ALPHA.
+        result: Tensor = torch.ops.aten.elu_backward(gradient, ALPHA, SCALE, 1.0, True, y)
+        return result
+
+
+class Pairs(NamedTuple):
+    """The pairs of nodes, each once, also of a node with itself.
+
+    Attributes:
+        first_P, second_P: the nodes' numbers; those of the first are never above the second's.
+        position_NN: the pair's position, the same for both orders of the nodes.
+    """
+
+    first_P: Tensor
+    second_P: Tensor
+    position_NN: Tensor
+
+    @classmethod
+    def of(cls, nodes: int) -> Pairs:
+        """Return the pairs of so many nodes."""
+        first_P, second_P = torch.triu_indices(nodes, nodes).unbind()
+        position_NN = torch.empty(nodes, nodes, dtype=torch.long)
+        positions_P = torch.arange(len(first_P))
+        position_NN[first_P, second_P] = positions_P
+        position_NN[second_P, first_P] = positions_P
+        return cls(first_P, second_P, position_NN)
+
+    def multiply(self, x_BNC: Tensor) -> Tensor:
+        """Return the product of each pair, (batch, pairs, values): half as many as of edges."""
+        return x_BNC.index_select(1, self.first_P) * x_BNC.index_select(1, self.second_P)
+
+    def spread(self, scores_BP: Tensor) -> Tensor:
+        """Return what each edge has of its pair, (batch, nodes, nodes)."""
+        edges_BX = scores_BP.index_select(1, self.position_NN.flatten())
+        return edges_BX.view(len(scores_BP), *self.position_NN.shape)
+
+
+def softmax_mean(x: Tensor, scores: Tensor, dim: int) -> Tensor:
+    """Return the mean of `x` over `dim`, weighted by the softmax of `scores` of the same shape."""
+    if not learns_on_cpu(x):
+        return (x * scores.softmax(dim=dim)).sum(dim=dim)
+    # A softmax over a short last dimension is computed value by value.
+    powers = (scores - scores.detach().amax(dim=dim, keepdim=True)).exp()
+    return (x * powers).sum(dim=dim) / powers.sum(dim=dim)
