@@ -41,7 +41,12 @@ class PackedTanh(nn.Module):
         """Return the hyperbolic tangent of a tensor of any shape, which stays as it is."""
         if x.dtype is not torch.float32:
             return torch.tanh(x)
-        return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
+        return tanh(x)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Return the hyperbolic tangent of a tensor, which stays as it is."""
+    return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
 
 
 def selu(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.cpu_gradients import LearningSELU, Pairs, learns_on_cpu
+from asdf.networks.cpu_gradients import LearningSELU, LearningTanh, Pairs, learns_on_cpu
 from asdf.networks.full_precision import without_autocast
 from asdf.networks.traced_sizes import at_least, share
 
@@ -38,7 +38,7 @@ class GraphAttention(nn.Module):
         self.proj_without_att = nn.Linear(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
-        self.tanh = nn.Tanh()
+        self.tanh = LearningTanh()
         self.selu = LearningSELU()
         self.temperature = temperature
 
@@ -85,7 +85,7 @@ class HeterogeneousGraphAttention(nn.Module):
         self.proj_without_attM = nn.Linear(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
-        self.tanh = nn.Tanh()
+        self.tanh = LearningTanh()
         self.selu = LearningSELU()
         self.temperature = temperature
 

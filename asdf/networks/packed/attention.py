@@ -11,8 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import LinearWeight
-from asdf.networks.packed.selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.ssl_aasist import NodeAttention
 
 

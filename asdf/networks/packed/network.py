@@ -22,7 +22,7 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.aasist import MagnitudePool
-from asdf.networks.cpu_gradients import LearningSELU
+from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.fast_selu import PackedSelu, PackedTanh
 from asdf.networks.packed.attention import PackedNodeAttention
 from asdf.networks.packed.linear import PackedLinear, is_large
@@ -232,4 +232,5 @@ _MAKERS: dict[type[nn.Module], Make] = {
     nn.SELU: _pack_selu,
     LearningSELU: _pack_selu,
     nn.Tanh: _pack_tanh,
+    LearningTanh: _pack_tanh,
 }

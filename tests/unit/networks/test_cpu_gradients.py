@@ -6,7 +6,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from asdf.networks.cpu_gradients import LearningSELU, Pairs, learns_on_cpu, softmax_mean
+from asdf.networks.cpu_gradients import (
+    LearningSELU,
+    LearningTanh,
+    Pairs,
+    learns_on_cpu,
+    softmax_mean,
+)
 from asdf.networks.graph_attention import (
     GraphAttention,
     HeterogeneousGraphAttention,
@@ -28,20 +34,20 @@ def gradient_of(function, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_selu_learns_as_torchs(layout):
+@pytest.mark.parametrize(("layer", "torchs"), [(LearningSELU(), F.selu), (LearningTanh(), F.tanh)])
+def test_an_activation_learns_as_torchs(layer, torchs, layout):
     x = (3 * draw(2, 5, 7, 3)).contiguous(memory_format=layout)
     x[0, 0, 0] = torch.tensor([0.0, -1e-6, -80.0])
-    layer = LearningSELU()
     result, gradient = gradient_of(layer, x)
-    expected, expected_gradient = gradient_of(F.selu, x)
+    expected, expected_gradient = gradient_of(torchs, x)
     torch.testing.assert_close(result, expected, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(gradient, expected_gradient, atol=2e-6, rtol=1e-6)
     assert result.is_contiguous(memory_format=layout)
     # Not where nothing is learned: there it is torch's to the last bit.
     with torch.no_grad():
-        assert torch.equal(layer(x), F.selu(x))
+        assert torch.equal(layer(x), torchs(x))
         assert not learns_on_cpu(x)
-    assert torch.equal(layer(x.double()), F.selu(x.double()))
+    assert torch.equal(layer(x.double()), torchs(x.double()))
 
 
 def test_pairs_are_the_edges_of_a_graph_once():
