@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -39,6 +40,20 @@ class _Slot:
 _SLOTS: WeakKeyDictionary[nn.Module, list[_Slot]] = WeakKeyDictionary()
 
 
+# Whether weights are cast when they are used: most of those of packed layers are not.
+_apart = ContextVar("apart", default=False)
+
+
+@contextmanager
+def weights_cast_apart() -> Iterator[None]:
+    """Leave casting to autocast inside the block, where layers' weights may not be used at all."""
+    token = _apart.set(True)
+    try:
+        yield
+    finally:
+        _apart.reset(token)
+
+
 @contextmanager
 def weights_cast_together(layer: nn.Module, device: torch.device) -> Iterator[None]:
     """Within autocast, have the linear maps and convolutions of `layer` see their weights cast.
@@ -46,7 +61,7 @@ def weights_cast_together(layer: nn.Module, device: torch.device) -> Iterator[No
     All of them must compute in autocast's format. Without autocast, in a network that is compiled,
     and for parameters that are not whole and of float32, nothing happens.
     """
-    if torch.compiler.is_compiling() or not _autocast_enabled(device):
+    if torch.compiler.is_compiling() or _apart.get() or not _autocast_enabled(device):
         yield
         return
     slots = []

@@ -103,8 +103,8 @@ class Detector:
                 `network.*_evaluation_utterance_length_in_samples`), whatever the network's file
                 says.
             precision: what the network computes in; scores are float32 numbers in any case. 'tf32'
-                and 'bf16' are faster on GPUs that have them, with about 3 and 2 digits. A device
-                without TF32 computes in fp32.
+                and 'bf16' are faster on GPUs that have them, with about 3 and 2 digits; 'bf16' also
+                on CPUs with AVX512_BF16 or AMX. A device without TF32 computes in fp32.
             base: the pretrained weights of a file that holds only what was trained, as in
                 `front_end.weights`; None: where they were when it was trained.
             threshold: a score is 'bona fide' from here on; None: the calibration's, if any.
@@ -112,8 +112,8 @@ class Detector:
                 states it; None: any.
             memory_limit: bytes of a recording's samples that are in memory together. One that
                 needs more is refused; long files are read in parts, and need less. None: any.
-            engine: 'packed': on a CPU in fp32 the weights are laid out for it, which is faster, and
-                keeps scores to 1e-5; 'plain': as in training.
+            engine: 'packed': on a CPU the weights are laid out for it, which is faster, and in
+                fp32 keeps scores to 1e-5; 'plain': as in training.
 
         Raises:
             AsdfError: the file is no network of ASDF.

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 
 from asdf.distributed.world import World
 from asdf.errors import UsageError
-from asdf.networks.packed import PackedNetwork, is_available
+from asdf.networks.packed import PackedNetwork, is_available, multiplies_bfloat16
 from asdf.scoring.precision import ScoringPrecision
 
 PACKED, PLAIN = "packed", "plain"
@@ -27,7 +28,13 @@ class Engine:
         name: 'packed' or 'plain'.
     """
 
-    def __init__(self, name: str, network: nn.Module, owns_network: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        network: nn.Module,
+        precision: ScoringPrecision,
+        owns_network: bool = False,
+    ) -> None:
         """Compute `network` on its device.
 
         Args:
@@ -38,7 +45,8 @@ class Engine:
         self.name = name
         self._packed: PackedNetwork | None = None
         if name == PACKED:
-            self._packed = PackedNetwork(network, owns_network)
+            dtype = torch.bfloat16 if precision.name == "bf16" else torch.float32
+            self._packed = PackedNetwork(network, owns_network, dtype)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -58,7 +66,9 @@ def choose_engine(requested: str, precision: ScoringPrecision) -> str:
     """
     if requested not in ENGINES:
         raise UsageError(f"engine {requested!r}: scores are computed by {' or '.join(ENGINES)}.")
-    if precision.device.type != "cpu" or precision.name != "fp32" or not is_available():
+    if precision.device.type != "cpu" or not is_available():
+        return PLAIN
+    if precision.name == "bf16" and not multiplies_bfloat16():
         return PLAIN
     return requested
 

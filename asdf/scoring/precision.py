@@ -18,11 +18,15 @@ import torch
 from asdf.distributed.arithmetic import tf32
 from asdf.distributed.world import World
 from asdf.errors import UsageError
+from asdf.networks.packed import multiplies_bfloat16
 
 PRECISIONS = ("fp32", "tf32", "bf16")
 # The first compute capability of NVIDIA's with tensor cores for bf16 and TF32. What torch calls
 # supported includes GPUs that only emulate bf16.
 _NEEDED = (8, 0)
+_EMULATED = (
+    "this CPU has neither AVX512_BF16 nor AMX, so bf16 is emulated, slower than fp32 and coarser"
+)
 
 _choice = threading.RLock()
 
@@ -33,7 +37,7 @@ class ScoringPrecision:
 
     Attributes:
         name: 'fp32', 'tf32' or 'bf16'.
-        reason: why it is not the requested one; '' where it is.
+        reason: why it is not the requested one, or why that is slow; ''.
     """
 
     name: str
@@ -68,7 +72,7 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
     """Choose what 'fp32', 'tf32' or 'bf16' means on `device`.
 
     Without TF32 scores are computed in fp32, which is never further from them. Emulated bf16 would
-    be slower than fp32 and coarser: it is refused.
+    be slower than fp32 and coarser: a GPU refuses it, and of a CPU it is logged.
 
     Raises:
         UsageError: bf16 on a GPU that has none, or no such precision.
@@ -77,8 +81,10 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
         raise UsageError(
             f"precision {requested!r}: scores are computed in {', '.join(PRECISIONS)}."
         )
-    if requested == "fp32" or (requested == "bf16" and device.type == "cpu"):
+    if requested == "fp32":
         return ScoringPrecision(requested, device)
+    if requested == "bf16" and device.type == "cpu":
+        return ScoringPrecision(requested, device, "" if multiplies_bfloat16() else _EMULATED)
     if device.type != "cuda":
         return ScoringPrecision("fp32", device, f"{requested} not used: it needs a GPU")
     capability = torch.cuda.get_device_capability(device)

@@ -94,7 +94,7 @@ class Scorer(WaveformScorer):
         self.frame_hop = frame_hop(network)
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
-        self._engine = Engine(self.engine, self._network, owns_network)
+        self._engine = Engine(self.engine, self._network, precision, owns_network)
         self.source_classes = source_classes_of(network)
         # Networks may hold what they are computing: hooks of transformers' loops do.
         self._lock = threading.Lock()

@@ -11,7 +11,7 @@ of its time in SELU, for which torch has a slow exponential function.
 
 from __future__ import annotations
 
-from asdf.networks.packed.arithmetic import is_available
+from asdf.networks.packed.arithmetic import is_available, multiplies_bfloat16
 from asdf.networks.packed.network import PackedNetwork
 
-__all__ = ["PackedNetwork", "is_available"]
+__all__ = ["PackedNetwork", "is_available", "multiplies_bfloat16"]

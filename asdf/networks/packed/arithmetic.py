@@ -46,45 +46,53 @@ def is_available() -> bool:
         return False
 
 
+def multiplies_bfloat16() -> bool:
+    """Return whether the processor itself multiplies bfloat16; otherwise it is emulated."""
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    # Private functions of torch, which an earlier version may lack.
+    return any(getattr(torch.cpu, name, bool)() for name in names)
+
+
 class LinearWeight:
-    """The weight of a linear map, laid out for oneDNN.
+    """The weight of a linear map, laid out for oneDNN."""
 
-    Attributes:
-        bytes: that it takes.
-    """
-
-    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
-        weight_OI = weight_OI.detach().contiguous()
+    def __init__(
+        self, weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype = torch.float32
+    ) -> None:
+        """Lay out a float32 weight; its products are of numbers in `dtype`."""
+        self._dtype = dtype
+        weight_OI = weight_OI.detach().to(dtype).contiguous()
         self._packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI, _ROWS)
         # A copy: the network's may change.
-        self.bias_O = None if bias_O is None else bias_O.detach().clone()
-        self.bytes = weight_OI.numel() * weight_OI.element_size()
+        self._bias_O = None if bias_O is None else bias_O.detach().to(dtype, copy=True)
 
-    def apply(self, x: Tensor, activation: str = "none") -> Tensor:
+    @property
+    def bias_O(self) -> Tensor | None:
+        """The bias (O,), float32."""
+        return None if self._bias_O is None else self._bias_O.float()
+
+    def apply(self, x: Tensor, activation: str = "none", as_float32: bool = True) -> Tensor:
         """Map (..., I) to (..., O).
 
         Args:
             activation: 'none', or 'gelu', which costs less here than afterwards.
+            as_float32: return float32, whatever the products are in.
         """
         algorithm = "none" if activation == "gelu" else ""
-        # In float32 also where a user's network computes a part in bfloat16.
+        # Also where a user's network computes a part in another format.
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x.float(), self._packed, self.bias_O, activation, [], algorithm
+            x.to(self._dtype), self._packed, self._bias_O, activation, [], algorithm
         )
-        return result
+        return result.float() if as_float32 else result
 
     def unpacked(self) -> Tensor:
-        """Return the weight (O, I) as it was."""
+        """Return the weight (O, I) in float32."""
         weight_OI: Tensor = self._packed.to_dense()
-        return weight_OI
+        return weight_OI.float()
 
 
 class ConvolutionWeight:
-    """The weight of a convolution of (B, C, F, T), laid out for oneDNN.
-
-    Attributes:
-        bytes: that it takes.
-    """
+    """The weight of a convolution of (B, C, F, T), laid out for oneDNN; in float32."""
 
     def __init__(
         self,
@@ -102,7 +110,6 @@ class ConvolutionWeight:
             weight, self._padding, [1, 1], [1, 1], groups, list(input_size)
         )
         self._bias = None if bias is None else bias.detach().clone()
-        self.bytes = weight.numel() * weight.element_size()
 
     def apply(self, x_BCFT: Tensor, activation: str = "none") -> Tensor:
         """Return (B, out, F', T') with its channels last in memory."""

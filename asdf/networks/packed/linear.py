@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from asdf.networks.packed.arithmetic import LinearWeight
@@ -17,11 +18,11 @@ class PackedLinear(nn.Module):
     parameter where that is still there.
     """
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.in_features = linear.in_features
         self.out_features = linear.out_features
-        self._weight = LinearWeight(linear.weight, linear.bias)
+        self._weight = LinearWeight(linear.weight, linear.bias, dtype)
 
     @property
     def weight(self) -> Tensor:

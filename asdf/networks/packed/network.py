@@ -22,6 +22,7 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.aasist import MagnitudePool
+from asdf.networks.casting import weights_cast_apart
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.fast_selu import PackedSelu, PackedTanh
 from asdf.networks.packed.attention import PackedNodeAttention
@@ -39,7 +40,7 @@ from asdf.networks.residual_blocks import ResidualEncoder
 from asdf.networks.sinc import SincFilters
 from asdf.networks.ssl_aasist import NodeAttention
 
-Make = Callable[[nn.Module], nn.Module | None]
+Make = Callable[[nn.Module, torch.dtype], nn.Module | None]
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
@@ -55,17 +56,24 @@ class _Exchange:
 
 
 class PackedNetwork:
-    """The packed layers of a network on the CPU, in float32."""
+    """The packed layers of a network on the CPU, whose own numbers are float32."""
 
-    def __init__(self, network: nn.Module, replace: bool = False) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        replace: bool = False,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         """Pack `network` when it is first used.
 
         Args:
+            dtype: of the products of large linear maps; all else is computed in float32.
             replace: leave the packed layers in it, and forget the others: the network then takes
                 no more memory than before, and can do nothing but score.
         """
         self._network = network
         self._replace = replace
+        self._dtype = dtype
         self._exchanges: list[_Exchange] = []
         self._state: list[tuple[int, int]] | None = None
 
@@ -76,7 +84,8 @@ class PackedNetwork:
         try:
             for each in self._exchanges:
                 each.parent._modules[each.name] = each.packed
-            yield
+            with weights_cast_apart():
+                yield
         finally:
             for each in self._exchanges:
                 each.parent._modules[each.name] = each.layer
@@ -92,14 +101,14 @@ class PackedNetwork:
         # First: the memory of the old ones is then free.
         self._exchanges = []
         with torch.no_grad():
-            self._exchanges = list(_exchange_layers(self._network))
+            self._exchanges = list(_exchange_layers(self._network, self._dtype))
         self._state = state
 
     def _replace_once(self) -> None:
         if self._state is not None:
             return
         with torch.no_grad():
-            for each in _exchange_layers(self._network):
+            for each in _exchange_layers(self._network, self._dtype):
                 # At once: its weights are then freed before the next ones are packed.
                 each.parent._modules[each.name] = each.packed
         self._state = []
@@ -112,7 +121,7 @@ def _read_state(network: nn.Module) -> list[tuple[int, int]]:
     return [(id(tensor), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
 
 
-def _exchange_layers(network: nn.Module) -> Iterator[_Exchange]:
+def _exchange_layers(network: nn.Module, dtype: torch.dtype) -> Iterator[_Exchange]:
     """Yield what is exchanged below `network`; nothing within a layer that is exchanged."""
     made: dict[int, nn.Module | None] = {}
     if _looks_at_weights(network):
@@ -122,10 +131,10 @@ def _exchange_layers(network: nn.Module) -> Iterator[_Exchange]:
             continue
         # The same one may stand in several positions.
         if id(layer) not in made:
-            made[id(layer)] = _pack_layer(layer)
+            made[id(layer)] = _pack_layer(layer, dtype)
         packed = made[id(layer)]
         if packed is None:
-            yield from _exchange_layers(layer)
+            yield from _exchange_layers(layer, dtype)
         else:
             yield _Exchange(network, name, layer, packed.eval())
 
@@ -136,7 +145,7 @@ def _looks_at_weights(module: nn.Module) -> bool:
     return is_torchs and not isinstance(module, _CONTAINERS)
 
 
-def _pack_layer(layer: nn.Module) -> nn.Module | None:
+def _pack_layer(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     """Return a packed layer; None where it is of another kind, or cannot be packed."""
     make = _MAKERS.get(type(layer))
     if make is None or not all(_is_plain(module) for module in layer.modules()):
@@ -148,7 +157,7 @@ def _pack_layer(layer: nn.Module) -> nn.Module | None:
             return None
         if is_number and tensor.dtype is not torch.float32:
             return None
-    return make(layer)
+    return make(layer, dtype)
 
 
 def _is_plain(module: nn.Module) -> bool:
@@ -157,64 +166,64 @@ def _is_plain(module: nn.Module) -> bool:
     return not any(hooks) and "forward" not in vars(module)
 
 
-def _pack_linear(layer: nn.Module) -> nn.Module | None:
+def _pack_linear(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, nn.Linear)
-    return PackedLinear(layer) if is_large(layer) else None
+    return PackedLinear(layer, dtype) if is_large(layer) else None
 
 
-def _pack_stem(layer: nn.Module) -> nn.Module | None:
+def _pack_stem(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, FeatureExtractor)
-    return PackedStem(layer) if is_known_stem(layer) else None
+    return PackedStem(layer, dtype) if is_known_stem(layer) else None
 
 
-def _pack_feed_forward(layer: nn.Module) -> nn.Module | None:
+def _pack_feed_forward(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, FeedForward)
     parts = (layer.intermediate_dense, layer.output_dense)
     # Low-rank updates are linear layers of another kind.
     if any(type(part) is not nn.Linear for part in parts):
         return None
-    return PackedFeedForward(layer) if is_large(layer.intermediate_dense) else None
+    return PackedFeedForward(layer, dtype) if is_large(layer.intermediate_dense) else None
 
 
-def _pack_self_attention(layer: nn.Module) -> nn.Module | None:
+def _pack_self_attention(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, SelfAttention)
     parts = (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)
     if any(type(part) is not nn.Linear for part in parts):
         return None
-    return PackedSelfAttention(layer) if is_large(layer.out_proj) else None
+    return PackedSelfAttention(layer, dtype) if is_large(layer.out_proj) else None
 
 
-def _pack_positions(layer: nn.Module) -> nn.Module | None:
+def _pack_positions(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, ConvolutionalPositionalEmbedding)
     return PackedPositions(layer)
 
 
-def _pack_encoder(layer: nn.Module) -> nn.Module | None:
+def _pack_encoder(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, ResidualEncoder)
     return PackedEncoder(layer) if is_known_encoder(layer) else None
 
 
-def _pack_attention(layer: nn.Module) -> nn.Module | None:
+def _pack_attention(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, NodeAttention)
     return PackedNodeAttention(layer)
 
 
-def _pack_filters(layer: nn.Module) -> nn.Module | None:
+def _pack_filters(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, SincFilters)
     return PackedFilters(layer) if is_symmetric(layer) else None
 
 
-def _pack_pool(layer: nn.Module) -> nn.Module | None:
+def _pack_pool(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     return PackedMagnitudePool()
 
 
-def _pack_selu(layer: nn.Module) -> nn.Module | None:
+def _pack_selu(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, nn.SELU)
     # One that overwrites what comes in may be relied on for that.
     return None if layer.inplace else PackedSelu()
 
 
-def _pack_tanh(layer: nn.Module) -> nn.Module | None:
+def _pack_tanh(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     return PackedTanh()
 
 

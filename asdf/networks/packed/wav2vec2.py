@@ -20,6 +20,7 @@ from torchaudio.models.wav2vec2.components import (
     SelfAttention,
 )
 
+from asdf.networks.full_precision import without_autocast
 from asdf.networks.packed.arithmetic import ConvolutionWeight, LinearWeight
 
 # For which a layout is chosen: 4 s.
@@ -29,10 +30,13 @@ _FRAMES = 200
 class PackedStem(nn.Module):
     """The convolutions from samples to frames; one utterance after the other."""
 
-    def __init__(self, stem: FeatureExtractor) -> None:
+    def __init__(self, stem: FeatureExtractor, dtype: torch.dtype) -> None:
         super().__init__()
-        layers = [_StemLayer(layer) for layer in stem.conv_layers]
-        self._layers = layers
+        self._layers = []
+        for layer in stem.conv_layers:
+            # The samples themselves keep all their digits: of one channel, a product is small.
+            is_first = layer.conv.in_channels == 1
+            self._layers.append(_StemLayer(layer, torch.float32 if is_first else dtype))
 
     def forward(self, x_BT: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return frames (batch, frames, channels), and how many of them are of each utterance."""
@@ -76,14 +80,16 @@ class PackedPositions(nn.Module):
 class PackedSelfAttention(nn.Module):
     """Attention whose queries, keys and values are one product."""
 
-    def __init__(self, attention: SelfAttention) -> None:
+    def __init__(self, attention: SelfAttention, dtype: torch.dtype) -> None:
         super().__init__()
         self._heads = attention.num_heads
         parts = (attention.q_proj, attention.k_proj, attention.v_proj)
         self._joined = LinearWeight(
-            torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+            torch.cat([part.weight for part in parts]),
+            torch.cat([part.bias for part in parts]),
+            dtype,
         )
-        self._output = LinearWeight(attention.out_proj.weight, attention.out_proj.bias)
+        self._output = LinearWeight(attention.out_proj.weight, attention.out_proj.bias, dtype)
 
     def forward(
         self,
@@ -95,40 +101,47 @@ class PackedSelfAttention(nn.Module):
         """Map (batch, frames, channels) to the same shape; torchaudio ignores the last two."""
         joined_BL3HD = self._joined.apply(x_BLC).unflatten(2, (3, self._heads, -1))
         queries, keys, values = joined_BL3HD.permute(2, 0, 3, 1, 4)
-        attended_BHLD = nn.functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=attention_mask
-        )
+        # In bfloat16, torch's attention on a CPU takes three times as long.
+        with without_autocast(x_BLC):
+            attended_BHLD = nn.functional.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=attention_mask
+            )
         return self._output.apply(attended_BHLD.transpose(1, 2).flatten(2)), None
 
 
 class PackedFeedForward(nn.Module):
     """Two linear maps around a GELU, which the first of them computes."""
 
-    def __init__(self, layer: FeedForward) -> None:
+    def __init__(self, layer: FeedForward, dtype: torch.dtype) -> None:
         super().__init__()
-        self._first = LinearWeight(layer.intermediate_dense.weight, layer.intermediate_dense.bias)
-        self._second = LinearWeight(layer.output_dense.weight, layer.output_dense.bias)
+        first = layer.intermediate_dense
+        second = layer.output_dense
+        self._first = LinearWeight(first.weight, first.bias, dtype)
+        self._second = LinearWeight(second.weight, second.bias, dtype)
 
     def forward(self, x_BLC: Tensor) -> Tensor:
         """Map (batch, frames, channels) to the same shape."""
-        return self._second.apply(self._first.apply(x_BLC, "gelu"))
+        hidden_BLC = self._first.apply(x_BLC, "gelu", as_float32=False)
+        return self._second.apply(hidden_BLC)
 
 
 class _StemLayer:
     """A convolution over time as a product of windows, its norm, and GELU."""
 
-    def __init__(self, layer: ConvLayerBlock) -> None:
+    def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
         weight_OIK = layer.conv.weight
         self._norm = layer.layer_norm
         self._kernel = layer.kernel_size
         self._stride = layer.stride
         # In a window, the channels of a frame stand together.
         weight_OW = weight_OIK.permute(0, 2, 1).flatten(1)
-        self._weight = LinearWeight(weight_OW, layer.conv.bias)
+        self._weight = LinearWeight(weight_OW, layer.conv.bias, dtype)
+        self._dtype = dtype
 
     def apply(self, x_LC: Tensor) -> Tensor:
         """Map (frames, channels) to fewer frames."""
-        windows_LW = self._cut_windows(x_LC)
+        # Before windows are cut: they overlap.
+        windows_LW = self._cut_windows(x_LC.to(self._dtype))
         if self._norm is None:
             return self._weight.apply(windows_LW, "gelu")
         y_LC = _normalize(self._norm, self._weight.apply(windows_LW))
@@ -158,7 +171,7 @@ def _normalize(norm: nn.Module, x_LC: Tensor) -> Tensor:
     assert isinstance(norm, nn.GroupNorm)
     # One group per channel: the mean and the deviation over time.
     x_LC -= x_LC.mean(dim=0)
-    variance_C = torch.linalg.vecdot(x_LC, x_LC, dim=0) / len(x_LC)
+    variance_C = x_LC.square().mean(dim=0)
     factor_C = norm.weight * torch.rsqrt(variance_C + norm.eps)
     return torch.addcmul(norm.bias, x_LC, factor_C, out=x_LC)
 

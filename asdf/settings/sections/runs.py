@@ -92,12 +92,12 @@ class Computing(KnownNames):
     scoring_precision: Literal["fp32", "tf32", "bf16"] = setting(
         "fp32",
         "precision of validation and of stage 2; tf32, bf16: several times faster on GPUs from "
-        "A100 on, with scores of about 3 and 2 digits; reports name it; `asdf.Detector` has its "
-        "own `precision`",
+        "A100 on, bf16 also on CPUs with AVX512_BF16 or AMX, with scores of about 3 and 2 digits; "
+        "reports name it; `asdf.Detector` has its own `precision`",
     )
     scoring_engine: Literal["packed", "plain"] = setting(
         "packed",
-        "how validation and stage 2 compute on a CPU in fp32; packed: with weights laid out for "
+        "how validation and stage 2 compute on a CPU; packed: with weights laid out for "
         "it, faster, with scores within 1e-5; plain: as in training; `asdf.Detector` has its own "
         "`engine`",
     )

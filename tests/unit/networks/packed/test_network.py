@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from asdf.networks.architectures import Architecture, stem
-from asdf.networks.packed import PackedNetwork, is_available
+from asdf.networks.packed import PackedNetwork, is_available, multiplies_bfloat16
 from asdf.networks.packed.linear import PackedLinear
 from asdf.networks.packed.residual import PackedEncoder
 from asdf.networks.packed.wav2vec2 import (
@@ -220,3 +220,17 @@ def test_other_number_formats_are_computed_plainly():
     linear = nn.Linear(400, 400)
     x = noise(3, 400).bfloat16()
     torch.testing.assert_close(PackedLinear(linear)(x), linear(x.float()))
+
+
+@pytest.mark.skipif(not multiplies_bfloat16(), reason="this CPU does not multiply bfloat16")
+def test_products_of_large_maps_in_bfloat16_are_near_the_plain_ones(settings):
+    network = randomise(build(settings, "SSL_AASIST"))
+    packed = PackedNetwork(network, dtype=torch.bfloat16)
+    plain, scored = outputs(network, packed, noise(2, 9000))
+    difference = (scored[1] - plain[1]).abs().max()
+    assert 1e-6 < difference < 0.02
+    assert scored[1].dtype is torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        _, within = outputs(network, packed, noise(2, 9000))
+    # What is not packed is then autocast's.
+    torch.testing.assert_close(within[1], plain[1], atol=0.05, rtol=0)
