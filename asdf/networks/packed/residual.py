@@ -27,6 +27,9 @@ _POOL = 3
 # Of one step's result, 2.4 MB: fewer cost more calls, more leave the caches.
 _NUMBERS = 600_000
 _FREQUENCIES = 23
+# Of a map behind a front end, of 4 s.
+_SPECTRAL_NODES = 42
+_TEMPORAL_NODES = 67
 
 
 class PackedEncoder(nn.Module):
@@ -34,14 +37,21 @@ class PackedEncoder(nn.Module):
 
     def __init__(self, encoder: ResidualEncoder) -> None:
         super().__init__()
+        blocks = _blocks_of(encoder)
+        self._pools = blocks[0].pool
+        make = _PoolingBlock if self._pools else _Block
         # No modules: they have no parameters of the network.
-        self._blocks = [_Block(block) for block in _blocks_of(encoder)]
+        self._blocks = [make(block) for block in blocks]
 
     def forward(self, x_BCFT: Tensor) -> Tensor:
         """Return what the last block makes of (batch, channels, F, T)."""
         return torch.cat([self._encode(x_1CFT) for x_1CFT in x_BCFT.split(1)])
 
     def _encode(self, x_1CFT: Tensor) -> Tensor:
+        if not self._pools:
+            for block in self._blocks:
+                x_1CFT = block.apply(x_1CFT)
+            return x_1CFT
         padded_1CFT = F.pad(x_1CFT, (_HALO, _HALO))
         for block in self._blocks:
             padded_1CFT = block.apply(padded_1CFT)
@@ -49,23 +59,41 @@ class PackedEncoder(nn.Module):
 
 
 class _Block:
-    """A residual block, from one padded map to the next."""
+    """A residual block over a whole map, which is small behind a front end."""
+
+    def __init__(self, block: ResidualBlock) -> None:
+        weight1, bias1_C = _fold_norm(block)
+        inputs = block.conv1.in_channels
+        size = (1, block.conv2.out_channels, _SPECTRAL_NODES, _TEMPORAL_NODES)
+        self._first = ConvolutionWeight(weight1, bias1_C, (1, 1), (1, inputs, *size[2:]))
+        weight2 = block.conv2.weight * (SCALE * ALPHA)
+        self._second = ConvolutionWeight(weight2, block.conv2.bias, (0, 1), size)
+        self._downsample: ConvolutionWeight | None = None
+        if block.changes_channels:
+            down = block.conv_downsample
+            self._downsample = ConvolutionWeight(
+                down.weight, down.bias, (0, 1), (1, inputs, *size[2:])
+            )
+
+    def apply(self, x_1CFT: Tensor) -> Tensor:
+        """Map a map to one of as many times, which may overwrite it."""
+        hidden_1CFT = unscaled_selu_(self._first.apply(x_1CFT)).sub_(1)
+        if self._downsample is not None:
+            x_1CFT = self._downsample.apply(x_1CFT)
+        return self._second.add_to(x_1CFT, hidden_1CFT)
+
+
+class _PoolingBlock:
+    """A residual block that pools, from one padded map to the next, stretch by stretch."""
 
     def __init__(self, block: ResidualBlock) -> None:
         conv1 = block.conv1
         conv2 = block.conv2
-        norm = block.bn2
-        assert norm.running_mean is not None and norm.running_var is not None
-        assert conv1.bias is not None and conv2.bias is not None
-        self._pool = block.pool
+        assert conv2.bias is not None
         self._channels = conv2.out_channels
         size = (1, conv2.out_channels, _FREQUENCIES + 1, self._width(_FREQUENCIES))
-        factor_C = norm.weight / torch.sqrt(norm.running_var + norm.eps)
-        weight1 = conv1.weight * factor_C[:, None, None, None]
-        bias1_C = (conv1.bias - norm.running_mean) * factor_C + norm.bias
-        self._first = ConvolutionWeight(
-            weight1 * LOG2_E, bias1_C * LOG2_E, (1, 0), (1, conv1.in_channels, *size[2:])
-        )
+        weight1, bias1_C = _fold_norm(block)
+        self._first = ConvolutionWeight(weight1, bias1_C, (1, 0), (1, conv1.in_channels, *size[2:]))
         weight2 = conv2.weight * (SCALE * ALPHA)
         # What comes in is greater by 1 everywhere.
         bias2_C = conv2.bias - weight2.sum(dim=(1, 2, 3))
@@ -78,26 +106,22 @@ class _Block:
             )
 
     def apply(self, padded_1CFT: Tensor) -> Tensor:
-        """Map a padded map to a padded one of a third of the times, or of as many."""
+        """Map a padded map to a padded one of a third of the times."""
         frequencies = padded_1CFT.shape[2]
         times = padded_1CFT.shape[3] - 2 * _HALO
-        pooled = _POOL if self._pool else 1
         result_1CFT = torch.empty(
-            (1, self._channels, frequencies, times // pooled + 2 * _HALO),
+            (1, self._channels, frequencies, times // _POOL + 2 * _HALO),
             memory_format=torch.channels_last,
         )
         result_1CFT[..., :_HALO] = 0
         result_1CFT[..., -_HALO:] = 0
-        used = times // pooled * pooled
+        used = times // _POOL * _POOL
         width = self._width(frequencies)
         for start in range(0, used, width):
             end = min(start + width, used)
             stretch_1CFT = self._compute(padded_1CFT, start, end)
-            target_1CFT = result_1CFT[..., _HALO + start // pooled : _HALO + end // pooled]
-            if self._pool:
-                _pool_times(stretch_1CFT, target_1CFT)
-            else:
-                target_1CFT.copy_(stretch_1CFT)
+            target_1CFT = result_1CFT[..., _HALO + start // _POOL : _HALO + end // _POOL]
+            _pool_times(stretch_1CFT, target_1CFT)
         return result_1CFT
 
     def _compute(self, padded_1CFT: Tensor, start: int, end: int) -> Tensor:
@@ -121,6 +145,18 @@ class _Block:
         return _POOL * max(1, _NUMBERS // (self._channels * (frequencies + 1) * _POOL))
 
 
+def _fold_norm(block: ResidualBlock) -> tuple[Tensor, Tensor]:
+    """Return the first convolution's weight and bias with its norm and SELU's constant in them."""
+    norm = block.bn2
+    conv = block.conv1
+    assert norm.running_mean is not None and norm.running_var is not None
+    assert conv.bias is not None
+    factor_C = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+    weight = conv.weight * factor_C[:, None, None, None]
+    bias_C = (conv.bias - norm.running_mean) * factor_C + norm.bias
+    return weight * LOG2_E, bias_C * LOG2_E
+
+
 def _cut_times(x_1CFT: Tensor, start: int, end: int) -> Tensor:
     """Return a dense copy of some times, channels last."""
     part_1CFT = x_1CFT[..., start:end]
@@ -138,8 +174,12 @@ def _pool_times(x_1CFT: Tensor, target_1CFT: Tensor) -> None:
 
 
 def is_known_encoder(encoder: ResidualEncoder) -> bool:
-    """Return whether all blocks are the project's, each by itself in a Sequential."""
-    return len(_blocks_of(encoder)) == len(encoder)
+    """Return whether all blocks are the project's, each by itself in a Sequential, and alike."""
+    blocks = _blocks_of(encoder)
+    if len(blocks) != len(encoder) or not blocks:
+        return False
+    # What comes into the second block is then a new tensor, which may be overwritten.
+    return blocks[0].changes_channels and len({block.pool for block in blocks}) == 1
 
 
 def _blocks_of(encoder: ResidualEncoder) -> list[ResidualBlock]:
