@@ -1,14 +1,15 @@
 """Scoring on a CPU beside ONNX Runtime, which runs the same network exported by ASDF.
 
 Both get a recording of 64,600 samples in memory and as many threads. ASDF's side is the `Scorer` of
-lists, Detector and service. Weights are random: they take as long as trained ones.
+lists, Detector and service. Weights are random: they take as long as trained ones. Seconds are the
+processor's, of all threads together.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,9 +56,13 @@ def _beside_onnx(name: str, settings: Sections, rounds: int) -> Iterator[Row]:
     scorer = _make_scorer(network, settings, "fp32")
     score = partial(scorer.score, waveforms_1T)
     difference = float((score() - plain_12[:, 1]).abs().max())
-    times = in_turns({"asdf": score, "onnx": lambda: session(waveforms_1T)}, rounds, warm_up=2)
+    ways: dict[str, Callable[[], object]] = {
+        "asdf": score,
+        "onnx": lambda: session(waveforms_1T),
+    }
+    times = in_turns(ways, rounds, warm_up=2, clock=time.process_time)
     threads = torch.get_num_threads()
-    note = f"{threads} threads; ASDF's scores differ from the plain network's by {difference:.1e}"
+    note = f"threads: {threads}; ASDF's scores differ from the plain network's by {difference:.1e}"
     yield compared(what, "s", times["asdf"], ORT, times["onnx"], target=1.0, note=note)
 
 
@@ -72,7 +77,7 @@ def _in_bf16(name: str, settings: Sections, rounds: int) -> Iterator[Row]:
         scorer = _make_scorer(make_network(settings).eval(), settings, precision)
         ways[precision] = partial(scorer.score, waveforms_1T)
     difference = float((ways["bf16"]() - ways["fp32"]()).abs().max())
-    times: dict[str, Any] = in_turns(ways, rounds, warm_up=2)
+    times = in_turns(ways, rounds, warm_up=2, clock=time.process_time)
     note = f"the scores differ by {difference:.1e}"
     yield compared(what, "s", times["bf16"], FP32, times["fp32"], note=note)
 

@@ -25,27 +25,38 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def in_turns(
-    functions: Mapping[str, Callable[[], Any]], rounds: int, warm_up: int = 1, calls: int = 1
+    functions: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    warm_up: int = 1,
+    calls: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Time each function in rounds: seconds per call, `calls` calls being one measurement."""
+    """Time each function in rounds: seconds per call, `calls` calls being one measurement.
+
+    Args:
+        clock: `time.process_time` counts the time of this process on all cores, without the time
+            that others take from it.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(warm_up + rounds):
         for name, function in functions.items():
-            taken = seconds_of(function, calls)
+            taken = seconds_of(function, calls, clock)
             if turn >= warm_up:
                 seconds[name].append(taken)
     return seconds
 
 
-def seconds_of(function: Callable[[], Any], calls: int = 1) -> float:
+def seconds_of(
+    function: Callable[[], Any], calls: int = 1, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """Seconds that a call takes, the GPU's work included."""
     with _no_collection():
         _wait_for_gpu()
-        start = time.perf_counter()
+        start = clock()
         for _ in range(calls):
             function()
         _wait_for_gpu()
-        return (time.perf_counter() - start) / calls
+        return (clock() - start) / calls
 
 
 def run_module(module: str, *words: str, processes: int = 1, **variables: str) -> str:
