@@ -12,7 +12,7 @@ import json
 import math
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def identity_of(
             (`asdf.networks.split.feature_identity`).
         lengths: of the utterances, in samples, after speech activity detection.
     """
-    return {
+    identity = {
         "format": FORMAT,
         "dtype": dtype,
         "front_end": dict(front_end),
@@ -140,6 +140,10 @@ def identity_of(
         "samples": settings.network.train_clip_size,
         "position": settings.network.clip_position,
     }
+    if settings.vocoding.vocoders:
+        # Copies are made once, with what the seed draws for the first epoch.
+        identity["vocoding"] = {**asdict(settings.vocoding), "seed": settings.recipe.seed}
+    return identity
 
 
 def in_bytes(count: int) -> str:

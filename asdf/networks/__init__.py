@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from asdf.networks.lcnn import SSL_LCNN, LCNNBackEnd
     from asdf.networks.linear import LinearBackEnd, SSL_Linear
     from asdf.networks.mhfa import SSL_MHFA, MHFABackEnd
+    from asdf.networks.mlp import MLPBackEnd
+    from asdf.networks.moments import MomentsFrontEnd
     from asdf.networks.nes2net import Nes2NetXBackEnd, SSL_Nes2NetX
     from asdf.networks.outputs import Outputs
     from asdf.networks.pooling import SSL_ASP, ASPBackEnd

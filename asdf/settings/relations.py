@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from asdf.settings.contradiction import Contradiction
 from asdf.settings.frame_heads import frames_contradictions, frames_training_contradictions
-from asdf.settings.sections import BACK_ENDS, SOURCE_METRICS, Sections
+from asdf.settings.sections import BACK_ENDS, SOURCE_METRICS, VOCODERS, Sections
 
 # The first of each two may not be above the second.
 ORDERED = (
@@ -265,8 +265,8 @@ def _cache_contradictions(sections: Sections) -> Iterator[Contradiction]:
     if sections.augmentation.chain:
         relation = f"{no_augmentation} (augmentation.chain = ()), not"
         yield Contradiction(cache, relation, "augmentation.chain")
-    if sections.vocoding.vocoders:
-        relation = "needs recordings, not copies of them (vocoding.vocoders = ()), not"
+    if not set(sections.vocoding.vocoders) <= set(VOCODERS):
+        relation = "saves copies by the project's vocoders alone, whose code is known, not by"
         yield Contradiction(cache, relation, "vocoding.vocoders")
     if sections.augmentation.mixup_probability:
         relation = f"{no_augmentation} (augmentation.mixup_probability = 0), not"

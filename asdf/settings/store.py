@@ -38,6 +38,7 @@ from asdf.settings.sections import (
     BackEnd,
     Computing,
     FrontEnd,
+    Moments,
     Network,
     Paths,
     RawBoost,
@@ -71,6 +72,7 @@ class Settings:
     network: Network
     front_end: FrontEnd
     spectrum: Spectrum
+    moments: Moments
     back_end: BackEnd
     rawboost: RawBoost
     augmentation: Augmentation

@@ -46,6 +46,7 @@ from asdf.settings.sections.front_ends import (
     Adapter,
     FrontEnd,
     Lora,
+    Moments,
     Spectrum,
 )
 from asdf.settings.sections.localisation import Localisation
@@ -106,6 +107,7 @@ __all__ = [
     "Localisation",
     "Lora",
     "Loss",
+    "Moments",
     "Network",
     "Paths",
     "RawBoost",
@@ -135,6 +137,7 @@ class Sections(KnownNames):
     source: Source = field(default_factory=Source)
     front_end: FrontEnd = field(default_factory=FrontEnd)
     spectrum: Spectrum = field(default_factory=Spectrum)
+    moments: Moments = field(default_factory=Moments)
     back_end: BackEnd = field(default_factory=BackEnd)
     localisation: Localisation = field(default_factory=Localisation)
     lora: Lora = field(default_factory=Lora)

@@ -24,6 +24,7 @@ BACK_ENDS = {
     "sls": "asdf.networks.SLSBackEnd",
     "nes2net_x": "asdf.networks.Nes2NetXBackEnd",
     "linear": "asdf.networks.LinearBackEnd",
+    "mlp": "asdf.networks.MLPBackEnd",
     "conformer": "asdf.networks.ConformerBackEnd",
     "conformer_tcm": "asdf.networks.TCMBackEnd",
     "lcnn": "asdf.networks.LCNNBackEnd",
@@ -123,6 +124,16 @@ class BackEnd(KnownNames):
         "SSL_Conformer, SSL_ConformerTCM: dropout after each part of a block",
         at_least=0,
         at_most=1,
+    )
+    mlp_hidden: int = setting(
+        64,
+        "mlp: units of its hidden layer, which is the embedding",
+        unit="values",
+        at_least=1,
+        at_most=MAX_LAYER_WIDTH,
+    )
+    mlp_dropout: float = setting(
+        0.3, "mlp: dropout of the features and of the hidden layer", at_least=0, at_most=1
     )
     rawnet2_filters: int = setting(
         20,

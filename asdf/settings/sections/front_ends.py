@@ -25,6 +25,7 @@ FRONT_ENDS = {
     "log_mel": "asdf.networks.LogMelFrontEnd",
     "lfcc": "asdf.networks.LFCCFrontEnd",
     "mfcc": "asdf.networks.MFCCFrontEnd",
+    "moments": "asdf.networks.MomentsFrontEnd",
     "transformers": "asdf.networks.TransformersFrontEnd",
 }
 
@@ -128,6 +129,18 @@ class FrontEnd(KnownNames):
     normalize_waveforms: bool = setting(
         False,
         "scale every waveform to zero mean and unit variance, as some pretrained networks expect",
+    )
+
+
+@dataclass
+class Moments(KnownNames):
+    """The front end of statistics over time of band energies."""
+
+    parts: tuple[Literal["pulses", "sounds"], ...] = setting(
+        ("pulses", "sounds"),
+        "which statistics: of 5 ms windows, between which glottal pulses show; of 25 ms windows, "
+        "between which sounds change",
+        check="not_empty",
     )
 
 
