@@ -195,6 +195,18 @@ def test_a_list_that_moved_to_another_disk_keeps_its_features(utterances, settin
     )
 
 
+def test_copies_are_features_of_their_own(utterances, settings):
+    plain = identity_of({}, utterances, LENGTHS, settings)
+    settings.vocoding.vocoders = ("lpc",)
+    copied = identity_of({}, utterances, LENGTHS, settings)
+    settings.recipe.seed = 1
+    other_draws = identity_of({}, utterances, LENGTHS, settings)
+    settings.vocoding.lpc_order = 12
+    other_order = identity_of({}, utterances, LENGTHS, settings)
+    known = [plain, copied, other_draws, other_order]
+    assert all(known.count(identity) == 1 for identity in known)
+
+
 def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances):
     with pytest.raises(KeyboardInterrupt):
         keep(Counting(fails_at=3))
