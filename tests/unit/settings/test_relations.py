@@ -102,6 +102,18 @@ from .conftest import Write
             "augmentation.noise_folders = () (default)",
         ),
         ("augmentation.chain = ('speed', 'codec')", ""),
+        (
+            "front_end.cache_features = True\nnetwork.clip_position = 'start'\n"
+            "vocoding.vocoders = ('lpc', 'phase')",
+            "",
+        ),
+        (
+            "vocoding.vocoders = ('lpc', 'my_vocoders.Rounded')\n"
+            "front_end.cache_features = True\nnetwork.clip_position = 'start'",
+            "front_end.cache_features = True (runs.py:3) saves copies by the project's vocoders "
+            "alone, whose code is known, not by vocoding.vocoders = ('lpc', 'my_vocoders.Rounded') "
+            "(runs.py:2)",
+        ),
         ("vocoding.vocoders = ('lpc', 'phase')\nvocoding.corpus_spoofs = False", ""),
         (
             "vocoding.corpus_spoofs = False",
