@@ -39,6 +39,7 @@ ELSEWHERE = {
     "cp puhti_slurm_scripts": "tests/scripts writes the scripts of a site",
     "python -m asdf launch recipes/wav2vec_aasist/run.py mini-wav2vec": "the corpus here has one "
     "speaker; tests/recipes/test_folds.py",
+    "python -m asdf launch recipes/wav2vec_aasist/run.py mini-best": "the same",
     "python -m asdf launch --slurm": "tests/scripts runs it under Slurm",
     "/projappl": "a cluster's own",
     "export ASDF_VENV": "a cluster's own",

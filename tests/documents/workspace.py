@@ -70,6 +70,9 @@ paths.system_folder = 'demo-partial'
 mini-wav2vec < net
 paths.system_folder = 'mini-wav2vec'
 
+mini-best < net
+paths.system_folder = 'mini-best'
+
 demo-sources < net
 paths.system_folder = 'demo_sources'
 source.column = 'attack'
