@@ -137,7 +137,7 @@ def count_operations(network: nn.Module, samples: np.ndarray) -> int:
     """Count the operations of products and convolutions, for recordings of these lengths."""
     total = 0
     for length, count in zip(*np.unique(samples, return_counts=True), strict=True):
-        with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
             network(torch.zeros(1, int(length)))
         total += int(count) * counter.get_total_flops()
     return total
