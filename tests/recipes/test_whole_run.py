@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from asdf.evaluation import eer, read_scores
+from asdf.networks.packed import is_available
 from asdf.settings import Settings
 
 
@@ -27,6 +28,7 @@ def test_all_stages_write_what_they_say(recipe, capsys):
             "min_samples": 4000,
             "max_samples": 1000000,
             "precision": "fp32",
+            "engine": "packed" if is_available() else "plain",
         }
     results = json.loads((system / "results" / "results.json").read_text())
     dev = read_scores(system / "scores" / "epoch.3" / "demo-dev.txt")

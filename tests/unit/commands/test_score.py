@@ -17,6 +17,7 @@ import asdf
 from asdf.__main__ import main
 from asdf.evaluation import read_scores
 from asdf.metrics.calibration import Calibration
+from asdf.networks.packed import is_available
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]
@@ -320,6 +321,7 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     assert written.labels.tolist() == [1, 1, 0, 0, 0]
     np.testing.assert_allclose(written.scores, trials(network, folder), atol=1e-6)
     length = json.loads((folder.parent / "scores.scored.json").read_text())
+    assert length.pop("engine") == ("packed" if is_available() else "plain")
     assert length == {"min_samples": 4000, "max_samples": 16000, "precision": "fp32"}
     (folder / "b.flac").write_text("no sound")
     status, _, errors = score(folder / "list.txt", "--scores", "other.txt")
