@@ -20,10 +20,14 @@ from asdf.networks.traced_sizes import is_traced
 
 
 def learns_on_cpu(x: Tensor) -> bool:
-    """Return whether gradients of what follows `x` will be computed on a CPU, in float32."""
+    """Return whether gradients of what follows `x` will be computed on a CPU, in float32.
+
+    Not of a tensor without numbers (`asdf.memory`), which stands for one of a GPU.
+    """
     if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_traced():
         return False
-    return x.device.type == "cpu" and x.dtype is torch.float32
+    has_numbers = type(x) in (Tensor, nn.Parameter)
+    return has_numbers and x.device.type == "cpu" and x.dtype is torch.float32
 
 
 class LearningSELU(nn.SELU):

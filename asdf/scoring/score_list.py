@@ -17,12 +17,13 @@ from asdf.data.decoders import log_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
+from asdf.distributed.sharding import divides
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
-from asdf.scoring.engine import agree_on_engine
+from asdf.scoring.engine import PLAIN, agree_on_engine
 from asdf.scoring.list_frames import ListFrames
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer
@@ -43,7 +44,10 @@ def build_list_scorer(network: nn.Module, settings: Sections, world: World) -> S
         UsageError: a device does not have the requested precision.
     """
     precision = agree_on_precision(settings.computing.scoring_precision, world)
-    engine = agree_on_engine(settings.computing.scoring_engine, precision, world)
+    engine = PLAIN
+    # A divided network gets its numbers by other means than packed weights can follow.
+    if not divides(settings.computing, world):
+        engine = agree_on_engine(settings.computing.scoring_engine, precision, world)
     return Scorer(network, settings.network, precision, smallest_gpu(world), engine=engine)
 
 

@@ -51,7 +51,7 @@ def test_bash_completes_commands_options_files_and_configs(capsys, tmp_path):
     assert complete(script, ["--completion", "z"], tmp_path) == ["zsh"]
     assert complete(script, ["evaluate", "sc"], tmp_path) == ["scores.txt"]
     configs = complete(script, ["launch", str(RECIPE / "run.py"), "mini-"], tmp_path)
-    assert configs == ["mini-wav2vec", "mini-aasist", "mini-vocoded"]
+    assert configs == ["mini-wav2vec", "mini-aasist", "mini-vocoded", "mini-best"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -63,7 +63,7 @@ def test_every_command_states_its_options(name):
 
 def test_options_are_those_of_the_help():
     options = read_options("asdf.commands.launch")
-    points = {"--seeds", "--sweep", "--random", "--random-seed"}
+    points = {"--folds", "--seeds", "--sweep", "--random", "--random-seed"}
     where = {"--gpus", "--slots", "--processes-per-run", "--slurm", "--max-running"}
     assert set(options) == {"--help", "--dry-run", "--report", "--latex"} | points | where
 

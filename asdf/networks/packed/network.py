@@ -45,6 +45,10 @@ Make = Callable[[nn.Module, torch.dtype], nn.Module | None]
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
+# A tensor, where its numbers are, and how often they were changed in place.
+_State = tuple[int, int, int]
+
+
 @dataclass(frozen=True)
 class _Exchange:
     """A layer of a network and what takes its position."""
@@ -75,7 +79,7 @@ class PackedNetwork:
         self._replace = replace
         self._dtype = dtype
         self._exchanges: list[_Exchange] = []
-        self._state: list[tuple[int, int]] | None = None
+        self._state: list[_State] | None = None
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -114,11 +118,15 @@ class PackedNetwork:
         self._state = []
 
 
-def _read_state(network: nn.Module) -> list[tuple[int, int]]:
-    """Return which tensors the network has, and how often each was changed."""
-    tensors = chain(network.parameters(), network.buffers())
-    # Tensors that were made for inference count no changes, and may not change.
-    return [(id(tensor), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
+def _read_state(network: nn.Module) -> list[_State]:
+    """Return which tensors the network has, where they are, and how often each was changed."""
+    states = []
+    for tensor in chain(network.parameters(), network.buffers()):
+        # Tensors that were made for inference count no changes, and may not change.
+        version = 0 if tensor.is_inference() else tensor._version
+        # An assignment to `.data` changes where a tensor is, and is not counted.
+        states.append((id(tensor), tensor.data_ptr(), version))
+    return states
 
 
 def _exchange_layers(network: nn.Module, dtype: torch.dtype) -> Iterator[_Exchange]:

@@ -148,6 +148,18 @@ def test_packed_weights_follow_those_that_were_changed(settings):
     assert (after[1] - before[1]).abs().max() > 1e-3
 
 
+def test_packed_weights_follow_tensors_that_were_replaced(settings):
+    network = randomise(build(settings, "SSL_AASIST"))
+    packed = PackedNetwork(network)
+    _, before = outputs(network, packed, noise(1, 8000))
+    for parameter in network.parameters():
+        # No version of the parameter counts this.
+        parameter.data = parameter.data * 1.1
+    plain, after = outputs(network, packed, noise(1, 8000))
+    torch.testing.assert_close(after[1], plain[1], atol=TOLERANCE, rtol=0)
+    assert (after[1] - before[1]).abs().max() > 1e-3
+
+
 def test_the_network_is_as_it_was_also_after_a_failure(settings):
     network = randomise(build(settings, "SSL_AASIST"))
     names = list(network.state_dict())
