@@ -17,7 +17,6 @@ from asdf.data.decoders import log_fallbacks
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
-from asdf.distributed.sharding import divides
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
@@ -45,8 +44,9 @@ def build_list_scorer(network: nn.Module, settings: Sections, world: World) -> S
     """
     precision = agree_on_precision(settings.computing.scoring_precision, world)
     engine = PLAIN
-    # A divided network gets its numbers by other means than packed weights can follow.
-    if not divides(settings.computing, world):
+    # A divided network gets its numbers by other means than packed weights can follow. One process
+    # alone, which does not divide it, gives the same scores.
+    if not settings.computing.shard_network:
         engine = agree_on_engine(settings.computing.scoring_engine, precision, world)
     return Scorer(network, settings.network, precision, smallest_gpu(world), engine=engine)
 
