@@ -22,7 +22,7 @@ from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.progress import track
-from asdf.scoring.engine import PLAIN, agree_on_engine
+from asdf.scoring.engine import agree_on_engine
 from asdf.scoring.list_frames import ListFrames
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Computed, Scorer
@@ -43,11 +43,7 @@ def build_list_scorer(network: nn.Module, settings: Sections, world: World) -> S
         UsageError: a device does not have the requested precision.
     """
     precision = agree_on_precision(settings.computing.scoring_precision, world)
-    engine = PLAIN
-    # A divided network gets its numbers by other means than packed weights can follow. One process
-    # alone, which does not divide it, gives the same scores.
-    if not settings.computing.shard_network:
-        engine = agree_on_engine(settings.computing.scoring_engine, precision, world)
+    engine = agree_on_engine(settings.computing.scoring_engine, precision, world)
     return Scorer(network, settings.network, precision, smallest_gpu(world), engine=engine)
 
 

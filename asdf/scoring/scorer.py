@@ -279,6 +279,10 @@ def _check_score(network: nn.Module, settings: Network) -> None:
 @contextmanager
 def _in_evaluation_mode(network: nn.Module) -> Iterator[None]:
     """Put `network` into evaluation mode for the block, and back however the block ends."""
+    # Changing the mode of a small network takes a twentieth of the time of a score.
+    if not any(module.training for module in network.modules()):
+        yield
+        return
     was_training = network.training
     network.eval()
     try:

@@ -134,8 +134,6 @@ LENGTHS = [4100, 9000, 4500, 8000, 5000, 7000, 6000]
 def settings_of(case: dict[str, object], sharded: bool) -> Sections:
     settings = Sections()
     settings.computing.shard_network = sharded
-    # As a divided network is scored.
-    settings.computing.scoring_engine = "plain"
     settings.computing.network_dataloader_workers = 0
     assign(settings, {**COMMON, **case})
     return settings

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import LinearWeight
@@ -24,7 +25,8 @@ class PackedNodeAttention(nn.Module):
         first, _, norm, second = attention
         assert isinstance(first, nn.Conv2d) and first.bias is not None
         assert isinstance(second, nn.Conv2d) and second.bias is not None
-        assert isinstance(norm, nn.BatchNorm2d)
+        # In a run of several processes it is one over the minibatches of all.
+        assert isinstance(norm, _BatchNorm)
         assert norm.running_mean is not None and norm.running_var is not None
         self._first = LinearWeight(first.weight[:, :, 0, 0] * LOG2_E, first.bias * LOG2_E)
         weight_CH = second.weight[:, :, 0, 0]
@@ -40,3 +42,10 @@ class PackedNodeAttention(nn.Module):
         x_BSNC = x_BCSN.permute(0, 2, 3, 1).contiguous()
         hidden_BSNH = unscaled_selu_(self._first.apply(x_BSNC))
         return self._second.apply(hidden_BSNH).permute(0, 3, 1, 2)
+
+
+def is_known_attention(attention: NodeAttention) -> bool:
+    """Return whether its parts are those that a `PackedNodeAttention` can be made of."""
+    first, _, norm, second = attention
+    is_tracked = isinstance(norm, _BatchNorm) and norm.running_mean is not None
+    return is_tracked and type(first) is nn.Conv2d and type(second) is nn.Conv2d

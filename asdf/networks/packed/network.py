@@ -25,7 +25,7 @@ from asdf.networks.aasist import MagnitudePool
 from asdf.networks.casting import weights_cast_apart
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.fast_selu import PackedSelu, PackedTanh
-from asdf.networks.packed.attention import PackedNodeAttention
+from asdf.networks.packed.attention import PackedNodeAttention, is_known_attention
 from asdf.networks.packed.linear import PackedLinear, is_large
 from asdf.networks.packed.raw import PackedFilters, PackedMagnitudePool, is_symmetric
 from asdf.networks.packed.residual import PackedEncoder, is_known_encoder
@@ -43,7 +43,6 @@ from asdf.networks.ssl_aasist import NodeAttention
 Make = Callable[[nn.Module, torch.dtype], nn.Module | None]
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
-
 
 # A tensor, where its numbers are, and how often they were changed in place.
 _State = tuple[int, int, int]
@@ -102,8 +101,9 @@ class PackedNetwork:
         state = _read_state(self._network)
         if state == self._state:
             return
-        # First: the memory of the old ones is then free.
+        # First: the memory of the old ones is then free, and a failure leaves no half of the new.
         self._exchanges = []
+        self._state = None
         with torch.no_grad():
             self._exchanges = list(_exchange_layers(self._network, self._dtype))
         self._state = state
@@ -213,7 +213,7 @@ def _pack_encoder(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
 
 def _pack_attention(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, NodeAttention)
-    return PackedNodeAttention(layer)
+    return PackedNodeAttention(layer) if is_known_attention(layer) else None
 
 
 def _pack_filters(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:

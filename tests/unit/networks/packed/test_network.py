@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.networks.architectures import Architecture, stem
 from asdf.networks.packed import PackedNetwork, is_available, multiplies_bfloat16
 from asdf.networks.packed.linear import PackedLinear
@@ -148,6 +149,15 @@ def test_packed_weights_follow_those_that_were_changed(settings):
     assert (after[1] - before[1]).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("name", ["SSL_AASIST", "AASIST"])
+def test_norms_of_several_processes_are_packed_to_the_same_bits(name, settings):
+    network = randomise(build(settings, name))
+    _, alone = outputs(network, PackedNetwork(network), noise(1, 8000))
+    synchronised = synchronise_batch_norm(network)
+    _, of_many = outputs(synchronised, PackedNetwork(synchronised), noise(1, 8000))
+    assert torch.equal(of_many[1], alone[1])
+
+
 def test_packed_weights_follow_tensors_that_were_replaced(settings):
     network = randomise(build(settings, "SSL_AASIST"))
     packed = PackedNetwork(network)
@@ -208,11 +218,11 @@ class Unusual(nn.Module):
 
     def forward(self, waveforms_BT):
         x_BLC = waveforms_BT.unflatten(1, (-1, 400))
-        kept = x_BLC.transpose(1, 2)
+        x_BCL = x_BLC.transpose(1, 2)
         x_BLC = self.shared(self.map(x_BLC)) @ self.map.weight + self.map.bias
         x_BLC = self.selu(self.watched(self.listed[0](x_BLC)))
         x_BLC = self.encoder(self.normed(x_BLC)) + self.twice(x_BLC[:, :1])
-        x_BLC = x_BLC + self.twice[1](kept).transpose(1, 2) + kept.transpose(1, 2)
+        x_BLC = x_BLC + self.twice[1](x_BCL).transpose(1, 2) + x_BCL.transpose(1, 2)
         x_BC = x_BLC.mean(dim=1)
         empty = self.map(x_BC[:0])
         return x_BC, self.out(x_BC) + self.map(x_BC[0])[:2] + empty.sum()
