@@ -9,6 +9,8 @@ Shapes: B utterances, T samples, L frames, C channels, K values of a window; H h
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torchaudio.models.wav2vec2.components import (
@@ -32,11 +34,13 @@ class PackedStem(nn.Module):
 
     def __init__(self, stem: FeatureExtractor, dtype: torch.dtype) -> None:
         super().__init__()
-        self._layers = []
+        self._layers: list[_StemLayer] = []
         for layer in stem.conv_layers:
             # The samples themselves keep all their digits: of one channel, a product is small.
             is_first = layer.conv.in_channels == 1
-            self._layers.append(_StemLayer(layer, torch.float32 if is_first else dtype))
+            is_over_time = isinstance(layer.layer_norm, nn.GroupNorm)
+            kind = _NormedOverTime if is_over_time else _NormedOverChannels
+            self._layers.append(kind(layer, torch.float32 if is_first else dtype))
 
     def forward(self, x_BT: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return frames (batch, frames, channels), and how many of them are of each utterance."""
@@ -125,33 +129,27 @@ class PackedFeedForward(nn.Module):
         return self._second.apply(hidden_BLC)
 
 
-class _StemLayer:
-    """A convolution over time as a product of windows, its norm, and GELU."""
+class _StemLayer(ABC):
+    """A convolution over time, its norm, and GELU, computed from windows of frames."""
 
     def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
-        weight_OIK = layer.conv.weight
-        self._norm = layer.layer_norm
         self._kernel = layer.kernel_size
         self._stride = layer.stride
-        # In a window, the channels of a frame stand together.
-        weight_OW = weight_OIK.permute(0, 2, 1).flatten(1)
-        self._weight = LinearWeight(weight_OW, layer.conv.bias, dtype)
         self._dtype = dtype
 
     def apply(self, x_LC: Tensor) -> Tensor:
         """Map (frames, channels) to fewer frames."""
         # Before windows are cut: they overlap.
-        windows_LW = self._cut_windows(x_LC.to(self._dtype))
-        if self._norm is None:
-            return self._weight.apply(windows_LW, "gelu")
-        y_LC = _normalize(self._norm, self._weight.apply(windows_LW))
-        torch.ops.aten.gelu_(y_LC)
-        return y_LC
+        return self._compute(self._cut_windows(x_LC.to(self._dtype)))
 
     def frames(self, inputs: Tensor) -> Tensor:
         """Return how many frames are made of `inputs` ones."""
         outputs = torch.div(inputs - self._kernel, self._stride, rounding_mode="floor") + 1
         return outputs.clamp(min=0)
+
+    @abstractmethod
+    def _compute(self, windows_LW: Tensor) -> Tensor:
+        """Return frames (frames, channels) of windows (frames, values)."""
 
     def _cut_windows(self, x_LC: Tensor) -> Tensor:
         length, channels = x_LC.shape
@@ -162,25 +160,59 @@ class _StemLayer:
         return windows_LW.contiguous()
 
 
-def _normalize(norm: nn.Module, x_LC: Tensor) -> Tensor:
-    """Apply the norm of a layer of the stem to one utterance; it may overwrite `x_LC`."""
-    if isinstance(norm, LayerNorm):
-        return nn.functional.layer_norm(
-            x_LC, list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
-        )
-    assert isinstance(norm, nn.GroupNorm)
-    # One group per channel: the mean and the deviation over time.
-    x_LC -= x_LC.mean(dim=0)
-    variance_C = x_LC.square().mean(dim=0)
-    factor_C = norm.weight * torch.rsqrt(variance_C + norm.eps)
-    return torch.addcmul(norm.bias, x_LC, factor_C, out=x_LC)
+class _NormedOverChannels(_StemLayer):
+    """A layer with a norm of each frame, or with none."""
+
+    def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
+        super().__init__(layer, dtype)
+        self._norm = layer.layer_norm
+        self._weight = LinearWeight(_by_window(layer.conv), layer.conv.bias, dtype)
+
+    def _compute(self, windows_LW: Tensor) -> Tensor:
+        norm = self._norm
+        if norm is None:
+            return self._weight.apply(windows_LW, "gelu")
+        y_LC = self._weight.apply(windows_LW)
+        size = list(norm.normalized_shape)
+        y_LC = nn.functional.layer_norm(y_LC, size, norm.weight, norm.bias, norm.eps)
+        torch.ops.aten.gelu_(y_LC)
+        return y_LC
+
+
+class _NormedOverTime(_StemLayer):
+    """A layer with a norm of each channel; of windows of a few samples."""
+
+    def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
+        super().__init__(layer, dtype)
+        norm = layer.layer_norm
+        self._factor_O = norm.weight.detach().double()
+        self._bias_O = norm.bias.detach().clone()
+        self._eps = norm.eps
+        self._weight_OW = _by_window(layer.conv).double()
+
+    def _compute(self, windows_LW: Tensor) -> Tensor:
+        # A channel's variance follows from the covariances of the samples of a window. So the norm
+        # becomes a part of the weight, and its mean takes the convolution's bias away.
+        centred_LW = windows_LW - windows_LW.mean(dim=0)
+        covariances_WW = (centred_LW.T @ centred_LW).double() / len(centred_LW)
+        variance_O = (self._weight_OW @ covariances_WW * self._weight_OW).sum(dim=1)
+        factor_O = self._factor_O * torch.rsqrt(variance_O + self._eps)
+        normed_OW = (self._weight_OW * factor_O.unsqueeze(1)).float()
+        return LinearWeight(normed_OW, self._bias_O).apply(centred_LW, "gelu")
+
+
+def _by_window(conv: nn.Conv1d) -> Tensor:
+    """Return a convolution's weight as a matrix: in a window, a frame's channels stand together."""
+    return conv.weight.detach().permute(0, 2, 1).flatten(1)
 
 
 def is_known_stem(stem: FeatureExtractor) -> bool:
     """Return whether all norms of a stem are of a kind that `PackedStem` knows."""
-    for layer in stem.conv_layers:
-        norm = layer.layer_norm
-        is_group_norm = type(norm) is nn.GroupNorm and norm.num_groups == norm.num_channels
-        if not (norm is None or type(norm) is LayerNorm or is_group_norm):
-            return False
-    return True
+    return all(_is_known_norm(layer.layer_norm, layer.conv) for layer in stem.conv_layers)
+
+
+def _is_known_norm(norm: nn.Module | None, conv: nn.Conv1d) -> bool:
+    if type(norm) is nn.GroupNorm:
+        # One group per channel, of samples: covariances of windows of channels would be large.
+        return norm.num_groups == norm.num_channels and conv.in_channels == 1
+    return norm is None or type(norm) is LayerNorm
