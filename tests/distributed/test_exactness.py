@@ -102,6 +102,21 @@ def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
     assert [path.read_bytes() for path in files] == expected
 
 
+def test_a_network_with_graphs_is_validated_by_two_processes_and_scored_by_one(recipe, capsys):
+    network = ("network.network_class=asdf.networks.SSL_AASIST_L", "front_end.architecture=tiny")
+    options = ("debug", *network, "network.max_epochs=1", "paths.system_folder=graphs")
+    outcome = recipe.run(*options, processes=2)
+    assert outcome.status == 0, outcome.output
+    files = sorted((recipe.system("graphs") / "scores" / "epoch.1").glob("*.txt"))
+    assert [path.name for path in files] == ["demo-dev.txt", "demo-eval.txt"]
+    expected = [path.read_bytes() for path in files]
+    for path in files:
+        path.unlink()
+    alone = recipe.call(capsys, *options, "recipe.start_stage=2")
+    assert alone.status == 0, alone.output
+    assert [path.read_bytes() for path in files] == expected
+
+
 # Where each start dies: (rank, forward passes before it). One before the first checkpoint, one on a
 # step after a checkpoint, one in a later epoch. One of two processes dies where torchrun restarts.
 @pytest.mark.parametrize(
