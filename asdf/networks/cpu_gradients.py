@@ -9,6 +9,7 @@ Shapes: B utterances, N nodes of a graph, P pairs of them, C values.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +18,10 @@ from torch.autograd.function import once_differentiable
 
 from asdf.networks.fast_selu import ALPHA, SCALE, selu, tanh
 from asdf.networks.traced_sizes import is_traced
+
+_Function = Callable[[Tensor], Tensor]
+# Of the gradient of the result, and the result.
+_Gradient = Callable[[Tensor, Tensor], Tensor]
 
 
 def learns_on_cpu(x: Tensor) -> bool:
@@ -40,23 +45,7 @@ class LearningSELU(nn.SELU):
         """Return SELU of a tensor of any shape."""
         if not learns_on_cpu(x):
             return super().forward(x)
-        result: Tensor = _Selu.apply(x)
-        return result
-
-
-class _Selu(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = selu(x)
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        # The slope follows from the result: SCALE, or below 0 the result and SCALE * ALPHA.
-        result: Tensor = torch.ops.aten.elu_backward(gradient, ALPHA, SCALE, 1.0, True, y)
+        result: Tensor = _FromResult.apply(x, selu, _selu_gradient)
         return result
 
 
@@ -67,23 +56,31 @@ class LearningTanh(nn.Tanh):
         """Return the hyperbolic tangent of a tensor of any shape."""
         if not learns_on_cpu(x):
             return super().forward(x)
-        result: Tensor = _Tanh.apply(x)
+        result: Tensor = _FromResult.apply(x, tanh, torch.ops.aten.tanh_backward)
         return result
 
 
-class _Tanh(torch.autograd.Function):
+class _FromResult(torch.autograd.Function):
+    """A function of one tensor whose gradient follows from its result."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = tanh(x)
+    def forward(ctx: Any, x: Tensor, function: _Function, gradient: _Gradient) -> Tensor:
+        y = function(x)
         ctx.save_for_backward(y)
+        ctx.gradient = gradient
         return y
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (y,) = ctx.saved_tensors
-        result: Tensor = torch.ops.aten.tanh_backward(gradient, y)
-        return result
+        return ctx.gradient(gradient, y), None, None
+
+
+def _selu_gradient(gradient: Tensor, y: Tensor) -> Tensor:
+    # The slope is SCALE, or below 0 the result and SCALE * ALPHA.
+    result: Tensor = torch.ops.aten.elu_backward(gradient, ALPHA, SCALE, 1.0, True, y)
+    return result
 
 
 class Pairs(NamedTuple):
