@@ -23,7 +23,7 @@ from asdf.runs.streams import (
 )
 
 COMMANDS = {
-    "quickstart": "make a demo corpus, train a small network on it, score and report: two minutes",
+    "quickstart": "make a demo corpus, train a small network on it, score and report: a minute",
     "new-recipe": "copy a recipe to a folder of your own, to change it",
     "doctor": "what works on this machine, and how to mend what does not",
     "score": "score recordings with a network: files, folders, lists",

@@ -126,6 +126,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
+    parser.add_argument(
+        "--engine", choices=("packed", "plain"), default="packed", help="as of `score` (packed)"
+    )
     parser.add_argument("--base", metavar="WEIGHTS", help="as of `score`")
     parser.add_argument(
         "--network-folder", type=Path, metavar="FOLDER", help="the module of your own class"

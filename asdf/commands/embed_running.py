@@ -28,7 +28,7 @@ from asdf.interchange import describe_source, find_network, read_detector
 from asdf.runs.files import digest_of, remove_unfinished, sha256_of, write_advice, write_text
 from asdf.runs.log import log_to_screen
 from asdf.scoring.embed_list import embed_list
-from asdf.scoring.engine import PACKED, agree_on_engine
+from asdf.scoring.engine import agree_on_engine
 from asdf.scoring.precision import agree_on_precision
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Computing, Sections
@@ -70,7 +70,7 @@ def _embed(
     # As `Detector`: an embedding does not depend on the recordings that share its batch.
     settings.network.max_cut_proportion = 0.0
     precision = agree_on_precision(args.precision, world)
-    engine = agree_on_engine(PACKED, precision, world)
+    engine = agree_on_engine(args.engine, precision, world)
     scorer = Scorer(
         network.eval(),
         settings.network,

@@ -57,7 +57,7 @@ def _next_commands(folder: Path) -> str:
     return "\n".join(
         [
             f"  python {run_file} --list                    the configs, as a tree",
-            f"  python {run_file} quickstart                two minutes, on a demo corpus",
+            f"  python {run_file} quickstart                a minute, on a demo corpus",
             f"  python {run_file} train-ssl-aasist --dry-run    what a config needs and would do",
             f"  {shlex.quote(str(folder / 'configs' / 'run_configs.py'))}: the configs to change",
         ]

@@ -74,7 +74,7 @@ STATUSES = {
 # What a reader writes instead of a word.
 IN_PLACE = {
     "FOLDER": "{data}",
-    "epoch.20.pt": "epoch.1.pt",
+    "epoch.15.pt": "epoch.1.pt",
     "=('asvspoof21-la:eval',)": "=('demo-eval',)",
     "=('in-the-wild', 'for:testing', 'mlaad+m-ailabs')": "=('demo-dev+demo-eval', 'demo-eval')",
     "CONFIG": "divided",

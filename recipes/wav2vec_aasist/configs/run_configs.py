@@ -9,8 +9,7 @@
 
 
 # Makes a demo corpus, trains a small wav2vec 2.0 + AASIST-L on it from scratch, scores and reports.
-# Less than two minutes on two CPU cores; it shows that everything works, not how good the network
-# is.
+# About a minute on two CPU cores; it shows that everything works, not how good the network is.
 #     python run.py quickstart
 quickstart < from-scratch
 paths.database_folder = 'output/demo_corpus'
@@ -20,7 +19,7 @@ recipe.validation_sets = ('demo-dev',)
 recipe.evaluation_sets = ('demo-dev', 'demo-eval')
 network.network_class = 'asdf.networks.SSL_AASIST_L'
 front_end.architecture = 'tiny'
-network.max_epochs = 20
+network.max_epochs = 15
 network.epochs_per_train_call = 5
 network.minibatch_size = 14
 # Half a second: short clips train quickly; scoring still hears whole utterances.

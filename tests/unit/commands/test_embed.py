@@ -16,6 +16,7 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
+from asdf.networks.packed import is_available
 from asdf.trials.embeddings import Embeddings, read_embeddings, write_embeddings
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S
@@ -69,6 +70,16 @@ def test_they_are_those_of_the_detector(folder, whole):
     assert embeddings.how["scored"] == {"min_samples": 4000, "max_samples": 8000}
     assert embeddings.how["asdf"] == asdf.__version__
     assert not list(folder.glob(".whole*"))
+
+
+def test_the_plain_engine_is_used_and_recorded(folder, whole, tmp_path):
+    assert embed(folder, tmp_path / "plain.npz", folder / "trials.txt", "--engine", "plain") == 0
+    plain = read_embeddings(tmp_path / "plain.npz")
+    assert plain.how["engine"] == "plain"
+    expected = "packed" if is_available() else "plain"
+    packed = read_embeddings(whole)
+    assert packed.how["engine"] == expected
+    np.testing.assert_allclose(plain.embeddings_NE, packed.embeddings_NE, atol=1e-5)
 
 
 def test_other_lists_of_the_same_recordings(folder, whole, tmp_path):
