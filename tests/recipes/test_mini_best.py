@@ -8,23 +8,41 @@ from pathlib import Path
 from tests.conftest import RECIPE
 
 
-def test_it_detects_in_seconds_and_from_its_cached_features_to_the_byte(recipe, shared, tmp_path):
-    """Fewer copies and epochs than the config: copying takes most of its time."""
-    words = [
+def train(recipe, shared, folder: Path, name: str, *words: str) -> str:
+    """Run the config with `words` and return its output."""
+    fixed = [
         "mini-best",
         f"paths.database_folder={shared / 'corpora' / 'mini'}",
-        f"paths.output_folder={tmp_path}",
-        "vocoding.copies=0.1",
-        "network.max_epochs=10",
+        f"paths.output_folder={folder}",
+        f"paths.system_folder={name}",
         "computing.threads=1",
         "recipe.check_recordings=False",
     ]
-    notes = []
-    for name in ("first", "again"):
-        command = [recipe.python(), str(RECIPE / "run.py"), *words, f"paths.system_folder={name}"]
-        outcome = recipe.run_command(command)
-        assert outcome.status == 0, outcome.output
-        notes.append(outcome.output)
+    outcome = recipe.run_command([recipe.python(), str(RECIPE / "run.py"), *fixed, *words])
+    assert outcome.status == 0, outcome.output
+    return outcome.output
+
+
+def test_it_detects_after_few_epochs(recipe, shared, tmp_path):
+    """Of the codecs those that are quick."""
+    codecs = "augmentation.codecs=('mu-law', 'a-law')"
+    output = train(recipe, shared, tmp_path, "best", codecs, "network.max_epochs=4")
+    assert "75,394 parameters" in output
+    [row] = json.loads((tmp_path / "best" / "results" / "results.json").read_text())
+    assert row["set"] == "mini-dev" and row["eer"] < 0.15
+
+
+def test_it_detects_from_cached_features_of_copies_to_the_byte(recipe, shared, tmp_path):
+    words = (
+        "augmentation.chain=()",
+        "front_end.cache_features=True",
+        "network.clip_position=start",
+        "vocoding.vocoders=('griffin_lim', 'source_filter', 'lpc', 'phase')",
+        "vocoding.copies=0.1",
+        "network.max_epochs=10",
+        "network.epochs_per_train_call=10",
+    )
+    notes = [train(recipe, shared, tmp_path, name, *words) for name in ("first", "again")]
     assert "of the training utterances 25 are vocoded copies" in notes[0]
 
     [row] = json.loads((tmp_path / "first" / "results" / "results.json").read_text())
