@@ -3,6 +3,7 @@
 import os
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from asdf.demo import DemoSet, make_demo_corpus
 from asdf.runs.log import LOG, is_on_screen
 from tests.warm_python import warm_python
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would all processes of the
+# tests, some of which are about it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure of what is tested.
 hypothesis.settings.register_profile("untimed", deadline=None)

@@ -214,5 +214,6 @@ def is_known_stem(stem: FeatureExtractor) -> bool:
 def _is_known_norm(norm: nn.Module | None, conv: nn.Conv1d) -> bool:
     if type(norm) is nn.GroupNorm:
         # One group per channel, of samples: covariances of windows of channels would be large.
-        return norm.num_groups == norm.num_channels and conv.in_channels == 1
+        is_per_channel = norm.num_groups == norm.num_channels
+        return is_per_channel and norm.affine and conv.in_channels == 1
     return norm is None or type(norm) is LayerNorm

@@ -42,7 +42,8 @@ def test_frames_are_the_plain_ones(norm, bias):
     assert torch.equal(packed[1], plain[1])
 
 
-def test_a_norm_over_channels_and_time_stays_plain():
+def test_a_norm_of_another_kind_stays_plain():
     stem = make_stem("group_norm", False)
-    stem.conv_layers[0].layer_norm = nn.GroupNorm(2, 16)
-    assert not is_known_stem(stem)
+    for norm in (nn.GroupNorm(2, 16), nn.GroupNorm(16, 16, affine=False)):
+        stem.conv_layers[0].layer_norm = norm
+        assert not is_known_stem(stem)
