@@ -94,7 +94,7 @@ def draw_det_curves(axes: Any, curves: dict[str, ThinnedCurve]) -> None:
         aspect="equal",
     )
     axes.grid(alpha=0.3)
-    axes.legend(loc="center left", fontsize=8, framealpha=1, title="demo-eval")
+    axes.legend(loc="lower left", fontsize=7, framealpha=1, handlelength=1.5, title="demo-eval")
 
 
 def deviates(percents: Sequence[float]) -> np.ndarray:

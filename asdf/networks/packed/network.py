@@ -101,7 +101,8 @@ class PackedNetwork:
         state = _read_state(self._network)
         if state == self._state:
             return
-        # First: the memory of the old ones is then free, and a failure leaves no half of the new.
+        # First: the memory of the old ones is then free, and after a failure nothing counts as
+        # packed.
         self._exchanges = []
         self._state = None
         with torch.no_grad():

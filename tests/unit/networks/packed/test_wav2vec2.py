@@ -1,4 +1,4 @@
-"""The packed stem beside torchaudio's, frame by frame."""
+"""The packed stem gives the frames of torchaudio's."""
 
 from __future__ import annotations
 
