@@ -10,6 +10,7 @@ Shapes: B utterances, N nodes of a graph, P pairs of them, C values.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,10 @@ from torch.autograd.function import once_differentiable
 
 from asdf.networks.fast_selu import ALPHA, SCALE, selu, tanh
 from asdf.networks.traced_sizes import is_traced
+
+# Pairs of a short recording's nodes take as long to make as their scores: 0.5 MB at most, each.
+_REMEMBERED_NODES = 200
+_REMEMBERED_SIZES = 32
 
 _Function = Callable[[Tensor], Tensor]
 # Of the gradient of the result, and the result.
@@ -95,15 +100,10 @@ class Pairs(NamedTuple):
     second_P: Tensor
     position_NN: Tensor
 
-    @classmethod
-    def of(cls, nodes: int) -> Pairs:
+    @staticmethod
+    def of(nodes: int) -> Pairs:
         """Return the pairs of so many nodes."""
-        first_P, second_P = torch.triu_indices(nodes, nodes).unbind()
-        position_NN = torch.empty(nodes, nodes, dtype=torch.long)
-        positions_P = torch.arange(len(first_P))
-        position_NN[first_P, second_P] = positions_P
-        position_NN[second_P, first_P] = positions_P
-        return cls(first_P, second_P, position_NN)
+        return _recall_pairs(nodes) if nodes <= _REMEMBERED_NODES else _make_pairs(nodes)
 
     def multiply(self, x_BNC: Tensor) -> Tensor:
         """Return the product of each pair, (batch, pairs, values): half as many as of edges."""
@@ -113,6 +113,31 @@ class Pairs(NamedTuple):
         """Return what each edge has of its pair, (batch, nodes, nodes)."""
         edges_BX = scores_BP.index_select(1, self.position_NN.flatten())
         return edges_BX.view(len(scores_BP), *self.position_NN.shape)
+
+    def spread_kinds(self, scores_BP3: Tensor, nodes: int) -> Tensor:
+        """Return what each edge has of its pair and kind, (batch, nodes, nodes).
+
+        Args:
+            scores_BP3: for each number of nodes that do not belong to the first graph.
+            nodes: of the first graph.
+        """
+        kind_P = (self.first_P >= nodes).long() + (self.second_P >= nodes).long()
+        kind_BP1 = kind_P.expand(len(scores_BP3), -1).unsqueeze(2)
+        return self.spread(scores_BP3.gather(2, kind_BP1).squeeze(2))
+
+
+def _make_pairs(nodes: int) -> Pairs:
+    # Made for inference, they could not be used in training later.
+    with torch.inference_mode(False):
+        first_P, second_P = torch.triu_indices(nodes, nodes).unbind()
+        position_NN = torch.empty(nodes, nodes, dtype=torch.long)
+        positions_P = torch.arange(len(first_P))
+        position_NN[first_P, second_P] = positions_P
+        position_NN[second_P, first_P] = positions_P
+    return Pairs(first_P, second_P, position_NN)
+
+
+_recall_pairs = lru_cache(_REMEMBERED_SIZES)(_make_pairs)
 
 
 def softmax_mean(x: Tensor, scores: Tensor, dim: int) -> Tensor:

@@ -64,12 +64,18 @@ def unscaled_selu_(x: Tensor) -> Tensor:
     Args:
         x: dense in memory, in any order of its dimensions.
     """
+    if x.numel() <= _BLOCK:
+        _unscale(x, torch.empty_like(x))
+        return x
     flat_N = x.as_strided((x.numel(),), (1,), x.storage_offset())
-    buffer_N = torch.empty(min(_BLOCK, len(flat_N)))
+    buffer_N = torch.empty(_BLOCK)
     for block_N in flat_N.split(_BLOCK):
-        powers_N = buffer_N[: len(block_N)]
-        torch.clamp(block_N, max=0, out=powers_N)
-        powers_N.exp2_()
-        block_N.clamp_(min=0)
-        torch.add(powers_N, block_N, alpha=_SLOPE, out=block_N)
+        _unscale(block_N, buffer_N[: len(block_N)])
     return x
+
+
+def _unscale(x: Tensor, powers: Tensor) -> None:
+    """Change `x` in place; `powers`, of the same shape, is overwritten."""
+    torch.clamp(x, max=0, out=powers).exp2_()
+    x.clamp_(min=0)
+    torch.add(powers, x, alpha=_SLOPE, out=x)

@@ -139,11 +139,7 @@ class HeterogeneousGraphAttention(nn.Module):
         pairs = Pairs.of(x_BJC.shape[1])
         edges_BPD = self.tanh(self.att_proj(pairs.multiply(x_BJC)))
         weights_D3 = torch.cat([self.att_weight11, self.att_weight12, self.att_weight22], dim=1)
-        scores_BP3 = edges_BPD @ weights_D3
-        # How many of a pair's nodes are of the second graph.
-        kind_P = (pairs.first_P >= nodes).long() + (pairs.second_P >= nodes).long()
-        kind_BP1 = kind_P.expand(len(x_BJC), -1).unsqueeze(2)
-        return pairs.spread(scores_BP3.gather(2, kind_BP1).squeeze(2))
+        return pairs.spread_kinds(edges_BPD @ weights_D3, nodes)
 
     def _gather_into_master(self, x_BJC: Tensor, master_B1C: Tensor) -> Tensor:
         products_BJC = x_BJC * master_B1C

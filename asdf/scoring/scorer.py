@@ -280,7 +280,7 @@ def _check_score(network: nn.Module, settings: Network) -> None:
 def _in_evaluation_mode(network: nn.Module) -> Iterator[None]:
     """Put `network` into evaluation mode for the block, and back however the block ends."""
     # Changing the mode of a small network takes a twentieth of the time of a score.
-    if not any(module.training for module in network.modules()):
+    if not _has_training_mode(network):
         yield
         return
     was_training = network.training
@@ -289,3 +289,8 @@ def _in_evaluation_mode(network: nn.Module) -> Iterator[None]:
         yield
     finally:
         network.train(was_training)
+
+
+def _has_training_mode(module: nn.Module) -> bool:
+    """Return whether `module` or one within it is in training mode."""
+    return module.training or any(map(_has_training_mode, module.children()))

@@ -100,28 +100,25 @@ class ConvolutionWeight:
         bias: Tensor | None,
         padding: Pair,
         input_size: tuple[int, int, int, int],
-        groups: int = 1,
     ) -> None:
-        """Lay out `weight` (out, C / groups, F, T) for inputs about as large as `input_size`."""
+        """Lay out `weight` (out, C, F, T) for inputs about as large as `input_size`."""
         weight = weight.detach().contiguous(memory_format=torch.channels_last)
         self._padding = list(padding)
-        self._groups = groups
         self._packed: Tensor = torch.ops.mkldnn._reorder_convolution_weight(
-            weight, self._padding, [1, 1], [1, 1], groups, list(input_size)
+            weight, self._padding, [1, 1], [1, 1], 1, list(input_size)
         )
         self._bias = None if bias is None else bias.detach().clone()
 
-    def apply(self, x_BCFT: Tensor, activation: str = "none") -> Tensor:
+    def apply(self, x_BCFT: Tensor) -> Tensor:
         """Return (B, out, F', T') with its channels last in memory."""
-        algorithm = "none" if activation == "gelu" else ""
         result: Tensor = torch.ops.mkldnn._convolution_pointwise(
             x_BCFT.float(),
             self._packed,
             self._bias,
             *self._geometry(),
-            activation,
+            "none",
             [],
-            algorithm,
+            "",
         )
         return result
 
@@ -143,7 +140,7 @@ class ConvolutionWeight:
 
     def _geometry(self) -> tuple[Any, ...]:
         """Return padding, stride, dilation and groups."""
-        return self._padding, [1, 1], [1, 1], self._groups
+        return self._padding, [1, 1], [1, 1], 1
 
 
 def _gives_right_numbers() -> bool:

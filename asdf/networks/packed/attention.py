@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from asdf.networks.cpu_gradients import softmax_mean
 from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import LinearWeight
 from asdf.networks.ssl_aasist import NodeAttention
@@ -37,11 +38,13 @@ class PackedNodeAttention(nn.Module):
         bias_C = second.bias + weight_CH @ shift_H
         self._second = LinearWeight(weight_CH * factor_H * scale, bias_C)
 
-    def forward(self, x_BCSN: Tensor) -> Tensor:
-        """Return scores of the same shape."""
+    def weigh_nodes(self, x_BCSN: Tensor) -> tuple[Tensor, Tensor]:
+        """Return spectral nodes (batch, S, C) and temporal ones (batch, N, C) of a map."""
+        # With channels last a softmax over positions takes half of the time.
         x_BSNC = x_BCSN.permute(0, 2, 3, 1).contiguous()
         hidden_BSNH = unscaled_selu_(self._first.apply(x_BSNC))
-        return self._second.apply(hidden_BSNH).permute(0, 3, 1, 2)
+        scores_BSNC = self._second.apply(hidden_BSNH)
+        return softmax_mean(x_BSNC, scores_BSNC, 2), softmax_mean(x_BSNC, scores_BSNC, 1)
 
 
 def is_known_attention(attention: NodeAttention) -> bool:

@@ -25,13 +25,19 @@ from asdf.networks.aasist import MagnitudePool
 from asdf.networks.casting import weights_cast_apart
 from asdf.networks.cpu_gradients import LearningSELU, LearningTanh
 from asdf.networks.fast_selu import PackedSelu, PackedTanh
+from asdf.networks.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.packed.attention import PackedNodeAttention, is_known_attention
+from asdf.networks.packed.graphs import (
+    PackedGraphAttention,
+    PackedHeterogeneousAttention,
+    is_known_graph,
+)
 from asdf.networks.packed.linear import PackedLinear, is_large
+from asdf.networks.packed.positions import PackedPositions
 from asdf.networks.packed.raw import PackedFilters, PackedMagnitudePool, is_symmetric
 from asdf.networks.packed.residual import PackedEncoder, is_known_encoder
 from asdf.networks.packed.wav2vec2 import (
     PackedFeedForward,
-    PackedPositions,
     PackedSelfAttention,
     PackedStem,
     is_known_stem,
@@ -217,6 +223,16 @@ def _pack_attention(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     return PackedNodeAttention(layer) if is_known_attention(layer) else None
 
 
+def _pack_graph(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
+    assert isinstance(layer, GraphAttention)
+    return PackedGraphAttention(layer) if is_known_graph(layer) else None
+
+
+def _pack_graphs(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
+    assert isinstance(layer, HeterogeneousGraphAttention)
+    return PackedHeterogeneousAttention(layer) if is_known_graph(layer) else None
+
+
 def _pack_filters(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
     assert isinstance(layer, SincFilters)
     return PackedFilters(layer) if is_symmetric(layer) else None
@@ -245,6 +261,8 @@ _MAKERS: dict[type[nn.Module], Make] = {
     ConvolutionalPositionalEmbedding: _pack_positions,
     ResidualEncoder: _pack_encoder,
     NodeAttention: _pack_attention,
+    GraphAttention: _pack_graph,
+    HeterogeneousGraphAttention: _pack_graphs,
     SincFilters: _pack_filters,
     MagnitudePool: _pack_pool,
     nn.SELU: _pack_selu,

@@ -9,13 +9,13 @@ Shapes: B utterances, T samples, L frames, C channels, K values of a window; H h
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
 from torchaudio.models.wav2vec2.components import (
     ConvLayerBlock,
-    ConvolutionalPositionalEmbedding,
     FeatureExtractor,
     FeedForward,
     LayerNorm,
@@ -23,10 +23,7 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.full_precision import without_autocast
-from asdf.networks.packed.arithmetic import ConvolutionWeight, LinearWeight
-
-# For which a layout is chosen: 4 s.
-_FRAMES = 200
+from asdf.networks.packed.arithmetic import LinearWeight
 
 
 class PackedStem(nn.Module):
@@ -38,9 +35,7 @@ class PackedStem(nn.Module):
         for layer in stem.conv_layers:
             # The samples themselves keep all their digits: of one channel, a product is small.
             is_first = layer.conv.in_channels == 1
-            is_over_time = isinstance(layer.layer_norm, nn.GroupNorm)
-            kind = _NormedOverTime if is_over_time else _NormedOverChannels
-            self._layers.append(kind(layer, torch.float32 if is_first else dtype))
+            self._layers.append(_pack(layer, torch.float32 if is_first else dtype))
 
     def forward(self, x_BT: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return frames (batch, frames, channels), and how many of them are of each utterance."""
@@ -55,30 +50,6 @@ class PackedStem(nn.Module):
         for layer in self._layers:
             x_LC = layer.apply(x_LC)
         return x_LC
-
-
-class PackedPositions(nn.Module):
-    """The convolution that encodes positions, with its weight norm computed once."""
-
-    def __init__(self, positions: ConvolutionalPositionalEmbedding) -> None:
-        super().__init__()
-        conv = positions.conv
-        self._removed = positions.num_remove
-        self._weight = ConvolutionWeight(
-            conv.weight.unsqueeze(2),
-            conv.bias,
-            (0, conv.padding[0]),
-            (1, conv.in_channels, 1, _FRAMES),
-            conv.groups,
-        )
-
-    def forward(self, x_BLC: Tensor) -> Tensor:
-        """Map (batch, frames, channels) to the same shape."""
-        # In memory this is the order that the convolution wants.
-        x_BC1L = x_BLC.transpose(1, 2).unsqueeze(2)
-        y_BC1L = self._weight.apply(x_BC1L, "gelu")
-        y_BLC = y_BC1L.squeeze(2).transpose(1, 2)
-        return y_BLC[:, : y_BLC.shape[1] - self._removed]
 
 
 class PackedSelfAttention(nn.Module):
@@ -201,6 +172,50 @@ class _NormedOverTime(_StemLayer):
         return LinearWeight(normed_OW, self._bias_O).apply(centred_LW, "gelu")
 
 
+class _SamplesNormedOverChannels(_StemLayer):
+    """A layer with a norm of each frame, where a window has fewer samples than there are channels.
+
+    A frame minus its mean is a linear map of its window. How long that is follows from as many
+    numbers as a window has: the rest of the map turns it, by its QR decomposition. So each window
+    is scaled, and the norm's weight becomes a part of the convolution's.
+    """
+
+    def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
+        super().__init__(layer, dtype)
+        conv = layer.conv
+        norm = layer.layer_norm
+        weight_OW = _by_window(conv).double()
+        bias_O = torch.zeros(len(weight_OW)) if conv.bias is None else conv.bias.detach()
+        # For the bias, a 1 stands behind each window.
+        weight_OV = torch.cat([weight_OW, bias_O.double().unsqueeze(1)], dim=1)
+        centred_OV = weight_OV - weight_OV.mean(dim=0)
+        length_VV = torch.linalg.qr(centred_OV, mode="r").R / math.sqrt(len(centred_OV))
+        self._length_VW = length_VV[:, :-1].float()
+        self._length_V1 = length_VV[:, -1:].float()
+        self._eps = norm.eps
+        scaled_OV = centred_OV * norm.weight.detach().unsqueeze(1)
+        self._weight = LinearWeight(scaled_OV.float(), norm.bias, dtype)
+
+    def _compute(self, windows_LW: Tensor) -> Tensor:
+        turned_VL = torch.addmm(self._length_V1, self._length_VW, windows_LW.T)
+        variance_L = turned_VL.square_().sum(dim=0)
+        factor_L1 = variance_L.add_(self._eps).rsqrt_().unsqueeze(1)
+        length, samples = windows_LW.shape
+        scaled_LV = windows_LW.new_empty(length, samples + 1)
+        torch.mul(windows_LW, factor_L1, out=scaled_LV[:, :-1])
+        scaled_LV[:, -1:] = factor_L1
+        return self._weight.apply(scaled_LV, "gelu")
+
+
+def _pack(layer: ConvLayerBlock, dtype: torch.dtype) -> _StemLayer:
+    conv = layer.conv
+    if isinstance(layer.layer_norm, nn.GroupNorm):
+        return _NormedOverTime(layer, dtype)
+    if layer.layer_norm is not None and conv.in_channels == 1:
+        return _SamplesNormedOverChannels(layer, dtype)
+    return _NormedOverChannels(layer, dtype)
+
+
 def _by_window(conv: nn.Conv1d) -> Tensor:
     """Return a convolution's weight as a matrix: in a window, a frame's channels stand together."""
     return conv.weight.detach().permute(0, 2, 1).flatten(1)
@@ -216,4 +231,4 @@ def _is_known_norm(norm: nn.Module | None, conv: nn.Conv1d) -> bool:
         # One group per channel, of samples: covariances of windows of channels would be large.
         is_per_channel = norm.num_groups == norm.num_channels
         return is_per_channel and norm.affine and conv.in_channels == 1
-    return norm is None or type(norm) is LayerNorm
+    return norm is None or (type(norm) is LayerNorm and norm.weight is not None)

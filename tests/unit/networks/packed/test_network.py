@@ -12,10 +12,10 @@ from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.networks.architectures import Architecture, stem
 from asdf.networks.packed import PackedNetwork, is_available, multiplies_bfloat16
 from asdf.networks.packed.linear import PackedLinear
+from asdf.networks.packed.positions import PackedPositions
 from asdf.networks.packed.residual import PackedEncoder
 from asdf.networks.packed.wav2vec2 import (
     PackedFeedForward,
-    PackedPositions,
     PackedSelfAttention,
     PackedStem,
 )
