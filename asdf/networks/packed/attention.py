@@ -8,13 +8,12 @@ Shapes: B utterances, C channels, S spectral and N temporal nodes, H hidden valu
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from asdf.networks.cpu_gradients import softmax_mean
 from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import LinearWeight
+from asdf.networks.packed.norms import fold_norm, is_foldable
 from asdf.networks.ssl_aasist import NodeAttention
 
 
@@ -26,29 +25,34 @@ class PackedNodeAttention(nn.Module):
         first, _, norm, second = attention
         assert isinstance(first, nn.Conv2d) and first.bias is not None
         assert isinstance(second, nn.Conv2d) and second.bias is not None
-        # In a run of several processes it is one over the minibatches of all.
-        assert isinstance(norm, _BatchNorm)
-        assert norm.running_mean is not None and norm.running_var is not None
         self._first = LinearWeight(first.weight[:, :, 0, 0] * LOG2_E, first.bias * LOG2_E)
         weight_CH = second.weight[:, :, 0, 0]
-        factor_H = norm.weight / torch.sqrt(norm.running_var + norm.eps)
         scale = SCALE * ALPHA
         # What comes in is 1 + SELU / scale.
-        shift_H = norm.bias - (norm.running_mean + scale) * factor_H
+        factor_H, shift_H = fold_norm(norm, -scale)
         bias_C = second.bias + weight_CH @ shift_H
         self._second = LinearWeight(weight_CH * factor_H * scale, bias_C)
+
+    def forward(self, x_BCSN: Tensor) -> Tensor:
+        """Return scores of the same shape."""
+        return self._score(_put_channels_last(x_BCSN)).permute(0, 3, 1, 2)
 
     def weigh_nodes(self, x_BCSN: Tensor) -> tuple[Tensor, Tensor]:
         """Return spectral nodes (batch, S, C) and temporal ones (batch, N, C) of a map."""
         # With channels last a softmax over positions takes half of the time.
-        x_BSNC = x_BCSN.permute(0, 2, 3, 1).contiguous()
-        hidden_BSNH = unscaled_selu_(self._first.apply(x_BSNC))
-        scores_BSNC = self._second.apply(hidden_BSNH)
+        x_BSNC = _put_channels_last(x_BCSN)
+        scores_BSNC = self._score(x_BSNC)
         return softmax_mean(x_BSNC, scores_BSNC, 2), softmax_mean(x_BSNC, scores_BSNC, 1)
+
+    def _score(self, x_BSNC: Tensor) -> Tensor:
+        return self._second.apply(unscaled_selu_(self._first.apply(x_BSNC)))
+
+
+def _put_channels_last(x_BCSN: Tensor) -> Tensor:
+    return x_BCSN.permute(0, 2, 3, 1).contiguous()
 
 
 def is_known_attention(attention: NodeAttention) -> bool:
     """Return whether its parts are those that a `PackedNodeAttention` can be made of."""
     first, _, norm, second = attention
-    is_tracked = isinstance(norm, _BatchNorm) and norm.running_mean is not None
-    return is_tracked and type(first) is nn.Conv2d and type(second) is nn.Conv2d
+    return is_foldable(norm) and type(first) is nn.Conv2d and type(second) is nn.Conv2d

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from asdf.networks.cpu_gradients import Pairs
 from asdf.networks.fast_selu import selu
 from asdf.networks.full_precision import without_autocast
 from asdf.networks.graph_attention import GraphAttention, HeterogeneousGraphAttention
+from asdf.networks.packed.norms import fold_norm, is_foldable
 
 
 class PackedGraphAttention(nn.Module):
@@ -104,11 +104,8 @@ class _JoinedMap:
         weight_DC = torch.cat([first.weight, second.weight], dim=1).detach()
         bias_D = (first.bias + second.bias).detach()
         if norm is not None:
-            assert isinstance(norm, _BatchNorm)
-            assert norm.running_mean is not None and norm.running_var is not None
-            factor_D = norm.weight.detach() / torch.sqrt(norm.running_var + norm.eps)
+            factor_D, bias_D = fold_norm(norm, bias_D)
             weight_DC = weight_DC * factor_D.unsqueeze(1)
-            bias_D = (bias_D - norm.running_mean) * factor_D + norm.bias.detach()
         self._weight_DC = weight_DC
         self._bias_D = bias_D
 
@@ -127,9 +124,7 @@ def is_known_graph(graph: GraphAttention | HeterogeneousGraphAttention) -> bool:
     """Return whether its parts are those that a packed one can be made of."""
     for name, part in graph.named_children():
         if name == "bn":
-            if not isinstance(part, _BatchNorm) or part.running_mean is None:
-                return False
-            if part.weight is None:
+            if not is_foldable(part):
                 return False
         elif "proj" in name and (type(part) is not nn.Linear or part.bias is None):
             # Low-rank updates are linear layers of another kind.

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import ConvolutionWeight
+from asdf.networks.packed.norms import fold_norm
 from asdf.networks.residual_blocks import ResidualBlock, ResidualEncoder
 
 # Two convolutions of three times each.
@@ -62,7 +63,7 @@ class _Block:
     """A residual block over a whole map, which is small behind a front end."""
 
     def __init__(self, block: ResidualBlock) -> None:
-        weight1, bias1_C = _fold_norm(block)
+        weight1, bias1_C = _fold_first(block)
         inputs = block.conv1.in_channels
         size = (1, block.conv2.out_channels, _SPECTRAL_NODES, _TEMPORAL_NODES)
         self._first = ConvolutionWeight(weight1, bias1_C, (1, 1), (1, inputs, *size[2:]))
@@ -92,7 +93,7 @@ class _PoolingBlock:
         assert conv2.bias is not None
         self._channels = conv2.out_channels
         size = (1, conv2.out_channels, _FREQUENCIES + 1, self._width(_FREQUENCIES))
-        weight1, bias1_C = _fold_norm(block)
+        weight1, bias1_C = _fold_first(block)
         self._first = ConvolutionWeight(weight1, bias1_C, (1, 0), (1, conv1.in_channels, *size[2:]))
         weight2 = conv2.weight * (SCALE * ALPHA)
         # What comes in is greater by 1 everywhere.
@@ -145,15 +146,12 @@ class _PoolingBlock:
         return _POOL * max(1, _NUMBERS // (self._channels * (frequencies + 1) * _POOL))
 
 
-def _fold_norm(block: ResidualBlock) -> tuple[Tensor, Tensor]:
+def _fold_first(block: ResidualBlock) -> tuple[Tensor, Tensor]:
     """Return the first convolution's weight and bias with its norm and SELU's constant in them."""
-    norm = block.bn2
     conv = block.conv1
-    assert norm.running_mean is not None and norm.running_var is not None
     assert conv.bias is not None
-    factor_C = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+    factor_C, bias_C = fold_norm(block.bn2, conv.bias)
     weight = conv.weight * factor_C[:, None, None, None]
-    bias_C = (conv.bias - norm.running_mean) * factor_C + norm.bias
     return weight * LOG2_E, bias_C * LOG2_E
 
 
