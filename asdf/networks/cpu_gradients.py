@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from asdf.networks.fast_selu import ALPHA, SCALE, selu, tanh
 from asdf.networks.traced_sizes import is_traced
 
-# Pairs of a short recording's nodes take as long to make as their scores: 0.5 MB at most, each.
+# Pairs of a short recording's nodes take as long to make as their scores: 0.7 MB at most, each.
 _REMEMBERED_NODES = 200
 _REMEMBERED_SIZES = 32
 
