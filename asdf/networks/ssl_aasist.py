@@ -30,17 +30,7 @@ POOL = 3
 
 
 class NodeAttention(nn.Sequential):
-    """Scores of a map's positions, (batch, C, S, N) as its input."""
-
-    def weigh_nodes(self, x_BCSN: Tensor) -> tuple[Tensor, Tensor]:
-        """Return spectral nodes (batch, S, C) and temporal ones (batch, N, C) of a map.
-
-        One attention serves both: over time for spectral nodes, over bands for temporal ones.
-        """
-        scores_BCSN = self(x_BCSN)
-        spectral_BCS = softmax_mean(x_BCSN, scores_BCSN, -1)
-        temporal_BCN = softmax_mean(x_BCSN, scores_BCSN, -2)
-        return spectral_BCS.transpose(1, 2), temporal_BCN.transpose(1, 2)
+    """Scores of a map's positions, (batch, C, S, N) as its input; a class so that it is known."""
 
 
 class AASISTBackEnd(GraphBackEnd, BackEnd):
@@ -71,7 +61,13 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         pooled_B1SN = F.max_pool2d(x_BPL.unsqueeze(1), POOL)
         x_B1SN = self.selu(self.first_bn(pooled_B1SN))
         x_BCSN = self.selu(self.first_bn1(self.encoder(x_B1SN)))
-        return self.readout(*self.attention.weigh_nodes(x_BCSN))
+        scores_BCSN = self.attention(x_BCSN)
+        # One attention serves both graphs: over time for spectral nodes, over bands for temporal.
+        spectral_BCS = softmax_mean(x_BCSN, scores_BCSN, -1)
+        temporal_BCN = softmax_mean(x_BCSN, scores_BCSN, -2)
+        spectral_BSC = spectral_BCS.transpose(1, 2)
+        temporal_BNC = temporal_BCN.transpose(1, 2)
+        return self.readout(spectral_BSC, temporal_BNC)
 
 
 class AASISTLBackEnd(AASISTBackEnd):

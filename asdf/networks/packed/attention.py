@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from asdf.networks.cpu_gradients import softmax_mean
 from asdf.networks.fast_selu import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.packed.arithmetic import LinearWeight
 from asdf.networks.packed.norms import fold_norm, is_foldable
@@ -35,21 +34,9 @@ class PackedNodeAttention(nn.Module):
 
     def forward(self, x_BCSN: Tensor) -> Tensor:
         """Return scores of the same shape."""
-        return self._score(_put_channels_last(x_BCSN)).permute(0, 3, 1, 2)
-
-    def weigh_nodes(self, x_BCSN: Tensor) -> tuple[Tensor, Tensor]:
-        """Return spectral nodes (batch, S, C) and temporal ones (batch, N, C) of a map."""
-        # With channels last a softmax over positions takes half of the time.
-        x_BSNC = _put_channels_last(x_BCSN)
-        scores_BSNC = self._score(x_BSNC)
-        return softmax_mean(x_BSNC, scores_BSNC, 2), softmax_mean(x_BSNC, scores_BSNC, 1)
-
-    def _score(self, x_BSNC: Tensor) -> Tensor:
-        return self._second.apply(unscaled_selu_(self._first.apply(x_BSNC)))
-
-
-def _put_channels_last(x_BCSN: Tensor) -> Tensor:
-    return x_BCSN.permute(0, 2, 3, 1).contiguous()
+        x_BSNC = x_BCSN.permute(0, 2, 3, 1).contiguous()
+        hidden_BSNH = unscaled_selu_(self._first.apply(x_BSNC))
+        return self._second.apply(hidden_BSNH).permute(0, 3, 1, 2)
 
 
 def is_known_attention(attention: NodeAttention) -> bool:

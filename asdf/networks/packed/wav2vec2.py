@@ -4,7 +4,8 @@ Invariant: what torchaudio's layers compute in `eval()` mode. Frames come first 
 channels last, so that a convolution is one product of windows with a matrix, and a layer norm looks
 at neighbouring numbers.
 
-Shapes: B utterances, T samples, L frames, C channels, K values of a window; H heads of D values.
+Shapes: B utterances, T samples, L frames, C channels, O those that go out; W values of a window, V
+of one with a 1 behind it; H heads of D values.
 """
 
 from __future__ import annotations
@@ -175,9 +176,9 @@ class _NormedOverTime(_StemLayer):
 class _SamplesNormedOverChannels(_StemLayer):
     """A layer with a norm of each frame, where a window has fewer samples than there are channels.
 
-    A frame minus its mean is a linear map of its window. How long that is follows from as many
-    numbers as a window has: the rest of the map turns it, by its QR decomposition. So each window
-    is scaled, and the norm's weight becomes a part of the convolution's.
+    A frame minus its mean is a linear map of its window: by the QR decomposition, one to as many
+    numbers as the window has, and a rotation. So the first alone gives a frame's deviation, by
+    which its window is divided; the norm's weight becomes a part of the convolution's.
     """
 
     def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
@@ -189,19 +190,19 @@ class _SamplesNormedOverChannels(_StemLayer):
         # For the bias, a 1 stands behind each window.
         weight_OV = torch.cat([weight_OW, bias_O.double().unsqueeze(1)], dim=1)
         centred_OV = weight_OV - weight_OV.mean(dim=0)
-        length_VV = torch.linalg.qr(centred_OV, mode="r").R / math.sqrt(len(centred_OV))
-        self._length_VW = length_VV[:, :-1].float()
-        self._length_V1 = length_VV[:, -1:].float()
+        root_VV = torch.linalg.qr(centred_OV, mode="r").R / math.sqrt(len(centred_OV))
+        self._root_VW = root_VV[:, :-1].float()
+        self._root_V1 = root_VV[:, -1:].float()
         self._eps = norm.eps
         scaled_OV = centred_OV * norm.weight.detach().unsqueeze(1)
         self._weight = LinearWeight(scaled_OV.float(), norm.bias, dtype)
 
     def _compute(self, windows_LW: Tensor) -> Tensor:
-        turned_VL = torch.addmm(self._length_V1, self._length_VW, windows_LW.T)
-        variance_L = turned_VL.square_().sum(dim=0)
+        deviations_VL = torch.addmm(self._root_V1, self._root_VW, windows_LW.T)
+        variance_L = deviations_VL.square_().sum(dim=0)
         factor_L1 = variance_L.add_(self._eps).rsqrt_().unsqueeze(1)
-        length, samples = windows_LW.shape
-        scaled_LV = windows_LW.new_empty(length, samples + 1)
+        frames, samples = windows_LW.shape
+        scaled_LV = windows_LW.new_empty(frames, samples + 1)
         torch.mul(windows_LW, factor_L1, out=scaled_LV[:, :-1])
         scaled_LV[:, -1:] = factor_L1
         return self._weight.apply(scaled_LV, "gelu")

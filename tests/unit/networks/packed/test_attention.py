@@ -1,10 +1,11 @@
-"""Packed attention over positions gives the plain one's scores and nodes."""
+"""Packed attention over positions gives the plain one's scores, and their means its nodes."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from asdf.networks.cpu_gradients import softmax_mean
 from asdf.networks.packed import is_available
 from asdf.networks.packed.attention import PackedNodeAttention
 from asdf.networks.ssl_aasist import AASISTBackEnd
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's
 TOLERANCE = 5e-6
 
 
-def test_scores_and_nodes_are_the_plain_ones():
+def test_scores_are_the_plain_ones():
     torch.manual_seed(6)
     attention = AASISTBackEnd(16).attention.eval()
     norm = attention[2]
@@ -25,11 +26,16 @@ def test_scores_and_nodes_are_the_plain_ones():
     packed = PackedNodeAttention(attention)
     x_BCSN = 2 * torch.randn(2, 64, 5, 7)
     with torch.inference_mode():
-        torch.testing.assert_close(
-            packed(x_BCSN), attention(x_BCSN), atol=TOLERANCE, rtol=TOLERANCE
-        )
-        plain = attention.weigh_nodes(x_BCSN)
-        nodes = packed.weigh_nodes(x_BCSN)
-    assert [tuple(each.shape) for each in nodes] == [(2, 5, 64), (2, 7, 64)]
-    for packed_BNC, plain_BNC in zip(nodes, plain, strict=True):
-        torch.testing.assert_close(packed_BNC, plain_BNC, atol=TOLERANCE, rtol=TOLERANCE)
+        plain_BCSN = attention(x_BCSN)
+        packed_BCSN = packed(x_BCSN)
+    torch.testing.assert_close(packed_BCSN, plain_BCSN, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("dim", [-1, -2])
+def test_a_mean_of_nodes_does_not_depend_on_the_order_in_memory(dim):
+    x_BCSN, scores_BCSN = torch.randn(2, 2, 6, 5, 7, generator=torch.Generator().manual_seed(7))
+    last_BCSN = scores_BCSN.contiguous(memory_format=torch.channels_last)
+    with torch.inference_mode():
+        expected = (x_BCSN * scores_BCSN.softmax(dim)).sum(dim)
+        for scores in (scores_BCSN, last_BCSN):
+            torch.testing.assert_close(softmax_mean(x_BCSN, scores, dim), expected)
