@@ -27,11 +27,13 @@ _ROWS = 6
 _TIME_STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 _MAX_TIME_STEPS = 8
 _WIDTH = 800
-_HEIGHT = 240
+_HEIGHT = 262
 _LEFT = 60
 _RIGHT = 16
 _TOP = 30
-_BOTTOM = 40
+_BOTTOM = 62
+# The baseline of the key, below the axes.
+_KEY_Y = _HEIGHT - 8
 _MAX_DOTS = 100
 _RED = "#b32"
 _BLUE = "#236"
@@ -98,7 +100,8 @@ def svg_plot(
 ) -> str:
     """Draw the windows' scores as the content of an SVG file.
 
-    Each score is drawn at the middle of its window, the threshold dashed, the lowest score marked.
+    Each score is drawn at the middle of its window, the threshold dashed, the lowest score marked;
+    their values stand below the axes, where they cover nothing.
 
     Args:
         kind: what the scores are, for the axis: 'score' or 'LLR'.
@@ -152,7 +155,7 @@ def _draw_axes(axes: _Axes, kind: str) -> Iterator[str]:
     for time_s in np.arange(0, axes.end_s, step_s):
         yield _text(axes.x(time_s), _HEIGHT - _BOTTOM + 16, clock(time_s), "middle")
     middle_x = (_LEFT + _WIDTH - _RIGHT) / 2
-    yield _text(middle_x, _HEIGHT - 6, f"{kind} over time (minutes:seconds)", "middle")
+    yield _text(middle_x, _HEIGHT - _BOTTOM + 34, f"{kind} over time (minutes:seconds)", "middle")
     middle_y = (_TOP + _HEIGHT - _BOTTOM) / 2
     yield (
         f'<text transform="translate(14,{middle_y:.1f})rotate(-90)" text-anchor="middle">'
@@ -182,11 +185,16 @@ def _draw_backdrop(axes: _Axes, backdrop: Backdrop | None) -> Iterator[str]:
 
 
 def _draw_threshold(axes: _Axes, threshold: float | None) -> Iterator[str]:
+    """Draw the threshold, with its value in the key below the axes."""
     if threshold is None:
         return
     y = axes.y(threshold)
     yield _line(axes.x(0), y, axes.x(axes.end_s), y, _RED, "6 4")
-    yield _text(axes.x(axes.end_s), y - 4, f"threshold {threshold:.4g}", "end", _RED)
+    end = _WIDTH - _RIGHT
+    label = f"threshold {threshold:.4g}"
+    yield _text(end, _KEY_Y, label, "end", _RED)
+    start = end - 7 * len(label)
+    yield _line(start - 34, _KEY_Y - 4, start - 8, _KEY_Y - 4, _RED, "6 4")
 
 
 def _draw_curve(axes: _Axes, windows: Sequence[WindowScore]) -> Iterator[str]:
@@ -200,15 +208,14 @@ def _draw_curve(axes: _Axes, windows: Sequence[WindowScore]) -> Iterator[str]:
 
 
 def _draw_lowest(axes: _Axes, windows: Sequence[WindowScore]) -> Iterator[str]:
+    """Mark the lowest score, and write its value and its seconds into the key below the axes."""
     lowest = min(windows, key=lambda window: window.score)
     x, y = axes.point(lowest)
     yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" stroke="{_RED}"/>'
-    label = f"lowest: {lowest.score:.4g} at {clock(lowest.start_s)}"
-    # The label is written towards the middle of the picture, where it has room.
-    if x > _WIDTH / 2:
-        yield _text(x - 8, y - 4, label, "end", _RED)
-    else:
-        yield _text(x + 8, y - 4, label, "start", _RED)
+    # A label next to the mark would cover the curve where the reader looks.
+    yield f'<circle cx="{_LEFT + 5}" cy="{_KEY_Y - 4}" r="5" fill="none" stroke="{_RED}"/>'
+    seconds = f"{clock(lowest.start_s)} to {clock(lowest.end_s)}"
+    yield _text(_LEFT + 16, _KEY_Y, f"lowest: {lowest.score:.4g}, {seconds}", "start", _RED)
 
 
 def _score_range(windows: Sequence[WindowScore], threshold: float | None) -> tuple[float, float]:
@@ -251,6 +258,4 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, dashes: str =
 
 def _text(x: float, y: float, text: str, anchor: str, colour: str = "#000") -> str:
     attributes = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}"'
-    # White around the letters, where they lie on a line.
-    attributes += ' stroke="#fff" stroke-width="4" paint-order="stroke"'
     return f"<text {attributes}>{escape(printable(text, one_line=True))}</text>"

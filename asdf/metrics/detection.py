@@ -104,10 +104,13 @@ class DetCurve:
 
         It is taken where |frr - far| has its first minimum on the curve.
         """
-        difference = np.abs(self.frr - self.far)
-        best = int(np.argmin(difference))
+        best = self.eer_index()
         rate = (self.frr[best] + self.far[best]) / 2
         return float(rate), float(self.thresholds[best])
+
+    def eer_index(self) -> int:
+        """Return the index of the curve's point at which the equal error rate is taken."""
+        return int(np.argmin(np.abs(self.frr - self.far)))
 
     def auc(self) -> float:
         """Return the area under the ROC curve; a tie counts half.

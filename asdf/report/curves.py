@@ -39,6 +39,10 @@ class DetRange:
     high: float
     ticks: list[float]
 
+    def hold(self, rate: float) -> float:
+        """Return the rate in %, or the end of the axes beyond which it lies."""
+        return min(max(rate, self.low), self.high)
+
 
 def det_range(eers: Sequence[float]) -> DetRange:
     """Return the axes for curves of these EERs (in %): wider where a curve would lie at their ends.
@@ -84,12 +88,15 @@ class ThinnedCurve:
     Attributes:
         rates: [false alarm, miss, false alarm, miss, ...] in %, from 100, 0 to 0, 100.
         thresholds: at each point, the score up to which trials are rejected.
-        eer: of the whole curve, a fraction.
+        eer: EER of the whole curve, a fraction.
+        eer_point: (false alarm, miss) in % at the threshold of the EER, which is their mean: few
+            trials leave a gap between the two rates, and the point lies on the curve.
     """
 
     rates: list[float]
     thresholds: list[float]
     eer: float
+    eer_point: tuple[float, float]
 
 
 def thinned_det(curve: DetCurve) -> ThinnedCurve:
@@ -102,10 +109,12 @@ def thinned_det(curve: DetCurve) -> ThinnedCurve:
     few = _first_and_last_of_cells(x, y)
     corners = few[simplified(x[few], y[few], _TOLERANCE)]
     eer, _ = curve.eer()
+    best = curve.eer_index()
     return ThinnedCurve(
         rates=interleaved(100 * curve.far[corners], 100 * curve.frr[corners]),
         thresholds=shortened(curve.thresholds[corners]),
         eer=eer,
+        eer_point=(short(100 * curve.far[best]), short(100 * curve.frr[best])),
     )
 
 

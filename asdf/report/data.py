@@ -59,6 +59,7 @@ def _measurement_record(measured: Measurement) -> dict[str, Any]:
     eers = {}
     rates = {}
     thresholds = {}
+    points = {}
     spoofs = {}
     # All spoofs, then those attacks that the page has room for.
     for name in ("", *measured.page_attacks):
@@ -66,6 +67,7 @@ def _measurement_record(measured: Measurement) -> dict[str, Any]:
         eers[name] = 100 * curve.eer
         rates[name] = curve.rates
         thresholds[name] = curve.thresholds
+        points[name] = curve.eer_point
         spoofs[name] = counts.spoof[name]
     return {
         "system": measured.system,
@@ -73,6 +75,7 @@ def _measurement_record(measured: Measurement) -> dict[str, Any]:
         "eer": eers,
         "curves": rates,
         "thresholds": thresholds,
+        "eer_points": points,
         "histogram": {
             "low": counts.low,
             "high": counts.high,

@@ -63,16 +63,17 @@ def det_figure(gathered: Gathered, set_name: str) -> Figure:
         index = gathered.systems.index(measured.system)
         label = gathered.labels[measured.system]
         words = f"{label}: EER {eer:.2f} %"
-        # The mark of a perfect system would lie outside: it stands at the end of the axes.
-        on_axes = min(max(eer, range_.low), range_.high)
         frame.inside.append(line(index, frame.path(curve.rates)))
-        frame.marks.append(marker(index, frame.x(on_axes), frame.y(on_axes), words))
+        # The mark of a perfect system would lie outside: it stands at the end of the axes.
+        x, y = map(range_.hold, curve.eer_point)
+        frame.marks.append(marker(index, frame.x(x), frame.y(y), words))
         entries.append(legend_entry(index, label))
         all_words.append(words)
     return Figure(
         kind="det",
         title="DET curves",
-        text="Both axes are normal deviates of the rates; marks are the EERs.",
+        text="Both axes are normal deviates of the rates. A mark shows where the EER is taken: "
+        "it is the mean of the two rates there.",
         plots=[frame.plot(f"DET curves on {set_name}. {'; '.join(all_words)}", "det")],
         set=set_name,
         css="canvas",

@@ -20,7 +20,7 @@ _MARKS = (
     "M0,-5.5L5.5,0L0,5.5L-5.5,0Z",
     "M0,5L5,-4H-5Z",
 )
-_COLOURS = 6
+_COLOURS = 9
 _RIGHT_MARGIN = 14
 _BOTTOM_MARGIN = 42
 

@@ -30,7 +30,8 @@ function drawDet(set, curves, width) {
     inside.append(drawn);
   }
   for (const curve of curves) {
-    root.append(marker(curve.index, X(held(curve.eer)), Y(held(curve.eer)), `${curve.name}: EER ${curve.eer.toFixed(2)} %`));
+    const [falseAlarm, miss] = curve.at.map(held);
+    root.append(marker(curve.index, X(falseAlarm), Y(miss), `${curve.name}: EER ${curve.eer.toFixed(2)} %`));
   }
   if (curves.length && curves.every((curve) => curve.eer === 0)) {
     root.append(svg('text', { x: size / 2 + 16, y: size / 2, 'text-anchor': 'middle', class: 'note' }, 'No error at the threshold of the EER'));
@@ -50,13 +51,13 @@ function startDet(figure) {
     if (shown === EACH) {
       const [one] = measured;
       return ['', ...attacks].map((name, index) =>
-        ({ name: name || POOLED, points: one.curves[name], thresholds: one.thresholds[name], eer: one.eer[name], index,
-          pooled: !name }));
+        ({ name: name || POOLED, points: one.curves[name], thresholds: one.thresholds[name], eer: one.eer[name],
+          at: one.eer_points[name], index, pooled: !name }));
     }
     const name = shown === POOLED ? '' : shown.slice(1);
     return measured.filter((one) => one.curves[name]).map((one) =>
       ({ name: one.system, points: one.curves[name], thresholds: one.thresholds[name], eer: one.eer[name],
-        index: data.systems.indexOf(one.system) }));
+        at: one.eer_points[name], index: data.systems.indexOf(one.system) }));
   };
   const renew = () => {
     const entries = curves();

@@ -3,7 +3,7 @@ const DASHES = [null, '7 4', '2 3', '9 3 2 3'];
 const MARKS = ['M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0Z', 'M-4,-4H4V4H-4Z', 'M0,-5L5,4H-5Z', 'M0,-5.5L5.5,0L0,5.5L-5.5,0Z',
   'M0,5L5,-4H-5Z'];
 
-const look = (index) => ({ colour: `c${index % 6}`, dash: DASHES[index % 4], mark: MARKS[index % 5] });
+const look = (index) => ({ colour: `c${index % 9}`, dash: DASHES[index % 4], mark: MARKS[index % 5] });
 
 function marker(index, x, y, words) {
   const { colour, mark } = look(index);

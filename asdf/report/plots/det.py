@@ -32,7 +32,7 @@ _FEW_SYSTEMS = 3
 
 @styled
 def det_plot(systems: Mapping[str, ThinnedCurve], title: str = "") -> Figure:
-    """Draw the DET curve of each system; a mark shows its EER.
+    """Draw the DET curve of each system; a mark shows where its EER is taken.
 
     The axes have the range of the report's page.
 
@@ -47,9 +47,9 @@ def det_plot(systems: Mapping[str, ThinnedCurve], title: str = "") -> Figure:
     labels = labels_of(list(systems), _LABEL)
     for index, (curve, name) in enumerate(zip(curves, labels, strict=True)):
         axes.plot(_deviates(curve.rates[::2]), _deviates(curve.rates[1::2]), **line_style(index))
-        eer = np.clip(_deviates([100 * curve.eer]), lowest, highest)
+        x, y = np.clip(_deviates(curve.eer_point), lowest, highest)
         mark = mark_style(index)
-        axes.plot(eer, eer, **mark, zorder=3, clip_on=False)
+        axes.plot([x], [y], **mark, zorder=3, clip_on=False)
         # The legend shows line and mark together.
         label = f"{name}: EER {100 * curve.eer:.2f} %"
         handles += axes.plot([], [], label=label, **{**mark, **line_style(index)})

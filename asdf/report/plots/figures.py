@@ -21,8 +21,19 @@ if TYPE_CHECKING:
 
 FORMATS = ("pdf", "png", "svg")
 
-# Okabe and Ito, "Color Universal Design", 2008; without the yellow, which vanishes on white.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+# Okabe and Ito, "Color Universal Design", 2008, without the yellow, which vanishes on white; then
+# two more, so that the curves of all spoofs and of eight attacks have nine colours.
+COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+    "#000000",
+    "#6a45c9",
+    "#8c564b",
+)
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (5, 1.5)),
@@ -92,7 +103,7 @@ def new_figure(
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Return colour and dashes of the line number `index`; no two of 35 lines share both."""
+    """Return colour and dashes of the line number `index`; no two of 45 lines share both."""
     return {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index % len(DASHES)]}
 
 

@@ -61,17 +61,34 @@ def test_svg_plot(threshold):
     assert texts[0] == 'a<b>&"\\x07.wav'
     assert "LLR over time (minutes:seconds)" in texts
     assert {"-1", "0", "1", "2", "3", "0:00", "0:05"} <= set(texts)
+    # The threshold and its sample in the key.
     dashed = [line for line in root.iter(f"{space}line") if line.get("stroke-dasharray")]
-    assert [float(line.get("y1")) for line in dashed] == ([] if threshold is None else [136.2])
+    assert [float(line.get("y1")) for line in dashed] == (
+        [] if threshold is None else [136.2, 250.0]
+    )
 
 
-def test_the_lowest_window_and_the_threshold_are_named():
+def test_the_lowest_window_and_the_threshold_are_named_below_the_axes():
     root = ElementTree.fromstring(svg_plot(windows(2, -1.25, 3), "a.wav", "score", 0.5))
     space = "{http://www.w3.org/2000/svg}"
-    texts = [element.text for element in root.iter(f"{space}text")]
-    assert "lowest: -1.25 at 0:02" in texts
+    texts = {element.text: element for element in root.iter(f"{space}text")}
+    # The second of three windows of 4 s every 2 s.
+    assert "lowest: -1.25, 0:02 to 0:06" in texts
     assert "threshold 0.5" in texts
     assert "score (higher: more bona fide)" in texts
-    (mark,) = [circle for circle in root.iter(f"{space}circle") if circle.get("fill") == "none"]
+    circles = [circle for circle in root.iter(f"{space}circle") if circle.get("fill") == "none"]
+    mark, _ = circles
     # The second window, whose middle is at 4 of 8 s, at the bottom of the plot.
     assert (mark.get("cx"), mark.get("cy")) == ("422.0", "200.0")
+
+
+def test_no_text_covers_the_curve():
+    root = ElementTree.fromstring(svg_plot(windows(2, -1.25, 3), "a.wav", "score", 0.5))
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        # Letters are 12 pixels high; the axes are from 30 to 200, and from 60 on.
+        if text.get("x") is None:
+            continue
+        beside = float(text.get("x")) <= 60 and text.get("text-anchor") == "end"
+        assert beside or not 20 < float(text.get("y")) < 212, text.text
+        # A white rim would cover what it lies on.
+        assert text.get("stroke") is None

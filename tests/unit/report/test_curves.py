@@ -32,6 +32,17 @@ def test_det_points_of_four_trials_are_all_corners_of_the_staircase():
     # Scores up to the threshold are rejected: the first one lies below all of them.
     assert curve.thresholds == [-0.001, 0, 1, 1.5, 2]
     assert curve.eer == 0.5
+    assert curve.eer_point == (50, 50)
+
+
+def test_the_mark_of_the_eer_is_a_point_of_the_curve():
+    # No threshold has equal rates: of 3 bona fide and 4 spoofs, the nearest are 1/3 and 1/4.
+    curve = thinned_det(DetCurve.of([0, 3, 4], [-2, -1, 1, 2.5][::-1]))
+    assert curve.eer_point == (25, 33.333)
+    # On the level line of the curve from 50 to 0 % false alarms.
+    points = list(zip(curve.rates[::2], curve.rates[1::2], strict=True))
+    assert points.index((0, 33.333)) == points.index((50, 33.333)) + 1
+    assert curve.eer == pytest.approx((1 / 4 + 1 / 3) / 2)
 
 
 def test_a_long_curve_is_thinned_by_less_than_a_pixel():
