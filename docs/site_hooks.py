@@ -1,7 +1,8 @@
-"""What the site needs next to the documents: files of other folders as pages, and links to them.
+"""What the site needs besides the documents: pages and pictures of other folders, and links.
 
 A document links to a file of the repository as it lies (`../benchmarks/RESULTS.md`), so that links
-work where the repository is browsed. On the site such a file is a page, or a name without a link.
+work where the repository is browsed. On the site such a file is a page or a picture, or a name
+without a link.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,14 +23,18 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
+# Pictures of the pages above, by the names that they have on the site.
+PICTURES = {"benchmarks/results.svg": "results.svg"}
+LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^)\s]+)\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages whose files lie in other folders."""
+    """Add the pages and pictures whose files lie in other folders."""
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=text))
+    for source, picture in PICTURES.items():
+        files.append(File.generated(config, picture, abs_src_path=str(ROOT / source)))
     return files
 
 
@@ -41,17 +47,23 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _find_target(link: re.Match[str], origin: str, page: str) -> str:
-    text, whole = link.groups()
+    sign, text, whole = link.groups()
     target, _, anchor = whole.partition("#")
     if not target or "://" in target:
         return link[0]
     file = posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
     if file in PAGES:
         target = PAGES[file]
+    elif file in PICTURES:
+        target = PICTURES[file]
     elif file.startswith("docs/"):
         target = file.removeprefix("docs/")
+    elif sign:
+        # A picture's words alone would stand on the page like a mistake.
+        raise PluginError(f"{origin} shows {file}, which is not a picture of the site.")
     else:
-        # A file that is no page.
+        # A file that is not a page.
         return text
     target = posixpath.relpath(target, posixpath.dirname(page) or ".")
-    return f"[{text}]({target}#{anchor})" if anchor else f"[{text}]({target})"
+    address = f"{target}#{anchor}" if anchor else target
+    return f"{sign}[{text}]({address})"

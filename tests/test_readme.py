@@ -1,10 +1,12 @@
 """The README and the documents say what is true."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from asdf.commands import page as commands
 from asdf.settings.page import PAGE, settings_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,6 +16,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_the_page_of_settings_is_current():
     text = PAGE.read_text(encoding="utf-8")
     assert text == settings_page(), "run: python -m asdf.settings.page"
+
+
+# Python 3.13 writes '-o, --output OUT' where earlier ones repeat OUT.
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse words its help another way")
+def test_the_page_of_commands_is_current(monkeypatch):
+    for name, value in commands.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    text = commands.PAGE.read_text(encoding="utf-8")
+    assert text == commands.commands_page(), "run: python -m asdf.commands.page"
 
 
 def test_it_is_short_and_names_every_document():

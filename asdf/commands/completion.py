@@ -88,14 +88,19 @@ def completion_script(shell: str, modules: Mapping[str, str]) -> str:
 
 def read_options(module: str) -> list[str]:
     """Return the options of a command, as its --help lists them."""
-    text = io.StringIO()
-    with redirect_stdout(text), suppress(SystemExit):
-        importlib.import_module(module).main(["--help"])
     options = []
-    for line in _OPTION_LINE.findall(text.getvalue()):
+    for line in _OPTION_LINE.findall(read_help(module)):
         # Behind two spaces stands what the option means.
         options += _OPTION.findall(line.partition("  ")[0])
     return list(dict.fromkeys(options))
+
+
+def read_help(module: str) -> str:
+    """Return what a command prints with --help."""
+    text = io.StringIO()
+    with redirect_stdout(text), suppress(SystemExit):
+        importlib.import_module(module).main(["--help"])
+    return text.getvalue()
 
 
 def _write_bash(options: Mapping[str, list[str]]) -> str:

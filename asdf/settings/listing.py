@@ -17,7 +17,7 @@ WIDTH = 80
 # Deeper configs of a long chain stand no further to the right.
 _DEEPEST = 8
 _STEP = "  "
-_HEAD = ("| setting | default | unit | meaning |", "|---|---|---|---|")
+_HEAD = ("| setting | default | meaning |", "|---|---|---|")
 
 
 def list_configs(run_configs: str | os.PathLike[str]) -> str:
@@ -86,7 +86,7 @@ def _wrap(text: str, indent: str) -> list[str]:
 
 
 def markdown_tables() -> str:
-    """Return a heading and a table for each section: setting, default, unit, meaning."""
+    """Return a heading and a table for each section: setting, default with its unit, meaning."""
     parts: list[str] = []
     for section, kind in section_types().items():
         about = str(kind.__doc__).partition("\n")[0]
@@ -106,8 +106,7 @@ def _meaning(known: Known) -> str:
 def _row(known: Known) -> str:
     cells = [
         f"`{known.full}`",
-        f"`{known.default!r}`",
-        known.metadata["unit"],
+        f"`{known.default!r}` {known.metadata['unit']}".rstrip(),
         _meaning(known),
     ]
     # A bar would end the cell.

@@ -58,3 +58,27 @@ def test_the_page_of_corpora_has_homepages_and_licences() -> None:
 def linked(homepage: str) -> str:
     """Return an address as Markdown makes a link of it; some homepages have two, in words."""
     return f"<{homepage}>" if " " not in homepage else homepage
+
+
+def test_every_picture_of_a_document_is_on_its_page(site: Path) -> None:
+    shown = re.compile(r"<img[^>]+src=\"?([^\" >]+)")
+    pages = {"index": "index.html", "results": "results/index.html"}
+    pictures = {}
+    for name, page in pages.items():
+        (source,) = shown.findall((site / page).read_text(encoding="utf-8"))
+        pictures[name] = (site / page).parent / source
+    assert pictures["index"].read_bytes() == (ROOT / "docs/quickstart.svg").read_bytes()
+    assert pictures["results"].read_bytes() == (ROOT / "benchmarks/results.svg").read_bytes()
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for source in shown.findall(text):
+            assert (path.parent / source).exists(), (path, source)
+        # What a picture's sign leaves where its link was taken from it.
+        assert not re.search(r">![A-Za-z]", text), path
+
+
+def test_names_of_settings_stay_on_one_line(site: Path) -> None:
+    page = (site / "settings" / "index.html").read_text(encoding="utf-8")
+    (sheet,) = re.findall(r"href=\"?([^\" >]*site\.css)", page)
+    rules = (site / "settings" / sheet).read_text(encoding="utf-8")
+    assert re.search(r"td:first-child code \{\s*white-space: nowrap;", rules)
