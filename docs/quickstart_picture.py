@@ -26,8 +26,8 @@ from asdf.trials.run_folder import open_run_folder
 # Colours that colour-blind eyes distinguish.
 BLUE = "#0072b2"
 ORANGE = "#d55e00"
-TICKS = (1, 2, 5, 10, 20, 40)
-LIMITS = (0.8, 60)
+TICKS = (1, 2, 5, 10, 20, 40, 60, 80, 90)
+LIMITS = (0.8, 95)
 UNSEEN_ATTACK = "A04"
 
 
@@ -49,7 +49,7 @@ def draw_training(axes: Any, records: Sequence[dict[str, Any]]) -> None:
     """Draw the loss of the training and, on an axis of its own, the EER on the first set."""
     course = training_course("quickstart", records)
     axes.plot(course.loss[::2], course.loss[1::2], color=BLUE)
-    axes.set(xlabel="epoch", ylabel="training loss", ylim=(0, None))
+    axes.set(title="Training", xlabel="epoch", ylabel="training loss", ylim=(0, None))
     axes.yaxis.label.set_color(BLUE)
     name, eers = next(iter(course.eers.items()))
     right_axis = axes.twinx()
@@ -79,7 +79,9 @@ def draw_det_curves(axes: Any, curves: dict[str, ThinnedCurve]) -> None:
     """Draw DET curves on normal deviates of the rates in %."""
     styles = (("-", "black"), ("--", ORANGE), (":", BLUE))
     for (name, curve), (dashes, colour) in zip(curves.items(), styles, strict=True):
-        label = f"{name}: EER {100 * curve.eer:.1f} %"
+        # Without an error, a curve lies on the axes.
+        errors = f"EER {100 * curve.eer:.1f} %" if curve.eer else "no error"
+        label = f"{name}: {errors}"
         x = deviates(curve.rates[::2])
         y = deviates(curve.rates[1::2])
         axes.plot(x, y, dashes, color=colour, label=label)
@@ -89,12 +91,13 @@ def draw_det_curves(axes: Any, curves: dict[str, ThinnedCurve]) -> None:
     axes.set_xlim(*deviates(LIMITS))
     axes.set_ylim(*deviates(LIMITS))
     axes.set(
+        title="demo-eval",
         xlabel="false alarms: spoof accepted (%)",
         ylabel="misses: bona fide rejected (%)",
         aspect="equal",
     )
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower left", fontsize=7, framealpha=1, handlelength=1.5, title="demo-eval")
+    axes.legend(loc="lower left", fontsize=7, framealpha=1, handlelength=1.5)
 
 
 def deviates(percents: Sequence[float]) -> np.ndarray:
