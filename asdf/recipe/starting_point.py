@@ -6,6 +6,7 @@ and by every rank.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
@@ -80,6 +81,10 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
     fill_network(trainer.step.network, checkpoint)
     evaluations = run.world.run_on_main(lambda: read_evaluations(run.folders.layout))
     trainer.resume(checkpoint, evaluations)
+    if start == "auto" and path.name != RESUME.file:
+        # Left by a run that was killed while it wrote this newer one.
+        resume = run.folders.layout.network_file(RESUME)
+        run.world.run_on_main(partial(resume.unlink, missing_ok=True))
     LOG.info(
         "going on from %s: epoch %d, step %d",
         path.name,

@@ -147,7 +147,7 @@ class Trainer:
                 self.validation.score_if_due(self.progress, self.finished())
                 while not self.finished():
                     self._train_epoch()
-                self.saving.settle()
+                self.saving.end()
             position = position_of(self.progress, self.plan)
             self.callbacks.call("on_end", {**position, "reason": self.finished()})
         finally:

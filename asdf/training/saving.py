@@ -63,6 +63,7 @@ class Saving:
         self._copies = HostCopies()
         self._threads: Threads | None = None
         self._save: _Save | None = None
+        self._newest: Path | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -111,6 +112,7 @@ class Saving:
         if self._threads is not None:
             writing = self._threads.submit(_write, path, checkpoint)
         self._save = _Save(path, ends_epoch, writing)
+        self._newest = path
         self.timer.note_saving(time.monotonic() - began)
 
     def settle(self) -> None:
@@ -126,6 +128,20 @@ class Saving:
         if save is not None:
             self._world.run_on_main(lambda: self._conclude(save))
             self._callbacks.call("on_checkpoint", save.path)
+
+    def end(self) -> None:
+        """Settle the last save, and remove the checkpoint inside an epoch if it is older.
+
+        All ranks call this together when training is over.
+
+        Raises:
+            AsdfError: the last file cannot be written.
+        """
+        self.settle()
+        resume = self._layout.network_file(RESUME)
+        # Without a save in this training, the checkpoint inside an epoch may be the newest.
+        if self._newest not in (None, resume):
+            self._world.run_on_main(lambda: resume.unlink(missing_ok=True))
 
     def _finish_alone(self) -> None:
         """Settle on the main rank alone: the others may be elsewhere."""

@@ -102,6 +102,11 @@ def test_a_second_save_waits_for_the_first_and_says_so(train, written, monkeypat
     assert said.count(message) == 1
 
 
+def test_training_that_ends_inside_an_epoch_leaves_no_older_checkpoint(train, tmp_path):
+    train(max_steps=4, checkpoint_interval_steps=3)
+    assert [path.name for path in (tmp_path / "networks").glob("*.pt")] == ["epoch.1.step.4.pt"]
+
+
 def test_what_needs_the_file_waits_for_it(train, monkeypatch, tmp_path):
     """The first epoch's file is begun only when its evaluation is nearly over."""
     folder, evaluated, views = tmp_path / "networks", threading.Event(), []
