@@ -16,6 +16,7 @@ from asdf.report.cells import ABSENT, Cell, Table, head_cells, interval_text, na
 from asdf.report.conditions import HeatMap, HeatMaps, heat_cell, step_words
 from asdf.report.drawing import Figure
 from asdf.report.effects import (
+    TOGETHER,
     Effects,
     Scale,
     find_effects,
@@ -40,6 +41,7 @@ class EffectSection:
         figure: of a sweep of one setting; None for others.
         maps: of two settings.
         ranks: of more than two.
+        confounded: a sentence for each group of settings that changed together.
     """
 
     settings: str
@@ -47,6 +49,7 @@ class EffectSection:
     figure: Figure | None = None
     maps: HeatMaps | None = None
     ranks: Table | None = None
+    confounded: tuple[str, ...] = ()
 
 
 def effect_section(gathered: Gathered) -> EffectSection | None:
@@ -54,13 +57,24 @@ def effect_section(gathered: Gathered) -> EffectSection | None:
     effects = find_effects(gathered)
     if effects is None:
         return None
-    names = ", ".join(effects.settings)
-    points = _points_table(effects)
+    section = EffectSection(
+        ", ".join(effects.settings),
+        _points_table(effects),
+        confounded=tuple(map(_confounded_sentence, effects.together)),
+    )
     if len(effects.settings) == 1:
-        return EffectSection(names, points, figure=_effect_figure(effects))
+        return replace(section, figure=_effect_figure(effects))
     if len(effects.settings) == 2:
-        return EffectSection(names, points, maps=_effect_maps(effects))
-    return EffectSection(names, points, ranks=_ranks_table(effects))
+        return replace(section, maps=_effect_maps(effects))
+    return replace(section, ranks=_ranks_table(effects))
+
+
+def _confounded_sentence(names: Sequence[str]) -> str:
+    named = f"{', '.join(names[:-1])} and {names[-1]}"
+    return (
+        f"{named} changed together from system to system: their effects are confounded, and these "
+        "runs do not show which of the settings a difference comes from."
+    )
 
 
 def _points_table(effects: Effects) -> Table:
@@ -78,7 +92,8 @@ def _points_table(effects: Effects) -> Table:
 
 
 def _short_name(setting: str) -> str:
-    return setting.rpartition(".")[2]
+    """Return 'loss' for 'network.loss', and 'loss + score' for two that changed together."""
+    return TOGETHER.join(name.rpartition(".")[2] for name in setting.split(TOGETHER))
 
 
 def _eer_cell(eer: Spread | None) -> Cell:

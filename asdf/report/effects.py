@@ -1,7 +1,8 @@
 """What settings do to the error rates: the configurations of a sweep by the values that differ.
 
 Invariant: only settings that can change a result count, and every point is a configuration that was
-measured; nothing is fitted between points.
+measured; nothing is fitted between points. Settings that changed together are one: no comparison of
+these configurations can separate their effects.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ _MIN_POINTS = 2
 _MIN_FOR_RANKS = 4
 # From this ratio on values are spread out by their logarithm.
 _LOG_RATIO = 8.0
+# Numbers of two values go together in any case; of more, where one rises or falls with the other.
+_MIN_FOR_ORDER = 3
+TOGETHER = " + "
+"""What stands between settings that changed together, and between their values."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Effects:
-    """The configurations of a sweep, in the order of their values, and the settings that differ."""
+    """The configurations of a sweep, in the order of their values, and the settings that differ.
+
+    Attributes:
+        settings: names; those that changed together are one, as 'a + b', and so are their values.
+        together: the names of each group of settings that changed together.
+    """
 
     settings: tuple[str, ...]
     sets: tuple[str, ...]
     points: list[Point]
+    together: tuple[tuple[str, ...], ...] = ()
 
     def values(self, index: int) -> list[str]:
         """Return the different values of a setting in their order."""
@@ -113,12 +124,45 @@ def find_effects(gathered: Gathered) -> Effects | None:
             differing.append(name)
     if not differing or (len(differing) > 2 and len(runs) < max(_MIN_FOR_RANKS, len(differing))):
         return None
+    groups = _group_settings(differing, recorded)
     points = []
     for known, settings in zip(configurations, recorded, strict=True):
-        values = tuple(settings.get(name, "-") for name in differing)
+        values = tuple(TOGETHER.join(settings.get(name, "-") for name in group) for group in groups)
         points.append(Point(known.name, values, _eers_of(gathered, known)))
     points.sort(key=_order_of_point)
-    return Effects(tuple(differing), tuple(gathered.sets), points)
+    together = tuple(group for group in groups if len(group) > 1)
+    return Effects(tuple(map(TOGETHER.join, groups)), tuple(gathered.sets), points, together)
+
+
+def _group_settings(
+    names: Sequence[str], recorded: Sequence[Mapping[str, str]]
+) -> list[tuple[str, ...]]:
+    """Return the names in groups that changed together, each in the order of the names."""
+    groups: list[tuple[str, ...]] = []
+    for name in names:
+        texts = [settings.get(name, "-") for settings in recorded]
+        for index, group in enumerate(groups):
+            others = [settings.get(group[0], "-") for settings in recorded]
+            if _changed_together(texts, others):
+                groups[index] = (*group, name)
+                break
+        else:
+            groups.append((name,))
+    return groups
+
+
+def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether each value of a setting goes with a single value of another, and the reverse."""
+    pairs = set(zip(first, second, strict=True))
+    if not len(pairs) == len(set(first)) == len(set(second)):
+        return False
+    numbers = [(number_of(one), number_of(other)) for one, other in pairs]
+    known = [(one, other) for one, other in numbers if one is not None and other is not None]
+    if len(known) < len(pairs) or len(pairs) < _MIN_FOR_ORDER:
+        return True
+    # Of a random search all values differ, yet their orders separate the effects.
+    correlation = rank_correlation([one for one, _ in known], [other for _, other in known])
+    return correlation is not None and math.isclose(abs(correlation), 1)
 
 
 def _order_of_point(point: Point) -> list[tuple[float, str]]:

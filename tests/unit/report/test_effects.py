@@ -80,6 +80,31 @@ def test_two_settings_are_a_heat_map(tmp_path):
     assert re.fullmatch(r"h\d", first[1].css)
 
 
+def test_settings_that_changed_together_are_one_and_reported_as_confounded(tmp_path):
+    """Two settings with two values each, of which only two of four combinations exist."""
+    folders = []
+    for loss, size in (("focal", 16), ("aam_softmax", 4)):
+        settings = {"network__loss": loss, "network__minibatch_size": size}
+        folder = tmp_path / f"{loss}-{size}"
+        folders.append(make_seeded_run(folder, 0, sets=("eval",), shift=size / 4, **settings))
+    gathered = gathered_of(folders)
+    effects = find_effects(gathered)
+    assert effects.settings == ("network.loss + network.minibatch_size",)
+    assert [point.values for point in effects.points] == [("'aam_softmax' + 4",), ("'focal' + 16",)]
+    section = effect_section(gathered)
+    assert section.maps is None and section.figure.title.endswith(
+        "network.loss + network.minibatch_size"
+    )
+    (sentence,) = section.confounded
+    assert sentence.startswith("network.loss and network.minibatch_size changed together")
+    assert "confounded" in sentence and f"<p>{sentence}</p>" in report_page(gathered)
+    # A third run with one of them alone separates the two.
+    settings = {"network__loss": "focal", "network__minibatch_size": 4}
+    folders.append(make_seeded_run(tmp_path / "third", 0, sets=("eval",), **settings))
+    section = effect_section(gathered_of(folders))
+    assert section.confounded == () and section.maps is not None
+
+
 def test_more_settings_are_a_table_of_ranks_and_means(tmp_path):
     folders = []
     for index, shift in enumerate((1.0, 1.5, 2.0, 3.0)):
