@@ -1,4 +1,4 @@
-"""Evaluate score files with the digits of the official packages, by condition, with intervals.
+"""Evaluate score files with the metrics of the official packages, by condition, with intervals.
 
     python -m asdf evaluate scores/epoch.20/asvspoof19-eval.txt
     python -m asdf evaluate scores.txt --protocol metadata.txt --subset eval --by attack,codec

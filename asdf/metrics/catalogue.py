@@ -1,7 +1,7 @@
 """The metrics of a summary, each with its names and its unit; tables of all kinds draw on it.
 
-Invariant: a metric has the same name, unit and order in every output, and digits enough to be
-compared with those of the official packages.
+Invariant: a metric has the same name, unit and order in every output. Text is rounded to what
+people read; files for programs have all digits, those of the official packages among them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Metric:
     value: Callable[[Summary], float | None]
     percent: bool = False
     ranked: bool = True
-    digits: int = 10
+    digits: int = 4
     paper_digits: int = 4
     lower_is_better: bool = True
 
@@ -70,15 +70,14 @@ def _decision(key: str, heading: str) -> Metric:
         heading,
         _decided(key),
         percent=True,
-        digits=6,
+        digits=2,
         paper_digits=2,
         lower_is_better=False,
     )
 
 
-# EERs have 9 decimals, as the package of ASVspoof 2019 prints them.
 METRICS = (
-    Metric("eer", "EER %", _soft(lambda s: s.result.eer), percent=True, digits=9, paper_digits=2),
+    Metric("eer", "EER %", _soft(lambda s: s.result.eer), percent=True, digits=3, paper_digits=2),
     Metric("eer_threshold", "EER threshold", _soft(lambda s: s.result.eer_threshold), ranked=False),
     Metric("min_dcf", "minDCF", _soft(lambda s: s.result.min_dcf)),
     Metric("act_dcf", "actDCF", _soft(lambda s: s.result.act_dcf)),
@@ -87,7 +86,7 @@ METRICS = (
     Metric("auc", "AUC", _soft(lambda s: s.auc), lower_is_better=False),
     Metric("tdcf_2019", "min t-DCF 2019", lambda s: s.tdcf_2019),
     Metric("tdcf_2021", "min t-DCF 2021", lambda s: s.tdcf_2021),
-    Metric("t_eer", "t-EER %", lambda s: s.t_eer, percent=True, digits=9, paper_digits=2),
+    Metric("t_eer", "t-EER %", lambda s: s.t_eer, percent=True, digits=3, paper_digits=2),
     Metric("threshold", "threshold", _threshold, ranked=False),
     _decision("accuracy", "accuracy %"),
     _decision("balanced_accuracy", "balanced accuracy %"),

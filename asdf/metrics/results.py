@@ -1,8 +1,8 @@
 """The results of a run: a row per system or epoch and evaluation set, as text and for programs.
 
-Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and no
-digit that the official packages print is rounded away (JSON has all of them). EERs are fractions
-everywhere but in the text, and each is named with how it was scored.
+Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and JSON
+has all digits, which the text rounds. EERs are fractions everywhere but in the text, and each is
+named with how it was scored.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _with_metrics(cells: _Cells, values: Sequence[str]) -> list[str]:
 def _metric_cell(row: Row, name: str) -> str:
     if row.chosen_by is None or row.chosen_by.name != name:
         return "-"
-    return f"{row.chosen_by.value:.10f}"
+    return f"{row.chosen_by.value:.4f}"
 
 
 def _text_line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -209,9 +209,9 @@ def _cells(row: Row) -> _Cells:
     return _Cells(
         epoch=row.epoch,
         set=row.set,
-        eer=f"{100 * result.eer:.9f}",
-        min_dcf=f"{result.min_dcf:.10f}",
-        threshold=f"{result.eer_threshold:.10f}",
+        eer=f"{100 * result.eer:.3f}",
+        min_dcf=f"{result.min_dcf:.4f}",
+        threshold=f"{result.eer_threshold:.4f}",
         bona_fide=str(result.bona_fide),
         spoof=str(result.spoof),
         scored=row.scored.describe(),

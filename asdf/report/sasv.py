@@ -51,7 +51,7 @@ _METRICS = (
 )
 # A row of 80 characters holds six metrics.
 _IN_A_ROW = 6
-_DIGITS = 6
+_DIGITS = {True: 3, False: 4}
 _PAPER_DIGITS = {True: 2, False: 4}
 
 
@@ -59,7 +59,7 @@ def sasv_text(summary: SasvSummary) -> str:
     """Return everything of one system; it ends without a line break."""
     rows = {"trials": _count_text(summary.result)}
     for metric in _METRICS:
-        value = metric.text(summary.result, 10 if not metric.percent else 9)
+        value = metric.text(summary.result, _DIGITS[metric.percent])
         if value != "-":
             unit = " %" if metric.percent else ""
             rows[metric.heading] = f"{value}{unit}{_interval_text(metric, summary)}"
@@ -168,7 +168,7 @@ def _count_text(result: SasvResult) -> str:
 
 def _interval_text(metric: _Metric, summary: SasvSummary) -> str:
     unit = 100 if metric.percent else 1
-    digits = 4 if metric.percent else 5
+    digits = _DIGITS[metric.percent]
     texts = []
     for kind, drawn in (
         ("trials", summary.intervals),
@@ -217,7 +217,8 @@ def _headings(summaries: Sequence[SasvSummary]) -> list[str]:
 
 
 def _cells(result: SasvResult, summaries: Sequence[SasvSummary]) -> list[str]:
-    return [metric.text(result, _DIGITS) for metric in _shown(summaries)[:_IN_A_ROW]]
+    shown = _shown(summaries)[:_IN_A_ROW]
+    return [metric.text(result, _DIGITS[metric.percent]) for metric in shown]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,6 +1,6 @@
 """Summaries as aligned text: everything of one system, or systems one below the other.
 
-Invariant: no digit that an official package prints is rounded away, and next to each number stands
+Invariant: numbers are rounded for people, as in the catalogue of metrics, and next to each stands
 what it is computed from: which trials, against which bona fide trials.
 """
 
@@ -78,8 +78,8 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
         if metric.key == "threshold" and summary.decisions:
             rows[name] += f"   {summary.decisions.threshold.source}"
     if summary.tandem is not None:
-        rows["ASV EER"] = f"{100 * summary.tandem.asv_eer:.9f} %"
-        rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.10f}"
+        rows["ASV EER"] = f"{100 * summary.tandem.asv_eer:.3f} %"
+        rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.4f}"
     return rows
 
 
@@ -159,7 +159,7 @@ def _interval_columns(summaries: Sequence[Summary]) -> list[list[str]]:
             # The space at the end of each text stands below the mark of the best system.
             column = [f"95 %, {kind} "]
             for system in intervals:
-                text = _range_text(system.eer, 100, 4) if system else "-"
+                text = _range_text(system.eer, 100, 3) if system else "-"
                 column.append(f"{text} ")
             columns.append(column)
     return columns
@@ -220,7 +220,7 @@ def _decision_lines(summary: Summary, column: str) -> list[str]:
 
 
 def _decision_cells(values: Mapping[str, float]) -> list[str]:
-    return [f"{100 * values[name]:.6f}" for name in _DECISION_HEAD]
+    return [f"{100 * values[name]:.2f}" for name in _DECISION_HEAD]
 
 
 def _result_cells(result: Result) -> list[str]:
@@ -229,10 +229,10 @@ def _result_cells(result: Result) -> list[str]:
 
 def _metric_cells(result: Result | Average) -> list[str]:
     return [
-        f"{100 * result.eer:.9f}",
-        f"{result.min_dcf:.10f}",
-        f"{result.act_dcf:.10f}",
-        f"{result.cllr:.10f}",
+        f"{100 * result.eer:.3f}",
+        f"{result.min_dcf:.4f}",
+        f"{result.act_dcf:.4f}",
+        f"{result.cllr:.4f}",
     ]
 
 
@@ -256,14 +256,14 @@ def _eer_columns(summaries: Sequence[Summary], column: str) -> list[list[str]]:
 
 
 def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.9f}"
+    return "-" if rate is None else f"{100 * rate:.3f}"
 
 
 def _interval_text(metric: Metric, summary: Summary) -> str:
     """Return the intervals of a metric, with the space before them; '' where it has none."""
     intervals = intervals_of(metric, summary)
     unit = 100 if metric.percent else 1
-    digits = 4 if metric.percent else 5
+    digits = metric.digits
     texts = []
     if intervals.trials is not None:
         texts.append(f"{_range_text(intervals.trials, unit, digits)} over trials")

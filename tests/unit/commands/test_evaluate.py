@@ -1,4 +1,4 @@
-"""`python -m asdf evaluate`: it prints the official packages' digits, and reports mistakes."""
+"""`python -m asdf evaluate`: its JSON has the official packages' digits, and reports mistakes."""
 
 from __future__ import annotations
 
@@ -61,27 +61,34 @@ def protocol(tmp_path):
     return path
 
 
-def test_the_digits_of_the_official_packages(capsys):
+def test_the_digits_of_the_official_packages(capsys, tmp_path):
     if not SHARED.is_dir():
         pytest.skip(
             "the published score files are not next to this checkout (shared/reference/scores)"
         )
     files = SHARED / "asvspoof2019_la_rawgat_mul.txt.gz", SHARED / "asvspoof2019_la_asv_eval.txt.gz"
-    status, out, err = run(capsys, files[0], "--asv-scores", files[1], "--replicates", "0")
+    path = tmp_path / "out.json"
+    words = ("--asv-scores", files[1], "--replicates", "0", "--json", path)
+    status, out, err = run(capsys, files[0], *words)
     assert (status, err) == (0, "")
+    (record,) = json.loads(path.read_text())
+    assert f"{100 * record['eer']:.9f}" == "1.060134752"
+    assert f"{record['min_dcf']:.9f}" == "0.029893113"
+    assert f"{record['tandem']['tdcf_2019']:.9f}" == "0.033538947"
+    assert f"{record['tandem']['tdcf_2021']:.9f}" == "0.094167831"
     expected = {
-        "EER": "1.060134752", "minDCF": "0.029893113", "actDCF": "0.044395", "Cllr": "0.066252",
-        "min t-DCF 2019": "0.033538947", "min t-DCF 2021": "0.094167831",
-        "ASV EER": "2.45778", "ASV threshold": "-5.680051",
-        "A07": "0.3429", "A08": "0.5297", "A09": "0.0815", "A10": "0.3905", "A11": "0.2852",
-        "A12": "0.3429", "A13": "0.3022", "A14": "0.2852", "A15": "0.2682", "A16": "0.8149",
-        "A17": "1.7452", "A18": "3.0898", "A19": "0.7096",
+        "EER": "1.060", "minDCF": "0.0299", "actDCF": "0.0444", "Cllr": "0.0663",
+        "min t-DCF 2019": "0.0335", "min t-DCF 2021": "0.0942",
+        "ASV EER": "2.458", "ASV threshold": "-5.6801",
+        "A07": "0.343", "A08": "0.530", "A09": "0.081", "A10": "0.390", "A11": "0.285",
+        "A12": "0.343", "A13": "0.302", "A14": "0.285", "A15": "0.268", "A16": "0.815",
+        "A17": "1.745", "A18": "3.090", "A19": "0.710",
     }  # fmt: skip
-    values = {
-        name: f"{float(value(out, name)):.{len(digits.split('.')[1])}f}"
-        for name, digits in expected.items()
-    }
-    assert values == expected
+    assert {name: value(out, name) for name in expected} == expected
+    rates = {condition["value"]: condition["eer"] for condition in record["conditions"]}
+    assert [f"{100 * rates[name]:.4f}" for name in ("A07", "A16", "A18")] == [
+        "0.3429", "0.8149", "3.0898",
+    ]  # fmt: skip
     assert "71237: 7355 bona fide, 63882 spoof" in out
 
 
@@ -94,12 +101,16 @@ def test_the_digits_of_small_examples(
     path = tmp_path / "small.txt"
     lines = [f"b{i} 1 {score}\n" for i, score in enumerate(bona_fide)]
     path.write_text("".join(lines + [f"s{i} 0 {score}\n" for i, score in enumerate(spoof)]))
-    status, out, _ = run(capsys, path, "--replicates", "0")
+    status, out, _ = run(capsys, path, "--replicates", "0", "--json", tmp_path / "out.json")
     assert status == 0
-    assert [float(value(out, name)) for name in ("EER threshold", "minDCF", "actDCF", "Cllr")] == [
-        threshold, minimum, actual, llr_cost,
-    ]  # fmt: skip
-    assert value(out, "EER") == f"{100 * rate:.9f}"
+    (record,) = json.loads((tmp_path / "out.json").read_text())
+    names = ("eer_threshold", "min_dcf", "act_dcf", "cllr")
+    values = [threshold, minimum, actual, llr_cost]
+    assert [round(record[name], 10) for name in names] == values
+    shown = [value(out, name) for name in ("EER threshold", "minDCF", "actDCF", "Cllr")]
+    assert shown == [f"{record[name]:.4f}" for name in names]
+    assert record["eer"] == pytest.approx(rate, abs=1e-12)
+    assert value(out, "EER") == f"{100 * rate:.3f}"
 
 
 def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protocol):
@@ -112,7 +123,7 @@ def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protoco
     labels = np.array(LABELS[:60])
     expected = eer(VALUES[:60][labels == 1], VALUES[:60][labels == 0])[0]
     assert out.startswith("scores on LA\n")
-    assert value(out, "EER") == f"{100 * expected:.9f}"
+    assert value(out, "EER") == f"{100 * expected:.3f}"
     assert " over trials, " in out
     assert " over speakers\n" in out
     (record,) = json.loads((tmp_path / "out.json").read_text())

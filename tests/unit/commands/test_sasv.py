@@ -62,8 +62,8 @@ def test_metrics_of_a_score_file(capsys, folder):
     keys = read_sasv_keys("eval_keys.tsv")
     expected = sasv_result(with_keys(read_sasv_scores("eval.tsv"), keys, ""))
     assert "130: 30 target, 40 nontarget, 60 spoof" in out
-    assert value(out, "min a-DCF") == pytest.approx(expected.a_dcf, abs=1e-10)
-    assert value(out, "t-EER") == pytest.approx(100 * expected.t_eer, abs=1e-9)
+    assert value(out, "min a-DCF") == pytest.approx(expected.a_dcf, abs=1e-4)
+    assert value(out, "t-EER") == pytest.approx(100 * expected.t_eer, abs=1e-3)
     assert "over claimed speakers" in out
     assert re.search(r"^A1 +\S+", out, re.MULTILINE)
     (record,) = json.loads((folder / "out.json").read_text())
@@ -96,7 +96,7 @@ def test_a_fusion_before_and_after(capsys, folder):
     assert "act a-DCF" in out
     # The file that was written is one that is evaluated alike.
     _, again, _ = run(capsys, "fused.tsv", "--keys", "eval_keys.tsv", "--replicates", "0")
-    assert value(again, "min a-DCF") == pytest.approx(rows["fused (nonlinear)"], abs=1e-6)
+    assert value(again, "min a-DCF") == pytest.approx(rows["fused (nonlinear)"], abs=1e-9)
 
 
 def test_systems_in_files_of_their_own(capsys, folder):

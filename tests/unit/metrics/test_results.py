@@ -41,11 +41,11 @@ ROWS = [
 
 def test_table_text():
     assert results_table(ROWS) == (
-        "epoch    set                     EER %        minDCF     threshold  bona fide  spoof  "
+        "epoch    set               EER %  minDCF  threshold  bona fide  spoof  "
         "scored\n"
-        "7        asvspoof19-eval   1.060134752  0.0298931134  1.4512664080       7355  63882  "
+        "7        asvspoof19-eval   1.060  0.0299     1.4513       7355  63882  "
         "first 64,600 samples, in bf16\n"
-        "average  small            22.500000000  0.4000000000  0.1000000000          4      5  "
+        "average  small            22.500  0.4000     0.1000          4      5  "
         "not known\n"
     )
 
@@ -80,7 +80,7 @@ def test_a_metric_that_chose_networks_is_a_column_and_an_entry(tmp_path):
     rows = [ROWS[1], Row("best", "small", SMALL, chosen_by=chosen)]
     header, first, second = results_table(rows).splitlines()
     assert header.split()[:5] == ["epoch", "set", "EER", "%", "auc"]
-    assert (first.split()[3], second.split()[3]) == ("-", "0.8500000000")
+    assert (first.split()[3], second.split()[3]) == ("-", "0.8500")
     plain, record = write_results(tmp_path, rows)
     assert "validation_metric" not in plain
     assert (record["validation_metric"], record["validation_value"]) == ("auc", 0.85)

@@ -44,39 +44,37 @@ def test_text_of_one_system():
         "system\n"
         "  trials         9: 4 bona fide, 5 spoof\n"
         "  scored         not known\n"
-        "  EER            22.500000000 %\n"
-        "  EER threshold  0.1000000000\n"
-        "  minDCF         0.4000000000\n"
-        "  actDCF         0.4000000000\n"
-        "  Cllr           0.6363971065 bits\n"
-        f"  min Cllr       {plain.min_cllr:.10f} bits\n"
-        "  AUC            0.8500000000\n"
+        "  EER            22.500 %\n"
+        "  EER threshold  0.1000\n"
+        "  minDCF         0.4000\n"
+        "  actDCF         0.4000\n"
+        "  Cllr           0.6364 bits\n"
+        f"  min Cllr       {plain.min_cllr:.4f} bits\n"
+        "  AUC            0.8500\n"
         "\n"
         "  by attack: spoofs of each value against all bona fide trials\n"
-        "attack         EER %        minDCF        actDCF          Cllr  bona fide  spoof\n"
-        f"A_1     29.166666667  {_numbers(plain.conditions[0].result)}          4      3\n"
-        f"A_2     50.000000000  {_numbers(plain.conditions[1].result)}          4      2\n"
-        f"mean    39.583333333  {_numbers(plain.average('attack'))}\n"
-        f"pooled  22.500000000  {_numbers(plain.result)}          4      5\n"
+        "attack   EER %  minDCF  actDCF    Cllr  bona fide  spoof\n"
+        f"A_1     29.167  {_numbers(plain.conditions[0].result)}          4      3\n"
+        f"A_2     50.000  {_numbers(plain.conditions[1].result)}          4      2\n"
+        f"mean    39.583  {_numbers(plain.average('attack'))}\n"
+        f"pooled  22.500  {_numbers(plain.result)}          4      5\n"
     ).rstrip("\n")
 
 
 def _numbers(of):
-    return f"{of.min_dcf:.10f}  {of.act_dcf:.10f}  {of.cllr:.10f}"
+    return f"{of.min_dcf:.4f}  {of.act_dcf:.4f}  {of.cllr:.4f}"
 
 
 def test_text_of_intervals_and_tandem():
     text = summary_text(FIRST)
     assert text.startswith("first_one on dev\n")
     eer, cost = FIRST.intervals.eer, FIRST.intervals.min_dcf
-    assert (
-        f"22.500000000 %   95 %: {100 * eer.low:.4f} .. {100 * eer.high:.4f} over trials\n" in text
-    )
-    assert f"0.4000000000   95 %: {cost.low:.5f} .. {cost.high:.5f} over trials\n" in text
-    assert f"min t-DCF 2019  {FIRST.tdcf_2019:.10f}\n" in text
-    assert f"min t-DCF 2021  {FIRST.tdcf_2021:.10f}\n" in text
-    assert "ASV EER         33.333333333 %\n" in text
-    assert "ASV threshold   -1.0000000000\n" in text
+    assert f"22.500 %   95 %: {100 * eer.low:.3f} .. {100 * eer.high:.3f} over trials\n" in text
+    assert f"0.4000   95 %: {cost.low:.4f} .. {cost.high:.4f} over trials\n" in text
+    assert f"min t-DCF 2019  {FIRST.tdcf_2019:.4f}\n" in text
+    assert f"min t-DCF 2021  {FIRST.tdcf_2021:.4f}\n" in text
+    assert "ASV EER         33.333 %\n" in text
+    assert "ASV threshold   -1.0000\n" in text
 
 
 def rows_of(text: str) -> dict[str, list[list[str]]]:
@@ -92,14 +90,14 @@ def rows_of(text: str) -> dict[str, list[list[str]]]:
 def test_systems_are_rows_and_the_leading_one_is_marked():
     text = systems_text([FIRST, SECOND], {"eer": 1})
     rows = rows_of(text)
-    better = f"{100 * SECOND.result.eer:.9f}*"
+    better = f"{100 * SECOND.result.eer:.3f}*"
     eer = FIRST.intervals.eer
-    bounds = [f"{100 * eer.low:.4f}", "..", f"{100 * eer.high:.4f}"]
-    assert rows["first_one"][0][:4] == ["22.500000000", *bounds]
+    bounds = [f"{100 * eer.low:.3f}", "..", f"{100 * eer.high:.3f}"]
+    assert rows["first_one"][0][:4] == ["22.500", *bounds]
     assert rows["second"][0][0] == better
     assert text.count("*") == 2
     assert text.endswith("* significantly better than the next one (paired bootstrap, p < 0.05)")
-    assert rows["first_one"][-1] == ["29.166666667", "50.000000000", "39.583333333"]
+    assert rows["first_one"][-1] == ["29.167", "50.000", "39.583"]
     assert "not known" in text and "first 64,600 samples" in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -126,11 +124,11 @@ def test_an_attack_called_as_the_pooled_result_is_not_it():
         for n in "ab"
     ]
     rates = {
-        condition.value: f"{100 * condition.result.eer:.9f}" for condition in both[0].conditions
+        condition.value: f"{100 * condition.result.eer:.3f}" for condition in both[0].conditions
     }
     rows = rows_of(summary_text(both[0]))
     assert rows["'pooled'"][0][0] == rates["pooled"]
-    assert rows["pooled"][0][0] == "22.500000000"
+    assert rows["pooled"][0][0] == "22.500"
     assert rows["'mean'"][0][0] == rates["mean"]
     head = next(line for line in systems_text(both, {}).splitlines() if "'pooled'" in line)
     assert head.split() == ["'mean'", "'pooled'", "mean"]
