@@ -39,6 +39,7 @@ from asdf.runs.streams import show_error
 from asdf.text import aligned
 from asdf.trials.how_scored import different_precisions
 from asdf.trials.run_folder import RunFolder, open_run_folder
+from asdf.trials.set_roles import role_notes, role_record
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,9 @@ def _record(comparison: Comparison) -> dict[str, Any]:
 def _result_record(result: ResultDifference) -> dict[str, Any]:
     """Return a result as JSON values; how each run was scored becomes a length and a precision."""
     record = asdict(result)
-    for run in ("first", "second"):
+    for run, known in (("first", result.first_scored), ("second", result.second_scored)):
         scored = record[f"{run}_scored"]
+        record[f"{run}_role"] = role_record(known.role)
         record[f"{run}_scored"] = scored["length"]
         record[f"{run}_precision"] = scored["precision"]
     return record
@@ -220,12 +222,15 @@ def _notes(results: Sequence[ResultDifference]) -> list[str]:
         first = result.first_scored
         second = result.second_scored
         if not result.of_one_length:
-            lengths = f"A {first.describe()}, B {second.describe()}"
+            lengths = f"A {first.describe_computing()}, B {second.describe_computing()}"
             notes.append(f"  {result.set} was scored from different lengths ({lengths}), which")
             notes.append("  changes results too: score both in the same way before you compare")
         if precisions := different_precisions([first, second]):
             notes.append(f"  {result.set} was scored in different precisions (A, B: {precisions}),")
             notes.append("  which moves scores a little: score both in fp32 for small differences")
+        for letter, scored in (("A", first), ("B", second)):
+            for note in role_notes([(f"{result.set}, {letter}", scored.role)]):
+                notes.append(f"  {note}")
     return notes
 
 

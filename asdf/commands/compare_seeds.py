@@ -41,6 +41,7 @@ def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
         yield "\nResults over seeds (B - A: below zero, B is better)\n" + _results_text(comparison)
         for result in comparison.results:
             yield f"\nOn {result.set}, {result.sentence}"
+            yield from result.remarks
     elif not comparison.refused:
         first, second = (", ".join(side.sets()) or "none" for side in comparison.sides)
         yield f"\nno set was scored by all: A has {first}; B has {second}"

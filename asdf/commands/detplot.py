@@ -77,12 +77,14 @@ def _curves(args: argparse.Namespace) -> dict[str, ThinnedCurve]:
     from asdf.report.plots import thinned_det
     from asdf.trials.how_scored import in_precision
     from asdf.trials.scored_files import how_scored
+    from asdf.trials.set_roles import role_words
 
     protocol = read_protocol_option(args)
     curves: dict[str, ThinnedCurve] = {}
     for system in named_systems(args.scores):
         scores = read_system_scores(system.path, protocol, args.ignore_others)
-        name = f"{system.name}{in_precision(how_scored(system.path).precision)}"
+        scored = how_scored(system.path)
+        name = f"{system.name}{in_precision(scored.precision)}{role_words(scored.role)}"
         curves[name] = thinned_det(DetCurve.of_scores(scores))
     if args.by:
         for value, condition in _condition_curves(scores, protocol.trials, args.by).items():

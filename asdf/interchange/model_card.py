@@ -16,7 +16,7 @@ from asdf.runs.layout import layout_of_network
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections
 from asdf.text import shorten
-from asdf.trials.how_scored import in_precision, set_and_precision
+from asdf.trials.how_scored import described_set, in_precision
 
 Eers = dict[str, float]
 
@@ -135,7 +135,9 @@ def measured_eers(path: Path, file: NetworkFile) -> Eers:
     try:
         for row in json.loads(results.read_text(encoding="utf-8")):
             if row["epoch"] == path.stem:
-                eers[set_and_precision(row)] = float(row["eer"])
+                # The same set, validated in training, where its name alone stands for it.
+                eers.pop(f"{row['set']}{in_precision(row.get('scoring_precision'))}", None)
+                eers[described_set(row)] = float(row["eer"])
     except (ValueError, KeyError, TypeError, OSError):
         # Without the rows read so far: half of damaged results would pass for all of them.
         return _validation_eers(file.progress)

@@ -20,7 +20,7 @@ from asdf.runs.layout import Layout
 from asdf.runs.record import was_finished
 from asdf.settings import Sections
 from asdf.settings.loading import read_init_config
-from asdf.trials.how_scored import set_and_precision
+from asdf.trials.how_scored import described_set
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 
@@ -218,7 +218,7 @@ def read_results(path: Path) -> list[JobResult]:
     results = []
     try:
         for row in json.loads(path.read_text(encoding="utf-8")):
-            results.append(JobResult.from_row(row, set_and_precision(row)))
+            results.append(JobResult.from_row(row, described_set(row)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
     return results

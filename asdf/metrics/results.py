@@ -23,6 +23,7 @@ from asdf.runs.files import write_text
 from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.score_file import Scores
+from asdf.trials.set_roles import role_notes
 
 BonaFide = Literal["all", "same"]
 """The bona fide trials that spoofs of a condition are compared with: all, or those of its value."""
@@ -165,7 +166,8 @@ def condition_trials(
 def results_table(rows: Sequence[AnyRow]) -> str:
     """Return the rows as aligned text, with a header; it ends with a line break.
 
-    A metric that networks were chosen by has a column behind the EER.
+    A metric that networks were chosen by has a column behind the EER. Below stands of which sets
+    the numbers are no test.
     """
     complete = [_as_row(row) for row in rows]
     metrics = dict.fromkeys(row.chosen_by.name for row in complete if row.chosen_by)
@@ -176,7 +178,10 @@ def results_table(rows: Sequence[AnyRow]) -> str:
     widths = []
     for column in zip(*table, strict=True):
         widths.append(max(len(cell) for cell in column))
-    return "".join(_text_line(cells, widths) for cells in table)
+    lines = [_text_line(cells, widths) for cells in table]
+    for note in role_notes((row.set, row.scored.role) for row in complete):
+        lines.append(f"{note}\n")
+    return "".join(lines)
 
 
 def _with_metrics(cells: _Cells, values: Sequence[str]) -> list[str]:

@@ -211,7 +211,7 @@ def summarise(  # noqa: PLR0913
     bootstrap = _Bootstrap(scores, curve, speakers, drawn, seed, progress)
     decisions = _decide(scores, threshold, speakers, replicates, seed)
     findings = find_turned(decisions) if is_hard and decisions else find_warnings(curve)
-    findings += left_out + another_subset(len(scores), columns.get("subset", ()))
+    findings += left_out + _find_about_set(len(scores), columns, scored)
     return Summary(
         name=name,
         set=set,
@@ -229,6 +229,16 @@ def summarise(  # noqa: PLR0913
         decisions=decisions,
         is_hard=is_hard,
     )
+
+
+def _find_about_set(
+    trials: int, columns: Mapping[str, Sequence[str]], scored: HowScored
+) -> list[Finding]:
+    """Return what makes the set another one than its name says, or no test of the network."""
+    findings = another_subset(trials, columns.get("subset", ()))
+    for message in scored.warnings():
+        findings.append(Finding("warning", message))
+    return findings
 
 
 def _decide(

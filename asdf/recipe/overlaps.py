@@ -1,13 +1,22 @@
-"""What the evaluation sets of a run share with its training sets, as warnings."""
+"""What the sets that a run scores share with its training sets: as warnings, and in its record.
+
+Invariant: recordings are compared, not names; a set that is a training set itself counts as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from asdf.corpora import Chosen, choose, describe_overlaps, is_known
 from asdf.errors import UsageError
 from asdf.recipe.corpora import Corpus, count_shared, validation_sets
-from asdf.recipe.leaving_out import left_out_of
+from asdf.recipe.leaving_out import left_out_of, training_lists
+from asdf.recipe.left_out_sets import (
+    evaluation_lists,
+    needs_training_lists,
+    validation_lists,
+)
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
@@ -25,10 +34,16 @@ def find_overlaps(
     by_name = {utterances.name: utterances for utterances in lists}
     training = [name for name in recipe.training_sets if name in by_name]
     scored = list(dict.fromkeys([*_evaluated(settings), *_validated(settings)]))
+    known = describe_overlaps(_known(recipe.training_sets, corpora), _known(scored, corpora))
     sentences: list[str] = []
     for name in scored:
         for trained in training:
-            if name == trained or name not in by_name:
+            if name not in by_name:
+                continue
+            if name == trained:
+                # A corpus of the field may have that sentence already.
+                if not any(sentence.startswith(f"{name} is trained on") for sentence in known):
+                    sentences.append(f"{name} is a training set: results on it are no test")
                 continue
             shared = count_shared(by_name[trained], by_name[name])
             if shared:
@@ -36,9 +51,47 @@ def find_overlaps(
                     f"{shared} recordings of {name} are also in the training set {trained}: "
                     "results on them are no test"
                 )
-    known = _known(recipe.training_sets, corpora)
-    sentences += describe_overlaps(known, _known(scored, corpora))
-    return sentences
+    return sentences + known
+
+
+def count_overlaps(
+    lists: Sequence[TrialList], settings: Sections, trains_here: bool
+) -> dict[str, dict[str, Any]]:
+    """Return, for each list that is scored, what it shares with those of training and validation.
+
+    Lists are what is trained on and scored of their sets, under the names that these parts have.
+
+    Args:
+        lists: those that the stages read.
+        trains_here: whether networks of this run were or are trained on its training sets.
+    """
+    recipe = settings.recipe
+    by_name = {utterances.name: utterances for utterances in lists}
+    whole = [by_name[name] for name in recipe.training_sets if name in by_name]
+    if needs_training_lists(settings) and len(whole) < len(recipe.training_sets):
+        return {}
+    trained = training_lists(settings, whole) if trains_here and whole else []
+    validated = [by_name[name] for name in validation_sets(settings) if name in by_name]
+    validated = validation_lists(settings, validated, whole)
+    evaluated = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
+    scored = [*validated, *evaluation_lists(settings, evaluated, whole)]
+    counts = {}
+    for utterances in scored:
+        record: dict[str, Any] = {"trials": len(utterances)}
+        record["trained_on"] = _count_each(utterances, trained)
+        record["validated_on"] = _count_each(utterances, validated)
+        counts[utterances.name] = record
+    return counts
+
+
+def _count_each(utterances: TrialList, others: Sequence[TrialList]) -> dict[str, int]:
+    """Return how many recordings a list shares with each of others, without those of none."""
+    counts = {}
+    for other in others:
+        shared = count_shared(other, utterances)
+        if shared:
+            counts[other.name] = shared
+    return counts
 
 
 def _validated(settings: Sections) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,10 +33,12 @@ from asdf.recipe.left_out_sets import (
     needs_training_lists,
     set_parts_of,
 )
-from asdf.recipe.overlaps import find_overlaps
+from asdf.recipe.overlaps import count_overlaps, find_overlaps
 from asdf.recipe.selection import select_networks
 from asdf.runs.log import LOG
+from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
+from asdf.trials.known_roles import read_shared, write_shared
 from asdf.trials.lists import check_both_classes, check_files
 from asdf.trials.trial_list import TrialList, join
 
@@ -397,6 +400,7 @@ class Run:
         self.world.run_on_main(partial(check_files, whole))
         check_classes(lists, self.settings)
         self.world.run_on_main(partial(self._warn_of_overlaps, lists))
+        self._record_overlaps(lists)
         if self.settings.recipe.execute_stage(1) and not self.scores_only:
             self.world.run_on_main(self._check_sampler)
 
@@ -435,6 +439,35 @@ class Run:
     def _warn_of_overlaps(self, lists: Sequence[TrialList]) -> None:
         for overlap in find_overlaps(lists, self.settings, self.corpora):
             LOG.warning("%s", overlap)
+
+    def _record_overlaps(self, lists: list[TrialList]) -> None:
+        """Record what the sets that are scored share with those of training and validation."""
+        recipe = self.settings.recipe
+        trains = recipe.execute_stage(1) and not self.scores_only
+        if not (trains or recipe.execute_stage(2)):
+            return
+        layout = self.folders.layout
+        trains_here = trains or self.world.run_on_main(layout.metrics.exists)
+        names = {utterances.name for utterances in lists}
+        unread = [name for name in recipe.training_sets if name not in names]
+        if trains_here and unread and not self.world.run_on_main(self._has_recorded_sets):
+            # A start that only scores needs no training set: one that is gone is not compared.
+            with suppress(AsdfError):
+                lists = [*lists, *map(self.utterances, unread)]
+        self.world.run_on_main(partial(self._write_overlaps, lists, trains, trains_here))
+
+    def _write_overlaps(self, lists: Sequence[TrialList], trains: bool, trains_here: bool) -> None:
+        layout = self.folders.layout
+        counts = count_overlaps(lists, self.settings, trains_here)
+        networks = [*list_networks(layout.networks), *layout.networks.glob(RESUME.file)]
+        # What networks that are gone were trained on says nothing of new ones.
+        write_shared(layout, counts, afresh=trains and not networks)
+
+    def _has_recorded_sets(self) -> bool:
+        """Whether an earlier start compared all evaluation sets with the training sets."""
+        known = read_shared(self.folders.layout)
+        names = map(self.evaluated_name, self.settings.recipe.evaluation_sets)
+        return all(name in known for name in names)
 
     def _check_sampler(self) -> None:
         """Request an order of the training sets from the sampler, before any measuring."""

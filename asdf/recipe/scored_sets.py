@@ -83,7 +83,7 @@ def score_lists(
         if metric is not None:
             values[corpus] = result.value
             shown += f", {metric.name} {result.value:.4f}"
-        shown += in_precision(scored.precision) + result.traced
+        shown += in_precision(scored.precision) + result.words
         LOG.info("%s on %s: %s", NetworkName.parse(name), corpus, shown)
     if metric is None:
         return ValidationResult(eers)
@@ -91,11 +91,11 @@ def score_lists(
 
 
 class _SetResult(NamedTuple):
-    """The EER on a set, the metric that networks are chosen by, and in words what was traced."""
+    """The EER on a set, the metric that networks are chosen by, and what else there is to say."""
 
     eer: float
     value: float
-    traced: str = ""
+    words: str = ""
 
 
 def _write_scores(
@@ -110,6 +110,7 @@ def _write_scores(
     """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
     from asdf.metrics.detection import eer
     from asdf.metrics.sources import describe_traced
+    from asdf.trials.known_roles import training_words
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, write_how_scored
     from asdf.trials.source_scores import sources_file, trace, write_source_scores
@@ -140,7 +141,7 @@ def _write_scores(
         if metric.of_frames and computed.frames is not None:
             bona_fide, spoof = divide_frames(computed.frames, utterances)
         value = metric.of_set(bona_fide, spoof, traced, utterances.name)
-    return _SetResult(rate, value, describe_traced(traced))
+    return _SetResult(rate, value, describe_traced(traced) + training_words(path))
 
 
 def value_of(

@@ -54,6 +54,11 @@ def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
     return [(network, set_name) for network, set_name in scored if network == best]
 
 
+def picks_best(run: RunFolder, choice: Choice) -> bool:
+    """Whether what `chosen` returns is the best network by the run's validation."""
+    return choice == "best" or (choice == "reported" and not run.reported())
+
+
 def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str | None:
     """Return the network that is the best on the first validation set, by the rule of `best_first`.
 

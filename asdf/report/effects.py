@@ -127,7 +127,9 @@ def find_effects(gathered: Gathered) -> Effects | None:
     groups = _group_settings(differing, recorded)
     points = []
     for known, settings in zip(configurations, recorded, strict=True):
-        values = tuple(TOGETHER.join(settings.get(name, "-") for name in group) for group in groups)
+        texts = [settings.get(name, "-") for name in differing]
+        of_name = dict(zip(differing, texts, strict=True))
+        values = tuple(TOGETHER.join(map(of_name.__getitem__, group)) for group in groups)
         points.append(Point(known.name, values, _eers_of(gathered, known)))
     points.sort(key=_order_of_point)
     together = tuple(group for group in groups if len(group) > 1)

@@ -20,13 +20,14 @@ from asdf.metrics.decisions import Decisions
 from asdf.metrics.summary import Summary
 from asdf.text import csv_text
 from asdf.trials.scored_length import UNKNOWN, described
+from asdf.trials.set_roles import role_record
 
 _SYSTEM = ("system", "set", "kind", "column", "value", "against", "bona_fide", "spoof")
 _RESULT = ("eer", "eer_threshold", "min_dcf", "act_dcf", "cllr")
 _POOLED = tuple(metric.key for metric in METRICS if metric.key not in _RESULT)
 _BOUNDS = ("eer_low", "eer_high", "min_dcf_low", "min_dcf_high")
 _SPEAKER_BOUNDS = tuple(f"speaker_{name}" for name in _BOUNDS)
-_SCORED = ("scored_length", "scoring_precision")
+_SCORED = ("scored_length", "scoring_precision", "trained_on", "chose_network")
 CSV_COLUMNS = (*_SYSTEM, *_RESULT, *_POOLED, *_BOUNDS, *_SPEAKER_BOUNDS, *_SCORED)
 
 
@@ -73,6 +74,7 @@ def to_csv(summaries: Sequence[Summary]) -> str:
             "set": csv_text(summary.set),
             "scored_length": described(summary.scored.length),
             "scoring_precision": summary.scored.precision or UNKNOWN,
+            **role_record(summary.scored.role),
         }
         for row in [_pooled_row(summary), *_condition_rows(summary)]:
             writer.writerow({**common, **row})

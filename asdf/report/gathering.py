@@ -21,7 +21,7 @@ from asdf.metrics.summary import (
     mixed_precisions,
     summarise,
 )
-from asdf.report.choosing import Choice, chosen, distinct_names
+from asdf.report.choosing import Choice, chosen, distinct_names, picks_best
 from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
 from asdf.report.folding import ReportFinding
 from asdf.report.generalisation import Generalisation, measure_generalisation
@@ -29,6 +29,7 @@ from asdf.report.left_out import LeftOutSystem, evaluates_left_out, measure_left
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, measure_over_seeds
 from asdf.report.task_results import TaskResults, has_sources_alone
+from asdf.trials.how_scored import HowScored
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
@@ -132,6 +133,19 @@ class Gathered:
         """Return the measurements on a set in the order in which the runs were named."""
         return [measured for measured in self.measurements if measured.summary.set == set_name]
 
+    def set_remarks(self, set_name: str) -> list[str]:
+        """Return a sentence for each reason why numbers on the set are no test, and of whom."""
+        systems: dict[str, list[str]] = {}
+        measured = self.on(set_name)
+        for system in measured:
+            for warning in system.summary.scored.warnings():
+                systems.setdefault(warning, []).append(self.labels[system.system])
+        sentences = []
+        for warning, names in systems.items():
+            of_whom = "" if len(names) == len(measured) else f"{', '.join(names)}: "
+            sentences.append(f"{of_whom}{warning}")
+        return sentences
+
     def networks_of(self, run: int) -> list[str]:
         """Return the networks of a run, by its index, whose results are shown."""
         networks: dict[str, None] = {}
@@ -173,7 +187,7 @@ def gather(
     networks = [chosen(run, choice) for run in runs]
     collection = _Collection(replicates, for_plots, on_start)
     for index, run in enumerate(runs):
-        collection.add_run(index, names[index], run, networks[index])
+        collection.add_run(index, names[index], run, networks[index], picks_best(run, choice))
     if collection.page_curves > _MAX_CURVES:
         collection.add_note(
             "DET curves and histograms",
@@ -229,9 +243,18 @@ class _Collection:
         self.findings.append(ReportFinding(where, "note", message))
 
     def add_run(
-        self, index: int, name: str, run: RunFolder, networks: Sequence[tuple[str, str]]
+        self,
+        index: int,
+        name: str,
+        run: RunFolder,
+        networks: Sequence[tuple[str, str]],
+        picked_best: bool,
     ) -> None:
-        """Measure the chosen networks of a run, (network, set) each."""
+        """Measure the chosen networks of a run, (network, set) each.
+
+        Args:
+            picked_best: whether they are the best by validation for this report's sake.
+        """
         if not networks:
             self.add_note(name, "nothing has been scored yet, so there is no result of this run.")
         has_several_networks = len(dict(networks)) > 1
@@ -243,7 +266,8 @@ class _Collection:
             try:
                 if has_sources_alone(run, network, set_name):
                     continue
-                summary = self._summarise(system, run, network, set_name)
+                scored = how_scored(run.score_file(network, set_name), picked_best)
+                summary = self._summarise(system, run, network, set_name, scored)
             except AsdfError as error:
                 # The message begins with the system's name, which `where` says already.
                 message = str(error).removeprefix(f"{system}: ")
@@ -253,7 +277,9 @@ class _Collection:
                 self.findings.append(ReportFinding(where, finding.level, finding.message))
             self.measurements.append(self._measure(index, system, network, summary))
 
-    def _summarise(self, system: str, run: RunFolder, network: str, set_name: str) -> Summary:
+    def _summarise(
+        self, system: str, run: RunFolder, network: str, set_name: str, scored: HowScored
+    ) -> Summary:
         scores = run.scores(network, set_name)
         trials = run.trials(set_name)
         return summarise(
@@ -264,7 +290,7 @@ class _Collection:
             by=shown_columns(trials),
             replicates=self._replicates,
             condition_replicates=min(self._replicates, _CONDITION_REPLICATES),
-            scored=how_scored(run.score_file(network, set_name)),
+            scored=scored,
         )
 
     def _measure(self, run: int, system: str, network: str, summary: Summary) -> Measurement:

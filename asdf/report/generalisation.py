@@ -29,6 +29,7 @@ from asdf.settings.mistakes import Complaint
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_length import described
+from asdf.trials.set_roles import role_words
 from asdf.trials.trial_list import TrialList, join
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class SetRow:
     Attributes:
         is_own: it is a set of a corpus that was trained on.
         published: the lowest published EERs by the same protocol, in words; '' where none is known.
+        remark: ', chose the network' and the like, of any of the systems; '' for a new set.
     """
 
     name: str
@@ -57,6 +59,11 @@ class SetRow:
     spoof: int
     eers: Mapping[str, Spread]
     published: str = ""
+    remark: str = ""
+
+    def corpus_words(self) -> str:
+        """Return whether its corpus is that of the training, and what else the set was."""
+        return ("trained on" if self.is_own else "other") + self.remark
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,10 @@ class _Table:
         measured = [m for (_, name), m in self._by_key.items() if name == set_name]
         result = measured[0].summary.result
         published = _published_words(set_name, measured)
-        return SetRow(set_name, is_own, result.bona_fide, result.spoof, eers, published)
+        remarks = dict.fromkeys(role_words(known.summary.scored.role) for known in measured)
+        return SetRow(
+            set_name, is_own, result.bona_fide, result.spoof, eers, published, "".join(remarks)
+        )
 
     def total_rows(self, set_names: Sequence[str], of_which: str) -> list[TotalRow]:
         """Return the average and the pooled row over the sets."""

@@ -26,7 +26,6 @@ from asdf.report.seed_results import OverSeeds
 from asdf.text import aligned
 
 _LABEL = 24
-_OWN = "trained on"
 _DAGGER = r"$^\dagger$"
 
 
@@ -41,7 +40,7 @@ def generalisation_table(known: Generalisation) -> Table:
         head.append(Cell("Published EER %"))
     rows = []
     for row in known.sets:
-        cells = [Cell(row.name), Cell(_OWN if row.is_own else "other")]
+        cells = [Cell(row.name), Cell(row.corpus_words())]
         cells += _result_cells(known, row)
         if has_published:
             cells.append(Cell(row.published or ABSENT))
@@ -85,9 +84,7 @@ def generalisation_text(known: Generalisation) -> str:
         rows[0] += [f"{name} EER %", "95 %"]
     all_rows: list[SetRow | TotalRow] = [*known.sets, *known.totals]
     for row in all_rows:
-        corpus = ""
-        if isinstance(row, SetRow):
-            corpus = _OWN if row.is_own else "other"
+        corpus = row.corpus_words() if isinstance(row, SetRow) else ""
         cells = [row.name, corpus, str(row.bona_fide), str(row.spoof)]
         for name in known.configurations:
             cells += _text_cells(row.eers.get(name))
@@ -120,7 +117,10 @@ def generalisation_json(known: Generalisation) -> str:
     """Return the table with all digits, EERs as fractions."""
     record = {
         "trained_on": list(known.trained_on),
-        "sets": [{**_record(row), "is_own": row.is_own} for row in known.sets],
+        "sets": [
+            {**_record(row), "is_own": row.is_own, "remark": row.remark.removeprefix(", ")}
+            for row in known.sets
+        ],
         "totals": [{**_record(row), "sets": list(row.sets)} for row in known.totals],
     }
     return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
@@ -153,6 +153,9 @@ def generalisation_to_latex(
     notes = [f"trained on {', '.join(known.trained_on)}; EER in per cent"]
     if any(row.is_own for row in known.sets):
         notes.append("sets with a dagger are of the corpus that was trained on")
+    for row in known.sets:
+        if row.remark:
+            notes.append(f"{row.name}: {row.remark.removeprefix(', ')}")
     if any("textbf" in cell for column in columns for cell in column):
         notes.append(f"bold: {SEEDS_LEAD}")
     labels = map(latex_text, labels_of(known.configurations, _LABEL))

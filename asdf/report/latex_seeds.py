@@ -66,7 +66,7 @@ def _sets_table(gathered: Gathered) -> str:
     columns = [["Seeds", *(str(len(known.systems)) for known in over.configurations)]]
     for set_name in gathered.sets:
         by_name = {result.name: result for result in over.by_set[set_name]}
-        column = [latex_text(set_name)]
+        column = [_set_heading(gathered, set_name)]
         for name in names:
             column.append(seed_cell(over, by_name.get(name)))
         columns.append(column)
@@ -100,7 +100,7 @@ def _systems_table(gathered: Gathered) -> str:
     for set_name in gathered.sets:
         leader = gathered.leading.get(set_name, {}).get("eer")
         by_system = {measured.system: measured.summary for measured in gathered.on(set_name)}
-        column = [latex_text(set_name)]
+        column = [_set_heading(gathered, set_name)]
         for system in gathered.systems:
             column.append(_system_cell(by_system.get(system), is_best=system == leader))
         columns.append(column)
@@ -110,6 +110,12 @@ def _systems_table(gathered: Gathered) -> str:
     return _document(gathered.systems, columns, notes)
 
 
+def _set_heading(gathered: Gathered, set_name: str) -> str:
+    """Return the name of a set, with a mark where the numbers of a system on it are no test."""
+    mark = r"$^\ddagger$" if gathered.set_remarks(set_name) else ""
+    return latex_text(set_name) + mark
+
+
 def _document(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     labels = map(latex_text, labels_of(names, _LABEL))
     return "% \\usepackage{booktabs}\n" + tabulars(["System", *labels], columns, notes)
@@ -117,12 +123,16 @@ def _document(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Seq
 
 def _scored_notes(gathered: Gathered) -> list[str]:
     """Return how much was scored, and how many trials each set has."""
-    lengths = dict.fromkeys(m.summary.scored.describe() for m in gathered.measurements)
+    lengths = dict.fromkeys(m.summary.scored.describe_computing() for m in gathered.measurements)
     sizes = []
+    remarks = []
     for set_name in gathered.sets:
         result = gathered.on(set_name)[0].summary.result
         sizes.append(f"{set_name} {result.bona_fide} + {result.spoof}")
-    return [f"scored: {'; '.join(lengths)}", f"bona fide + spoof trials: {'; '.join(sizes)}"]
+        for remark in gathered.set_remarks(set_name):
+            remarks.append(f"double dagger, {set_name}: {remark}")
+    scored = f"scored: {'; '.join(lengths)}"
+    return [scored, f"bona fide + spoof trials: {'; '.join(sizes)}", *remarks]
 
 
 def _system_cell(summary: Summary | None, *, is_best: bool) -> str:

@@ -63,10 +63,15 @@ class Link:
 
 @dataclass(frozen=True)
 class SetSection:
-    """Everything that the page shows of a set."""
+    """Everything that the page shows of a set.
+
+    Attributes:
+        remarks: why numbers on it are no test, and of which systems.
+    """
 
     anchor: str
     name: str
+    remarks: list[str]
     results: Table
     over_seeds: Table | None
     det: Figure
@@ -146,6 +151,7 @@ def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
     return SetSection(
         anchor=f"set-{index}",
         name=set_name,
+        remarks=gathered.set_remarks(set_name),
         results=results.result_table(gathered, set_name),
         over_seeds=seed_results_table(gathered, set_name),
         det=det_figure(gathered, set_name),

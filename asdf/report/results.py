@@ -26,6 +26,7 @@ from asdf.report.cells import (
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered, Measurement
 from asdf.trials.how_scored import in_precision
+from asdf.trials.set_roles import role_words
 
 Metric = Literal["eer", "min_dcf"]
 
@@ -38,6 +39,7 @@ class MainSentence:
         interval: of the EER; '' where it says nothing.
         rank: among the systems, with its comma; '' for a single one.
         hardest: the attack with the highest EER; '' where that is not worth a sentence.
+        warnings: why the numbers are no test.
     """
 
     set: str
@@ -50,6 +52,7 @@ class MainSentence:
     scored: str
     hardest: str
     hardest_eer: str
+    warnings: list[str]
 
 
 def main_sentences(gathered: Gathered) -> list[MainSentence]:
@@ -73,9 +76,10 @@ def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
         rank=_rank(gathered, set_name),
         bona_fide=f"{summary.result.bona_fide:,}",
         spoof=f"{summary.result.spoof:,}",
-        scored=summary.scored.describe(),
+        scored=summary.scored.describe_computing(),
         hardest=hardest.value if hardest else "",
         hardest_eer=percent(hardest.result.eer) if hardest else "",
+        warnings=summary.scored.warnings(),
     )
 
 
@@ -142,7 +146,8 @@ def _eer_cell(gathered: Gathered, measured: Measurement) -> Cell:
     summary = measured.summary
     cell = _marked(gathered, measured, "eer", _percent_cell(summary.result.eer))
     interval = interval_text(summary.intervals.eer) if summary.intervals else ""
-    return replace(cell, remark=in_precision(summary.scored.precision), interval=interval)
+    remark = in_precision(summary.scored.precision) + role_words(summary.scored.role)
+    return replace(cell, remark=remark, interval=interval)
 
 
 def result_table(gathered: Gathered, set_name: str) -> Table:

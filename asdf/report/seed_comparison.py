@@ -19,6 +19,8 @@ from asdf.report.seeds import describe_mean, difference_sentence
 from asdf.text import and_more
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
+from asdf.trials.scored_files import how_scored
+from asdf.trials.set_roles import SetRole, role_notes
 from asdf.trials.trial_list import TrialList
 
 _SHOWN = 6
@@ -49,6 +51,14 @@ class Side:
             members.append(_member(run, seed, set_name, scores))
         return members
 
+    def roles(self, set_name: str) -> list[tuple[str, SetRole | None]]:
+        """Return what a set was to each of its networks, by run and set."""
+        roles = []
+        for run, network in zip(self.runs, self.networks, strict=True):
+            scored = how_scored(run.score_file(network or "", set_name))
+            roles.append((f"{run.name} on {set_name}", scored.role))
+        return roles
+
 
 def _member(run: RunFolder, seed: str, set_name: str, scores: Scores) -> Member:
     def read() -> tuple[Scores, TrialList | None]:
@@ -59,7 +69,11 @@ def _member(run: RunFolder, seed: str, set_name: str, scores: Scores) -> Member:
 
 @dataclass(frozen=True)
 class SetDifference:
-    """Both configurations on a set, and how they differ: second - first."""
+    """Both configurations on a set, and how they differ: second - first.
+
+    Attributes:
+        remarks: why the numbers of a run are no test.
+    """
 
     set: str
     first: Spread
@@ -69,6 +83,7 @@ class SetDifference:
     tested: SeedDifference
     by_speakers: bool
     sentence: str
+    remarks: list[str]
 
 
 @dataclass(frozen=True)
@@ -158,5 +173,13 @@ def _compare_set(first: Side, second: Side, set_name: str, replicates: int) -> S
         ordered = tested.reverse()
     sentence = difference_sentence(ordered, describe_mean(*lower), describe_mean(*higher))
     return SetDifference(
-        set_name, eer_a, eer_b, cost_a, cost_b, tested, a.by_speakers and b.by_speakers, sentence
+        set_name,
+        eer_a,
+        eer_b,
+        cost_a,
+        cost_b,
+        tested,
+        a.by_speakers and b.by_speakers,
+        sentence,
+        role_notes([*first.roles(set_name), *second.roles(set_name)]),
     )

@@ -48,6 +48,11 @@ class Layout:
         return self.system / "environment.json"
 
     @property
+    def sets(self) -> Path:
+        """What the sets share with those that the run trained on and validated on."""
+        return self.system / "sets.json"
+
+    @property
     def metrics(self) -> Path:
         """A line per printed step and per evaluation."""
         return self.system / "metrics.jsonl"
@@ -173,6 +178,7 @@ class Layout:
             self.log,
             self.settings,
             self.environment,
+            self.sets,
             self.metrics,
             self.evaluations,
         )

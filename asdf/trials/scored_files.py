@@ -6,12 +6,14 @@ Invariant: what cannot be read is not known, never an error: scores are sound wi
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.runs.layout import layout_of_score_file
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
+from asdf.trials.known_roles import role_of
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.scored_length import ScoredLength
 
@@ -63,8 +65,16 @@ def remove_how_scored(score_file: Path) -> None:
     _path(score_file).unlink(missing_ok=True)
 
 
-def how_scored(score_file: Path) -> HowScored:
-    """Return how the scores of a file were computed, as far as it is known."""
+def how_scored(score_file: Path, picked_best: bool = False) -> HowScored:
+    """Return how the scores of a file were computed, as far as it is known.
+
+    Args:
+        picked_best: as of `role_of`.
+    """
+    return replace(_computed(score_file), role=role_of(score_file, picked_best))
+
+
+def _computed(score_file: Path) -> HowScored:
     written = read_how_scored(score_file)
     if written is not None:
         return written

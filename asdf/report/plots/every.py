@@ -19,6 +19,7 @@ from asdf.report.plots.heat_map import heat_map
 from asdf.report.plots.histograms import score_histograms
 from asdf.report.plots.training import training_curves
 from asdf.trials.how_scored import in_precision
+from asdf.trials.set_roles import role_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,8 +90,9 @@ def _draw_set(set_name: str, measured: Sequence[Measurement]) -> Iterator[NamedF
     """Draw the DET curves of all systems on a set, and their EERs by condition."""
     curves = {}
     for system in measured:
-        precision = in_precision(system.summary.scored.precision)
-        curves[f"{system.system}{precision}"] = system.curves[""]
+        scored = system.summary.scored
+        remark = in_precision(scored.precision) + role_words(scored.role)
+        curves[f"{system.system}{remark}"] = system.curves[""]
     yield NamedFigure(f"det_{_file_part(set_name)}", det_plot(curves, set_name))
     summaries = [system.summary for system in measured]
     systems = [system.system for system in measured]

@@ -62,6 +62,8 @@ def test_files_hold_the_rows_with_all_digits_and_the_same_bytes(tmp_path):
             **asdict(RAWGAT),
             "scored_length": {"min_samples": 64600, "max_samples": 64600},
             "scoring_precision": "bf16",
+            "trained_on": None,
+            "chose_network": None,
         },
         {
             "epoch": "average",
@@ -69,6 +71,8 @@ def test_files_hold_the_rows_with_all_digits_and_the_same_bytes(tmp_path):
             **asdict(SMALL),
             "scored_length": None,
             "scoring_precision": None,
+            "trained_on": None,
+            "chose_network": None,
         },
     ]
     write_results(tmp_path / "results", ROWS)

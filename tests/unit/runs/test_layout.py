@@ -21,6 +21,7 @@ FILES = [
     "log.txt",
     "settings.py",
     "environment.json",
+    "sets.json",
     "metrics.jsonl",
     "networks/evaluations.json",
 ]
