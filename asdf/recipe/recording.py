@@ -14,6 +14,7 @@ from asdf.data.training_plan import minibatch_per_process
 from asdf.distributed.determinism import describe_promise
 from asdf.distributed.devices import cpu_notice
 from asdf.recipe.run import Run
+from asdf.recipe.starts import retain_code, retain_settings
 from asdf.runs.code import code_files, save_code
 from asdf.runs.log import LOG
 from asdf.runs.record import append_record, environment_record, now, update_record
@@ -55,15 +56,18 @@ def _record_start(run: Run, devices: list[str]) -> None:
     from asdf.distributed.resources import library_versions
 
     run.folders.networks.mkdir(parents=True, exist_ok=True)
-    Settings().save(run.folders.layout.settings)
+    layout = run.folders.layout
+    retain_settings(layout, Settings().text())
+    Settings().save(layout.settings)
     libraries = library_versions(run.world.device)
     record = environment_record(devices, run.recipe_folder, libraries)
-    append_record(run.folders.layout.environment, record)
+    append_record(layout.environment, record)
 
 
 def _record_code(run: Run) -> None:
     """Save the user's own code, with its digests in the record."""
     files = code_files(run.recipe_folder, class_paths(run.settings))
+    retain_code(run.folders.layout, files)
     digests = save_code(files, run.folders.layout.code)
     update_record(run.folders.layout.environment, {"code": digests})
 

@@ -79,6 +79,7 @@ class Run:
     _measured: dict[str, _Measured] = field(default_factory=dict)
     _validation: dict[str, _Measured] = field(default_factory=dict)
     _evaluation: dict[str, _Measured] = field(default_factory=dict)
+    _recordings: dict[str, dict[str, str]] = field(default_factory=dict)
     _augmentation: Chain | None = None
     _callbacks: CallbackGroup | None = None
     _pinned_weights: str | None = None
@@ -296,6 +297,20 @@ class Run:
                 _log_counts("evaluating", measured.utterances)
             self._evaluation[name] = measured
         return self._evaluation[name]
+
+    def describe_recordings(self, utterances: TrialList) -> dict[str, str]:
+        """Return digests of a list and of its recordings, which are looked at once.
+
+        All ranks call this together.
+        """
+        from asdf.data.recording_digests import digest_list, digest_recordings
+
+        if utterances.name not in self._recordings:
+            self._recordings[utterances.name] = {
+                "list": digest_list(utterances),
+                "recordings": self.world.run_on_main(partial(digest_recordings, utterances)),
+            }
+        return self._recordings[utterances.name]
 
     def evaluated_name(self, name: str) -> str:
         """Return the name in files of what of an evaluation set is scored."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,8 +44,12 @@ def score_validation_sets(run: Run, network: nn.Module, name: str) -> Validation
     if not run.validation_sets:
         return None
     metric = ChosenMetric(run.settings, run.recipe_folder)
-    measured = map(run.validation_utterances, run.validation_sets)
-    return score_lists(run, network, name, measured, None if metric.is_eer else metric)
+    measured = list(map(run.validation_utterances, run.validation_sets))
+    result = score_lists(run, network, name, measured, None if metric.is_eer else metric)
+    recordings = {}
+    for utterances, _ in measured:
+        recordings[utterances.name] = run.describe_recordings(utterances)["recordings"]
+    return replace(result, recordings=recordings)
 
 
 def score_lists(

@@ -11,13 +11,14 @@ from asdf.recipe.located_sets import report_localisation
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
 from asdf.recipe.source_results import read_traced, report_sources
+from asdf.recipe.stale import mark_evaluations
 from asdf.recipe.starting_point import find_starting_point, resume_training
 from asdf.recipe.training_clips import (
     build_clip_frames,
     build_clip_loader,
     build_feature_loader,
 )
-from asdf.runs.evaluations import ValidationResult
+from asdf.runs.evaluations import ValidationResult, describe_stale, read_evaluations
 from asdf.runs.log import LOG
 from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections
@@ -164,7 +165,9 @@ def evaluate_network(
     run: Run, network: nn.Module, name: str, sets: Iterable[str]
 ) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
-    eers = score_lists(run, network, name, map(run.evaluation_utterances, sets)).eers
+    measured = list(map(run.evaluation_utterances, sets))
+    mark_evaluations(run, [utterances for utterances, _ in measured])
+    eers = score_lists(run, network, name, measured).eers
     for corpus, eer in eers.items():
         path = run.folders.scores(name, corpus)
         record = {"network": name, "set": corpus, "eer": eer, "path": path}
@@ -190,6 +193,8 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
             if row is not None:
                 rows.append(row)
     LOG.info("%s", results_table(rows))
+    for sentence in describe_stale(read_evaluations(run.folders.layout)):
+        LOG.warning("warning: %s", sentence)
     report_sources(run, networks, sets)
     report_localisation(run, networks, sets)
     records = write_results(run.folders.results, rows)

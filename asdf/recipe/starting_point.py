@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
 from asdf.recipe.run import Run
-from asdf.runs.evaluations import read_evaluations
+from asdf.recipe.stale import mark_evaluations
+from asdf.recipe.starts import record_training
+from asdf.runs.evaluations import Evaluation, describe_stale
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName, describe_networks, list_networks
 
@@ -53,6 +55,19 @@ def find_starting_point(run: Run) -> str | None:
     return start.file
 
 
+def check_evaluations(run: Run) -> list[Evaluation]:
+    """Return the evaluations so far, marked where recordings of their sets have been replaced.
+
+    All ranks call this together. A warning is logged of those that are stale.
+    """
+    lists = [run.validation_utterances(name)[0] for name in run.validation_sets]
+    evaluations = mark_evaluations(run, lists)
+    for sentence in describe_stale(evaluations):
+        if run.world.is_main:
+            LOG.warning("warning: %s", sentence)
+    return evaluations
+
+
 def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
     """Go on from `start`, which `find_starting_point` returned."""
     from asdf.training.checkpoints import (
@@ -69,6 +84,7 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
     else:
         path = folder / start if start else None
     if path is None:
+        record_training(run, 0)
         return
     # The ranks of a node share what they read, and none of them holds all of it in its own memory.
     checkpoint = read_checkpoint(path, mapped=True)
@@ -79,7 +95,7 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
             "paths.system_folder."
         )
     fill_network(trainer.step.network, checkpoint)
-    evaluations = run.world.run_on_main(lambda: read_evaluations(run.folders.layout))
+    evaluations = check_evaluations(run)
     trainer.resume(checkpoint, evaluations)
     if start == "auto" and path.name != RESUME.file:
         # Left by a run that was killed while it wrote this newer one.
@@ -91,3 +107,4 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
         trainer.progress.epochs,
         trainer.progress.step,
     )
+    record_training(run, trainer.progress.step)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
     from asdf.report.generalisation_tables import generalisation_json, generalisation_text
+    from asdf.report.grouping import NO_EFFECT
     from asdf.report.latex import to_latex
     from asdf.report.latex_seeds import runs_to_latex
     from asdf.report.left_out_tables import left_out_text
@@ -55,6 +56,7 @@ _HOMES = {
     "Difference": "comparison",
     "EmbeddingSection": "embeddings",
     "Gathered": "gathering",
+    "NO_EFFECT": "grouping",
     "embedding_picture": "embeddings",
     "embedding_section": "embeddings",
     "OverSeeds": "seed_results",
@@ -100,6 +102,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "NO_EFFECT",
     "Choice",
     "Difference",
     "EmbeddingSection",

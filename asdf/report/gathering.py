@@ -29,6 +29,7 @@ from asdf.report.left_out import LeftOutSystem, evaluates_left_out, measure_left
 from asdf.report.names import labels_of
 from asdf.report.seed_results import OverSeeds, measure_over_seeds
 from asdf.report.task_results import TaskResults, has_sources_alone
+from asdf.runs.evaluations import describe_stale
 from asdf.trials.how_scored import HowScored
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
@@ -255,6 +256,8 @@ class _Collection:
         Args:
             picked_best: whether they are the best by validation for this report's sake.
         """
+        for sentence in describe_stale(run.evaluations()):
+            self.findings.append(ReportFinding(name, "warning", sentence))
         if not networks:
             self.add_note(name, "nothing has been scored yet, so there is no result of this run.")
         has_several_networks = len(dict(networks)) > 1

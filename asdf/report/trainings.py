@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import starmap
 
 from asdf.report.cells import ABSENT, Cell, Table, head_cells
@@ -49,7 +49,7 @@ def training_section(gathered: Gathered) -> TrainingSection | None:
     return TrainingSection(
         ends=_group_ends(gathered.names, records),
         plot=training_figure(gathered),
-        evaluations=_evaluations_table(gathered.names, records),
+        evaluations=_evaluations_table(gathered, records),
     )
 
 
@@ -76,9 +76,10 @@ def _describe_end(training: Sequence[Record]) -> str:
     return f"ended after {count:,} {unit}{plural} ({setting})"
 
 
-def _evaluations_table(names: Sequence[str], records: Sequence[Sequence[Record]]) -> Table:
+def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) -> Table:
     """Return the evaluations during training, run by run."""
-    by_run = list(map(metrics_evaluations, records))
+    names = gathered.names
+    by_run = list(map(_evaluations_of, gathered.runs, records))
     columns = _columns_of([evaluation for run in by_run for evaluation in run])
     rows = []
     for name, evaluations in zip(names, by_run, strict=True):
@@ -91,6 +92,15 @@ def _evaluations_table(names: Sequence[str], records: Sequence[Sequence[Record]]
         head_cells(["Run", "Network", "Epoch", "Step", *columns.head()]),
         rows,
     )
+
+
+def _evaluations_of(run: RunFolder, records: Sequence[Record]) -> list[Evaluation]:
+    """Return the evaluations that a training logged, marked as they have been since."""
+    stale = {known.step: known.stale for known in run.evaluations()}
+    evaluations = []
+    for evaluation in metrics_evaluations(records):
+        evaluations.append(replace(evaluation, stale=stale.get(evaluation.step, ())))
+    return evaluations
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,12 @@ class _ResultColumns:
         return head
 
     def cells(self, evaluation: Evaluation) -> list[Cell]:
-        row = [_eer_cell(evaluation.eers.get(set_name)) for set_name in self.sets]
+        row = []
+        for set_name in self.sets:
+            cell = _eer_cell(evaluation.eers.get(set_name))
+            if set_name in evaluation.stale:
+                cell = replace(cell, remark=", of recordings that were replaced since")
+            row.append(cell)
         for metric, set_name in self.others:
             row.append(_value_cell(evaluation.values(metric).get(set_name)))
         if self.with_precision:

@@ -1,14 +1,15 @@
 """The results of a run's networks on its validation sets, and which network is the best by them.
 
 Invariant: whoever needs the best network, `network.validation_metric` on the first validation
-set decides, by the one rule of `best_first`. Only values of one metric on one set are compared.
+set decides, by the one rule of `best_first`. Only values of one metric on one set are compared, and
+only those of the same recordings.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 from asdf.errors import AsdfError
@@ -17,11 +18,13 @@ from asdf.runs.json_lines import read_json_lines
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import NetworkName
+from asdf.text import and_more
 
 # The first versions recorded no precision and computed in this one.
 _FIRST_PRECISION = "fp32"
 # The default of `network.validation_metric`, and what every record has.
 EER = "eer"
+_SHOWN = 5
 
 
 def first_value(values: Mapping[str, float]) -> float:
@@ -45,10 +48,15 @@ class ChosenBy:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What a validation computes: EERs by set, at least one, and what networks are chosen by."""
+    """What a validation computes: EERs by set, at least one, and what networks are chosen by.
+
+    Attributes:
+        recordings: digests of the sets' recordings; empty where they were not computed.
+    """
 
     eers: dict[str, float]
     chosen_by: ChosenBy | None = None
+    recordings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class Evaluation:
             empty.
         scoring_precision: what the scores were computed in; None where a record does not say.
         chosen_by: the metric by which networks were chosen then; None for the EER.
+        recordings: digests of the sets' recordings; empty where a record does not say.
+        stale: sets whose recordings have been replaced since.
     """
 
     step: int
@@ -70,6 +80,8 @@ class Evaluation:
     eers: dict[str, float]
     scoring_precision: str | None = None
     chosen_by: ChosenBy | None = None
+    recordings: Mapping[str, str] = field(default_factory=dict)
+    stale: tuple[str, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -105,6 +117,10 @@ class Evaluation:
             record["validation_metric"] = chosen_by.metric
             record["lower_is_better"] = chosen_by.lower_is_better
             record[chosen_by.metric] = dict(chosen_by.values)
+        if self.recordings:
+            record["recordings"] = dict(self.recordings)
+        if self.stale:
+            record["stale"] = list(self.stale)
         return record
 
     @classmethod
@@ -126,7 +142,20 @@ class Evaluation:
             chosen_by = ChosenBy(metric, values, bool(record.get("lower_is_better", True)))
         name = NetworkName.parse(network)
         precision = record.get("scoring_precision")
-        return cls(step, record.get("epoch"), name, eers, precision, chosen_by)
+        recordings = record.get("recordings")
+        if not isinstance(recordings, dict):
+            recordings = {}
+        stale = record.get("stale")
+        return cls(
+            step=step,
+            epoch=record.get("epoch"),
+            network=name,
+            eers=eers,
+            scoring_precision=precision,
+            chosen_by=chosen_by,
+            recordings=recordings,
+            stale=tuple(map(str, stale)) if isinstance(stale, list) else (),
+        )
 
 
 def _are_values(entry: Any) -> TypeGuard[dict[str, float]]:
@@ -159,7 +188,7 @@ def _judge(evaluations: Iterable[Evaluation], metric: str | None) -> list[_Judge
     """Return the evaluations that have a value of the metric on one set, in their order.
 
     The set is the first one of the latest evaluation that has the metric. A run that was restarted
-    with another metric or other sets has evaluations that say nothing by these.
+    with another metric, other sets or other recordings has evaluations that say nothing by these.
 
     Args:
         metric: None: that of the latest evaluation.
@@ -173,10 +202,12 @@ def _judge(evaluations: Iterable[Evaluation], metric: str | None) -> list[_Judge
     if latest is None:
         return []
     set_name = next(iter(latest.values(metric)))
+    recordings = latest.recordings.get(set_name)
     judged = []
     for evaluation in evaluations:
         cost = evaluation.cost(metric, set_name)
-        if cost is not None:
+        is_of_others = recordings not in (None, evaluation.recordings.get(set_name, recordings))
+        if cost is not None and not is_of_others:
             judged.append(_Judged(evaluation, cost))
     return judged
 
@@ -223,6 +254,40 @@ def last_improvement(
     costs = [known.cost for known in judged]
     index = costs.index(min(costs))
     return Improvement(judged[index].evaluation, len(judged) - 1 - index)
+
+
+def mark_stale(
+    evaluations: Iterable[Evaluation], recordings: Mapping[str, str]
+) -> list[Evaluation]:
+    """Return the evaluations, each with those of its sets whose recordings are others now.
+
+    Args:
+        recordings: digests of the sets' recordings now; of other sets the marks stay.
+    """
+    marked = []
+    for evaluation in evaluations:
+        stale = [name for name in evaluation.stale if name not in recordings]
+        for name, digest in recordings.items():
+            if evaluation.recordings.get(name, digest) != digest:
+                stale.append(name)
+        marked.append(replace(evaluation, stale=tuple(stale)))
+    return marked
+
+
+def describe_stale(evaluations: Iterable[Evaluation]) -> list[str]:
+    """Return a sentence for each set of which some evaluations are stale."""
+    by_set: dict[str, list[str]] = {}
+    for evaluation in evaluations:
+        for name in evaluation.stale:
+            by_set.setdefault(name, []).append(str(evaluation.network))
+    sentences = []
+    for name, networks in by_set.items():
+        sentences.append(
+            f"recordings of {name} have been replaced since the validation of "
+            f"{and_more(networks, _SHOWN)}, which is stale: its results are not compared with "
+            "those of the recordings as they are now"
+        )
+    return sentences
 
 
 def other_metrics(evaluations: list[Evaluation], metric: str) -> str:

@@ -63,6 +63,19 @@ class Layout:
         return self.system / "code"
 
     @property
+    def starts(self) -> Path:
+        """The settings and the code of earlier starts, where later ones have others."""
+        return self.system / "starts"
+
+    def start_settings(self, number: int) -> Path:
+        """Return the path of the settings of the start of a number, counted from 1."""
+        return self.starts / str(number) / self.settings.name
+
+    def start_code(self, number: int) -> Path:
+        """Return the path of the user's own code of the start of a number, counted from 1."""
+        return self.starts / str(number) / self.code.name
+
+    @property
     def profile(self) -> Path:
         return self.system / "profile"
 
@@ -185,7 +198,7 @@ class Layout:
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders that a run makes."""
-        return (self.networks, self.scores, self.trials, self.results, self.code)
+        return (self.networks, self.scores, self.trials, self.results, self.code, self.starts)
 
 
 def layout_of_network(path: Path) -> Layout:
@@ -238,6 +251,7 @@ def remove_leftovers(layout: Layout, shared: Path) -> None:
 
     Only the owner of the system folder may call this.
     """
-    for folder in (layout.system, *layout.folders(), *layout.scores.glob("*/")):
+    below = (*layout.scores.glob("*/"), *layout.starts.glob("*/"))
+    for folder in (layout.system, *layout.folders(), *below):
         remove_unfinished(folder)
     remove_unfinished(shared, older_than_s=_ABANDONED_AFTER_S)

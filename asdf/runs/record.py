@@ -74,6 +74,17 @@ def update_record(path: Path, values: Mapping[str, Any]) -> None:
     _write_records(path, [*earlier, {**last, **values}])
 
 
+def read_starts(path: Path) -> list[dict[str, Any]]:
+    """Return the records of the starts so far, oldest first; none where they cannot be read."""
+    try:
+        records = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return []
+    if not isinstance(records, list):
+        return []
+    return [record if isinstance(record, dict) else {} for record in records]
+
+
 def was_finished(path: Path) -> bool:
     """Whether the record says that the last run in the folder did all that it had to do.
 

@@ -85,6 +85,7 @@ class Validation:
                 eers=result.eers,
                 scoring_precision=self._scoring_precision(),
                 chosen_by=result.chosen_by,
+                recordings=result.recordings,
                 **position_of(progress, self._plan),
             )
             progress.evaluations.append(evaluation)

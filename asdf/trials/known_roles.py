@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
-from asdf.runs.evaluations import Evaluation, best_first, evaluations_in
+from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout, layout_of_score_file
 from asdf.runs.network_names import AVERAGE
@@ -121,7 +121,7 @@ class _Selection:
 
     def chosen_on(self, network: str, picked_best: bool) -> str:
         """Return the set that a network was chosen by; '' where it was not chosen by any."""
-        evaluations = self._evaluations()
+        evaluations = self._run.evaluations()
         ranked = best_first(evaluations, self._value("network.validation_metric"))
         # The best of one has not been chosen.
         if len(ranked) < 2:
@@ -132,13 +132,6 @@ class _Selection:
             best = ranked[0]
             return next(iter(best.values(best.metric)))
         return ""
-
-    def _evaluations(self) -> list[Evaluation]:
-        try:
-            records = json.loads(self._run.layout.evaluations.read_bytes())
-        except FileNotFoundError:
-            return []
-        return evaluations_in(records)
 
     def _stopped_early(self, network: str, evaluations: list[Evaluation]) -> bool:
         """Whether validation ended training, and the network is the last one."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError
+from asdf.runs.evaluations import Evaluation, evaluations_in
 from asdf.runs.json_lines import read_json_lines
 from asdf.runs.layout import Layout, runs_inside
 from asdf.runs.network_names import NetworkName, in_order
@@ -67,6 +68,14 @@ class RunFolder:
         if not isinstance(records, list):
             return []
         return [record for record in records if isinstance(record, dict)]
+
+    def evaluations(self) -> list[Evaluation]:
+        """Return the networks' evaluations on the validation sets; none where none is known."""
+        try:
+            records = json.loads(_read_text(self.layout.evaluations) or "[]")
+        except (ValueError, RecursionError):
+            return []
+        return evaluations_in(records) if isinstance(records, list) else []
 
     def training(self) -> list[dict[str, Any]]:
         """Return the lines of metrics.jsonl: their 'kind' is 'step', 'evaluation' or 'end'."""

@@ -1,6 +1,10 @@
 """A run that goes on in a folder: what it removes, what it reports, and what it records."""
 
+import json
 import shutil
+import sys
+
+import soundfile
 
 TRAIN = ("debug", "recipe.end_stage=1")
 
@@ -23,3 +27,145 @@ def test_a_newer_checkpoint_inside_an_epoch_stays(recipe, capsys):
     outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
     assert "going on from resume.pt" in outcome.output
     assert sorted(path.name for path in networks.glob("*.pt")) == ["epoch.1.pt", "resume.pt"]
+
+
+def record_of(recipe) -> list[dict]:
+    return json.loads((recipe.system() / "environment.json").read_text())
+
+
+def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved(recipe, capsys):
+    words = ("network.initial_learning_rate=0.003", "network.max_epochs=1")
+    assert recipe.call(capsys, *TRAIN, *words).status == 0
+    system = recipe.system()
+    first = (system / "settings.py").read_text()
+    words = ("network.initial_learning_rate=0.01", "network.minibatch_size=6")
+    outcome = recipe.call(capsys, *TRAIN, *words, "network.max_epochs=2", "computing.threads=2")
+    assert outcome.status == 0, outcome.output
+    lines = outcome.output.splitlines()
+    going_on = lines.index("going on from epoch.1.pt: epoch 1, step 7")
+    changes = [
+        "warning: network.minibatch_size was 4 up to step 7, is 6 from here",
+        "warning: network.initial_learning_rate was 0.003 up to step 7, is 0.01 from here",
+        "network.max_epochs was 1 up to step 7, is 2 from here",
+    ]
+    # Settings that change no result are no line, as computing.threads.
+    assert sorted(lines[going_on + 1 : going_on + 4]) == sorted(changes)
+    assert outcome.output.count(" up to step 7") == 3
+    log = (system / "log.txt").read_text()
+    assert all(change in log for change in changes)
+    assert (system / "starts" / "1" / "settings.py").read_text() == first
+    assert "0.01" in (system / "settings.py").read_text()
+    start, other = record_of(recipe)
+    assert (start["trained_from"], other["trained_from"]) == (0, 7)
+    assert start["changes"] == []
+    assert sorted(other["changes"]) == sorted(line.removeprefix("warning: ") for line in changes)
+    assert not (system / "starts" / "1" / "code").exists()
+
+
+def test_the_same_settings_again_are_neither_reported_nor_saved_twice(recipe, capsys):
+    for epochs in (1, 1, 2, 2):
+        outcome = recipe.call(capsys, *TRAIN, f"network.max_epochs={epochs}")
+        assert outcome.status == 0, outcome.output
+    assert "warning: network" not in outcome.output and " up to step" not in outcome.output
+    assert [path.name for path in (recipe.system() / "starts").iterdir()] == ["2"]
+
+
+def test_changes_are_those_since_the_start_that_trained_the_steps_before(recipe, capsys):
+    """A start with other settings that ended before it had saved a step counts for nothing."""
+    rate = "network.initial_learning_rate"
+    assert recipe.call(capsys, *TRAIN, f"{rate}=0.003", "network.max_epochs=1").status == 0
+    # Nothing is trained: the epochs are done.
+    outcome = recipe.call(capsys, *TRAIN, f"{rate}=0.01", "network.max_epochs=1")
+    assert f"{rate} was 0.003 up to step 7, is 0.01 from here" in outcome.output
+    outcome = recipe.call(capsys, *TRAIN, f"{rate}=0.02", "network.max_epochs=2")
+    assert f"{rate} was 0.003 up to step 7, is 0.02 from here" in outcome.output
+    outcome = recipe.call(capsys, *TRAIN, f"{rate}=0.003", "network.max_epochs=3")
+    assert f"{rate} was 0.02 up to step 14, is 0.003 from here" in outcome.output
+    assert [start["trained_from"] for start in record_of(recipe)] == [0, 7, 7, 14]
+    for number, value in ((1, "0.003"), (2, "0.01"), (3, "0.02")):
+        text = (recipe.system() / "starts" / str(number) / "settings.py").read_text()
+        assert f"\n{rate} = {value} " in text
+
+
+def test_own_code_that_was_edited_is_reported_and_both_versions_are_saved(recipe, capsys):
+    code = recipe.folder / "small_networks.py"
+    before = code.read_bytes()
+    assert recipe.call(capsys, *TRAIN, "network.max_epochs=1").status == 0
+    code.write_bytes(before + b"\n# edited\n")
+    sys.modules.pop("small_networks", None)
+    outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
+    saved = "starts/1/code/small_networks.py"
+    sentence = f"small_networks.py is not the code of the steps up to 7 ({saved})"
+    assert f"warning: {sentence}\n" in outcome.output
+    assert (recipe.system() / saved).read_bytes() == before
+    assert (recipe.system() / "code" / "small_networks.py").read_bytes() == code.read_bytes()
+    assert sentence in record_of(recipe)[1]["changes"]
+
+
+def test_other_versions_are_reported(recipe, capsys):
+    assert recipe.call(capsys, *TRAIN, "network.max_epochs=1").status == 0
+    path = recipe.system() / "environment.json"
+    starts = json.loads(path.read_text())
+    now = starts[0]["versions"]["torch"]
+    starts[0]["versions"]["torch"] = "2.1.0"
+    starts[0]["python"] = "3.10.1"
+    path.write_text(json.dumps(starts))
+    outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
+    assert f"warning: torch was 2.1.0 up to step 7, is {now} from here\n" in outcome.output
+    assert "warning: Python was 3.10.1 up to step 7, is " in outcome.output
+
+
+def replace_recording(corpus, name: str) -> None:
+    """Let the first recording of a list be another one of the same length."""
+    line = (corpus / f"{name}_list.txt").read_text().splitlines()[0]
+    path = corpus / line.rpartition(" ")[0]
+    samples, rate = soundfile.read(path)
+    soundfile.write(path, samples[::-1], rate)
+
+
+def test_training_recordings_that_were_replaced_are_reported(recipe, corpus, capsys, tmp_path):
+    own = shutil.copytree(corpus, tmp_path / "corpus")
+    words = (*TRAIN, f"paths.database_folder={own}")
+    assert recipe.call(capsys, *words, "network.max_epochs=1").status == 0
+    replace_recording(own, "train")
+    outcome = recipe.call(capsys, *words, "network.max_epochs=2")
+    assert outcome.status == 0, outcome.output
+    assert (
+        "warning: recordings of demo-train are not those of the steps up to 7: files of the same "
+        "names have another size or content\n"
+    ) in outcome.output
+    # A copy of the corpus elsewhere, with other times, is the same corpus.
+    shutil.copytree(own, tmp_path / "copy", copy_function=shutil.copyfile)
+    words = (*TRAIN, f"paths.database_folder={tmp_path / 'copy'}")
+    outcome = recipe.call(capsys, *words, "network.max_epochs=3")
+    assert outcome.status == 0 and "recordings of demo" not in outcome.output
+
+
+def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
+    recipe, corpus, capsys, tmp_path
+):
+    own = shutil.copytree(corpus, tmp_path / "corpus")
+    words = ("debug", f"paths.database_folder={own}", "recipe.selected_epochs=('best',)")
+    assert recipe.call(capsys, *words, "network.max_epochs=2").status == 0
+    evaluations = recipe.system() / "networks" / "evaluations.json"
+    records = json.loads(evaluations.read_text())
+    # Whatever the first epochs reached, none of them can be the best on other recordings.
+    for record in records:
+        record["eer"]["demo-dev"] = 0.0
+    evaluations.write_text(json.dumps(records))
+    replace_recording(own, "dev")
+    outcome = recipe.call(capsys, *words, "network.max_epochs=3")
+    assert outcome.status == 0, outcome.output
+    sentence = (
+        "recordings of demo-dev have been replaced since the validation of epoch.1, epoch.2, which "
+        "is stale: its results are not compared with those of the recordings as they are now"
+    )
+    assert f"warning: {sentence}\n" in outcome.output
+    records = json.loads(evaluations.read_text())
+    assert [record.get("stale") for record in records] == [["demo-dev"], ["demo-dev"], None]
+    assert len({record["recordings"]["demo-dev"] for record in records}) == 2
+    rows = json.loads((recipe.system() / "results" / "results.json").read_text())
+    assert {row["epoch"] for row in rows} == {"epoch.3"}
+    page = (recipe.system() / "results" / "report.html").read_text()
+    assert sentence in page
+    assert page.count("of recordings that were replaced since") == 2

@@ -25,7 +25,7 @@ FILES = [
     "metrics.jsonl",
     "networks/evaluations.json",
 ]
-FOLDERS = ["networks", "scores", "trials", "results", "code"]
+FOLDERS = ["networks", "scores", "trials", "results", "code", "starts"]
 
 
 def test_the_names_in_a_system_folder(tmp_path):

@@ -1,0 +1,36 @@
+"""Evaluations whose recordings have been replaced since: marked, and compared with no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from asdf.recipe.run import Run
+from asdf.runs.evaluations import Evaluation, mark_stale, read_evaluations, write_evaluations
+from asdf.runs.layout import Layout
+from asdf.trials.trial_list import TrialList
+
+
+def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
+    """Return the run's evaluations, those on `lists` marked where recordings are others now.
+
+    The marks are in evaluations.json as well. All ranks call this together.
+    """
+    layout = run.folders.layout
+    evaluated = set()
+    for evaluation in run.world.run_on_main(partial(read_evaluations, layout)):
+        evaluated.update(evaluation.recordings)
+    recordings = {}
+    for utterances in lists:
+        # Of other lists no digest is known: nothing can be said of them.
+        if utterances.name in evaluated:
+            recordings[utterances.name] = run.describe_recordings(utterances)["recordings"]
+    return run.world.run_on_main(partial(_mark, layout, recordings))
+
+
+def _mark(layout: Layout, recordings: Mapping[str, str]) -> list[Evaluation]:
+    evaluations = read_evaluations(layout)
+    marked = mark_stale(evaluations, recordings)
+    if marked != evaluations:
+        write_evaluations(layout, marked)
+    return marked

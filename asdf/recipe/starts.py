@@ -1,0 +1,242 @@
+"""A run that goes on: what is other than at the start that trained the steps before.
+
+Invariant: `settings.py` and `code/` are those of the newest start. Before a start that has others
+replaces them, they are copied to `starts/N/`, where N is the number of the last start that had
+them, as environment.json counts them from 1. So what start M had is in the first `starts/N` with
+N >= M that has it, or else is the newest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from asdf.recipe.run import Run
+from asdf.report import NO_EFFECT
+from asdf.runs.files import atomic_write, write_text
+from asdf.runs.layout import Layout
+from asdf.runs.log import LOG
+from asdf.runs.record import read_starts, update_record
+from asdf.settings.blocks import parse_assignments
+
+_MEANT_TO_CHANGE = frozenset(
+    {
+        # How long training goes on, and what is validated, saved, selected and scored meanwhile.
+        "network.max_epochs",
+        "network.max_steps",
+        "network.early_stop_evaluations",
+        "network.epochs_per_train_call",
+        "network.evaluation_interval_steps",
+        "network.keep_last_networks",
+        "network.keep_best_networks",
+        "network.keep_every_epochs",
+        "network.average_best_networks",
+        "network.callbacks",
+        "network.eval_minibatch_size_factor",
+        "computing.use_gpu",
+        "computing.scoring_precision",
+        "computing.scoring_engine",
+        "recipe.selected_epochs",
+        "recipe.evaluation_sets",
+    }
+)
+"""Settings that are named without a warning: they change nothing of what a step computes."""
+
+# Where training goes on from is in its own line.
+_NOT_COMPARED = NO_EFFECT | {"network.resume_epoch"}
+# The settings say what a config has changed; other configs of the file are none of this run's.
+_CONFIGS = "configs/"
+_COMMIT = 12
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is other from a step on, in words; whether the user may not have meant it."""
+
+    words: str
+    is_warning: bool = True
+
+
+def retain_settings(layout: Layout, settings: str) -> None:
+    """Copy settings.py to the folder of its start if the new `settings` have other values."""
+    if not layout.settings.exists():
+        return
+    saved = layout.settings.read_text(encoding="utf-8")
+    if _values(saved) != _values(settings):
+        write_text(layout.start_settings(len(read_starts(layout.environment))), saved)
+
+
+def retain_code(layout: Layout, files: Mapping[str, Path]) -> None:
+    """Copy code/ to the folder of its start if a file of it has changed, is new or is gone."""
+    starts = read_starts(layout.environment)
+    numbers = [number for number, start in enumerate(starts, 1) if _code_of(start)]
+    if not numbers:
+        return
+    digests = _code_of(starts[numbers[-1] - 1])
+    if digests == {name: _digest(path) for name, path in files.items()}:
+        return
+    for name, digest in digests.items():
+        path = layout.code / name
+        # A kill may have left a part of it replaced; its copy was whole before that.
+        if path.is_file() and _digest(path) == digest:
+            with atomic_write(layout.start_code(numbers[-1]) / name, "wb") as file:
+                file.write(path.read_bytes())
+
+
+def record_training(run: Run, step: int) -> None:
+    """Record at which step this start goes on, and report what is other than before it.
+
+    All ranks call this together.
+
+    Args:
+        step: optimiser steps that were taken before; 0 for a training that begins.
+    """
+    recordings = {}
+    for name in run.settings.recipe.training_sets:
+        recordings[name] = run.describe_recordings(run.utterances(name))
+    for name in run.validation_sets:
+        utterances = run.validation_utterances(name)[0]
+        recordings[utterances.name] = run.describe_recordings(utterances)
+    run.world.run_on_main(partial(_record_training, run.folders.layout, step, recordings))
+
+
+def _record_training(layout: Layout, step: int, recordings: Mapping[str, Any]) -> None:
+    update_record(layout.environment, {"trained_from": step, "recordings": recordings})
+    changes = list(find_changes(layout, step)) if step else []
+    for change in changes:
+        if change.is_warning:
+            LOG.warning("warning: %s", change.words)
+        else:
+            LOG.info("%s", change.words)
+    words = [change.words for change in changes]
+    update_record(layout.environment, {"changes": words})
+
+
+def find_changes(layout: Layout, step: int) -> Iterator[Change]:
+    """Yield what the last start has otherwise than the one that trained the steps up to `step`."""
+    starts = read_starts(layout.environment)
+    number = _start_before(starts, step)
+    if number is None:
+        return
+    before = starts[number - 1]
+    now = starts[-1]
+    yield from _changed_settings(layout, number, step)
+    yield from _changed_code(layout, number, _code_of(before), _code_of(now), step)
+    yield from _changed_versions(before, now, step)
+    yield from _changed_recordings(before, now, step)
+
+
+def _start_before(starts: list[dict[str, Any]], step: int) -> int | None:
+    """Return the number of the start that trained up to a step; None where it is not known."""
+    earlier = starts[:-1]
+    if not any("trained_from" in start for start in earlier):
+        # Of an earlier version, which did not record it.
+        return len(earlier) or None
+    for number in range(len(earlier), 0, -1):
+        began = earlier[number - 1].get("trained_from")
+        # A start that began at this very step was killed before it had saved any.
+        if isinstance(began, int) and began < step:
+            return number
+    return None
+
+
+def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change]:
+    before = _values(_settings_file(layout, number).read_text(encoding="utf-8"))
+    now = _values(layout.settings.read_text(encoding="utf-8"))
+    for name in dict.fromkeys((*before, *now)):
+        if before.get(name) == now.get(name) or name in _NOT_COMPARED:
+            continue
+        if name not in before:
+            words = f"{name} is {now[name]} from here on, and was no setting up to step {step}"
+        elif name not in now:
+            words = f"{name} was {before[name]} up to step {step}, and is no setting from here on"
+        else:
+            words = f"{name} was {before[name]} up to step {step}, is {now[name]} from here"
+        yield Change(words, is_warning=name not in _MEANT_TO_CHANGE)
+
+
+def _settings_file(layout: Layout, number: int) -> Path:
+    """Return the path of the settings of a start."""
+    # Those of the numbers in between are gone where they had the same.
+    for later in range(number, len(read_starts(layout.environment))):
+        if layout.start_settings(later).exists():
+            return layout.start_settings(later)
+    return layout.settings
+
+
+def _changed_code(
+    layout: Layout, number: int, before: Mapping[str, str], now: Mapping[str, str], step: int
+) -> Iterator[Change]:
+    for name in dict.fromkeys((*before, *now)):
+        if before.get(name) == now.get(name) or name.startswith(_CONFIGS):
+            continue
+        saved = _code_file(layout, number, name)
+        where = f" ({saved.relative_to(layout.system)})" if saved else ""
+        if name not in before:
+            yield Change(f"{name} is part of the run's own code from here on")
+        elif name not in now:
+            yield Change(f"{name}{where} was part of the run's own code up to step {step}")
+        else:
+            yield Change(f"{name} is not the code of the steps up to {step}{where}")
+
+
+def _code_file(layout: Layout, number: int, name: str) -> Path | None:
+    for later in range(number, len(read_starts(layout.environment))):
+        if (layout.start_code(later) / name).exists():
+            return layout.start_code(later) / name
+    return None
+
+
+def _changed_versions(
+    before: Mapping[str, Any], now: Mapping[str, Any], step: int
+) -> Iterator[Change]:
+    old = _versions(before)
+    for name, version in _versions(now).items():
+        if name in old and old[name] != version:
+            yield Change(f"{name} was {old[name]} up to step {step}, is {version} from here")
+
+
+def _versions(start: Mapping[str, Any]) -> dict[str, str]:
+    """Return the versions in the record of a start: of Python, packages, drivers, and the code."""
+    versions = {"Python": str(start.get("python"))}
+    for group in ("versions", "libraries"):
+        for name, version in dict(start.get(group) or {}).items():
+            versions[name] = str(version)
+    git = start.get("git")
+    if isinstance(git, Mapping):
+        versions["ASDF's commit"] = str(git.get("commit"))[:_COMMIT]
+    return versions
+
+
+def _changed_recordings(
+    before: Mapping[str, Any], now: Mapping[str, Any], step: int
+) -> Iterator[Change]:
+    old = dict(before.get("recordings") or {})
+    for name, digests in dict(now.get("recordings") or {}).items():
+        if name not in old or old[name] == digests:
+            continue
+        if old[name].get("list") != digests["list"]:
+            yield Change(f"the list of {name} is not that of the steps up to {step}")
+        else:
+            yield Change(
+                f"recordings of {name} are not those of the steps up to {step}: files of the same "
+                "names have another size or content"
+            )
+
+
+def _code_of(start: Mapping[str, Any]) -> dict[str, str]:
+    return dict(start.get("code") or {})
+
+
+def _values(text: str) -> dict[str, str]:
+    """Return the values in a settings.py by name, without where they come from."""
+    assignments, _ = parse_assignments(text, "settings.py")
+    return {assignment.target: assignment.text for assignment in assignments}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
