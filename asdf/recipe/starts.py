@@ -2,8 +2,8 @@
 
 Invariant: `settings.py` and `code/` are those of the newest start. Before a start that has others
 replaces them, they are copied to `starts/N/`, where N is the number of the last start that had
-them, as environment.json counts them from 1. So what start M had is in the first `starts/N` with
-N >= M that has it, or else is the newest.
+them, as environment.json has it. So what start M had is in the first `starts/N` with N >= M that
+has it, or else is the newest. No number comes twice, also where environment.json was removed.
 """
 
 from __future__ import annotations
@@ -61,22 +61,39 @@ class Change:
     is_warning: bool = True
 
 
+def last_number(layout: Layout) -> int:
+    """Return the number of the last start in the folder; 0 where none is known."""
+    # What a start had is saved by the next one, whose record may be gone.
+    saved = [int(path.name) + 1 for path in layout.starts.glob("*/") if path.name.isdecimal()]
+    known = int(layout.settings.exists())
+    return max([known, *_numbered(layout), *saved])
+
+
+def _numbered(layout: Layout) -> dict[int, dict[str, Any]]:
+    """Return the records of the starts by their numbers, oldest first."""
+    starts = {}
+    for index, start in enumerate(read_starts(layout.environment), 1):
+        number = start.get("start")
+        starts[number if isinstance(number, int) else index] = start
+    return starts
+
+
 def retain_settings(layout: Layout, settings: str) -> None:
     """Copy settings.py to the folder of its start if the new `settings` have other values."""
     if not layout.settings.exists():
         return
     saved = layout.settings.read_text(encoding="utf-8")
     if _values(saved) != _values(settings):
-        write_text(layout.start_settings(len(read_starts(layout.environment))), saved)
+        write_text(layout.start_settings(last_number(layout)), saved)
 
 
 def retain_code(layout: Layout, files: Mapping[str, Path]) -> None:
     """Copy code/ to the folder of its start if a file of it has changed, is new or is gone."""
-    starts = read_starts(layout.environment)
-    numbers = [number for number, start in enumerate(starts, 1) if _code_of(start)]
+    starts = _numbered(layout)
+    numbers = [number for number, start in starts.items() if _code_of(start)]
     if not numbers:
         return
-    digests = _code_of(starts[numbers[-1] - 1])
+    digests = _code_of(starts[numbers[-1]])
     if digests == {name: _digest(path) for name, path in files.items()}:
         return
     for name, digest in digests.items():
@@ -118,26 +135,26 @@ def _record_training(layout: Layout, step: int, recordings: Mapping[str, Any]) -
 
 def find_changes(layout: Layout, step: int) -> Iterator[Change]:
     """Yield what the last start has otherwise than the one that trained the steps up to `step`."""
-    starts = read_starts(layout.environment)
+    starts = _numbered(layout)
     number = _start_before(starts, step)
     if number is None:
         return
-    before = starts[number - 1]
-    now = starts[-1]
+    before = starts[number]
+    now = starts[max(starts)]
     yield from _changed_settings(layout, number, step)
     yield from _changed_code(layout, number, _code_of(before), _code_of(now), step)
     yield from _changed_versions(before, now, step)
     yield from _changed_recordings(before, now, step)
 
 
-def _start_before(starts: list[dict[str, Any]], step: int) -> int | None:
+def _start_before(starts: Mapping[int, Mapping[str, Any]], step: int) -> int | None:
     """Return the number of the start that trained up to a step; None where it is not known."""
-    earlier = starts[:-1]
-    if not any("trained_from" in start for start in earlier):
+    earlier = sorted(starts)[:-1]
+    if not any("trained_from" in starts[number] for number in earlier):
         # Of an earlier version, which did not record it.
-        return len(earlier) or None
-    for number in range(len(earlier), 0, -1):
-        began = earlier[number - 1].get("trained_from")
+        return earlier[-1] if earlier else None
+    for number in reversed(earlier):
+        began = starts[number].get("trained_from")
         # A start that began at this very step was killed before it had saved any.
         if isinstance(began, int) and began < step:
             return number
@@ -162,7 +179,7 @@ def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change
 def _settings_file(layout: Layout, number: int) -> Path:
     """Return the path of the settings of a start."""
     # Those of the numbers in between are gone where they had the same.
-    for later in range(number, len(read_starts(layout.environment))):
+    for later in range(number, last_number(layout)):
         if layout.start_settings(later).exists():
             return layout.start_settings(later)
     return layout.settings
@@ -185,7 +202,7 @@ def _changed_code(
 
 
 def _code_file(layout: Layout, number: int, name: str) -> Path | None:
-    for later in range(number, len(read_starts(layout.environment))):
+    for later in range(number, last_number(layout)):
         if (layout.start_code(later) / name).exists():
             return layout.start_code(later) / name
     return None

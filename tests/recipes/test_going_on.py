@@ -169,3 +169,27 @@ def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
     page = (recipe.system() / "results" / "report.html").read_text()
     assert sentence in page
     assert page.count("of recordings that were replaced since") == 2
+
+
+def test_of_several_processes_the_main_one_reports(recipe):
+    rate = "network.initial_learning_rate"
+    words = (*TRAIN, "network.global_minibatch_size=4")
+    outcome = recipe.run(*words, f"{rate}=0.003", "network.max_epochs=1", processes=2)
+    assert outcome.status == 0, outcome.output
+    outcome = recipe.run(*words, f"{rate}=0.01", "network.max_epochs=2", processes=2)
+    assert outcome.status == 0, outcome.output
+    assert outcome.output.count(f"{rate} was 0.003 up to step 7, is 0.01 from here") == 1
+    assert [start["trained_from"] for start in record_of(recipe)] == [0, 7]
+
+
+def test_numbers_of_starts_go_on_where_their_record_was_removed(recipe, capsys):
+    rate = "network.initial_learning_rate"
+    for value in (0.003, 0.01, 0.02):
+        assert recipe.call(capsys, *TRAIN, f"{rate}={value}", "network.max_epochs=1").status == 0
+        if value == 0.01:
+            (recipe.system() / "environment.json").unlink()
+    starts = recipe.system() / "starts"
+    assert sorted(path.name for path in starts.iterdir()) == ["1", "2"]
+    assert [start["start"] for start in record_of(recipe)] == [3]
+    for number, value in ((1, "0.003"), (2, "0.01")):
+        assert f"{rate} = {value} " in (starts / str(number) / "settings.py").read_text()
