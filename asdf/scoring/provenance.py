@@ -1,0 +1,130 @@
+"""What made a score, so that it can be cited and made again: versions, digests, date and options.
+
+Invariant: a digest is what `sha256sum` prints of the file that is named, so that anyone can check
+it with other tools; a date is in UTC.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from asdf import __version__
+from asdf.archives import open_file
+from asdf.errors import AsdfError
+from asdf.interchange import find_network
+from asdf.runs.files import digest_of, sha256_of
+
+_PIECE = 2**20
+# Of a folder as `export` and the hub write it.
+_WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The program, network and options of scores.
+
+    Attributes:
+        asdf: Version of ASDF.
+        torch: Version of torch.
+        network_sha256: Digest of the network, as of `network_digest`; None: unknown.
+        date: UTC date and time in ISO 8601, to the second.
+        options: Options that scores depend on, as plain values.
+    """
+
+    asdf: str
+    torch: str
+    network_sha256: str | None
+    date: str
+    options: dict[str, Any]
+
+    def entry(self) -> dict[str, Any]:
+        """Return the fields as plain values: `made_by` in JSON."""
+        return asdict(self)
+
+    def now(self) -> Provenance:
+        """Return the same with the present date, for a result of a process that goes on."""
+        return replace(self, date=_now())
+
+
+def describe(network: str | os.PathLike[str], options: Mapping[str, Any]) -> Provenance:
+    """Describe the scores that a network gives from now on; its file is read for the digest.
+
+    Args:
+        network: Path of the network, or its name on the hub, as `Detector.source` has it.
+        options: Options that scores depend on, by name; what is no plain value becomes text.
+
+    Raises:
+        AsdfError: as `network_digest`.
+    """
+    plain = {name: _as_plain(value) for name, value in options.items()}
+    return Provenance(__version__, str(torch.__version__), network_digest(network), _now(), plain)
+
+
+def made_by(network: str | os.PathLike[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what JSON has as `made_by`. Arguments and errors as of `describe`."""
+    return describe(network, options).entry()
+
+
+def network_digest(network: str | os.PathLike[str]) -> str:
+    """Digest a network's file with SHA-256.
+
+    Of a folder, which holds weights with their settings, it is the digest of its
+    `model.safetensors`. Of a fused system it is that of its own file, which states the digests of
+    all its networks; others are refused when it is opened.
+
+    Args:
+        network: Path, or name on the hub.
+
+    Raises:
+        AsdfError: there is no such network, or it cannot be read.
+    """
+    path = find_network(network)
+    weights = path / _WEIGHTS
+    try:
+        if weights.is_file():
+            return sha256_of(weights)
+        return digest_of(path) if path.is_dir() else sha256_of(path)
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from None
+
+
+def recording_digest(recording: str | os.PathLike[str] | bytes) -> str:
+    """Digest the file of a recording with SHA-256, as it is before it is decoded.
+
+    Args:
+        recording: Path, also of a file in a tar; or the file's content.
+
+    Raises:
+        AsdfError: it cannot be read.
+    """
+    if isinstance(recording, bytes):
+        return hashlib.sha256(recording).hexdigest()
+    digest = hashlib.sha256()
+    try:
+        with open_file(recording) as file:
+            for piece in iter(lambda: file.read(_PIECE), b""):
+                digest.update(piece)
+    except OSError as error:
+        raise AsdfError(f"cannot read {os.fspath(recording)}: {error.strerror or error}.") from None
+    return digest.hexdigest()
+
+
+def _as_plain(value: Any) -> Any:
+    """Return a value as JSON can have it."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_as_plain(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
